@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Reply, post};
-use crate::support::gateway::Setup;
 use crate::support::model::call;
 use crate::support::tools::{Always, Wait, Watched};
 use crate::support::{Gateway, Model};
@@ -15,12 +14,6 @@ const RUN: &str = "/api/v1/ag-ui";
 
 const CALCULATE: &str =
     r#"<<function_call>> {"name":"calculate","arguments":{"expression":"6*7"}}"#;
-
-async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
-    let model = Model::listen();
-    let gateway = Gateway::with(model.address, change).await;
-    (model, gateway)
-}
 
 fn user(words: &str) -> Value {
     json!({"id": "u", "role": "user", "content": words})
@@ -98,17 +91,8 @@ async fn ran(
     body: &Value,
     answers: &[&str],
 ) -> (Vec<Value>, String) {
-    let answering = async {
-        let mut told = String::new();
-        for answer in answers {
-            let round = model.round().await;
-            told = round.request.contents();
-            round.answer(answer).await;
-        }
-        told
-    };
     let posting = async { events(&gateway.post(RUN, body).await) };
-    tokio::join!(posting, answering)
+    tokio::join!(posting, model.answers(answers))
 }
 
 fn event<'e>(events: &'e [Value], kind: &str) -> &'e Value {
@@ -124,7 +108,7 @@ fn interrupt(events: &[Value]) -> &Value {
 
 #[tokio::test]
 async fn our_tools_are_shown_and_known_in_the_next_run() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let sent = [user("What is 6*7?")];
     let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
     let (events, _) = ran(&gateway, &mut model, &body(&sent), &answers).await;
@@ -145,7 +129,7 @@ async fn our_tools_are_shown_and_known_in_the_next_run() {
 
 #[tokio::test]
 async fn tools_of_the_client_run_beside_ours() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let sent = [user("Open it.")];
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let mut request = body(&sent);
@@ -191,7 +175,7 @@ async fn asked(gateway: &Gateway, model: &mut Model) -> (Vec<Value>, Value) {
 #[tokio::test]
 async fn an_interrupted_run_is_resumed_by_an_option_and_known_later() {
     let (mut model, gateway) =
-        gateway(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
     let (sent, interrupt) = asked(&gateway, &mut model).await;
     let payload = json!({"selected_option": "js"});
     let resume = resuming(&sent, &interrupt["id"], "resolved", Some(payload));
@@ -215,7 +199,7 @@ async fn an_interrupted_run_is_resumed_by_an_option_and_known_later() {
 #[tokio::test]
 async fn a_cancelled_question_is_dropped_for_the_users_words() {
     let (mut model, gateway) =
-        gateway(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
     let (mut sent, interrupt) = asked(&gateway, &mut model).await;
     // Even if they name an option.
     sent.push(user("2"));
@@ -228,7 +212,7 @@ async fn a_cancelled_question_is_dropped_for_the_users_words() {
 #[tokio::test]
 async fn an_answer_that_cannot_be_is_a_run_that_fails() {
     let (mut model, gateway) =
-        gateway(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
     let (sent, interrupt) = asked(&gateway, &mut model).await;
     let unknown = json!({"selected_option": "nobody"});
     for resume in [
@@ -247,7 +231,8 @@ async fn an_approved_call_runs_once_however_often_it_is_resumed() {
     let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
     let wait = Wait::that("wipe", policy);
     let (wipe, seen) = Watched::new(wait.clone());
-    let (mut model, gateway) = gateway(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
     let sent = [user("Wipe it.")];
     let wipe = call("wipe", &json!({}));
     let (begun, _) = ran(&gateway, &mut model, &body(&sent), &[&wipe]).await;
@@ -285,7 +270,8 @@ async fn an_approved_call_runs_once_however_often_it_is_resumed() {
 async fn a_denied_call_does_not_run() {
     let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
     let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
-    let (mut model, gateway) = gateway(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
     let sent = [user("Wipe it.")];
     let (begun, _) = ran(&gateway, &mut model, &body(&sent), &[&call("wipe", &json!({}))]).await;
     let denied = Some(json!({"approved": false}));
@@ -297,7 +283,7 @@ async fn a_denied_call_does_not_run() {
 
 #[tokio::test]
 async fn a_model_that_dies_midway_is_an_error_and_never_a_clean_end() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body(&[user("Hi.")]);
     let dying = async {
         let mut round = model.round().await;
@@ -314,7 +300,7 @@ async fn a_model_that_dies_midway_is_an_error_and_never_a_clean_end() {
 
 #[tokio::test]
 async fn what_is_no_run_is_refused() {
-    let (_model, gateway) = gateway(|_| {}).await;
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
     for (more, param) in [("threadId", "threadId"), ("runId", "runId"), ("messages", "messages")] {
         let mut body = body(&[user("Hi.")]);
         body[more] = Value::Null;

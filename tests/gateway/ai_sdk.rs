@@ -7,7 +7,6 @@ use tether::config::Secret;
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Client, Piece, Reply, post, request};
-use crate::support::gateway::Setup;
 use crate::support::model::call;
 use crate::support::tools::{Always, Wait, Watched};
 use crate::support::{Gateway, Model};
@@ -17,12 +16,6 @@ const JOIN: &str = "/api/v1/ai-sdk/chat/chat%2F1/stream";
 
 const CALCULATE: &str =
     r#"<<function_call>> {"name":"calculate","arguments":{"expression":"6*7"}}"#;
-
-async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
-    let model = Model::listen();
-    let gateway = Gateway::with(model.address, change).await;
-    (model, gateway)
-}
 
 fn user(words: &str) -> Value {
     json!({"id": "u", "role": "user", "parts": [{"type": "text", "text": words}]})
@@ -93,17 +86,8 @@ async fn asked(
     body: &Value,
     answers: &[&str],
 ) -> (Vec<Value>, String) {
-    let answering = async {
-        let mut told = String::new();
-        for answer in answers {
-            let round = model.round().await;
-            told = round.request.contents();
-            round.answer(answer).await;
-        }
-        told
-    };
     let posting = async { parts(&gateway.post(CHAT, body).await) };
-    tokio::join!(posting, answering)
+    tokio::join!(posting, model.answers(answers))
 }
 
 fn part<'p>(parts: &'p [Value], kind: &str) -> &'p Value {
@@ -117,7 +101,7 @@ fn words(parts: &[Value]) -> String {
 
 #[tokio::test]
 async fn our_tools_are_shown_and_known_in_the_next_request() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let first = user("What is 6*7?");
     let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
     let (parts, _) =
@@ -139,7 +123,7 @@ async fn our_tools_are_shown_and_known_in_the_next_request() {
 
 #[tokio::test]
 async fn the_stream_has_its_headers() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body(&[user("Hi.")]);
     let (reply, ()) =
         tokio::join!(gateway.post(CHAT, &body), async { model.round().await.answer("Hi.").await });
@@ -152,7 +136,7 @@ async fn the_stream_has_its_headers() {
 
 #[tokio::test]
 async fn tools_of_the_client_run_beside_ours_and_continue_its_message() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let first = user("Open it.");
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let tools = json!({"open_file": {"description": "Opens a file.", "parameters": schema}});
@@ -200,7 +184,7 @@ async fn question(gateway: &Gateway, model: &mut Model) -> ([Value; 2], Value) {
 #[tokio::test]
 async fn a_question_is_answered_by_words_or_by_its_id_or_dropped() {
     let (mut model, gateway) =
-        gateway(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
     let ([first, second], data) = question(&gateway, &mut model).await;
     let with = |words: &str| body(&[first.clone(), second.clone(), user(words)]);
     let (_, by_words) = asked(&gateway, &mut model, &with("2"), &["Calling Smith."]).await;
@@ -222,7 +206,8 @@ async fn a_question_is_answered_by_words_or_by_its_id_or_dropped() {
 async fn an_approved_call_runs_once_however_often_the_approval_is_sent() {
     let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
     let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
-    let (mut model, gateway) = gateway(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
     let first = user("Wipe it.");
     let wipe = call("wipe", &json!({}));
     let (parts, _) =
@@ -248,7 +233,8 @@ async fn an_approved_call_runs_once_however_often_the_approval_is_sent() {
 async fn an_approval_in_two_chats_at_the_same_time_runs_its_call_once() {
     let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
     let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
-    let (mut model, gateway) = gateway(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
     let first = user("Wipe it.");
     let wipe = call("wipe", &json!({}));
     let (parts, _) =
@@ -279,7 +265,7 @@ async fn read_until(client: &mut Client, words: &str) -> String {
 
 #[tokio::test]
 async fn a_running_turn_is_joined_from_its_start_and_afterwards_there_is_none() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     assert_eq!(gateway.get(JOIN).await.status(), 204);
     let mut client = gateway.client().await;
     client.send(post(CHAT, &[], &body(&[user("Hi.")]).to_string())).await;
@@ -302,7 +288,7 @@ async fn a_running_turn_is_joined_from_its_start_and_afterwards_there_is_none() 
 
 #[tokio::test]
 async fn chats_are_not_shared_between_keys() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let keys = ["a", "b"].map(|key| Secret::new(key.to_owned()));
         setup.config.server.api_keys = keys.into();
     })
@@ -322,7 +308,7 @@ async fn chats_are_not_shared_between_keys() {
 
 #[tokio::test]
 async fn a_stopped_turn_aborts_its_message() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     assert_eq!(gateway.exchange(request("DELETE", JOIN, &[], "")).await.status(), 404);
     let mut client = gateway.client().await;
     client.send(post(CHAT, &[], &body(&[user("Hi.")]).to_string())).await;
@@ -345,7 +331,8 @@ async fn a_stopped_turn_aborts_its_message() {
 async fn another_message_in_a_chat_takes_the_place_of_a_running_turn() {
     let wait = Wait::new();
     let tool = wait.clone();
-    let (mut model, gateway) = gateway(|setup| setup.tools.add(Arc::new(tool)).unwrap()).await;
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(tool)).unwrap()).await;
     let mut first = gateway.client().await;
     first.send(post(CHAT, &[], &body(&[user("Wait.")]).to_string())).await;
     model.round().await.answer(&call("wait", &json!({}))).await;
@@ -359,7 +346,7 @@ async fn another_message_in_a_chat_takes_the_place_of_a_running_turn() {
 
 #[tokio::test]
 async fn a_model_that_dies_midway_is_an_error_without_its_address() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body(&[user("Hi.")]);
     let dying = async {
         let mut round = model.round().await;
@@ -376,7 +363,7 @@ async fn a_model_that_dies_midway_is_an_error_without_its_address() {
 
 #[tokio::test]
 async fn a_refusal_is_plain_text() {
-    let (_model, gateway) = gateway(|_| {}).await;
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
     for (body, status) in [
         (json!({"id": "c"}), 400),
         (json!({"id": "c", "messages": [user("Hi.")], "model": "gpt-9"}), 400),

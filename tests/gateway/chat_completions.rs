@@ -8,18 +8,11 @@ use tether::server::ModelAlias;
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Piece, post, request};
-use crate::support::gateway::Setup;
 use crate::support::model::call;
 use crate::support::tools::Always;
 use crate::support::{Gateway, Model};
 
 const COMPLETIONS: &str = "/v1/chat/completions";
-
-async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
-    let model = Model::listen();
-    let gateway = Gateway::with(model.address, change).await;
-    (model, gateway)
-}
 
 fn body(messages: &Value) -> Value {
     json!({"model": "fake", "messages": messages})
@@ -41,16 +34,7 @@ async fn asked(
     body: &Value,
     answers: &[&str],
 ) -> (Value, String) {
-    let answering = async {
-        let mut told = String::new();
-        for answer in answers {
-            let round = model.round().await;
-            told = round.request.contents();
-            round.answer(answer).await;
-        }
-        told
-    };
-    let (reply, told) = tokio::join!(gateway.post(COMPLETIONS, body), answering);
+    let (reply, told) = tokio::join!(gateway.post(COMPLETIONS, body), model.answers(answers));
     assert_eq!(reply.status(), 200, "{}", reply.json());
     (reply.json(), told)
 }
@@ -74,7 +58,7 @@ const FOUND: &str = "\"result\":\"42\"";
 
 #[tokio::test]
 async fn our_tools_run_behind_one_answer() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body(&json!([user("What is 6*7?")]));
     let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
     let (answer, told) = asked(&gateway, &mut model, &body, &answers).await;
@@ -86,7 +70,7 @@ async fn our_tools_run_behind_one_answer() {
 
 #[tokio::test]
 async fn a_stream_is_one_message_with_one_finish_reason() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user("What is 6*7?")]));
     body["stream"] = true.into();
     let mut client = gateway.client().await;
@@ -104,7 +88,7 @@ async fn a_stream_is_one_message_with_one_finish_reason() {
 
 #[tokio::test]
 async fn what_our_tools_found_is_known_in_the_next_request() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let first = body(&json!([user("What is 6*7?")]));
     let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
     asked(&gateway, &mut model, &first, &answers).await;
@@ -120,7 +104,7 @@ async fn what_our_tools_found_is_known_in_the_next_request() {
 
 #[tokio::test]
 async fn hidden_turns_are_not_shared_between_keys() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let keys = ["a", "b"].map(|key| Secret::new(key.to_owned()));
         setup.config.server.api_keys = keys.into();
     })
@@ -147,7 +131,7 @@ async fn hidden_turns_are_not_shared_between_keys() {
 
 #[tokio::test]
 async fn calls_of_the_client_are_its_own_and_ours_are_restored_beside_them() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut first = body(&json!([user("Open it.")]));
     first["tools"] = json!([open_file()]);
     let both = format!("{CALCULATE} {}", call("open_file", &json!({"path": "a"})));
@@ -178,7 +162,7 @@ async fn calls_of_the_client_are_its_own_and_ours_are_restored_beside_them() {
 
 #[tokio::test]
 async fn results_of_calls_that_nobody_remembers_are_told_as_they_are() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let calls = json!([{"id": "x", "type": "function",
         "function": {"name": "open_file", "arguments": "{\"path\":\"a\"}"}}]);
     let called = json!({"role": "assistant", "content": null, "tool_calls": calls});
@@ -192,7 +176,7 @@ async fn results_of_calls_that_nobody_remembers_are_told_as_they_are() {
 
 #[tokio::test]
 async fn a_suffix_of_the_models_name_takes_our_tools_away() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user("Hi.")]));
     body["model"] = "fake:no-tools".into();
     let (answer, told) = asked(&gateway, &mut model, &body, &["Hello."]).await;
@@ -202,7 +186,7 @@ async fn a_suffix_of_the_models_name_takes_our_tools_away() {
 
 #[tokio::test]
 async fn the_clients_instructions_take_the_place_of_ours() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let system = json!({"role": "system", "content": "Speak like a pirate."});
     let body = body(&json!([system, user("Hi.")]));
     let (_, told) = asked(&gateway, &mut model, &body, &["Ahoy."]).await;
@@ -213,7 +197,7 @@ async fn the_clients_instructions_take_the_place_of_ours() {
 
 #[tokio::test]
 async fn what_needs_approval_is_not_run() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
         let wipe = Always::new("wipe", policy, ToolResult::data(json!({})));
         setup.tools.add(Arc::new(wipe)).unwrap();
@@ -227,7 +211,7 @@ async fn what_needs_approval_is_not_run() {
 
 #[tokio::test]
 async fn models_are_listed_with_and_without_our_tools() {
-    let (_model, gateway) = gateway(|_| {}).await;
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
     let list = gateway.get("/v1/models").await.json();
     assert_eq!(list["object"], "list");
     let ids: Vec<&Value> = list["data"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
@@ -240,7 +224,7 @@ async fn models_are_listed_with_and_without_our_tools() {
 
 #[tokio::test]
 async fn a_models_name_chooses_the_tools() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let (name, tools) = ("fake-calc".to_owned(), Some(vec!["calculate".to_owned()]));
         setup.config.chat.models = vec![ModelAlias { name, upstream: None, tools }];
         setup.config.chat.any_model = true;
@@ -266,7 +250,7 @@ async fn a_models_name_chooses_the_tools() {
 
 #[tokio::test]
 async fn a_named_tool_of_the_client_is_the_only_one_offered() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user("Open it.")]));
     body["tools"] = json!([open_file()]);
     body["tool_choice"] = json!({"type": "function", "function": {"name": "open_file"}});
@@ -278,7 +262,7 @@ async fn a_named_tool_of_the_client_is_the_only_one_offered() {
 
 #[tokio::test]
 async fn allowed_tools_are_a_hard_limit() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user("What is 6*7?")]));
     body["tools"] = json!([open_file()]);
     let tools = json!([{"type": "function", "function": {"name": "calculate"}}]);
@@ -293,7 +277,7 @@ async fn allowed_tools_are_a_hard_limit() {
 
 #[tokio::test]
 async fn requests_that_cannot_be_answered_are_refused_as_openai_does() {
-    let (_model, gateway) = gateway(|_| {}).await;
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
     let hi = json!([user("Hi.")]);
     for (body, status, code, param) in [
         (json!({"messages": hi}), 400, "invalid_request", "model"),
@@ -324,7 +308,7 @@ async fn requests_that_cannot_be_answered_are_refused_as_openai_does() {
 
 #[tokio::test]
 async fn fields_that_mean_nothing_here_are_skipped() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user("Hi.")]));
     let more = json!({
         "user": "u", "metadata": {}, "store": true, "service_tier": "auto", "chat_id": "c",
@@ -338,7 +322,7 @@ async fn fields_that_mean_nothing_here_are_skipped() {
 
 #[tokio::test]
 async fn a_failed_turn_has_an_errors_status() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body(&json!([user("Hi.")]));
     let failing = async {
         let mut round = model.round().await;
@@ -353,7 +337,7 @@ async fn a_failed_turn_has_an_errors_status() {
 
 #[tokio::test]
 async fn a_request_leaves_no_session_behind() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body(&json!([user("Hi.")]));
     asked(&gateway, &mut model, &body, &["Hello."]).await;
     assert_eq!(gateway.running.gateway().memory_usage().sessions, 0);
@@ -361,7 +345,7 @@ async fn a_request_leaves_no_session_behind() {
 
 #[tokio::test]
 async fn it_needs_the_key() {
-    let (_model, gateway) = gateway(|setup| {
+    let (_model, gateway) = Gateway::with_model(|setup| {
         setup.config.server.api_keys = vec![Secret::new("k".to_owned())];
     })
     .await;
@@ -375,7 +359,7 @@ async fn it_needs_the_key() {
 
 #[tokio::test]
 async fn a_cancelled_stream_breaks_off() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user("Hi.")]));
     body["stream"] = true.into();
     let mut client = gateway.client().await;
@@ -401,7 +385,7 @@ async fn a_cancelled_stream_breaks_off() {
 
 #[tokio::test]
 async fn a_question_is_answered_by_what_the_user_says_next() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let asks = Policy { may_clarify: true, ..Policy::default() };
         let options = [("r7", "Red"), ("g4", "Green")];
         let question = Clarification {
@@ -452,7 +436,7 @@ async fn told_with(
 
 #[tokio::test]
 async fn a_conversation_with_a_name_is_found_although_it_was_cut() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         setup.config.chat.session_headers = vec!["X-OpenWebUI-Chat-Id".to_owned()];
     })
     .await;
@@ -489,7 +473,7 @@ async fn a_conversation_with_a_name_is_found_although_it_was_cut() {
 
 #[tokio::test]
 async fn a_request_can_say_which_of_our_tools_it_wants() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user("What is 6*7?")]));
     body["tether"] = json!({"tools": ["calculate"], "server_tools": "extension"});
     let (answer, told) = asked(&gateway, &mut model, &body, &[CALCULATE, "It is 42."]).await;

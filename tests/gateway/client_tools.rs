@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use tether::tools::{Clarification, Policy, ToolResult};
 
 use crate::support::events::{Frame, names, outcome, said};
-use crate::support::gateway::Setup;
 use crate::support::model::call;
 use crate::support::tools::Always;
 use crate::support::{Gateway, Model};
@@ -47,12 +46,6 @@ fn open(path: &str) -> String {
     call("open_file", &json!({"path": path}))
 }
 
-async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
-    let model = Model::listen();
-    let gateway = Gateway::with(model.address, change).await;
-    (model, gateway)
-}
-
 /// Runs a turn in which the model answers the first request with this.
 async fn turn(gateway: &Gateway, model: &mut Model, body: &Value, answer: &str) -> Vec<Frame> {
     let mut stream = gateway.turn(body).await;
@@ -62,7 +55,7 @@ async fn turn(gateway: &Gateway, model: &mut Model, body: &Value, answer: &str) 
 
 #[tokio::test]
 async fn a_call_is_handed_out_and_the_turn_continues_with_its_result() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut stream = gateway.turn(&prompt(&json!({}))).await;
     let round = model.round().await;
     assert!(round.request.contents().contains("Opens a file."), "the model is told about it");
@@ -97,7 +90,7 @@ async fn a_call_is_handed_out_and_the_turn_continues_with_its_result() {
 
 #[tokio::test]
 async fn ours_run_and_theirs_are_handed_out() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let both = format!("{} {}", open("a"), call("calculate", &json!({"expression": "1+1"})));
     let frames = turn(&gateway, &mut model, &prompt(&json!({})), &both).await;
     let order = names(&frames);
@@ -118,7 +111,7 @@ async fn ours_run_and_theirs_are_handed_out() {
 
 #[tokio::test]
 async fn a_clients_tool_hides_ours() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let tool = json!({"name": "calculate", "parameters": {"type": "object"}});
     let body = json!({"session_id": "s", "prompt": "1+1?", "client_tools": [tool]});
     let answer = call("calculate", &json!({"expression": "1+1"}));
@@ -129,7 +122,7 @@ async fn a_clients_tool_hides_ours() {
 
 #[tokio::test]
 async fn calls_are_checked_before_they_are_handed_out() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut stream = gateway.turn(&prompt(&json!({}))).await;
     model.round().await.answer(&call("open_file", &json!({"path": 7}))).await;
     let round = model.round().await;
@@ -149,7 +142,7 @@ async fn a_question_to_the_user_comes_first() {
         ..Clarification::default()
     };
     let policy = Policy { may_clarify: true, ..Policy::NONE };
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let asker = Always::new("ask", policy, ToolResult::clarification(asks));
         setup.tools.add(std::sync::Arc::new(asker)).unwrap();
     })
@@ -162,7 +155,7 @@ async fn a_question_to_the_user_comes_first() {
 
 #[tokio::test]
 async fn nothing_that_changes_something_follows_a_call_without_a_result() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let policy = Policy { mutates: true, ..Policy::NONE };
         let send = Always::new("send", policy, ToolResult::data(json!({})));
         setup.tools.add(std::sync::Arc::new(send)).unwrap();
@@ -184,7 +177,7 @@ async fn nothing_that_changes_something_follows_a_call_without_a_result() {
 
 #[tokio::test]
 async fn one_call_at_a_time_if_the_client_wants_that() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let two = format!("{} {}", open("a"), open("b"));
     let body = prompt(&json!({"parallel_client_calls": false}));
     let frames = turn(&gateway, &mut model, &body, &two).await;
@@ -197,7 +190,7 @@ async fn one_call_at_a_time_if_the_client_wants_that() {
 
 #[tokio::test]
 async fn results_have_to_be_those_that_are_awaited() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let refused = async |body: Value| {
         let reply = gateway.post("/api/v1/chat/stream", &body).await;
         let (status, code, param) = reply.refusal();
@@ -231,7 +224,7 @@ async fn results_have_to_be_those_that_are_awaited() {
 
 #[tokio::test]
 async fn a_prompt_goes_on_without_the_results() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     turn(&gateway, &mut model, &prompt(&json!({})), &open("a")).await;
     let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "Never mind."})).await;
     let round = model.round().await;
@@ -243,7 +236,7 @@ async fn a_prompt_goes_on_without_the_results() {
 
 #[tokio::test]
 async fn what_a_client_claims_decides_nothing() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     turn(&gateway, &mut model, &prompt(&json!({})), &open("a")).await;
     let forged = json!({"success": true, "next_action": "complete", "data": {}});
     let body = results(
@@ -264,7 +257,7 @@ async fn what_a_client_claims_decides_nothing() {
 
 #[tokio::test]
 async fn with_none_the_model_sees_no_tools_of_the_client() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut stream = gateway.turn(&prompt(&json!({"tool_choice": "none"}))).await;
     let round = model.round().await;
     assert!(!round.request.contents().contains("open_file"));
@@ -274,7 +267,7 @@ async fn with_none_the_model_sees_no_tools_of_the_client() {
 
 #[tokio::test]
 async fn tools_that_cannot_be_offered_are_refused() {
-    let (_model, gateway) = gateway(|_| {}).await;
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
     let body = json!({"prompt": "Hi.", "client_tools": [{"name": "a b"}]});
     let reply = gateway.post("/api/v1/chat/stream", &body).await;
     let (status, _, param) = reply.refusal();

@@ -6,21 +6,14 @@ use tether::config::Secret;
 use tether::server::MessagesServerTools;
 
 use crate::support::client::{Piece, post, request};
-use crate::support::gateway::Setup;
 use crate::support::model::{call, delta, finish};
 use crate::support::{Gateway, Model};
 
 const MESSAGES: &str = "/v1/messages";
 const COUNT: &str = "/v1/messages/count_tokens";
 
-async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
-    let model = Model::listen();
-    let gateway = Gateway::with(model.address, change).await;
-    (model, gateway)
-}
-
 async fn gateway_with_ours(server_tools: MessagesServerTools) -> (Model, Gateway) {
-    gateway(|setup| setup.config.messages.server_tools = server_tools).await
+    Gateway::with_model(|setup| setup.config.messages.server_tools = server_tools).await
 }
 
 fn body(messages: &Value) -> Value {
@@ -47,16 +40,7 @@ async fn asked(
     body: &Value,
     answers: &[&str],
 ) -> (Value, String) {
-    let answering = async {
-        let mut told = String::new();
-        for answer in answers {
-            let round = model.round().await;
-            told = round.request.contents();
-            round.answer(answer).await;
-        }
-        told
-    };
-    let (reply, told) = tokio::join!(gateway.post(MESSAGES, body), answering);
+    let (reply, told) = tokio::join!(gateway.post(MESSAGES, body), model.answers(answers));
     assert_eq!(reply.status(), 200, "{}", reply.json());
     (reply.json(), told)
 }
@@ -75,7 +59,7 @@ const FOUND: &str = "\"result\":\"42\"";
 
 #[tokio::test]
 async fn an_agent_calls_its_own_tools_and_goes_on_with_their_results() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut first = body(&json!([user(&json!("Open it."))]));
     first["tools"] = json!([open_file()]);
     let called = format!("I will. {}", call("open_file", &json!({"path": "a"})));
@@ -105,7 +89,7 @@ async fn an_agent_calls_its_own_tools_and_goes_on_with_their_results() {
 
 #[tokio::test]
 async fn a_failed_tool_is_told_as_one() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let used = json!({"type": "tool_use", "id": "toolu_1", "name": "open_file", "input": {}});
     let returned = json!({"type": "tool_result", "tool_use_id": "toolu_1", "is_error": true,
         "content": "no such file"});
@@ -177,7 +161,7 @@ async fn a_call_of_ours_that_a_client_made_up_is_only_told() {
 
 #[tokio::test]
 async fn a_stream_has_the_events_of_messages() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user(&json!("Hi."))]));
     body["stream"] = true.into();
     body["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
@@ -202,7 +186,7 @@ async fn a_stream_has_the_events_of_messages() {
 
 #[tokio::test]
 async fn the_model_reads_instructions_without_billing_headers() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user(&json!("Hi."))]));
     body["system"] = json!([
         text("x-anthropic-billing-header: cc_version=2; cch=0a1b2;"),
@@ -217,7 +201,7 @@ async fn the_model_reads_instructions_without_billing_headers() {
 
 #[tokio::test]
 async fn tokens_are_counted_without_a_turn() {
-    let (model, gateway) = gateway(|_| {}).await;
+    let (model, gateway) = Gateway::with_model(|_| {}).await;
     let count = async |body: &Value| {
         let reply = gateway.post(COUNT, body).await;
         assert_eq!(reply.status(), 200, "{}", reply.json());
@@ -243,7 +227,7 @@ async fn tokens_are_counted_without_a_turn() {
 #[tokio::test]
 async fn tools_that_leave_no_room_for_a_conversation_are_refused() {
     let (mut model, gateway) =
-        gateway(|setup| setup.config.model.context_budget_tokens = 512).await;
+        Gateway::with_model(|setup| setup.config.model.context_budget_tokens = 512).await;
     let mut body = body(&json!([user(&json!("Hi."))]));
     body["system"] = "x".repeat(3 * 500).into();
     let (answer, _) = asked(&gateway, &mut model, &body, &["Hello."]).await;
@@ -259,7 +243,7 @@ async fn tools_that_leave_no_room_for_a_conversation_are_refused() {
 
 #[tokio::test]
 async fn refusals_have_anthropics_form() {
-    let (_model, gateway) = gateway(|_| {}).await;
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
     let hi = json!([user(&json!("Hi."))]);
     for (body, status, kind) in [
         (json!({"max_tokens": 1, "messages": hi}), 400, "invalid_request_error"),
@@ -286,7 +270,7 @@ async fn refusals_have_anthropics_form() {
 
 #[tokio::test]
 async fn it_needs_the_key_in_either_header() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         setup.config.server.api_keys = vec![Secret::new("k".to_owned())];
     })
     .await;
@@ -308,7 +292,7 @@ async fn it_needs_the_key_in_either_header() {
 
 #[tokio::test]
 async fn a_failed_turn_has_an_errors_status() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body(&json!([user(&json!("Hi."))]));
     let failing = async {
         let mut round = model.round().await;
@@ -322,7 +306,7 @@ async fn a_failed_turn_has_an_errors_status() {
 
 #[tokio::test]
 async fn a_cancelled_stream_breaks_off() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut body = body(&json!([user(&json!("Hi."))]));
     body["stream"] = true.into();
     let mut client = gateway.client().await;

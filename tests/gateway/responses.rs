@@ -20,12 +20,6 @@ const CALCULATE: &str =
 /// What it returns.
 const FOUND: &str = "\"result\":\"42\"";
 
-async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
-    let model = Model::listen();
-    let gateway = Gateway::with(model.address, change).await;
-    (model, gateway)
-}
-
 fn body(input: impl Into<Value>, more: &Value) -> Value {
     let mut body = json!({"model": "fake", "input": input.into()});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -40,16 +34,7 @@ async fn asked(
     body: &Value,
     answers: &[&str],
 ) -> (Value, String) {
-    let answering = async {
-        let mut told = String::new();
-        for answer in answers {
-            let round = model.round().await;
-            told = round.request.contents();
-            round.answer(answer).await;
-        }
-        told
-    };
-    let (reply, told) = tokio::join!(gateway.post(RESPONSES, body), answering);
+    let (reply, told) = tokio::join!(gateway.post(RESPONSES, body), model.answers(answers));
     assert_eq!(reply.status(), 200, "{}", reply.json());
     (reply.json(), told)
 }
@@ -109,7 +94,7 @@ async fn read_until(client: &mut Client, kind: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn our_tools_run_behind_a_response_that_can_be_fetched() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body("What is 6*7?", &json!({}));
     let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
     let (response, told) = asked(&gateway, &mut model, &body, &answers).await;
@@ -122,7 +107,7 @@ async fn our_tools_run_behind_a_response_that_can_be_fetched() {
 
 #[tokio::test]
 async fn a_stream_ends_with_the_response_that_is_kept() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let body = body("What is 6*7?", &json!({"stream": true}));
     let mut client = open(&gateway, &body).await;
     model.round().await.answer(CALCULATE).await;
@@ -143,7 +128,7 @@ async fn a_stream_ends_with_the_response_that_is_kept() {
 
 #[tokio::test]
 async fn a_chain_knows_what_was_hidden_and_goes_on_in_one_session() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let first = body("What is 6*7?", &json!({"instructions": "Speak like a pirate."}));
     let (first, told) = asked(&gateway, &mut model, &first, &[CALCULATE, "It is 42."]).await;
     assert!(told.contains("Speak like a pirate."), "{told}");
@@ -158,7 +143,7 @@ async fn a_chain_knows_what_was_hidden_and_goes_on_in_one_session() {
 
 #[tokio::test]
 async fn two_children_of_one_response_know_nothing_of_each_other() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let root = body("My name is Ann.", &json!({}));
     let (root, _) = asked(&gateway, &mut model, &root, &["Hello Ann."]).await;
     let one = body("I like crimson.", &after(&root));
@@ -181,7 +166,7 @@ fn open_file() -> Value {
 
 #[tokio::test]
 async fn outputs_of_the_clients_tools_continue_the_response_again_and_again() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let both = format!("{CALCULATE} {}", call("open_file", &json!({"path": "a"})));
     let first = body("Open it.", &open_file());
     let (first, _) = asked(&gateway, &mut model, &first, &[&both]).await;
@@ -204,7 +189,7 @@ async fn outputs_of_the_clients_tools_continue_the_response_again_and_again() {
 
 #[tokio::test]
 async fn a_whole_history_finds_what_was_hidden() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     for store in [true, false] {
         let user = json!({"role": "user", "content": format!("What is 6*7? {store}")});
         let first = body(json!([user]), &json!({"store": store}));
@@ -226,7 +211,7 @@ async fn a_whole_history_finds_what_was_hidden() {
 
 #[tokio::test]
 async fn references_stand_for_items_of_stored_responses() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let first = body("Hi.", &json!({}));
     let (first, _) = asked(&gateway, &mut model, &first, &["I am a parrot."]).await;
     let reference = json!({"type": "item_reference", "id": first["output"][0]["id"]});
@@ -238,7 +223,7 @@ async fn references_stand_for_items_of_stored_responses() {
 
 #[tokio::test]
 async fn what_is_not_stored_is_gone() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let stored = body("My name is Ann.", &json!({}));
     let (stored, _) = asked(&gateway, &mut model, &stored, &["Hello."]).await;
     let mut more = after(&stored);
@@ -262,7 +247,7 @@ async fn what_is_not_stored_is_gone() {
 
 #[tokio::test]
 async fn responses_are_not_shared_between_keys() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let keys = ["a", "b"].map(|key| Secret::new(key.to_owned()));
         setup.config.server.api_keys = keys.into();
     })
@@ -293,7 +278,7 @@ async fn responses_are_not_shared_between_keys() {
 
 #[tokio::test]
 async fn a_deleted_response_is_gone_and_its_children_stay() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let (first, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
     let (second, _) = asked(&gateway, &mut model, &body("And?", &after(&first)), &["So."]).await;
     let delete = async |response: &Value| {
@@ -312,7 +297,7 @@ async fn a_deleted_response_is_gone_and_its_children_stay() {
 
 #[tokio::test]
 async fn with_its_last_response_a_session_is_gone() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let (only, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
     let deleted = gateway.exchange(request("DELETE", &path(&only), &[], "")).await;
     assert_eq!(deleted.status(), 200);
@@ -321,7 +306,7 @@ async fn with_its_last_response_a_session_is_gone() {
 
 #[tokio::test]
 async fn input_items_are_listed_in_pages() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let user = |text: &str| json!({"role": "user", "content": text});
     let said = json!({"role": "assistant", "content": "Two."});
     let items = json!([user("One."), said, user("Three.")]);
@@ -350,7 +335,7 @@ async fn input_items_are_listed_in_pages() {
 
 #[tokio::test]
 async fn a_question_is_answered_in_words_by_the_next_response() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let question = Clarification {
             r#type: "choice".to_owned(),
             question: "Which size?".to_owned(),
@@ -378,7 +363,7 @@ async fn an_approval_lets_a_call_run() {
         let wipe = Always::new("wipe", policy, ToolResult::data(json!({"wiped": 1})));
         setup.tools.add(Arc::new(wipe)).unwrap();
     };
-    let (mut model, gateway) = gateway(wipe).await;
+    let (mut model, gateway) = Gateway::with_model(wipe).await;
     let first = body("Wipe it.", &json!({}));
     let (first, _) = asked(&gateway, &mut model, &first, &[&call("wipe", &json!({}))]).await;
     assert_eq!(items(&first), ["mcp_approval_request"]);
@@ -405,7 +390,7 @@ async fn an_approval_lets_a_call_run() {
 
 #[tokio::test]
 async fn an_approval_comes_with_the_whole_conversation_too() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
         let wipe = Always::new("wipe", policy, ToolResult::data(json!({"wiped": 1})));
         setup.tools.add(Arc::new(wipe)).unwrap();
@@ -431,7 +416,7 @@ async fn an_approval_comes_with_the_whole_conversation_too() {
 
 #[tokio::test]
 async fn a_refused_answer_leaves_the_chain_as_it_was() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let (first, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
     let mut request = id(&first).replace("resp_", "mcpr_");
     request.push_str("_1");
@@ -480,7 +465,7 @@ async fn rest(client: &mut Client) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_response_in_the_background_needs_no_reader() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         setup.config.stream.disconnect_grace = std::time::Duration::from_millis(1);
     })
     .await;
@@ -505,7 +490,7 @@ async fn a_response_in_the_background_needs_no_reader() {
 
 #[tokio::test]
 async fn a_response_in_the_background_can_be_cancelled() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let (queued, mut round) = in_background(&gateway, &mut model).await;
     let cancel = async || gateway.post(&format!("{}/cancel", path(&queued)), &json!({})).await;
     let cancelled = cancel().await;
@@ -518,7 +503,7 @@ async fn a_response_in_the_background_can_be_cancelled() {
 
 #[tokio::test]
 async fn only_the_background_is_cancelled_by_request() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut client = open(&gateway, &body("Hi.", &json!({"stream": true}))).await;
     let mut round = model.round().await;
     assert_eq!(client.head().await.status, 200);
@@ -536,7 +521,7 @@ async fn only_the_background_is_cancelled_by_request() {
 
 #[tokio::test]
 async fn a_second_child_does_not_wait_for_the_first() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let (root, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
     let mut more = after(&root);
     more["stream"] = true.into();
@@ -552,7 +537,7 @@ async fn a_second_child_does_not_wait_for_the_first() {
 
 #[tokio::test]
 async fn a_key_begins_one_response() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let hi = body("Hi.", &json!({})).to_string();
     let send = async || gateway.exchange(post(RESPONSES, &["Idempotency-Key: k"], &hi)).await;
     let answering = async { model.round().await.answer("Hello.").await };
@@ -570,7 +555,7 @@ async fn a_key_begins_one_response() {
 
 #[tokio::test]
 async fn old_logs_are_gone_and_their_responses_are_replayed() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let (first, _) = asked(&gateway, &mut model, &body("0", &json!({})), &["Zero"]).await;
     let mut last = first.clone();
     for number in 1..=4 {
@@ -589,7 +574,7 @@ async fn old_logs_are_gone_and_their_responses_are_replayed() {
 
 #[tokio::test]
 async fn a_failure_is_kept_as_one() {
-    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut client = open(&gateway, &body("Hi.", &json!({"stream": true}))).await;
     let mut round = model.round().await;
     round.write("HTTP/1.1 400 Bad\r\nContent-Length: 2\r\n\r\nno").await;
@@ -606,7 +591,7 @@ async fn a_failure_is_kept_as_one() {
 
 #[tokio::test]
 async fn a_stream_whose_reader_leaves_is_cancelled_after_the_grace() {
-    let (mut model, gateway) = gateway(|setup| {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
         setup.config.stream.disconnect_grace = std::time::Duration::from_millis(20);
     })
     .await;
@@ -623,7 +608,7 @@ async fn a_stream_whose_reader_leaves_is_cancelled_after_the_grace() {
 
 #[tokio::test]
 async fn requests_that_cannot_be_answered_are_refused_in_the_dialects_form() {
-    let (_model, gateway) = gateway(|_| {}).await;
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
     for (body, status, code, param) in [
         (json!({"input": "Hi."}), 400, "invalid_request", json!("model")),
         (json!({"model": "gpt-9", "input": "Hi."}), 404, "model_not_found", json!("model")),

@@ -54,6 +54,13 @@ impl Gateway {
         Self::with(model.address, |_| {}).await
     }
 
+    /// Starts a gateway with changes, and the model that it is in front of.
+    pub(crate) async fn with_model(change: impl FnOnce(&mut Setup)) -> (Model, Self) {
+        let model = Model::listen();
+        let gateway = Self::with(model.address, change).await;
+        (model, gateway)
+    }
+
     /// Starts a gateway for the server at `model`, with changes.
     pub(crate) async fn with(model: SocketAddr, change: impl FnOnce(&mut Setup)) -> Self {
         let options = ModelServerConfig {

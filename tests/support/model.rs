@@ -118,6 +118,17 @@ impl Model {
         within(async { self.rounds.recv().await.expect("the server runs") })
     }
 
+    /// Answers as many rounds in these words. Returns what the model was told last.
+    pub(crate) async fn answers(&mut self, words: &[&str]) -> String {
+        let mut told = String::new();
+        for words in words {
+            let round = self.round().await;
+            told = round.request.contents();
+            round.answer(words).await;
+        }
+        told
+    }
+
     /// Whether every completion request so far has been taken.
     pub(crate) fn has_no_requests(&self) -> bool {
         self.rounds.is_empty()

@@ -1,7 +1,5 @@
 //! Turns as the AI SDK gets them, and what its clients send back.
 
-use std::sync::Arc;
-
 use bytes::BytesMut;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -9,59 +7,24 @@ use serde_json::{Value, json};
 use super::messages::RawMessage;
 use super::parts::{Message, Parts};
 use super::{AiSdk, request};
-use crate::conversation::claimed::{ClaimedMessage, HiddenCall, HiddenTurns, Past};
-use crate::conversation::{Ask, Choice, Turn};
-use crate::event::{
-    AcknowledgementSource, Event, FailureCode, FeedbackReason, Summary, TurnFinish, Usage,
-};
+use crate::conversation::claimed::ClaimedMessage;
+use crate::conversation::{Ask, Choice};
+use crate::event::{AcknowledgementSource, Event, FailureCode, FeedbackReason, TurnFinish};
 use crate::gateway::BeginError;
 use crate::limits::server::MESSAGE_ID_BYTES_MAX;
 use crate::server::dialect::models::Models;
+use crate::server::dialect::tests::Forgetful;
+use crate::server::dialect::tests::events::{completed, end, raw, start, started, summary, text};
 use crate::server::dialect::{Asked, Asking, Dialect as _, Encoder as _, Form, Refused};
 use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 use crate::upstream::ToolChoice;
 
-const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";
 const MESSAGE: &str = "msg_5eef151ef35146209769441c3a4f562f";
 
 fn id(number: u32) -> String {
     format!("call_5eef151ef35146209769441c3a4f562f_{number}")
-}
-
-fn started() -> Event<'static> {
-    Event::TurnStarted { session_id: "s", turn_id: TURN, model: "m", max_tool_loops: 5 }
-}
-
-fn summary() -> Summary<'static> {
-    Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text: "" }
-}
-
-fn completed(finish_reason: TurnFinish) -> Event<'static> {
-    Event::TurnCompleted { finish_reason, summary: summary() }
-}
-
-fn text(text: &str) -> Event<'_> {
-    Event::TextDelta { text }
-}
-
-fn raw(json: &Value) -> Box<RawValue> {
-    RawValue::from_string(json.to_string()).unwrap()
-}
-
-fn start<'a>(call_id: &'a str, arguments: &'a RawValue, round: u32) -> Event<'a> {
-    Event::ToolStarted { call_id, tool_name: "look", tool_args: arguments, r#loop: round }
-}
-
-fn end<'a>(call_id: &'a str, result: &'a ToolResult) -> Event<'a> {
-    Event::ToolCompleted {
-        call_id,
-        tool_name: "look",
-        tool_result: result,
-        duration_ms: 1,
-        attempts: 1,
-    }
 }
 
 /// The parts of a stream, which ends with `[DONE]`.
@@ -385,20 +348,6 @@ fn the_stream_says_what_it_is() {
     assert_eq!(&parts.keep_alive()[..], b":\n\n");
 }
 
-/// No turn of ours.
-#[derive(Debug)]
-struct Nothing;
-
-impl HiddenTurns for Nothing {
-    fn by_call(&self, _: &str) -> Option<HiddenCall> {
-        None
-    }
-
-    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
-        None
-    }
-}
-
 fn read(body: &Value) -> Result<Asking, Refusal> {
     let body = body.to_string();
     let asked = Asked {
@@ -408,7 +357,7 @@ fn read(body: &Value) -> Result<Asking, Refusal> {
         owner: "key",
         models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
         conversation: None,
-        hidden: &Nothing,
+        hidden: &Forgetful,
         now_sec: 0,
     };
     AiSdk.read(&asked)

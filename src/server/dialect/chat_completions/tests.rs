@@ -7,31 +7,14 @@ use serde_json::{Value, json};
 use super::chunk::Chunks;
 use super::server_tools::ServerTools;
 use super::whole::Completion;
-use crate::event::{Event, FailureCode, Summary, TurnFinish, Usage};
+use crate::event::{Event, TurnFinish};
+use crate::server::dialect::tests::events::{completed, failed, started};
 use crate::server::dialect::{Answering, Encoder as _, Whole as _, WholeAnswer};
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 
-const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";
-const USAGE: Usage = Usage { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };
-
 fn answering() -> Answering {
     Answering { model: "qwen3".to_owned(), now_sec: 1_795_315_264 }
-}
-
-fn started() -> Event<'static> {
-    Event::TurnStarted { session_id: "s", turn_id: TURN, model: "m", max_tool_loops: 5 }
-}
-
-fn completed(finish_reason: TurnFinish) -> Event<'static> {
-    let summary = Summary { loops: 1, tool_calls: 0, usage: USAGE, text: "" };
-    Event::TurnCompleted { finish_reason, summary }
-}
-
-fn failed() -> Event<'static> {
-    let summary = Summary { loops: 1, tool_calls: 0, usage: USAGE, text: "" };
-    let (code, message) = (FailureCode::UpstreamTimeout, "the model server is silent");
-    Event::TurnFailed { code, message, retryable: true, summary }
 }
 
 /// The frames of a stream, without `data: `.

@@ -14,16 +14,15 @@ use super::messages::{OpenCall, claimed, open_calls};
 use super::resume::Resumed;
 use crate::conversation::claimed::{ClaimedMessage, HiddenCall, HiddenTurns, Past};
 use crate::conversation::{Ask, Choice, Ending, Question, Turn};
-use crate::event::{
-    AcknowledgementSource, Event, FailureCode, FeedbackReason, Summary, TurnFinish, Usage,
-};
+use crate::event::{AcknowledgementSource, Event, FailureCode, FeedbackReason, TurnFinish};
 use crate::gateway::NewTurn;
+use crate::server::dialect::tests::events::{
+    TURN, completed, end, raw, start, started, summary, text,
+};
 use crate::server::dialect::{Asked, Asking, Dialect as _, Encoder as _, Form, Refused};
 use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Continuation, Source, ToolResult};
-
-const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";
 
 fn id(number: u32) -> String {
     format!("call_5eef151ef35146209769441c3a4f562f_{number}")
@@ -31,41 +30,6 @@ fn id(number: u32) -> String {
 
 fn message(number: u32) -> String {
     format!("msg_5eef151ef35146209769441c3a4f562f_{number}")
-}
-
-fn started() -> Event<'static> {
-    Event::TurnStarted { session_id: "s", turn_id: TURN, model: "m", max_tool_loops: 5 }
-}
-
-fn summary() -> Summary<'static> {
-    let usage = Usage { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };
-    Summary { loops: 1, tool_calls: 0, usage, text: "" }
-}
-
-fn completed(finish_reason: TurnFinish) -> Event<'static> {
-    Event::TurnCompleted { finish_reason, summary: summary() }
-}
-
-fn text(text: &str) -> Event<'_> {
-    Event::TextDelta { text }
-}
-
-fn raw(json: &Value) -> Box<RawValue> {
-    RawValue::from_string(json.to_string()).unwrap()
-}
-
-fn start<'a>(call_id: &'a str, arguments: &'a RawValue, round: u32) -> Event<'a> {
-    Event::ToolStarted { call_id, tool_name: "look", tool_args: arguments, r#loop: round }
-}
-
-fn end<'a>(call_id: &'a str, result: &'a ToolResult) -> Event<'a> {
-    Event::ToolCompleted {
-        call_id,
-        tool_name: "look",
-        tool_result: result,
-        duration_ms: 1,
-        attempts: 1,
-    }
 }
 
 fn run() -> Run {

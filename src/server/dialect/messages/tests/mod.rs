@@ -7,15 +7,13 @@ use serde_json::{Value, json};
 use super::server_tools::MessagesServerTools;
 use super::stream::{Events, Shown};
 use super::whole::Message;
-use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish, Usage};
+use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish};
+use crate::server::dialect::tests::events::{USAGE, completed, started};
 use crate::server::dialect::{Answering, Encoder as _, Whole as _, WholeAnswer};
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 
 mod requests;
-
-const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";
-const USAGE: Usage = Usage { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };
 
 const OFF: Shown = Shown { server_tools: MessagesServerTools::Off, reasoning: true };
 const HIDDEN: Shown = Shown { server_tools: MessagesServerTools::Hidden, reasoning: false };
@@ -23,15 +21,6 @@ const MCP: Shown = Shown { server_tools: MessagesServerTools::McpToolUse, reason
 
 fn answering() -> Answering {
     Answering { model: "claude-9".to_owned(), now_sec: 1_795_315_264 }
-}
-
-fn started() -> Event<'static> {
-    Event::TurnStarted { session_id: "s", turn_id: TURN, model: "m", max_tool_loops: 5 }
-}
-
-fn completed(finish_reason: TurnFinish) -> Event<'static> {
-    let summary = Summary { loops: 1, tool_calls: 0, usage: USAGE, text: "" };
-    Event::TurnCompleted { finish_reason, summary }
 }
 
 /// The events of a stream: each frame's name is its data's type.

@@ -12,15 +12,14 @@ use serde_json::{Value, json};
 use super::about::{About, Answers, Begun};
 use super::server_items::{Labels, ServerItems};
 use super::whole::{Collected, Streamed};
-use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish, Usage};
+use crate::event::{AcknowledgementSource, Event, TurnFinish};
+use crate::server::dialect::tests::events::{TURN, completed, failed, started_in};
 use crate::server::dialect::{Encoder as _, Whole as _, WholeAnswer};
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Registry, Source, ToolResult};
 
-const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";
 const SESSION: &str = "resp-000000000000000000000000000000aa";
 const IDS: &str = "000000000000000000000000000000aa5eef151ef35146209769441c3a4f562f";
-const USAGE: Usage = Usage { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };
 
 fn answers(shown: ServerItems) -> Answers {
     let echo = json!({ "model": "qwen3", "metadata": {} });
@@ -30,18 +29,7 @@ fn answers(shown: ServerItems) -> Answers {
 }
 
 fn started() -> Event<'static> {
-    Event::TurnStarted { session_id: SESSION, turn_id: TURN, model: "m", max_tool_loops: 5 }
-}
-
-fn completed(finish_reason: TurnFinish) -> Event<'static> {
-    let summary = Summary { loops: 1, tool_calls: 0, usage: USAGE, text: "" };
-    Event::TurnCompleted { finish_reason, summary }
-}
-
-fn failed() -> Event<'static> {
-    let summary = Summary { loops: 1, tool_calls: 0, usage: USAGE, text: "" };
-    let (code, message) = (FailureCode::UpstreamTimeout, "the model server is silent");
-    Event::TurnFailed { code, message, retryable: true, summary }
+    started_in(SESSION)
 }
 
 /// The text of a stream from event `from` on.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past, adopt};
+use crate::conversation::claimed::{Past, adopt};
 use crate::conversation::{Ask, Conversation, Ending, Turn};
 use crate::gateway::NewTurn;
 use crate::limits::server::REFERENCES_MAX;
@@ -13,24 +13,12 @@ use crate::server::dialect::Form;
 use crate::server::dialect::models::Models;
 use crate::server::dialect::responses::request::{Found, Parent, Request, Surroundings};
 use crate::server::dialect::responses::{ResponseId, input};
+use crate::server::dialect::tests::Forgetful;
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
 use crate::tools::registry::tests::Named;
 use crate::tools::{SourceKind, ToolSpec};
 use crate::upstream::ToolChoice;
-
-/// Nothing is remembered.
-struct Nothing;
-
-impl HiddenTurns for Nothing {
-    fn by_call(&self, _: &str) -> Option<HiddenCall> {
-        None
-    }
-
-    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
-        None
-    }
-}
 
 /// Two tools of the gateway, and one of a server called `files`.
 fn labels() -> Labels {
@@ -49,7 +37,7 @@ fn labels() -> Labels {
 fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
     let around = Surroundings {
         owner: "o",
-        hidden: &Nothing,
+        hidden: &Forgetful,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: labels(),
         shown: ServerItems::McpCall,
@@ -370,7 +358,7 @@ fn an_answer_is_recognised_in_both_forms() {
     let past_of = |items: Vec<Value>| {
         let mut all = vec![user.clone()];
         all.extend(items);
-        adopt(input::claimed(&all), "o", &Nothing).unwrap().past
+        adopt(input::claimed(&all), "o", &Forgetful).unwrap().past
     };
     assert_eq!(past_of(output.to_vec()), pasts[0]);
     assert_eq!(past_of(vec![output[0].clone(), output[2].clone()]), pasts[1]);

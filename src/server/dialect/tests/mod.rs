@@ -1,5 +1,7 @@
 //! What holds for the streams of all dialects.
 
+pub(super) mod events;
+
 use std::sync::Arc;
 
 use allocation_counter::measure;
@@ -18,7 +20,7 @@ use crate::event::Event;
 use crate::session::log::tests::records;
 
 /// Nothing is remembered.
-struct Forgetful;
+pub(super) struct Forgetful;
 
 impl HiddenTurns for Forgetful {
     fn by_call(&self, _client_call_id: &str) -> Option<HiddenCall> {
@@ -74,8 +76,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
 /// A token costs each client the bytes of its frame, and nothing else.
 #[test]
 fn a_piece_of_text_costs_no_allocation() {
-    let started =
-        Event::TurnStarted { session_id: "s", turn_id: TURN, model: "m", max_tool_loops: 5 };
+    let started = events::started();
     let (text, reasoning) =
         (Event::TextDelta { text: " \"caf\u{e9}\"\n" }, Event::ReasoningDelta { text: " hm" });
     for (dialect, body) in dialects() {
@@ -95,5 +96,3 @@ fn a_piece_of_text_costs_no_allocation() {
         }
     }
 }
-
-const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";
