@@ -112,7 +112,7 @@ impl Gateway {
             let (_, rest) = line.split_once("http://")?;
             Some(rest.split(['/', ' ']).next()?.to_owned())
         });
-        // Nobody reads the rest, and a pipe that is full would stop it.
+        // A full pipe would block the gateway.
         thread::spawn(move || lines.for_each(drop));
         Self { child, address: address.expect("it prints its address") }
     }
