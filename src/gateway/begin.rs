@@ -242,7 +242,8 @@ impl Gateway {
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let stored_as = session::id_of(&new.owner, &session_id);
-        let (brought, rules, mut memory) = self.unpack(&mut new, has_session);
+        let rules = self.rules_of(&new);
+        let (brought, mut memory) = self.take_brought(&mut new, has_session).unzip();
         // Of a session that ends with its turn, the client's next request knows nothing.
         let parked_in = match brought {
             Some(_) if !has_session => session::id_of(&new.owner, PARKED_IN),
@@ -312,34 +313,34 @@ impl Gateway {
         }
     }
 
-    /// The conversation that the client brings, if it does; the turn's rules; and where the turn is
-    /// remembered.
-    fn unpack(
-        &self,
-        new: &mut NewTurn,
-        has_session: bool,
-    ) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
-        let seen = seen(new);
-        let Some(Brought { history, instructions, past, can_be_joined }) = new.brought.take()
-        else {
-            return (None, Arc::clone(&self.rules), None);
-        };
+    /// The turn's rules: those of all turns, unless its request changes some.
+    pub(super) fn rules_of(&self, new: &NewTurn) -> Arc<Rules> {
+        if new.brought.is_none() && new.max_calls.is_none() && !new.runs_alone {
+            return Arc::clone(&self.rules);
+        }
         let mut rules = Rules::clone(&self.rules);
         if let Some(max_calls) = new.max_calls {
             rules.max_calls = max_calls.min(rules.max_calls);
         }
         if new.runs_alone {
             rules.disconnect_grace = Duration::MAX;
-        } else if !can_be_joined {
+        } else if new.brought.as_ref().is_some_and(|brought| !brought.can_be_joined) {
             rules.disconnect_grace = UNJOINABLE_GRACE.min(rules.disconnect_grace);
         }
-        if let Some(instructions) = instructions {
+        if let Some(instructions) = new.brought.as_ref().and_then(|it| it.instructions.clone()) {
             rules.system_prompt = instructions;
         }
+        Arc::new(rules)
+    }
+
+    /// Takes the conversation that the client brings, if it does, and says where the turn is
+    /// remembered.
+    fn take_brought(&self, new: &mut NewTurn, has_session: bool) -> Option<(Conversation, Memory)> {
+        let Brought { history, past, .. } = new.brought.take()?;
+        let seen = seen(new, &history);
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
         let turns = Arc::clone(&self.remembered);
-        let memory = Memory { turns, past, seen, has_files, answering: None };
-        (Some(history), Arc::new(rules), Some(memory))
+        Some((history, Memory { turns, past, seen, has_files, answering: None }))
     }
 
     /// What the model of a turn is told.
@@ -413,13 +414,12 @@ impl Gateway {
 }
 
 /// What the client has seen of the turn once it has ended.
-fn seen(new: &NewTurn) -> Seen {
+fn seen(new: &NewTurn, history: &Conversation) -> Seen {
     let prompt = match &new.ask {
         Ask::Words(words) | Ask::Prompt(words) => words.clone(),
         // The turn goes on from the one that handed out the calls.
         Ask::Results(_) | Ask::Answer { .. } => {
-            let before = new.brought.as_ref().and_then(|it| it.history.turns().next_back());
-            before.map(|turn| turn.prompt.clone()).unwrap_or_default()
+            history.turns().next_back().map(|turn| turn.prompt.clone()).unwrap_or_default()
         }
     };
     Seen { owner: new.owner.clone(), conversation: new.conversation.clone(), prompt }

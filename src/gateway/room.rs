@@ -1,11 +1,9 @@
 //! How much of the context is taken before the conversation begins.
 
-use std::sync::Arc;
-
 use super::Gateway;
 use super::begin::{BeginError, NewTurn};
 use crate::conversation::{Conversation, Opening, trim};
-use crate::orchestrator::{Basis, Rules};
+use crate::orchestrator::Basis;
 use crate::tools::Catalog;
 
 impl Gateway {
@@ -32,12 +30,9 @@ impl Gateway {
         self.upstream(new.model.as_deref())?;
         let offer = self.offer_of(new.tools.as_deref()).await?;
         let offer = offer.beside(&self.rules, &new.client_tools);
-        let mut rules = Rules::clone(&self.rules);
-        if let Some(instructions) = new.brought.as_ref().and_then(|it| it.instructions.clone()) {
-            rules.system_prompt = instructions;
-        }
+        let rules = self.rules_of(new);
         let (opening, history) = (Opening::Prompt(String::new()), Conversation::default());
         let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
-        Ok(offer.briefing(&Arc::new(rules), None, &basis).tokens())
+        Ok(offer.briefing(&rules, None, &basis).tokens())
     }
 }

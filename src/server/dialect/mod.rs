@@ -8,6 +8,7 @@ pub(super) mod ai_sdk;
 pub(super) mod call_id;
 pub(super) mod chat_completions;
 mod client_tools;
+mod content;
 mod digest;
 mod ended;
 mod instructions;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
-use crate::server::dialect::chat_completions::messages::text_of;
+use crate::server::dialect::content::text_of;
 
 /// A message as it was written. Whatever else it has is skipped.
 #[derive(Debug, Deserialize, JsonSchema)]

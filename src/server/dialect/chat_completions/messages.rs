@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
+use crate::server::dialect::content::{arguments_of, listed, text_of};
 
 /// A message as it was written. Clients write all sorts of things, and a list is not refused for
 /// one of them: what cannot be read is skipped.
@@ -49,15 +50,6 @@ fn role(message: &Value) -> &str {
     }
 }
 
-/// The values of a list, also if it is a single one.
-fn listed(values: &Value) -> &[Value] {
-    match values {
-        Value::Array(values) => values,
-        Value::Object(_) => std::slice::from_ref(values),
-        _ => &[],
-    }
-}
-
 fn call(call: &Value) -> ClaimedCall {
     let function = &call["function"];
     ClaimedCall {
@@ -72,41 +64,6 @@ fn id(id: &Value) -> String {
         Value::String(id) => id.clone(),
         Value::Number(id) => id.to_string(),
         _ => String::new(),
-    }
-}
-
-/// The arguments of a call: JSON, also as a text. There may be none.
-pub(in crate::server::dialect) fn arguments_of(arguments: &Value) -> String {
-    match arguments {
-        Value::Null => String::new(),
-        Value::String(json) => json.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// The text of a message: a string, or parts. What is no text is named.
-pub(in crate::server::dialect) fn text_of(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        content => {
-            let texts = listed(content).iter().filter_map(text_of_part);
-            texts.collect::<Vec<_>>().join("\n")
-        }
-    }
-}
-
-fn text_of_part(part: &Value) -> Option<String> {
-    let text = |key: &str| part[key].as_str().map(str::to_owned);
-    match part["type"].as_str() {
-        Some("text" | "input_text" | "output_text") => text("text"),
-        Some("refusal") => text("refusal"),
-        Some("image_url" | "input_image") => Some("[an image, which is not shown]".into()),
-        Some("input_audio") => Some("[a sound, which is not played]".into()),
-        Some("video_url" | "input_video") => Some("[a video, which is not shown]".into()),
-        Some("file" | "input_file") => Some("[a file, which is not shown]".into()),
-        Some(_) => None,
-        None => part.as_str().map(str::to_owned).or_else(|| text("text")),
     }
 }
 

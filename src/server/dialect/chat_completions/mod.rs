@@ -6,7 +6,7 @@
 
 mod chunk;
 mod ended;
-pub(super) mod messages;
+mod messages;
 mod request;
 mod server_tools;
 #[cfg(test)]

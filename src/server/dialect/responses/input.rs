@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::id::{ItemId, ResponseId};
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Past};
 use crate::server::dialect::call_id;
-use crate::server::dialect::chat_completions::messages::text_of;
+use crate::server::dialect::content::text_of;
 
 /// Stands in for a prompt without words: programs send one to see whether a model is there.
 const NO_WORDS: &str = "(The user has sent no words.)";
