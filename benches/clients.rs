@@ -1,10 +1,13 @@
 //! What each client API costs per token, beside the native one in the same run.
 //!
 //! `cargo bench --bench clients`. A gateway of its own process streams the answers of a model that
-//! writes each token by itself. CPU is the gateway's, all threads, user and system; APIs take turns,
+//! pauses after each token, as models do: without pauses, tokens arrive in heaps, and an API would
+//! look cheap that merges them. CPU is the gateway's, all threads, user and system; APIs take turns,
 //! because the machine is not always the same.
 
 #![expect(clippy::print_stdout, reason = "a table is what it is for")]
+#![expect(clippy::cast_precision_loss, reason = "counts are small")]
+#![expect(clippy::disallowed_methods, reason = "a model takes its time")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,6 +15,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// A client API.
 struct Api {
@@ -49,45 +53,63 @@ const APIS: &[Api] = &[
     },
 ];
 
+/// How long the model takes for a token.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// How much is measured.
 struct Load {
     runs: usize,
     streams: usize,
+    /// Tokens of a long answer. A short one has a single token.
     tokens: usize,
+}
+
+/// Microseconds of CPU.
+struct Cost {
+    /// For a turn with a single token.
+    turn: f64,
+    /// For each further token.
+    token: f64,
 }
 
 fn main() {
     // Without `--bench`, this is a test: everything runs once.
     let is_bench = std::env::args().any(|it| it == "--bench");
     let load = if is_bench {
-        Load { runs: 15, streams: 32, tokens: 512 }
+        Load { runs: 15, streams: 32, tokens: 256 }
     } else {
         Load { runs: 1, streams: 2, tokens: 8 }
     };
-    let model = serve_model(load.tokens);
-    let gateway = Gateway::start(&model);
-    let mut costs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let (short, long) = (Gateway::start(1), Gateway::start(load.tokens));
+    let mut costs: BTreeMap<&str, Vec<Cost>> = BTreeMap::new();
     // The first is not counted: it starts threads and fills caches.
     for run in 0..=load.runs {
         for api in APIS {
-            let cost = gateway.cost(api, &load);
+            let (turn, whole) = (short.cost(api, load.streams), long.cost(api, load.streams));
+            let token = (whole - turn) / (load.tokens - 1) as f64;
             if run > 0 {
-                costs.entry(api.name).or_default().push(cost);
+                costs.entry(api.name).or_default().push(Cost { turn, token });
             }
         }
     }
-    let mut median = |name| {
-        let costs = costs.get_mut(name).expect("every API was measured");
-        costs.sort_by(f64::total_cmp);
-        costs[costs.len() / 2]
+    let median = |name, of: fn(&Cost) -> f64| {
+        let mut values: Vec<f64> = costs[name].iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
     };
-    let native = median("native");
-    println!("| API | CPU per token | tokens per CPU second | beside native |");
-    println!("| --- | --: | --: | --: |");
+    let (native_turn, native_token) =
+        (median("native", |it| it.turn), median("native", |it| it.token));
+    println!(
+        "| API | CPU per token | tokens per CPU second | beside native | CPU per turn | beside native |"
+    );
+    println!("| --- | --: | --: | --: | --: | --: |");
     for Api { name, .. } in APIS {
-        let cost = median(name);
-        let (per_second, ratio) = (1e6 / cost, cost / native);
-        println!("| {name} | {cost:.2} us | {per_second:.0} | {ratio:.2} |");
+        let (turn, token) = (median(name, |it| it.turn), median(name, |it| it.token));
+        let per_second = 1e6 / token;
+        let (of_token, of_turn) = (token / native_token, turn / native_turn);
+        println!(
+            "| {name} | {token:.1} us | {per_second:.0} | {of_token:.2} | {turn:.0} us | {of_turn:.2} |"
+        );
     }
 }
 
@@ -98,8 +120,9 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(model: &str) -> Self {
-        let upstream = format!("http://{model}/v1");
+    /// A gateway whose model answers with so many tokens.
+    fn start(tokens: usize) -> Self {
+        let upstream = format!("http://{}/v1", serve_model(tokens));
         let mut child = Command::new(env!("CARGO_BIN_EXE_tether"))
             .args(["serve", "--listen", "127.0.0.1:0", "--upstream", &upstream, "--model", "local"])
             .stdout(Stdio::piped())
@@ -117,17 +140,16 @@ impl Gateway {
         Self { child, address: address.expect("it prints its address") }
     }
 
-    /// Microseconds of CPU for a token.
-    fn cost(&self, api: &Api, load: &Load) -> f64 {
+    /// Microseconds of CPU for a turn, of so many at the same time.
+    fn cost(&self, api: &Api, streams: usize) -> f64 {
         let before = self.cpu_ns();
         thread::scope(|scope| {
-            for _ in 0..load.streams {
+            for _ in 0..streams {
                 scope.spawn(|| read_stream(&self.address, api));
             }
         });
-        let tokens = u32::try_from(load.streams * load.tokens).expect("it is a small number");
-        let spent = u32::try_from((self.cpu_ns() - before) / 1000).expect("less than an hour");
-        f64::from(spent) / f64::from(tokens)
+        let spent = Duration::from_nanos(self.cpu_ns() - before);
+        spent.as_secs_f64() * 1e6 / streams as f64
     }
 
     /// What all its threads have spent.
@@ -202,6 +224,7 @@ fn answer(mut connection: TcpStream, tokens: usize) -> Option<()> {
                 b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" token\"}}]}\n\n",
             )
             .ok()?;
+        thread::sleep(PAUSE);
     }
     connection
         .write_all(

@@ -182,6 +182,8 @@ fn system_prompt() -> String {
         model: "m".to_owned(),
         sampling: Sampling::default(),
         max_tool_loops: None,
+        max_calls: None,
+        disconnect_grace: None,
         tool_choice: ToolChoice::Auto,
         response_format: None,
         single_client_call: false,

@@ -11,6 +11,7 @@ use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
 use super::Gateway;
+use super::begin_error::BeginError;
 use super::offer::Offer;
 use super::remembered::Seen;
 use super::run::{Memory, run};
@@ -21,12 +22,10 @@ use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{
     Basis, Briefing, Driver, Parts, ResponseFormat, Rules, TurnMachine, TurnRequest,
 };
-use crate::session::{
-    self, Beginning, Begun, Keeper, LoggedTurn, NotBegun, SessionError, TurnGuard,
-};
+use crate::session::{self, Beginning, Begun, Keeper, LoggedTurn, NotBegun, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
-use crate::tools::{Catalog, Confirm, RegistryError};
+use crate::tools::{Catalog, Confirm};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
 
 /// Where calls of a client wait whose turns have no session that lasts. No session has this name.
@@ -106,84 +105,13 @@ pub struct BegunTurn {
     pub repeated: bool,
 }
 
-/// Why a turn does not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum BeginError {
-    /// One is already running.
-    #[error("a turn is already running in session {0}; wait for it to end, or cancel it")]
-    TurnInProgress(String),
-    /// The answer is not accepted.
-    #[error(transparent)]
-    Answer(#[from] AnswerError),
-    /// The turn that the key began is over, and its log is no longer kept.
-    #[error(
-        "the turn of this Idempotency-Key has ended and is no longer kept; use a new key for a new \
-         turn"
-    )]
-    TurnGone,
-    /// No such upstream.
-    #[error("no upstream is named {name:?}; available: {}", known.join(", "))]
-    UnknownModel {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// No such tool.
-    #[error("{error}; available: {}", list(known))]
-    UnknownTool {
-        /// What was asked for.
-        error: RegistryError,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// A call is required, but there is no tool.
-    #[error("tool_choice requires a call, but this turn has no tools")]
-    NoToolToCall,
-    /// A call is required, but this turn does not have the tool.
-    #[error(
-        "tool_choice names {name:?}, which this turn does not have; available: {}",
-        list(known)
-    )]
-    UnknownChoice {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// The instructions and the client's tools leave no room for a conversation.
-    #[error(
-        "the instructions and the client's tools take about {needed} tokens, but \
-         model.context_budget_tokens is {budget}; raise it, as far as the model server's context \
-         allows, or send fewer tools"
-    )]
-    NoRoom {
-        /// About how many tokens they take.
-        needed: usize,
-        /// How many there are.
-        budget: usize,
-    },
-    /// A required source of tools is not ready.
-    #[error("a required source of tools is not ready: {0}; try again later")]
-    ToolsUnavailable(Arc<str>),
-    /// The gateway is running as many turns as it may.
-    #[error("{0} turns are already running (server.max_concurrent_turns); try again later")]
-    Full(usize),
-    /// The gateway is about to stop.
-    #[error("the gateway is shutting down and accepts no new turns; try again later")]
-    Draining,
-    /// The session cannot be used.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-}
-
 impl NewTurn {
     /// The turn that was asked for, in its session.
     fn into_request(
         self,
         (session_id, turn_id): (&str, &str),
         model: &str,
-        briefing: Arc<Briefing>,
+        (briefing, disconnect_grace): (Arc<Briefing>, Option<Duration>),
         (opening, history): (Opening, Conversation),
     ) -> TurnRequest {
         TurnRequest {
@@ -194,6 +122,8 @@ impl NewTurn {
             model: model.to_owned(),
             sampling: self.sampling,
             max_tool_loops: self.max_tool_loops,
+            max_calls: self.max_calls,
+            disconnect_grace,
             tool_choice: self.tool_choice,
             response_format: self.response_format,
             single_client_call: self.single_client_call,
@@ -243,6 +173,7 @@ impl Gateway {
         let turn_id = Uuid::new_v4().to_string();
         let stored_as = session::id_of(&new.owner, &session_id);
         let rules = self.rules_of(&new);
+        let disconnect_grace = self.disconnect_grace(&new);
         let (brought, mut memory) = self.take_brought(&mut new, has_session).unzip();
         // Of a session that ends with its turn, the client's next request knows nothing.
         let parked_in = match brought {
@@ -284,7 +215,8 @@ impl Gateway {
         let briefing = self.brief(&offer, &rules, &guard, &basis);
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let ids = (&*session_id, &*turn_id);
-        let request = new.into_request(ids, upstream.name(), briefing, (opening, history));
+        let told = (briefing, disconnect_grace);
+        let request = new.into_request(ids, upstream.name(), told, (opening, history));
         let parts = Parts {
             turn: TurnMachine::new(request),
             session_id: stored_as,
@@ -313,24 +245,23 @@ impl Gateway {
         }
     }
 
-    /// The turn's rules: those of all turns, unless its request changes some.
+    /// The turn's rules: those of all turns, unless its request brings instructions.
     pub(super) fn rules_of(&self, new: &NewTurn) -> Arc<Rules> {
-        if new.brought.is_none() && new.max_calls.is_none() && !new.runs_alone {
-            return Arc::clone(&self.rules);
+        let instructions = new.brought.as_ref().and_then(|brought| brought.instructions.clone());
+        match instructions {
+            Some(system_prompt) => Arc::new(Rules { system_prompt, ..Rules::clone(&self.rules) }),
+            None => Arc::clone(&self.rules),
         }
-        let mut rules = Rules::clone(&self.rules);
-        if let Some(max_calls) = new.max_calls {
-            rules.max_calls = max_calls.min(rules.max_calls);
+    }
+
+    /// How long the turn goes on without a reader, unless it is as long as for all turns.
+    fn disconnect_grace(&self, new: &NewTurn) -> Option<Duration> {
+        let can_be_joined = new.brought.as_ref().is_none_or(|brought| brought.can_be_joined);
+        match (new.runs_alone, can_be_joined) {
+            (true, _) => Some(Duration::MAX),
+            (false, true) => None,
+            (false, false) => Some(UNJOINABLE_GRACE.min(self.rules.disconnect_grace)),
         }
-        if new.runs_alone {
-            rules.disconnect_grace = Duration::MAX;
-        } else if new.brought.as_ref().is_some_and(|brought| !brought.can_be_joined) {
-            rules.disconnect_grace = UNJOINABLE_GRACE.min(rules.disconnect_grace);
-        }
-        if let Some(instructions) = new.brought.as_ref().and_then(|it| it.instructions.clone()) {
-            rules.system_prompt = instructions;
-        }
-        Arc::new(rules)
     }
 
     /// Takes the conversation that the client brings, if it does, and says where the turn is
@@ -460,10 +391,6 @@ fn check_choice(choice: &ToolChoice, tools: &Catalog) -> Result<(), BeginError> 
         }
         ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => Ok(()),
     }
-}
-
-fn list(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn now_ms() -> u64 {

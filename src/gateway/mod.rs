@@ -2,6 +2,7 @@
 //! It knows nothing of HTTP.
 
 mod begin;
+mod begin_error;
 mod offer;
 mod remembered;
 mod room;
@@ -31,7 +32,8 @@ use crate::upstream::{RoundFailure, Route, Upstream};
 use offer::Offer;
 
 pub use crate::orchestrator::{ResponseFormat, ResponseFormatError};
-pub use begin::{BeginError, BegunTurn, Brought, NewTurn};
+pub use begin::{BegunTurn, Brought, NewTurn};
+pub use begin_error::BeginError;
 use remembered::RememberedTurns;
 
 /// What a gateway is made of.

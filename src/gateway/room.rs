@@ -1,7 +1,8 @@
 //! How much of the context is taken before the conversation begins.
 
 use super::Gateway;
-use super::begin::{BeginError, NewTurn};
+use super::begin::NewTurn;
+use super::begin_error::BeginError;
 use crate::conversation::{Conversation, Opening, trim};
 use crate::orchestrator::Basis;
 use crate::tools::Catalog;

@@ -26,7 +26,7 @@ pub(super) struct Run {
 impl OpenRound<'_> {
     /// Reports that the turn may make no more calls, and takes the tools away.
     pub(super) fn report_call_cap(&mut self) {
-        let cap = self.core.setup.rules().max_calls;
+        let cap = self.core.setup.max_calls;
         let status = format!(
             "the model has made {cap} calls, the limit (limits.max_calls_per_turn); it now answers \
              without tools"

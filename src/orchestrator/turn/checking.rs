@@ -61,7 +61,7 @@ impl OpenRound<'_> {
                 self.feed_back_note(Some(at), FeedbackReason::IncompleteCall, message);
             }
             Verdict::OverCap => {
-                let cap = self.core.setup.rules().max_calls;
+                let cap = self.core.setup.max_calls;
                 let reason = format!("this turn has already made its {cap} calls");
                 self.report_call_cap();
                 self.end_without_run(at, NotRun::OverCap, Outcome::Skipped(reason));
@@ -96,7 +96,7 @@ impl OpenRound<'_> {
             self.core.setup.tools().without_refused_nulls(&written.name, as_written.clone());
         let is_changed = arguments != as_written;
         let mut facts = Facts { tool: self.core.setup.policy(&written.name), ..Facts::default() };
-        if self.core.counted_calls(at) >= self.core.setup.rules().max_calls as usize {
+        if self.core.counted_calls(at) >= self.core.setup.max_calls as usize {
             self.core.calls[at].wait(facts, arguments, is_changed);
             return Verdict::OverCap;
         }

@@ -234,7 +234,7 @@ impl Core {
     pub(super) fn note_audience(&mut self, is_present: bool) {
         self.give_up_at_ms = match self.give_up_at_ms {
             _ if is_present => None,
-            None => Some(self.in_ms(self.setup.rules().disconnect_grace)),
+            None => Some(self.in_ms(self.setup.disconnect_grace())),
             since => since,
         };
     }

@@ -1,6 +1,7 @@
 //! Inputs and outputs of the turn machine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -29,6 +30,11 @@ pub struct TurnRequest {
     pub sampling: Sampling,
     /// Lowers the cap of [`Rules::max_tool_loops`](crate::orchestrator::Rules::max_tool_loops).
     pub max_tool_loops: Option<u32>,
+    /// Lowers the cap of [`Rules::max_calls`](crate::orchestrator::Rules::max_calls).
+    pub max_calls: Option<u32>,
+    /// How long it goes on without a reader, in place of
+    /// [`Rules::disconnect_grace`](crate::orchestrator::Rules::disconnect_grace).
+    pub disconnect_grace: Option<Duration>,
     /// Whether the model has to call a tool before it answers.
     pub tool_choice: ToolChoice,
     /// The form of the answer; words if absent.

@@ -1,6 +1,7 @@
 //! What a turn is given at its start and never changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -23,13 +24,21 @@ use crate::upstream::ToolChoice;
 pub(super) struct Setup {
     pub(super) request: TurnRequest,
     pub(super) max_tool_loops: u32,
+    pub(super) max_calls: u32,
 }
 
 impl Setup {
     pub(super) fn new(request: TurnRequest) -> Self {
-        let max = request.briefing.rules.max_tool_loops;
-        let max_tool_loops = request.max_tool_loops.map_or(max, |lower| lower.min(max));
-        Self { request, max_tool_loops }
+        let rules = &request.briefing.rules;
+        let lower = |cap: u32, asked: Option<u32>| asked.map_or(cap, |asked| asked.min(cap));
+        let max_tool_loops = lower(rules.max_tool_loops, request.max_tool_loops);
+        let max_calls = lower(rules.max_calls, request.max_calls);
+        Self { request, max_tool_loops, max_calls }
+    }
+
+    /// How long the turn goes on without a reader.
+    pub(super) fn disconnect_grace(&self) -> Duration {
+        self.request.disconnect_grace.unwrap_or_else(|| self.rules().disconnect_grace)
     }
 
     pub(super) fn rules(&self) -> &Rules {

@@ -28,7 +28,7 @@ impl Core {
     pub(super) fn begun_calls_max(&self) -> usize {
         let may_be_free = self.known.offered.len() < self.setup.tools().specs().len();
         let free = if may_be_free { UNTOLD_CALLS_FREE } else { self.free_calls.calls() };
-        self.setup.rules().max_calls as usize + free
+        self.setup.max_calls as usize + free
     }
 }
 

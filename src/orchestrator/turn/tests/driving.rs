@@ -24,6 +24,15 @@ fn an_unread_turn_is_abandoned_after_its_grace() {
 }
 
 #[test]
+fn a_request_can_have_a_grace_of_its_own() {
+    let disconnect_grace = Some(Duration::from_millis(50));
+    let mut scene = Scene::with(Rules::default(), TurnRequest { disconnect_grace, ..request() });
+    scene.turn.set_now(100);
+    scene.handle(Input::Audience { is_present: false });
+    assert_eq!(scene.turn.deadline_ms(), Some(150));
+}
+
+#[test]
 fn the_upstream_that_answered_last_is_asked_first_next() {
     let mut scene = Scene::new();
     let (answering, why) = ("other".to_owned(), PassedOver::Unreachable);

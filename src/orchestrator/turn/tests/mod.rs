@@ -17,6 +17,7 @@ use crate::upstream::{
 
 mod answers;
 mod approval;
+mod caps;
 mod chains;
 mod choice;
 mod closing;
@@ -73,6 +74,8 @@ fn request() -> TurnRequest {
         model: "m".into(),
         sampling: Sampling::default(),
         max_tool_loops: None,
+        max_calls: None,
+        disconnect_grace: None,
         tool_choice: ToolChoice::Auto,
         response_format: None,
         single_client_call: false,
@@ -454,15 +457,6 @@ fn a_marker_line_without_a_call_is_fed_back() {
 }
 
 #[test]
-fn a_request_can_lower_the_cap_and_not_raise_it() {
-    for (asked, cap) in [(1, 1), (9, 5)] {
-        let request = TurnRequest { max_tool_loops: Some(asked), ..request() };
-        let scene = Scene::with(Rules::default(), request);
-        assert_eq!(scene.event("turn_started")["max_tool_loops"], cap);
-    }
-}
-
-#[test]
 fn too_many_mistakes_of_one_kind_lead_to_an_answer_in_words() {
     let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 9);
     for _ in 0..3 {
@@ -480,16 +474,6 @@ fn each_mistake_makes_the_model_warmer() {
     assert_eq!(scene.rounds[0].sampling.temperature, None);
     scene.says("<<function_call>> {\"name\": \"nope\"}").stops();
     assert_eq!(scene.rounds[1].sampling.temperature, Some(0.9));
-}
-
-#[test]
-fn calls_over_the_cap_are_skipped_and_reported_to_the_model() {
-    let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
-    scene.says(TIME).says(SUM).stops().tool_returns(0, ok());
-    assert!(scene.running.is_empty());
-    let last = scene.rounds.last().unwrap();
-    assert!(last.tools.is_empty(), "synthesis");
-    assert!(format!("{:?}", last.messages).contains("not run"));
 }
 
 /// If a delta ends the turn, passing the limit must not end it again.
@@ -514,33 +498,6 @@ fn a_payload_of_endless_mistakes_is_bounded() {
     assert!(scene.events.len() < 100, "{} events", scene.events.len());
     assert!(scene.deeds.contains(&"stop round".to_owned()));
     assert!(scene.last_message().text_content().unwrap().len() < 8192);
-}
-
-#[test]
-fn a_model_that_keeps_calling_is_stopped() {
-    let mut scene = Scene::with_rules(|rules| rules.max_calls = 2);
-    scene.says(SUM).says(TIME);
-    assert!(!scene.deeds.contains(&"stop round".to_owned()), "at the cap it goes on");
-    scene.says(SUM).says(TIME);
-    assert!(scene.deeds.contains(&"stop round".to_owned()));
-    scene.tool_returns(0, ok()).tool_returns(1, ok());
-    assert!(scene.last_message().text_content().unwrap().contains("already made its 2 calls"));
-    assert!(scene.rounds.last().unwrap().tools.is_empty());
-}
-
-/// Unreadable calls count too, and the model is not told that it said nothing.
-#[test]
-fn unreadable_calls_count_toward_the_cap() {
-    let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
-    for _ in 0..2 {
-        scene.says("<<function_call>> {]").stops();
-    }
-    scene.says(SUM);
-    let status = scene.event("status")["message"].as_str().unwrap();
-    assert!(status.contains("limits.max_calls_per_turn"), "{status}");
-    assert!(scene.rounds.last().unwrap().tools.is_empty());
-    scene.says("Two.").stops();
-    scene.ends("stop", "Two.");
 }
 
 #[test]

@@ -220,7 +220,7 @@ impl Witness {
         let unread = fresh.iter().filter(|event| event["type"] == "feedback");
         let unread = unread.filter(|event| event["data"]["reason"] == "malformed_call").count();
         let calls = scene.turn.core.counted_calls(CallAt::new(self.markers))
-            > scene.turn.rules().max_calls as usize;
+            > scene.turn.core.setup.max_calls as usize;
         let has_ended = fresh.iter().any(|event| {
             let next = &event["data"]["tool_result"]["next_action"];
             next == "clarification_needed" || next == "complete"

@@ -1,0 +1,82 @@
+//! Why a turn does not begin.
+
+use std::sync::Arc;
+
+use crate::conversation::AnswerError;
+use crate::session::SessionError;
+use crate::tools::RegistryError;
+
+/// Why a turn does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    /// One is already running.
+    #[error("a turn is already running in session {0}; wait for it to end, or cancel it")]
+    TurnInProgress(String),
+    /// The answer is not accepted.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// The turn that the key began is over, and its log is no longer kept.
+    #[error(
+        "the turn of this Idempotency-Key has ended and is no longer kept; use a new key for a new \
+         turn"
+    )]
+    TurnGone,
+    /// No such upstream.
+    #[error("no upstream is named {name:?}; available: {}", known.join(", "))]
+    UnknownModel {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// No such tool.
+    #[error("{error}; available: {}", list(known))]
+    UnknownTool {
+        /// What was asked for.
+        error: RegistryError,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A call is required, but there is no tool.
+    #[error("tool_choice requires a call, but this turn has no tools")]
+    NoToolToCall,
+    /// A call is required, but this turn does not have the tool.
+    #[error(
+        "tool_choice names {name:?}, which this turn does not have; available: {}",
+        list(known)
+    )]
+    UnknownChoice {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The instructions and the client's tools leave no room for a conversation.
+    #[error(
+        "the instructions and the client's tools take about {needed} tokens, but \
+         model.context_budget_tokens is {budget}; raise it, as far as the model server's context \
+         allows, or send fewer tools"
+    )]
+    NoRoom {
+        /// About how many tokens they take.
+        needed: usize,
+        /// How many there are.
+        budget: usize,
+    },
+    /// A required source of tools is not ready.
+    #[error("a required source of tools is not ready: {0}; try again later")]
+    ToolsUnavailable(Arc<str>),
+    /// The gateway is running as many turns as it may.
+    #[error("{0} turns are already running (server.max_concurrent_turns); try again later")]
+    Full(usize),
+    /// The gateway is about to stop.
+    #[error("the gateway is shutting down and accepts no new turns; try again later")]
+    Draining,
+    /// The session cannot be used.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

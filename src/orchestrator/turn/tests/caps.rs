@@ -1,0 +1,64 @@
+//! The caps on rounds and calls.
+
+use super::*;
+
+#[test]
+fn a_request_can_lower_the_cap_and_not_raise_it() {
+    for (asked, cap) in [(1, 1), (9, 5)] {
+        let request = TurnRequest { max_tool_loops: Some(asked), ..request() };
+        let scene = Scene::with(Rules::default(), request);
+        assert_eq!(scene.event("turn_started")["max_tool_loops"], cap);
+    }
+}
+
+#[test]
+fn a_request_can_lower_the_cap_on_calls_and_not_raise_it() {
+    for (asked, started) in [(1, 1), (9, 2)] {
+        let rules = Rules { max_calls: 2, ..Rules::default() };
+        let request = TurnRequest { max_calls: Some(asked), ..request() };
+        let mut scene = Scene::with(rules, request);
+        scene
+            .says(TIME)
+            .says(SUM)
+            .says(r#"<<function_call>> {"name": "calculate", "arguments": {"expression": "1+2"}}"#)
+            .stops();
+        assert_eq!(scene.started().len(), started, "{asked}");
+    }
+}
+
+#[test]
+fn calls_over_the_cap_are_skipped_and_reported_to_the_model() {
+    let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
+    scene.says(TIME).says(SUM).stops().tool_returns(0, ok());
+    assert!(scene.running.is_empty());
+    let last = scene.rounds.last().unwrap();
+    assert!(last.tools.is_empty(), "synthesis");
+    assert!(format!("{:?}", last.messages).contains("not run"));
+}
+
+#[test]
+fn a_model_that_keeps_calling_is_stopped() {
+    let mut scene = Scene::with_rules(|rules| rules.max_calls = 2);
+    scene.says(SUM).says(TIME);
+    assert!(!scene.deeds.contains(&"stop round".to_owned()), "at the cap it goes on");
+    scene.says(SUM).says(TIME);
+    assert!(scene.deeds.contains(&"stop round".to_owned()));
+    scene.tool_returns(0, ok()).tool_returns(1, ok());
+    assert!(scene.last_message().text_content().unwrap().contains("already made its 2 calls"));
+    assert!(scene.rounds.last().unwrap().tools.is_empty());
+}
+
+/// Unreadable calls count too, and the model is not told that it said nothing.
+#[test]
+fn unreadable_calls_count_toward_the_cap() {
+    let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
+    for _ in 0..2 {
+        scene.says("<<function_call>> {]").stops();
+    }
+    scene.says(SUM);
+    let status = scene.event("status")["message"].as_str().unwrap();
+    assert!(status.contains("limits.max_calls_per_turn"), "{status}");
+    assert!(scene.rounds.last().unwrap().tools.is_empty());
+    scene.says("Two.").stops();
+    scene.ends("stop", "Two.");
+}
