@@ -29,7 +29,7 @@ use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
 use super::{App, now_sec, openapi, query, responses};
-use crate::gateway::{BegunTurn, NewTurn};
+use crate::gateway::{BeginError, BegunTurn, NewTurn};
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
@@ -136,8 +136,19 @@ async fn respond(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
     let _place = place(body.len(), app).await;
-    let asking = responses::read(body, owner, key.as_deref(), app).await?;
-    start(request, asking, app).await
+    let read = || responses::read(body.clone(), owner.clone(), key.as_deref(), app);
+    let (asking, continues) = read().await?;
+    match start(request, asking, app).await {
+        // Another request continued the same response meanwhile, so this one branches off.
+        Err(Refusal::Begin(BeginError::TurnInProgress(_))) if continues => {
+            start(request, read().await?.0, app).await
+        }
+        // Its key leads to the chain that it began, which has forgotten the key.
+        Err(Refusal::Begin(BeginError::TurnInProgress(_))) => {
+            Err(Refusal::Begin(BeginError::TurnGone))
+        }
+        answered => answered,
+    }
 }
 
 /// Begins the turn that a request asks for, and answers in its form.
@@ -150,11 +161,14 @@ async fn start(request: &Parts, asking: Asking, app: &App) -> Result<Reply, Refu
     let new = NewTurn { owner, ..turn };
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
-    // A client that retries with its key says what it has seen. Of a turn that has just begun, it
-    // cannot have seen anything.
-    let seen = if repeated { last_event_id(request)? } else { None };
     match form {
-        Form::Stream(encoder) => resume(&session_id, &turn, seen, encoder, app),
+        Form::Stream(encoder) => {
+            // A client that retries with its key says what it has seen. Of a turn that has just
+            // begun, it cannot have seen anything.
+            let may_have_seen = repeated && encoder.can_be_joined();
+            let seen = if may_have_seen { last_event_id(request)? } else { None };
+            resume(&session_id, &turn, seen, encoder, app)
+        }
         Form::Whole(whole) => Ok(collect(&turn, whole, Waiting::new(request)).await),
         Form::Later(receipt) => {
             let receipt = receipt.receipt(&session_id, &turn.turn_id);

@@ -77,7 +77,12 @@ impl Adopted {
             let draft = Draft::again(&turn, self.history.call_ids());
             append(&mut self.history, draft.finish(&mut Repairs::default()));
         }
-        self.ask = Ask::Answer { clarification_id, choice };
+        // Of a list that lacks the question, the words may be those that led to it.
+        let beside = match self.ask {
+            Ask::Words(words) if is_open => Some(words),
+            _ => None,
+        };
+        self.ask = Ask::Answer { clarification_id, choice, beside };
         self
     }
 }

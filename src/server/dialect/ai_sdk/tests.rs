@@ -478,7 +478,7 @@ fn an_explicit_answer_takes_the_place_of_the_last_words() {
     let body = json!({"id": "c", "messages": messages, "clarification_response": answer});
     let Asking { turn, .. } = read(&body).unwrap();
     let choice = Choice::Option("b".to_owned());
-    assert_eq!(turn.ask, Ask::Answer { clarification_id: "t.1".to_owned(), choice });
+    assert_eq!(turn.ask, Ask::Answer { clarification_id: "t.1".to_owned(), choice, beside: None });
     assert!(turn.idempotency_key.is_some(), "the same answer again joins its turn");
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::calls;
 use super::frames::Frames;
 use super::id::ResponseId;
+use super::input::APPROVAL_REQUEST;
 use super::parts::{added, bytes, done};
 use super::server_items::{Labels, ServerItems};
 use super::text::{OpenText, Status, Words, escaped, is_blank};
@@ -32,6 +33,8 @@ pub(super) struct Items {
     /// White space that no item has: an item does not begin with it alone.
     held: Option<(Words, Vec<u8>)>,
     running: Vec<RunningCall>,
+    /// The request for approval that was granted, until its call starts.
+    granted: Option<String>,
 }
 
 /// A call of one of our tools that is shown and has not ended.
@@ -44,8 +47,14 @@ struct RunningCall {
 }
 
 impl Items {
-    pub(super) const fn new(shown: ServerItems, labels: Labels, id: ResponseId) -> Self {
-        Self { shown, labels, id, done: Vec::new(), open: None, held: None, running: Vec::new() }
+    pub(super) fn new(
+        shown: ServerItems,
+        labels: Labels,
+        id: ResponseId,
+        granted: Option<String>,
+    ) -> Self {
+        let (done, running) = (Vec::new(), Vec::new());
+        Self { shown, labels, id, done, open: None, held: None, running, granted }
     }
 
     /// Sets the response's id, before its first item.
@@ -162,7 +171,7 @@ impl Items {
                     "id": self.id.item("mcp", number), "type": "mcp_call", "status": "in_progress",
                     "server_label": self.labels.of(name), "name": name,
                     "arguments": arguments_of(data, "tool_args"),
-                    "output": null, "error": null, "approval_request_id": null,
+                    "output": null, "error": null, "approval_request_id": self.granted.take(),
                 });
                 let index = self.reserve();
                 calls::mcp_call(frames, out, index, &item);
@@ -217,7 +226,7 @@ impl Items {
         let name = text_of(data, "tool_name");
         let (_, number) = text_of(data, "clarification_id").rsplit_once('.').unwrap_or_default();
         let item = json!({
-            "id": self.id.item("mcpr", number), "type": "mcp_approval_request",
+            "id": self.id.item(APPROVAL_REQUEST, number), "type": "mcp_approval_request",
             "server_label": self.labels.of(name), "name": name,
             "arguments": arguments_of(data, "arguments"),
         });
