@@ -42,13 +42,13 @@ use auth::Auth;
 pub(crate) use auth::AuthOptions;
 use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
-pub use dialect::chat_completions::ServerTools;
 use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
 pub use dialect::models::ModelAlias;
 use dialect::models::Models;
 use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;
+pub use dialect::server_tools::ServerTools;
 use places::Places;
 
 /// Settings of the server.

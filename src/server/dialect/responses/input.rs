@@ -17,9 +17,6 @@ use crate::server::refusal::Refusal;
 /// What the ids of requests for approval begin with.
 pub(super) const APPROVAL_REQUEST: &str = "mcpr";
 
-/// Stands in for a prompt without words: programs send one to see whether a model is there.
-const NO_WORDS: &str = "(The user has sent no words.)";
-
 /// An answer to a request for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Approval {
@@ -51,11 +48,6 @@ fn user_message(text: &str) -> Value {
     json!({
         "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }],
     })
-}
-
-/// The messages of a list that says nothing.
-pub(super) fn no_words() -> Vec<ClaimedMessage> {
-    vec![ClaimedMessage::User(NO_WORDS.to_owned())]
 }
 
 fn type_of(item: &Value) -> &str {

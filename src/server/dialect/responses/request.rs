@@ -178,7 +178,7 @@ impl Request {
         let response_format = response_format::read(format, "text.format")?;
         let given = raw.tools.as_deref().unwrap_or_default();
         let model = raw.model.as_deref().unwrap_or_default();
-        let ChosenModel { upstream, tools } = models.choose(model)?;
+        let ChosenModel { upstream, tools, .. } = models.choose(model)?;
         let Tools { clients, ours, confirm } = tools::read(given, tools, &labels)?;
         let ChosenTools { clients, ours, choice } =
             tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
@@ -254,8 +254,9 @@ fn adopted(
         None => HashMap::new(),
     };
     let mut messages = input::claimed(&items);
-    if results.is_empty() && !messages.iter().any(ClaimedMessage::is_said) {
-        messages.extend(input::no_words());
+    if results.is_empty() && messages.is_empty() {
+        // Programs send an empty list to see whether a model is there.
+        messages.push(ClaimedMessage::User(String::new()));
     }
     let nothing = |_| Refusal::invalid("input", "input has nothing to answer");
     let mut adopted = match history {

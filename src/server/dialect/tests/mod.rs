@@ -9,10 +9,11 @@ use bytes::BytesMut;
 
 use super::ag_ui::AgUi;
 use super::ai_sdk::AiSdk;
-use super::chat_completions::{ChatCompletions, ServerTools};
+use super::chat_completions::ChatCompletions;
 use super::messages::{Messages, MessagesServerTools};
 use super::models::Models;
 use super::native::Native;
+use super::server_tools::ServerTools;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};

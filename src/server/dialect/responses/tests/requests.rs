@@ -183,7 +183,7 @@ fn requests_that_cannot_be_answered_name_the_field() {
         (json!({"model": "m", "input": "", "top_logprobs": 1}), "top_logprobs"),
         (json!({"model": "m", "input": "", "max_tool_calls": 0}), "max_tool_calls"),
         (json!({"model": "m", "input": "", "temperature": 3}), "temperature"),
-        (json!({"model": "m", "input": "", "top_p": 0}), "top_p"),
+        (json!({"model": "m", "input": "", "top_p": -1}), "top_p"),
         (json!({"model": "m", "input": "", "max_output_tokens": 0}), "max_output_tokens"),
         (json!({"model": "m", "input": "", "tool_choice": {"type": "file_search"}}), "tool_choice"),
         (json!({"model": "m", "input": "", "tools": [{"type": "function"}]}), "tools"),
