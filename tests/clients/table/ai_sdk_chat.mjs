@@ -1,6 +1,8 @@
 // The chat of the AI SDK (`useChat` without React), with the stock transport and the stock rule that
 // posts a message again once its tools have their results.
 
+import assert from 'node:assert/strict';
+
 import { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
 
 import { OPEN_FILE } from './play.mjs';
@@ -65,6 +67,7 @@ function start({ origin, offers }) {
     // A message whose tools have their results is posted again.
     if (offers) await until(() => chat.status === 'ready' && heard.end !== 'tool-calls');
     if (failure) throw failure;
+    assert.ok(chat.last.parts.every(({ state }) => state !== 'streaming'), 'every part has ended');
     heard.reasoning = chat.parts('reasoning').map(({ text }) => text).join('');
     heard.ours = chat.parts('dynamic-tool').map((part) => [part.toolName, part.state === 'output-available']);
   };

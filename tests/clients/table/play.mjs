@@ -105,6 +105,7 @@ export async function play(t, client, wayName, scenarioName, changes = {}) {
   assert.equal(requests.length, script.length, 'the whole script, and no more');
   const told = requests.at(-1).messages.map(({ content }) => content).join('\n');
   for (const words of scenario.told ?? []) assert.match(told, words);
+  if (scenario.toldOnce) assert.equal(told.split(scenario.toldOnce).length, 2, 'told once');
 }
 
 /** The scenario's script, a promise of the gateway's leaving, and what lets a waiting model go on. */

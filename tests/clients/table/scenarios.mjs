@@ -5,7 +5,7 @@ import { call } from '../../lib/model.mjs';
 
 const sum = (expression) => call('calculate', { expression });
 const SUM = sum('6*7');
-const open = (path) => call('open_file', { path });
+const openFile = (path) => call('open_file', { path });
 
 const NEVER = new Promise(() => {});
 
@@ -18,7 +18,7 @@ const NEVER = new Promise(() => {});
  *   ours       the gateway's tools that were run, if the client shows them, and whether that went well
  *   opened     the files that the client was made to open by the tool of its own, which it then offers
  *   end        why the last answer ended, if the client says so
- *   told       what the model's last request has in it
+ *   told       what the model's last request has in it, and `toldOnce` what it has no more than once
  *
  * Three end otherwise. With `fails`, an error follows the words. With `leaves`, the client goes away
  * after the words, and so does the gateway. With `waits`, the model waits before its last message ends
@@ -53,28 +53,36 @@ export const SCENARIOS = {
     told: [/division by zero/],
   },
   'its own tools': {
-    script: [`${open('a')} ${open('b')}`, 'Milk twice.'],
+    script: [`${openFile('a')} ${openFile('b')}`, 'Milk twice.'],
     said: ['Milk twice.'],
     opened: ['a', 'b'],
     told: [/milk in a/, /milk in b/],
   },
   'both kinds': {
-    script: [`${SUM} ${open('a')}`, 'It says milk.'],
+    script: [`${SUM} ${openFile('a')}`, 'It says milk.'],
     said: ['It says milk.'],
     ours: [['calculate', true]],
     opened: ['a'],
     told: [/"result":"42"/, /milk in a/],
   },
+  'a corrected call': {
+    script: [openFile(7), openFile('a'), 'It says milk.'],
+    said: ['It says milk.'],
+    opened: ['a'],
+    told: [/milk in a/],
+  },
   'a second turn': {
     script: [SUM, 'It is 42.', 'Quite sure.'],
     prompts: ['What is 6*7?', 'Sure?'],
     said: ['It is 42.', 'Quite sure.'],
-    told: [/"result":"42"/, /It is 42\./],
+    told: [/"result":"42"/],
+    toldOnce: 'It is 42.',
   },
   'a question': {
     sections: { tools: { demo: true } },
     script: [call('lookup_contacts', { name: 'John' }), 'Calling him.'],
     prompts: ['Call John.', '2'],
+    // The question and its options, in words of ours or of the client.
     said: [/^Which John.*\n1\. John Doe.*\n2\. John Smith/s, 'Calling him.'],
     told: [/contact_john_smith/],
   },
