@@ -18,7 +18,8 @@ import { KEEP_ALIVE, readFrames } from '../lib/frames.mjs';
 import { CHAT_STREAM, startGateway } from '../lib/gateway.mjs';
 import { call, startModel } from '../lib/model.mjs';
 
-const SCRIPT = [`<think>Zoë?</think>Let me see ☃. ${call('calculate', { expression: '6*7' })}`, 'It is 🦀.'];
+// Short, since every byte is a case.
+const SCRIPT = [`<think>Zoë?</think>${call('calculate', { expression: '6*7' })}`, 'It is 🦀.'];
 const user = [{ role: 'user', content: 'Go.' }];
 
 /** Where a turn of each API begins, and with what. */
@@ -123,7 +124,7 @@ async function record(t, api) {
     body: JSON.stringify(request),
   });
   const bytes = Buffer.from(await response.arrayBuffer());
-  assert.ok(bytes.includes('☃') && bytes.includes('🦀'), 'beyond ASCII');
+  assert.ok(bytes.includes('🦀'), 'beyond ASCII');
   const frames = parse(createParser4, [bytes]);
   if (api === 'native') assert.deepEqual(frames, readFrames(bytes));
   const keepAlive = api === 'native' ? KEEP_ALIVE : ':\n\n';

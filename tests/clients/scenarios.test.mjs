@@ -18,6 +18,9 @@ const SERVER_TOOLS = {
   Messages: [['messages', 'hidden', { ours: [] }]],
 };
 
+// Many times what one takes, also where others compile; whatever waits for ever is known by then.
+const timeout = 60_000;
+
 after(endPython);
 
 describe('clients', { concurrency: 4 }, () => {
@@ -25,11 +28,11 @@ describe('clients', { concurrency: 4 }, () => {
     for (const [name, way] of Object.entries(client.ways)) {
       const title = `${client.name}, ${client.api}, ${name}`;
       for (const scenario of Object.keys(SCENARIOS).filter((each) => suits(way, each))) {
-        test(`${title}: ${scenario}`, (t) => play(t, client, name, scenario));
+        test(`${title}: ${scenario}`, { timeout }, (t) => play(t, client, name, scenario));
       }
       for (const [section, server_tools, outcome] of SERVER_TOOLS[client.api] ?? []) {
         const changes = { sections: { [section]: { server_tools } }, ...outcome };
-        test(`${title}: a tool of ours, ${section}.server_tools: ${server_tools}`, (t) => (
+        test(`${title}: a tool of ours, ${section}.server_tools: ${server_tools}`, { timeout }, (t) => (
           play(t, client, name, 'a tool of ours', changes)
         ));
       }

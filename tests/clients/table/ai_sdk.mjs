@@ -65,7 +65,7 @@ const client = (name, api, shows, provider, sections) => ({
   api,
   sections,
   shows: { end: true, ...shows },
-  error: /Error$/,
+  error: /^(APICallError|StreamProviderError)$/,
   ways: {
     generateText: { start: conversation(provider, generate) },
     streamText: { start: conversation(provider, stream), streams: true },

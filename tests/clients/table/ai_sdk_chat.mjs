@@ -77,6 +77,6 @@ export default [{
   name: 'the chat of `ai`',
   api: 'AI SDK',
   shows: { reasoning: true, ours: true, end: true },
-  error: /Error$/,
+  error: /^Error$/,
   ways: { sendMessage: { start, streams: true } },
 }];

@@ -139,7 +139,7 @@ async function responseHelper(client, request, heard, signal) {
 }
 
 const shown = { reasoning: true, end: true };
-const error = /APIError|InternalServerError/;
+const error = /^(APIError|InternalServerError)$/;
 
 export default [
   {

@@ -58,12 +58,13 @@ export const suits = (way, scenario) => !way.omits?.includes(scenario) && (way.s
  *   shows     which of `reasoning`, `ours` and `end` it lets its user see
  *   error     the names of its errors for a model that dies
  *   ends      what it calls the end of a scenario, if neither `stop` nor what the scenario says
- *   ways      how it can be used, by name: `{ start, streams, raises }`, where `raises` has the names of
- *             errors that the client itself makes of a scenario's end
+ *   ways      how it can be used, by name. `streams` is set if the answer comes as it is written; `raises`
+ *             has the names of errors that the client itself makes of a scenario's end; `omits` lists
+ *             scenarios that cannot be played
  *
- * `start({ origin, offers })` begins a conversation and returns what says the user's next words,
- * `ask(prompt, heard, signal)`. `offers` tells whether the client brings its tool. `changes` are made to
- * the scenario.
+ * A way's `start({ origin, offers })` begins a conversation and returns a function that says the user's
+ * next words: `ask(prompt, heard, signal)`. `offers` tells whether the client brings its tool. A way that
+ * has `run(job)` instead plays all of it elsewhere. `changes` are made to the scenario.
  */
 export async function play(t, client, wayName, scenarioName, changes = {}) {
   const way = client.ways[wayName];
@@ -72,7 +73,8 @@ export async function play(t, client, wayName, scenarioName, changes = {}) {
   const fails = way.raises?.[scenarioName] ?? (scenario.fails && client.error);
   const leaving = new AbortController();
   const requests = [];
-  const [script, gone, goOn] = stage(scenario, { onWritten: () => { if (!way.streams) leaving.abort(); } });
+  // A client that sees no words yet leaves when the model has written some.
+  const [script, gone, goOn] = stage(scenario, () => { if (!way.streams) leaving.abort(); });
   const upstream = await startModel(t, script, requests);
   const gateway = await startGateway(t, merged({ upstreams: [upstream] }, client.sections, scenario.sections));
   const origin = waits ? await countKeepAlives(t, gateway, goOn) : gateway.origin;
@@ -109,12 +111,13 @@ export async function play(t, client, wayName, scenarioName, changes = {}) {
 }
 
 /** The scenario's script, a promise of the gateway's leaving, and what lets a waiting model go on. */
-function stage({ script, leaves, waits }, { onWritten }) {
+function stage({ script, leaves, waits }, written) {
   const gone = withResolvers();
   const held = withResolvers();
-  const last = script.at(-1);
-  const played = leaves ? { ...last, written: onWritten, left: gone.resolve } : waits ? { ...last, holds: held.promise } : last;
-  return [[...script.slice(0, -1), played], gone.promise, held.resolve];
+  const played = [...script];
+  if (leaves) played.push({ ...played.pop(), written, left: gone.resolve });
+  if (waits) played.push({ ...played.pop(), holds: held.promise });
+  return [played, gone.promise, held.resolve];
 }
 
 function withResolvers() {
@@ -123,6 +126,7 @@ function withResolvers() {
   return made;
 }
 
+/** Sections of a configuration, key by key. */
 const merged = (...sections) => sections.filter(Boolean).reduce((all, each) => {
   const more = Object.entries(each).map(([name, keys]) => [name, Array.isArray(keys) ? keys : { ...all[name], ...keys }]);
   return { ...all, ...Object.fromEntries(more) };

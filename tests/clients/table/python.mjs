@@ -48,12 +48,8 @@ export function endPython() {
 function client(program, { api, ways, ...more }) {
   if (!players.has(program)) players.set(program, new Player(program));
   const run = (way) => (job) => players.get(program).play({ ...job, api, way });
-  return {
-    api,
-    error: /Error$/,
-    ways: Object.fromEntries(Object.entries(ways).map(([name, way]) => [name, { ...way, run: run(name) }])),
-    ...more,
-  };
+  const played = Object.entries(ways).map(([name, way]) => [name, { ...way, run: run(name) }]);
+  return { api, ways: Object.fromEntries(played), ...more };
 }
 
 // A blocking call cannot be left.
@@ -62,12 +58,11 @@ const streamed = { streams: true };
 /** A way to which an answer that was cut off is this error. */
 const insistent = (way, error) => ({ ...way, raises: { 'the token limit': error } });
 
-
 const chat = { api: 'Chat Completions', shows: { reasoning: true, ours: false, end: true } };
 const responses = { api: 'Responses', shows: { reasoning: true, ours: true, end: true } };
 const openai = { name: '`openai` for Python', error: /^(APIError|InternalServerError)$/ };
-const agents = { name: '`openai-agents`' };
-const langchain = { name: '`langchain-openai`', ways: { invoke: whole, stream: streamed } };
+const agents = { ...openai, name: '`openai-agents`' };
+const langchain = { name: '`langchain-openai`', error: /^(OpenAI)?APIError$/, ways: { invoke: whole, stream: streamed } };
 
 export default [
   client('openai_chat.py', {
@@ -102,6 +97,7 @@ export default [
     api: 'Messages',
     sections: { messages: { server_tools: 'mcp_tool_use' } },
     shows: responses.shows,
+    error: /^(APIStatusError|InternalServerError)$/,
     ways: { create: whole, 'stream helper': streamed, 'stream helper, beta': streamed },
   }),
 ];
