@@ -158,7 +158,8 @@ async fn start(request: &Parts, asking: Asking, app: &App) -> Result<Reply, Refu
     for (repair, _) in repairs.iter() {
         metrics::history_repaired(repair.name());
     }
-    let new = NewTurn { owner, ..turn };
+    let is_read_whole = matches!(form, Form::Whole(_));
+    let new = NewTurn { owner, is_read_whole, ..turn };
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     match form {
