@@ -1,5 +1,6 @@
 //! What holds for the streams of all dialects.
 
+mod described;
 pub(super) mod events;
 
 use std::sync::Arc;
