@@ -158,7 +158,7 @@ fn frame(stream: &Stream, data: &Value) -> Value {
     };
     let mut frame = json!({
         "type": "object",
-        "description": "A frame of an event stream, whose data is one line of JSON.",
+        "description": FRAMING,
         "properties": { "data": content },
         "required": ["data"],
     });
@@ -180,6 +180,10 @@ fn frame(stream: &Stream, data: &Value) -> Value {
     }
     frame
 }
+
+const FRAMING: &str = "A frame of the stream: a line `FIELD: VALUE` for each member, and then a \
+                       blank line. `data` is one line of JSON. Lines that begin with a colon are \
+                       signs of life.";
 
 /// An event as a line of JSON.
 fn event_line() -> Value {

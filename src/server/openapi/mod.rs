@@ -34,7 +34,13 @@ pub(super) fn document(session_headers: &[&str]) -> Value {
         path[operation.method] = describe(operation, session_headers, &mut generator);
     }
     let mut schemas = generator.take_definitions(true);
-    schemas.extend(answers::schemas(settings));
+    for (name, schema) in answers::schemas(settings) {
+        let other = schemas.insert(name, schema);
+        debug_assert!(
+            other.is_none(),
+            "a request and an answer have a schema of one name: {other:?}"
+        );
+    }
     histories::describe(&mut schemas);
     schemas.values_mut().for_each(tidy);
     let keys = json!({
