@@ -162,6 +162,7 @@ fn transcripts() {
                 question,
                 given,
                 not_chosen: Vec::new(),
+                beside: None,
             })),
             ending: Some(Ending::Failed(FailureCode::Internal)),
             ..Turn::default()
