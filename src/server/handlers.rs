@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::task::Poll;
 
 use hyper::body::Bytes;
@@ -113,7 +113,7 @@ async fn dispatch(
         (_, Route::Ready) if reads => Ok(ready(app, &request.headers).await),
         (_, Route::Metrics) if reads => Ok(metrics_text(app)),
         (_, Route::Playground) if reads => Ok(playground()),
-        (_, Route::OpenApi) if reads => Ok(description()),
+        (_, Route::OpenApi) if reads => Ok(description(app)),
         _ => Err(Refusal::Method(route.methods())),
     }
 }
@@ -430,9 +430,12 @@ fn metrics_text(app: &App) -> Reply {
 }
 
 /// The description of the API, which never changes.
-fn description() -> Reply {
-    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
-    whole_reply(StatusCode::OK, DOCUMENT.clone(), "application/json")
+fn description(app: &App) -> Reply {
+    let document = app.description.get_or_init(|| {
+        let headers: Vec<&str> = app.session_headers.iter().map(HeaderName::as_str).collect();
+        openapi::document(&headers).to_string().into()
+    });
+    whole_reply(StatusCode::OK, document.clone(), "application/json")
 }
 
 /// The playground. It refuses to be framed, because a page around it could borrow its user's

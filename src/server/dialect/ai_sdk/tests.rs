@@ -16,6 +16,7 @@ use crate::server::dialect::models::Models;
 use crate::server::dialect::tests::Forgetful;
 use crate::server::dialect::tests::events::{completed, end, raw, start, started, summary, text};
 use crate::server::dialect::{Asked, Asking, Dialect as _, Encoder as _, Form, Refused};
+use crate::server::openapi::tests::strict;
 use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
@@ -35,7 +36,12 @@ fn parts_of(mut encoder: Parts, events: &[Event<'_>]) -> Vec<Value> {
     let frames = stream.split_terminator("\n\n");
     let mut frames: Vec<&str> = frames.map(|frame| frame.strip_prefix("data: ").unwrap()).collect();
     assert_eq!(frames.pop(), Some("[DONE]"));
-    frames.into_iter().map(|frame| serde_json::from_str(frame).unwrap()).collect()
+    let parts: Vec<Value> =
+        frames.into_iter().map(|frame| serde_json::from_str(frame).unwrap()).collect();
+    for part in &parts {
+        strict::check("UiMessagePart", part);
+    }
+    parts
 }
 
 fn parts(events: &[Event<'_>]) -> Vec<Value> {

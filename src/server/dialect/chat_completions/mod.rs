@@ -8,6 +8,7 @@ mod chunk;
 mod ended;
 mod messages;
 mod request;
+pub(in crate::server) mod schema;
 #[cfg(test)]
 mod tests;
 mod whole;

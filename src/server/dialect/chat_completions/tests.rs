@@ -10,6 +10,7 @@ use crate::event::{AcknowledgementSource, Event, TurnFinish};
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::tests::events::{completed, failed, started};
 use crate::server::dialect::{Answering, Encoder as _, Whole as _, WholeAnswer};
+use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 
@@ -31,13 +32,21 @@ fn streamed(events: &[Event<'_>], wants_usage: bool, shown: ServerTools) -> Vec<
 fn chunks(events: &[Event<'_>], wants_usage: bool, shown: ServerTools) -> Vec<Value> {
     let mut frames = streamed(events, wants_usage, shown);
     assert_eq!(frames.pop().as_deref(), Some("[DONE]"));
-    frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect()
+    let chunks: Vec<Value> =
+        frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect();
+    for chunk in &chunks {
+        strict::check("ChatCompletionChunk", chunk);
+    }
+    chunks
 }
 
 fn whole(events: &[Event<'_>], shown: ServerTools) -> WholeAnswer {
     let mut completion = Completion::new(answering(), shown);
     records(events, |record| completion.take(&record));
-    Box::new(completion).answer()
+    let answer = Box::new(completion).answer();
+    let name = if answer.status == 200 { "ChatCompletion" } else { "OpenAiError" };
+    strict::check(name, &answer.body);
+    answer
 }
 
 /// The deltas and the finish reason of chunks, which are otherwise all alike.

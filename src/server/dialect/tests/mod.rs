@@ -1,6 +1,8 @@
 //! What holds for the streams of all dialects.
 
+mod described;
 pub(super) mod events;
+mod turns;
 
 use std::sync::Arc;
 
