@@ -168,6 +168,9 @@ impl Gateway {
         let offer = offer.beside(&self.rules, &new.client_tools);
         check_choice(&new.tool_choice, &offer.catalog)?;
         self.check_room(&new)?;
+        if let Some(refusal) = self.stale_answer(&new) {
+            return self.repeated(new, refusal).await;
+        }
         let has_session = new.session_id.is_some();
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
@@ -200,7 +203,7 @@ impl Gateway {
         };
         let Begun { guard, writer, mut opening, history } = *begun;
         if let Some(memory) = &mut memory
-            && let Err(error) = memory.check_answer(&mut opening, &new.ask, &history)
+            && let Err(error) = memory.close_question(&mut opening, &new.ask, &history)
         {
             memory.leave(guard).await;
             return Err(error.into());
@@ -245,6 +248,19 @@ impl Gateway {
         }
     }
 
+    /// Why the answer is refused, if it comes too late. It must not cancel the turn that runs, which
+    /// may be the one that has closed the question.
+    fn stale_answer(&self, new: &NewTurn) -> Option<BeginError> {
+        let (Ask::Answer { clarification_id, .. }, Some(brought)) = (&new.ask, &new.brought) else {
+            return None;
+        };
+        let asked = brought.history.open_questions().first();
+        let may_repeat =
+            asked.is_some_and(|it| it.clarification_id == *clarification_id && it.may_repeat());
+        let is_stale = !may_repeat && self.remembered.is_closed(&new.owner, clarification_id);
+        is_stale.then(|| AnswerError::Stale(clarification_id.clone()).into())
+    }
+
     /// The turn's rules: those of all turns, unless its request brings instructions.
     pub(super) fn rules_of(&self, new: &NewTurn) -> Arc<Rules> {
         let instructions = new.brought.as_ref().and_then(|brought| brought.instructions.clone());
@@ -271,7 +287,9 @@ impl Gateway {
         let seen = seen(new, &history);
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
         let turns = Arc::clone(&self.remembered);
-        Some((history, Memory { turns, past, seen, has_files, answering: None }))
+        let knows_questions = !new.nobody_approves;
+        let memory = Memory { turns, past, seen, has_files, knows_questions, closing: None };
+        Some((history, memory))
     }
 
     /// What the model of a turn is told.
@@ -353,7 +371,8 @@ fn seen(new: &NewTurn, history: &Conversation) -> Seen {
             history.turns().next_back().map(|turn| turn.prompt.clone()).unwrap_or_default()
         }
     };
-    Seen { owner: new.owner.clone(), conversation: new.conversation.clone(), prompt }
+    let (owner, conversation) = (new.owner.clone(), new.conversation.clone());
+    Seen { owner, conversation, prompt, drops: None }
 }
 
 /// The turn that is read instead of a new one, or why there is none.

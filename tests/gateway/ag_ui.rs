@@ -266,6 +266,77 @@ async fn an_approved_call_runs_once_however_often_it_is_resumed() {
     assert_eq!(seen.lock().len(), 1);
 }
 
+/// Asks whether to wipe. Returns the messages so far, and the question's id.
+async fn asked_to_wipe(gateway: &Gateway, model: &mut Model) -> (Vec<Value>, Value) {
+    let sent = [user("Wipe it.")];
+    let (begun, _) = ran(gateway, model, &body(&sent), &[&call("wipe", &json!({}))]).await;
+    (messages(&sent, &begun), interrupt(&begun)["id"].clone())
+}
+
+#[track_caller]
+fn check_stale(events: &[Value]) {
+    let [error] = events else { panic!("{events:?}") };
+    assert_eq!(
+        (&error["type"], &error["code"]),
+        (&json!("RUN_ERROR"), &json!("clarification_stale"))
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_the_user_has_called_off_never_runs() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let approved = || Some(json!({"approved": true}));
+    for is_cancelled in [true, false] {
+        let (mut sent, id) = asked_to_wipe(&gateway, &mut model).await;
+        let before = sent.clone();
+        sent.push(user("Never mind."));
+        let dropping =
+            if is_cancelled { resuming(&sent, &id, "cancelled", None) } else { body(&sent) };
+        let (events, _) = ran(&gateway, &mut model, &dropping, &["Fine."]).await;
+        let after = messages(&sent, &events);
+        // From the list as it is now, from the list as it was then, and from no list.
+        for list in [&after, &before, &vec![user("Go on.")]] {
+            let late = resuming(list, &id, "resolved", approved());
+            check_stale(&self::events(&gateway.post(RUN, &late).await));
+        }
+    }
+    // A client that has lost its messages drops the question, too.
+    let (before, id) = asked_to_wipe(&gateway, &mut model).await;
+    let dropping = resuming(&[user("Never mind.")], &id, "cancelled", None);
+    let (_, told) = ran(&gateway, &mut model, &dropping, &["Fine."]).await;
+    assert!(told.contains("was left unanswered"), "{told}");
+    let late = resuming(&before, &id, "resolved", approved());
+    check_stale(&events(&gateway.post(RUN, &late).await));
+    assert!(seen.lock().is_empty());
+}
+
+#[tokio::test]
+async fn an_approval_that_comes_while_its_question_is_dropped_is_stale() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let (mut sent, id) = asked_to_wipe(&gateway, &mut model).await;
+    let late = resuming(&sent, &id, "resolved", Some(json!({"approved": true})));
+    sent.push(user("Never mind."));
+    let mut dropping = gateway.client().await;
+    dropping.send(post(RUN, &[], &resuming(&sent, &id, "cancelled", None).to_string())).await;
+    let running = model.round().await;
+    for thread in ["t", "other"] {
+        let mut late = late.clone();
+        late["threadId"] = thread.into();
+        check_stale(&events(&gateway.post(RUN, &late).await));
+    }
+    // Nor has it cancelled the turn that runs.
+    running.answer("Fine.").await;
+    let dropped = events(&dropping.reply().await);
+    assert_eq!(event(&dropped, "RUN_FINISHED")["outcome"]["type"], "success");
+    assert!(seen.lock().is_empty());
+}
+
 #[tokio::test]
 async fn a_denied_call_does_not_run() {
     let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };

@@ -228,6 +228,34 @@ async fn an_approved_call_runs_once_however_often_the_approval_is_sent() {
     assert_eq!(seen.lock().len(), 1);
 }
 
+#[tokio::test]
+async fn a_call_that_the_user_has_called_off_never_runs() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let first = user("Wipe it.");
+    let wipe = call("wipe", &json!({}));
+    let (parts, _) =
+        asked(&gateway, &mut model, &body(std::slice::from_ref(&first)), &[&wipe]).await;
+    let id = part(&parts, "data-clarification")["data"]["clarification_id"].clone();
+    let mut messages = vec![first, message(&parts)];
+    let before = messages.clone();
+    messages.push(user("Forget it."));
+    let (parts, _) = asked(&gateway, &mut model, &body(&messages), &["Fine."]).await;
+    messages.push(message(&parts));
+    for list in [messages, before] {
+        let mut late = body(&[&*list, &[user("Yes")]].concat());
+        // The words alone are only words.
+        asked(&gateway, &mut model, &late, &["Done already?"]).await;
+        late["clarification_response"] =
+            json!({"clarification_id": id, "selected_option": {"id": "approve"}});
+        let reply = gateway.post(CHAT, &late).await;
+        assert_eq!(reply.status(), 409, "{}", String::from_utf8_lossy(&reply.body));
+    }
+    assert!(seen.lock().is_empty());
+}
+
 /// Whether the clients mean the same chat or not.
 #[tokio::test]
 async fn an_approval_in_two_chats_at_the_same_time_runs_its_call_once() {

@@ -54,7 +54,7 @@ pub(super) struct Answered {
 /// Reads the answer of a run.
 pub(super) fn read(
     entries: Vec<RawEntry>,
-    mut adopted: Adopted,
+    adopted: Adopted,
     open: &[OpenCall],
     hidden: &dyn HiddenTurns,
 ) -> Result<Answered, Refusal> {
@@ -78,14 +78,13 @@ pub(super) fn read(
     };
     let choice = match status {
         Status::Resolved => choice_of(payload, question)?,
-        Status::Cancelled => {
-            // The user has said something else.
-            if let Ask::Words(words) = adopted.ask {
-                adopted.ask = Ask::Prompt(words);
-                return Ok(Answered { adopted, resumed: resumed(None), clarification_id: None });
-            }
-            Choice::Cancel
+        // The user has said something else.
+        Status::Cancelled if matches!(adopted.ask, Ask::Words(_)) => {
+            let resumed = resumed(None);
+            let adopted = adopted.dropping(&interrupt_id, hidden);
+            return Ok(Answered { adopted, resumed, clarification_id: None });
         }
+        Status::Cancelled => Choice::Cancel,
     };
     let resumed = resumed(Some(&choice));
     let adopted = adopted.answering(interrupt_id.clone(), choice, hidden);
