@@ -127,6 +127,19 @@ async fn our_tools_are_shown_and_known_in_the_next_run() {
     assert_eq!(gateway.running.gateway().memory_usage().sessions, 0, "no session is left");
 }
 
+/// A call is on a line of its own.
+#[tokio::test]
+async fn lines_around_calls_are_no_messages() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let calls = format!("\n{CALCULATE}\n{}\n", CALCULATE.replace("6*7", "6*8"));
+    let sent = [user("Hi.")];
+    let (events, _) = ran(&gateway, &mut model, &body(&sent), &[&calls, "\nDone."]).await;
+    let made = messages(&sent, &events);
+    let words = made.iter().filter(|it| it["role"] == "assistant" && it.get("content").is_some());
+    let words: Vec<&Value> = words.map(|message| &message["content"]).collect();
+    assert_eq!(words, ["Done."], "{made:?}");
+}
+
 #[tokio::test]
 async fn tools_of_the_client_run_beside_ours() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;

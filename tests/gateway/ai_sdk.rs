@@ -121,6 +121,16 @@ async fn our_tools_are_shown_and_known_in_the_next_request() {
     assert_eq!(told.matches("It is 42.").count(), 1, "it is told once: {told}");
 }
 
+/// A call is on a line of its own.
+#[tokio::test]
+async fn lines_around_calls_are_no_paragraphs() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let calls = format!("\n{CALCULATE}\n{}\n", CALCULATE.replace("6*7", "6*8"));
+    let (parts, _) = asked(&gateway, &mut model, &body(&[user("Hi.")]), &[&calls, "\nDone."]).await;
+    let texts = parts.iter().filter(|part| part["type"] == "text-start").count();
+    assert_eq!((texts, &*words(&parts)), (1, "Done."), "{parts:?}");
+}
+
 #[tokio::test]
 async fn the_stream_has_its_headers() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;

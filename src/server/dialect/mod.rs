@@ -26,6 +26,7 @@ mod sse;
 #[cfg(test)]
 mod tests;
 mod tool_choice;
+mod words;
 
 use std::fmt;
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::event::Kind;
 use crate::server::dialect::sse::{self, TextFrames};
-use crate::server::dialect::{self, Encoder, call_id, ended, shown};
+use crate::server::dialect::{self, Encoder, call_id, ended, shown, words};
 use crate::session::Record;
 
 /// Writes parts.
@@ -97,9 +97,11 @@ impl Parts {
         sse::push(out, &json!({ "type": "start-step" }));
     }
 
-    fn push_text(&mut self, out: &mut BytesMut, kind: SpanKind, text: &[u8]) {
+    fn push_text(&mut self, out: &mut BytesMut, kind: SpanKind, mut text: &[u8]) {
         if self.open.as_ref().is_none_or(|open| open.kind != kind) {
+            let Some(first) = words::from_first(text) else { return };
             self.open_span(out, kind);
+            text = first;
         }
         if let Some(open) = &self.open {
             open.frames.push(out, text);

@@ -153,6 +153,30 @@ fn calls_of_one_round_share_a_step_and_those_of_the_next_do_not() {
 }
 
 #[test]
+fn white_space_around_calls_is_no_text() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
+    let events = [
+        started(),
+        Event::ReasoningDelta { text: "\n" },
+        text("\n"),
+        start("call_1", &arguments, 1),
+        text("\n\n"),
+        end("call_1", &result),
+        text(" \t"),
+        text("\r\n Done.\n"),
+        text("\n"),
+        text("All of it."),
+        completed(TurnFinish::Stop),
+    ];
+    let parts = parts(&events);
+    let deltas = parts.iter().filter(|part| part["type"] == "text-delta");
+    let deltas: Vec<&Value> = deltas.map(|part| &part["delta"]).collect();
+    assert_eq!(deltas, ["Done.\n", "\n", "All of it."]);
+    only(&parts, "text-start");
+    assert!(!types(&parts).contains(&"reasoning-start"));
+}
+
+#[test]
 fn a_failing_tool_is_an_error_and_its_feedback_is_nothing() {
     let (arguments, result) = (raw(&json!({})), ToolResult::error("overflow"));
     let feedback = |call_id| Event::Feedback {

@@ -150,6 +150,27 @@ fn a_tool_of_ours_is_a_whole_call_with_a_result() {
 }
 
 #[test]
+fn white_space_around_calls_is_no_message() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
+    let list = [
+        started(),
+        Event::ReasoningDelta { text: "Hm" },
+        text("\n"),
+        Event::ReasoningDelta { text: "." },
+        start("call_1", &arguments, 1),
+        text("\n\n"),
+        end("call_1", &result),
+        text("\n Done."),
+        completed(TurnFinish::Stop),
+    ];
+    let events = events(&list);
+    only(&events, "REASONING_START");
+    only(&events, "TEXT_MESSAGE_START");
+    assert_eq!(only(&events, "TEXT_MESSAGE_CONTENT")["delta"], "Done.");
+    assert!(only(&events, "TOOL_CALL_START").get("parentMessageId").is_none());
+}
+
+#[test]
 fn calls_belong_to_the_words_of_their_own_round() {
     let (arguments, result) = (raw(&json!({})), ToolResult::data(json!("text")));
     let list = [
