@@ -213,7 +213,8 @@ impl Parts {
                 return out.extend_from_slice(sse::DONE);
             }
             Some("cancelled") => {
-                sse::push(out, &json!({ "type": "abort", "reason": "cancelled" }));
+                // Earlier versions of 5 and 6 refuse a reason.
+                sse::push(out, &json!({ "type": "abort" }));
                 return out.extend_from_slice(sse::DONE);
             }
             Some("length") => "length",

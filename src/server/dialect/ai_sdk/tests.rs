@@ -340,7 +340,7 @@ fn the_ways_to_end() {
     };
     assert_eq!(end(completed(TurnFinish::Length)), finish("length"));
     assert_eq!(end(completed(TurnFinish::LoopLimit)), finish("stop"));
-    let abort = vec![json!({"type": "abort", "reason": "cancelled"})];
+    let abort = vec![json!({"type": "abort"})];
     assert_eq!(end(completed(TurnFinish::Cancelled)), abort);
     let failed = Event::TurnFailed {
         code: FailureCode::UpstreamUnavailable,
