@@ -1,5 +1,6 @@
 //! Begins a turn.
 
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -165,8 +166,7 @@ impl Gateway {
             debug!(%error, "a client's tool is left out");
             metrics::client_tool_left_out();
         }
-        let offer = offer.beside(&self.rules, &new.client_tools);
-        check_choice(&new.tool_choice, &offer.catalog)?;
+        let offer = self.chosen(offer, &mut new)?;
         self.check_room(&new)?;
         if let Some(refusal) = self.stale_answer(&new) {
             return self.repeated(new, refusal).await;
@@ -246,6 +246,22 @@ impl Gateway {
                 self.parked.cancel(parked_in, &question.clarification_id);
             }
         }
+    }
+
+    /// The turn's tools: ours and the client's, or only the one that must be called. A model that is
+    /// told of others may call one of them, and it would run.
+    fn chosen(&self, offer: Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
+        let catalog = new.client_tools.beside(&offer.catalog);
+        check_choice(&new.tool_choice, &catalog)?;
+        let ToolChoice::Named(name) = &new.tool_choice else {
+            return Ok(offer.beside(&self.rules, &new.client_tools));
+        };
+        new.client_tools = new.client_tools.only(|tool| tool == name);
+        let ours = if new.client_tools.is_empty() { slice::from_ref(name) } else { &[] };
+        let offer = offer
+            .subset(ours)
+            .map_err(|error| BeginError::UnknownTool { error, known: catalog.names() })?;
+        Ok(offer.beside(&self.rules, &new.client_tools))
     }
 
     /// Why the answer is refused, if it comes too late. It must not cancel the turn that runs, which

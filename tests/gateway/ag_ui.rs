@@ -161,6 +161,26 @@ async fn tools_of_the_client_run_beside_ours() {
     assert!(told.contains("Buy milk.") && told.contains("\"result\":\"42\""), "{told}");
 }
 
+#[tokio::test]
+async fn the_choice_of_a_tool_leaves_only_that_or_none() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let mut request = body(&[user("Open it.")]);
+    request["tools"] = json!([{"name": "open_file", "parameters": {"type": "object"}}]);
+    let open = call("open_file", &json!({}));
+    request["forwardedProps"] = json!({"tether": {"tool_choice": {"name": "open_file"}}});
+    let (events, _) = ran(&gateway, &mut model, &request, &[CALCULATE, &open]).await;
+    let calls = events.iter().filter(|event| event["type"] == "TOOL_CALL_START");
+    let calls: Vec<&Value> = calls.map(|event| &event["toolCallName"]).collect();
+    assert_eq!(calls, ["open_file"]);
+    request["forwardedProps"] = json!({"tether": {"tool_choice": "none"}});
+    let (events, told) = ran(&gateway, &mut model, &request, &[&open]).await;
+    assert!(!told.contains("open_file") && !told.contains("calculate"), "{told}");
+    assert!(!events.iter().any(|event| event["type"] == "TOOL_CALL_START"), "{events:?}");
+    request["forwardedProps"] = json!({"tether": {"tool_choice": "often"}});
+    let (status, _, at) = gateway.post(RUN, &request).await.refusal();
+    assert_eq!((status, at.as_deref()), (400, Some("forwardedProps.tether.tool_choice")));
+}
+
 fn which_john() -> Always {
     let question = Clarification {
         r#type: "choice".to_owned(),

@@ -167,6 +167,24 @@ async fn tools_of_the_client_run_beside_ours_and_continue_its_message() {
     assert!(told.contains("Buy milk.") && told.contains("\"result\":\"42\""), "{told}");
 }
 
+#[tokio::test]
+async fn the_choice_of_a_tool_leaves_only_that_or_none() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let mut request = body(&[user("Open it.")]);
+    request["tools"] = json!({"open_file": {"parameters": {"type": "object"}}});
+    request["toolChoice"] = json!({"type": "tool", "toolName": "open_file"});
+    let open = call("open_file", &json!({}));
+    let (parts, told) = asked(&gateway, &mut model, &request, &[CALCULATE, &open]).await;
+    assert!(told.contains("open_file") && !told.contains("expression (string"), "{told}");
+    let calls = parts.iter().filter(|part| part["type"] == "tool-input-available");
+    let calls: Vec<&Value> = calls.map(|part| &part["toolName"]).collect();
+    assert_eq!(calls, ["open_file"]);
+    request["toolChoice"] = "none".into();
+    let (parts, told) = asked(&gateway, &mut model, &request, &[&open]).await;
+    assert!(!told.contains("open_file") && !told.contains("calculate"), "{told}");
+    assert!(!parts.iter().any(|part| part["type"] == "tool-input-available"), "{parts:?}");
+}
+
 /// A tool that asks which John is meant.
 fn which_john() -> Always {
     let question = Clarification {

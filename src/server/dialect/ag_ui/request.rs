@@ -12,6 +12,7 @@ use crate::conversation::Ask;
 use crate::conversation::claimed::{Adopted, adopt};
 use crate::gateway::{Brought, NewTurn};
 use crate::server::dialect::models::{ChosenModel, Models};
+use crate::server::dialect::tool_choice::{self, ChosenTools};
 use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, json};
 use crate::server::refusal::Refusal;
 
@@ -51,6 +52,8 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let Answered { adopted, resumed, clarification_id } = answered;
     let Adopted { system, history, ask, past, repairs } = adopted;
     let ChosenModel { upstream, tools } = model(&raw.forwarded_props, asked.models);
+    let ChosenTools { clients, ours, choice } =
+        chosen(&raw.forwarded_props, raw.tools.as_ref(), tools.as_deref())?;
     let is_asked = !history.open_questions().is_empty();
     let turn = NewTurn {
         owner: asked.owner.to_owned(),
@@ -58,8 +61,9 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         supersedes: true,
         ask: if is_asked { ask } else { with_context(ask, &raw.context) },
         model: upstream,
-        tools,
-        client_tools: client_tools::read(raw.tools.as_ref())?,
+        tools: ours,
+        client_tools: clients,
+        tool_choice: choice,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         idempotency_key: clarification_id.map(|id| digest::name("answer", &id)),
         ..NewTurn::default()
@@ -79,6 +83,23 @@ fn entries(resume: Value) -> Result<Vec<RawEntry>, Refusal> {
 fn model(forwarded: &Value, models: &Models) -> ChosenModel {
     let chosen = forwarded["model"].as_str().and_then(|name| models.known(name));
     chosen.unwrap_or_default()
+}
+
+/// The tools of the run. Front ends can only pass on a choice in a field for applications.
+fn chosen(
+    forwarded: &Value,
+    tools: Option<&Value>,
+    ours: Option<&[String]>,
+) -> Result<ChosenTools, Refusal> {
+    let clients = client_tools::read(tools)?;
+    let choice = &forwarded["tether"]["tool_choice"];
+    tool_choice::choose(Some(choice), &clients, ours).map_err(|_| {
+        Refusal::invalid(
+            "forwardedProps.tether.tool_choice",
+            "forwardedProps.tether.tool_choice must be \"auto\", \"none\", \"required\" or \
+             {\"name\": \"TOOL\"}",
+        )
+    })
 }
 
 /// What the user asks, with what the page says about itself. It is no more to be trusted than the
