@@ -45,6 +45,8 @@ pub struct NewTurn {
     pub supersedes: bool,
     /// What the user says.
     pub ask: Ask,
+    /// What the model is told after a prompt that the user has not said.
+    pub aside: String,
     /// The name of an upstream; the first one if absent.
     pub model: Option<String>,
     /// The names of the tools that may be used; all if absent.
@@ -207,6 +209,9 @@ impl Gateway {
         {
             memory.leave(guard).await;
             return Err(error.into());
+        }
+        if let Opening::Prompt(prompt) = &mut opening {
+            prompt.push_str(&new.aside);
         }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| self.close_question(&parked_in, &opening, &history));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tether::config::Secret;
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Reply, post};
@@ -127,6 +128,26 @@ async fn our_tools_are_shown_and_known_in_the_next_run() {
     assert_eq!(gateway.running.gateway().memory_usage().sessions, 0, "no session is left");
 }
 
+#[tokio::test]
+async fn of_a_thread_that_kept_only_its_texts_our_tools_are_known() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let page = json!([{"description": "The page", "value": "Sums"}]);
+    let mut first = body(&[user("What is 6*7?")]);
+    first["context"] = page.clone();
+    let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
+    let (_, told) = ran(&gateway, &mut model, &first, &answers).await;
+    assert!(told.contains("The page:\nSums"), "{told}");
+    let says = |words: &str| json!({"id": words, "role": "assistant", "content": words});
+    let list = [user("What is 6*7?"), says("Let me see. "), says("It is 42."), user("Sure?")];
+    let mut second = body(&list);
+    second["context"] = page;
+    let (_, told) = ran(&gateway, &mut model, &second, &["Yes."]).await;
+    assert!(told.contains("\"result\":\"42\""), "{told}");
+    second["threadId"] = "another".into();
+    let (_, told) = ran(&gateway, &mut model, &second, &["Yes."]).await;
+    assert!(!told.contains("\"result\":\"42\""), "{told}");
+}
+
 /// A call is on a line of its own.
 #[tokio::test]
 async fn lines_around_calls_are_no_messages() {
@@ -242,6 +263,53 @@ async fn a_cancelled_question_is_dropped_for_the_users_words() {
     assert_eq!(event(&events, "TOOL_CALL_RESULT")["content"], "the user did not answer");
 }
 
+/// Front ends without interrupts send no `resume`.
+#[tokio::test]
+async fn words_alone_answer_a_question_or_drop_it_and_its_call_gets_a_result() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let wiped = ToolResult::data(json!({"wiped": true}));
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, wiped));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    for (words, result, runs) in
+        [("yes", "{\"wiped\":true}", 1), ("no, do not", "the user did not answer", 1)]
+    {
+        let (mut sent, _) = asked_to_wipe(&gateway, &mut model).await;
+        let call = sent[1]["toolCalls"][0]["id"].clone();
+        sent.push(user(words));
+        let (events, _) = ran(&gateway, &mut model, &body(&sent), &["So."]).await;
+        let returned = event(&events, "TOOL_CALL_RESULT");
+        assert_eq!((&returned["toolCallId"], &returned["content"]), (&call, &json!(result)));
+        assert!(!events.iter().any(|event| event["type"] == "TOOL_CALL_START"), "{events:?}");
+        assert_eq!(seen.lock().len(), runs);
+    }
+}
+
+/// A client insists on an entry until a run has succeeded.
+#[tokio::test]
+async fn a_question_may_be_dropped_again_after_a_run_that_failed() {
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
+    let (mut sent, interrupt) = asked(&gateway, &mut model).await;
+    sent.push(user("Never mind."));
+    let dropping = resuming(&sent, &interrupt["id"], "cancelled", None);
+    let failing = async {
+        let mut round = model.round().await;
+        round.begin().await;
+        round.say("Well").await;
+        round.reset();
+    };
+    let (reply, ()) = tokio::join!(gateway.post(RUN, &dropping), failing);
+    let failed = events(&reply);
+    assert_eq!(failed.last().unwrap()["type"], "RUN_ERROR");
+    let mut sent = messages(&sent, &failed);
+    sent.push(user("Hello?"));
+    let again = resuming(&sent, &interrupt["id"], "cancelled", None);
+    let (events, _) = ran(&gateway, &mut model, &again, &["Yes?"]).await;
+    assert_eq!(event(&events, "RUN_FINISHED")["outcome"]["type"], "success");
+    assert!(!events.iter().any(|event| event["type"] == "TOOL_CALL_RESULT"), "it has one");
+}
+
 #[tokio::test]
 async fn an_answer_that_cannot_be_is_a_run_that_fails() {
     let (mut model, gateway) =
@@ -252,6 +320,7 @@ async fn an_answer_that_cannot_be_is_a_run_that_fails() {
         resuming(&sent, &json!("t.1"), "resolved", Some(json!({"selected_option": "js"}))),
         resuming(&sent, &interrupt["id"], "resolved", Some(unknown)),
         resuming(&sent, &interrupt["id"], "resolved", Some(json!({}))),
+        resuming(&[user("Never mind.")], &json!("t.1"), "cancelled", None),
     ] {
         let events = events(&gateway.post(RUN, &resume).await);
         assert_eq!(events.len(), 1, "{events:?}");
@@ -368,6 +437,63 @@ async fn an_approval_that_comes_while_its_question_is_dropped_is_stale() {
     let dropped = events(&dropping.reply().await);
     assert_eq!(event(&dropped, "RUN_FINISHED")["outcome"]["type"], "success");
     assert!(seen.lock().is_empty());
+}
+
+/// Neither its thread, nor what was hidden in it, nor its question.
+#[tokio::test]
+async fn nothing_of_a_thread_is_another_keys() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) = Gateway::with_model(|setup| {
+        setup.tools.add(Arc::new(wipe)).unwrap();
+        setup.config.server.api_keys = ["a", "b"].map(|key| Secret::new(key.to_owned())).into();
+    })
+    .await;
+    let [mine, theirs] = ["a", "b"].map(|key| format!("Authorization: Bearer {key}"));
+    let ran = async |key: &str, body: &Value, model: &mut Model, answers: &[&str]| {
+        let mut client = gateway.client().await;
+        client.send(post(RUN, &[key], &body.to_string())).await;
+        let told = model.answers(answers).await;
+        (events(&client.reply().await), told)
+    };
+    let first = body(&[user("What is 6*7?")]);
+    let (begun, _) = ran(&mine, &first, &mut model, &[CALCULATE, "It is 42."]).await;
+    let mut list = messages(&[user("What is 6*7?")], &begun);
+    for message in &mut list {
+        if message["role"] == "tool" {
+            message["content"] = "43".into();
+        }
+    }
+    list.push(user("Sure?"));
+    let texts =
+        [user("What is 6*7?"), json!({"role": "assistant", "content": "It is 42."}), user("Sure?")];
+    for list in [&list[..], &texts[..]] {
+        let (_, told) = ran(&theirs, &body(list), &mut model, &["Yes."]).await;
+        assert!(!told.contains("\"result\":\"42\""), "{told}");
+    }
+
+    let wipe = call("wipe", &json!({}));
+    let (begun, _) = ran(&mine, &body(&[user("Wipe it.")]), &mut model, &[&wipe]).await;
+    let sent = messages(&[user("Wipe it.")], &begun);
+    let id = &interrupt(&begun)["id"];
+    let approving = resuming(&sent, id, "resolved", Some(json!({"approved": true})));
+    let mut dropping = sent.clone();
+    dropping.push(user("Never mind."));
+    for request in [approving.clone(), resuming(&dropping, id, "cancelled", None)] {
+        let (refused, _) = ran(&theirs, &request, &mut model, &[]).await;
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert_eq!(refused[0]["type"], "RUN_ERROR");
+    }
+    assert!(seen.lock().is_empty());
+    // It is still open, and its thread has no turn of theirs.
+    let mut client = gateway.client().await;
+    client.send(post(RUN, &[&mine], &approving.to_string())).await;
+    let round = model.round().await;
+    ran(&theirs, &body(&[user("Hi.")]), &mut model, &["Hello."]).await;
+    round.answer("Wiped.").await;
+    let ended = events(&client.reply().await);
+    assert_eq!(event(&ended, "RUN_FINISHED")["outcome"]["type"], "success");
+    assert_eq!(seen.lock().len(), 1);
 }
 
 #[tokio::test]

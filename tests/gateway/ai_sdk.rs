@@ -121,6 +121,29 @@ async fn our_tools_are_shown_and_known_in_the_next_request() {
     assert_eq!(told.matches("It is 42.").count(), 1, "it is told once: {told}");
 }
 
+/// Pages that store chats often keep no more.
+#[tokio::test]
+async fn of_a_chat_that_kept_only_its_texts_our_tools_are_known() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let first = user("What is 6*7?");
+    let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
+    asked(&gateway, &mut model, &body(std::slice::from_ref(&first)), &answers).await;
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let step = json!({"type": "step-start"});
+    for parts in [
+        json!([text("Let me see. "), step, text("It is 42.")]),
+        json!([text("Let me see. "), text("It is 42.")]),
+    ] {
+        let kept = json!({"id": "a", "role": "assistant", "parts": parts});
+        let mut request = body(&[first.clone(), kept, user("Sure?")]);
+        let (_, told) = asked(&gateway, &mut model, &request, &["Yes."]).await;
+        assert!(told.contains("\"result\":\"42\""), "{parts}: {told}");
+        request["id"] = "another chat".into();
+        let (_, told) = asked(&gateway, &mut model, &request, &["Yes."]).await;
+        assert!(!told.contains("\"result\":\"42\""), "{parts}: {told}");
+    }
+}
+
 /// A call is on a line of its own.
 #[tokio::test]
 async fn lines_around_calls_are_no_paragraphs() {

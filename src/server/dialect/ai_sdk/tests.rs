@@ -450,6 +450,15 @@ fn whatever_a_message_is_it_is_no_reason_to_refuse() {
 }
 
 #[test]
+fn a_list_is_not_refused_for_one_of_its_messages() {
+    let said = json!({"role": "user", "content": "Hi."});
+    let Asking { turn, .. } = read(&json!({"messages": [null, [], said]})).unwrap();
+    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+    let Asking { turn, .. } = read(&json!({"messages": ["Hi."]})).unwrap();
+    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+}
+
+#[test]
 fn a_request_of_use_chat() {
     let body = json!({
         "id": "chat/1", "trigger": "submit-message", "messageId": "m1", "webSearch": false,
@@ -468,6 +477,14 @@ fn a_request_of_use_chat() {
     assert_eq!(brought.instructions.as_deref(), Some("Speak like a pirate."));
     assert!(brought.can_be_joined);
     assert_eq!(turn.owner, "key");
+}
+
+#[test]
+fn a_chat_with_an_empty_id_has_none() {
+    let messages = json!([{"role": "user", "content": "Hi."}]);
+    let Asking { turn, .. } = read(&json!({"id": "", "messages": messages})).unwrap();
+    assert_eq!(turn.session_id, None);
+    assert!(!turn.brought.unwrap().can_be_joined, "no address leads to it");
 }
 
 #[test]

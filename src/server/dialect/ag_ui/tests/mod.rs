@@ -367,6 +367,7 @@ fn a_question_interrupts_the_run_after_a_snapshot_of_its_messages() {
         "responseSchema": {
             "type": "object",
             "properties": {"selected_option": {"type": "string", "enum": ["a", "b"]}},
+            "oneOf": [{"required": ["selected_option"]}],
         },
         "metadata": {
             "type": "choice", "tool_name": "look", "source": {"kind": "builtin"},
@@ -399,8 +400,19 @@ fn a_call_to_approve_begins_before_it_interrupts() {
         (&interrupt["reason"], &interrupt["toolCallId"]),
         (&json!("tool_call"), &json!(id(1)))
     );
-    let properties = &interrupt["responseSchema"]["properties"];
-    assert_eq!(properties["approved"], json!({"type": "boolean"}));
+    let schema = &interrupt["responseSchema"];
+    assert_eq!(schema["properties"]["approved"], json!({"type": "boolean"}));
+    let fits = jsonschema::validator_for(schema).unwrap();
+    for (payload, is_answer) in [
+        (json!({"approved": true}), true),
+        (json!({"selected_option": "a"}), true),
+        (json!({"text": "No."}), true),
+        (json!({}), false),
+        (json!({"approved": true, "text": "Yes."}), false),
+        (json!({"selected_option": "a", "text": ""}), false),
+    ] {
+        assert_eq!(fits.is_valid(&payload), is_answer, "{payload}");
+    }
     assert_eq!(interrupt["metadata"]["arguments"], json!({"all": true}));
 }
 
