@@ -280,6 +280,12 @@ impl Question {
         matches!(self.continuation, Continuation::Approval { .. })
     }
 
+    /// Whether its answer may be given again: only the model goes on from it, and may as well do so
+    /// again.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.continuation == Continuation::Model
+    }
+
     /// Whether the call that asks has been given up. `is_parked` says whether a call still waits.
     pub(super) fn has_expired(&self, is_parked: impl Fn(&str) -> bool) -> bool {
         self.continuation == Continuation::Open && !is_parked(&self.clarification_id)

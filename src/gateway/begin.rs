@@ -1,5 +1,6 @@
 //! Begins a turn.
 
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -44,6 +45,8 @@ pub struct NewTurn {
     pub supersedes: bool,
     /// What the user says.
     pub ask: Ask,
+    /// What the model is told after a prompt that the user has not said.
+    pub aside: String,
     /// The name of an upstream; the first one if absent.
     pub model: Option<String>,
     /// The names of the tools that may be used; all if absent.
@@ -168,9 +171,11 @@ impl Gateway {
             debug!(%error, "a client's tool is left out");
             metrics::client_tool_left_out();
         }
-        let offer = offer.beside(&self.rules, &new.client_tools);
-        check_choice(&new.tool_choice, &offer.catalog)?;
+        let offer = self.chosen(offer, &mut new)?;
         self.check_room(&new)?;
+        if let Some(refusal) = self.stale_answer(&new) {
+            return self.repeated(new, refusal).await;
+        }
         let has_session = new.session_id.is_some();
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
@@ -203,10 +208,13 @@ impl Gateway {
         };
         let Begun { guard, writer, mut opening, history } = *begun;
         if let Some(memory) = &mut memory
-            && let Err(error) = memory.check_answer(&mut opening, &new.ask, &history)
+            && let Err(error) = memory.close_question(&mut opening, &new.ask, &history)
         {
             memory.leave(guard).await;
             return Err(error.into());
+        }
+        if let Opening::Prompt(prompt) = &mut opening {
+            prompt.push_str(&new.aside);
         }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| self.close_question(&parked_in, &opening, &history));
@@ -248,6 +256,35 @@ impl Gateway {
         }
     }
 
+    /// The turn's tools: ours and the client's, or only the one that must be called. A model that is
+    /// told of others may call one of them, and it would run.
+    fn chosen(&self, offer: Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
+        let catalog = new.client_tools.beside(&offer.catalog);
+        check_choice(&new.tool_choice, &catalog)?;
+        let ToolChoice::Named(name) = &new.tool_choice else {
+            return Ok(offer.beside(&self.rules, &new.client_tools));
+        };
+        new.client_tools = new.client_tools.only(|tool| tool == name);
+        let ours = if new.client_tools.is_empty() { slice::from_ref(name) } else { &[] };
+        let offer = offer
+            .subset(ours)
+            .map_err(|error| BeginError::UnknownTool { error, known: catalog.names() })?;
+        Ok(offer.beside(&self.rules, &new.client_tools))
+    }
+
+    /// Why the answer is refused, if it comes too late. It must not cancel the turn that runs, which
+    /// may be the one that has closed the question.
+    fn stale_answer(&self, new: &NewTurn) -> Option<BeginError> {
+        let (Ask::Answer { clarification_id, .. }, Some(brought)) = (&new.ask, &new.brought) else {
+            return None;
+        };
+        let asked = brought.history.open_questions().first();
+        let may_repeat =
+            asked.is_some_and(|it| it.clarification_id == *clarification_id && it.may_repeat());
+        let is_stale = !may_repeat && self.remembered.is_closed(&new.owner, clarification_id);
+        is_stale.then(|| AnswerError::Stale(clarification_id.clone()).into())
+    }
+
     /// The turn's rules: those of all turns, unless its request brings instructions.
     pub(super) fn rules_of(&self, new: &NewTurn) -> Arc<Rules> {
         let instructions = new.brought.as_ref().and_then(|brought| brought.instructions.clone());
@@ -274,7 +311,9 @@ impl Gateway {
         let seen = seen(new, &history);
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
         let turns = Arc::clone(&self.remembered);
-        Some((history, Memory { turns, past, seen, has_files, answering: None }))
+        let knows_questions = !new.nobody_approves;
+        let memory = Memory { turns, past, seen, has_files, knows_questions, closing: None };
+        Some((history, memory))
     }
 
     /// What the model of a turn is told.
@@ -356,7 +395,8 @@ fn seen(new: &NewTurn, history: &Conversation) -> Seen {
             history.turns().next_back().map(|turn| turn.prompt.clone()).unwrap_or_default()
         }
     };
-    Seen { owner: new.owner.clone(), conversation: new.conversation.clone(), prompt }
+    let (owner, conversation) = (new.owner.clone(), new.conversation.clone());
+    Seen { owner, conversation, prompt, drops: None }
 }
 
 /// The turn that is read instead of a new one, or why there is none.

@@ -28,8 +28,10 @@ struct Inner {
     by_question: HashMap<String, Arc<Remembered>>,
     /// By the id of the question whose answer opened them.
     by_answer: HashMap<String, Arc<Remembered>>,
-    /// The questions that running turns answer, with their owners.
-    being_answered: HashSet<(String, String)>,
+    /// By the id of the question that they have dropped.
+    by_drop: HashMap<String, Arc<Remembered>>,
+    /// The questions that running turns answer or drop, with their owners.
+    being_closed: HashSet<(String, String)>,
     /// The turns of conversations that their clients name, by owner and name; the oldest first.
     by_name: HashMap<(String, String), VecDeque<Arc<Remembered>>>,
     owners: HashMap<String, Share>,
@@ -52,6 +54,8 @@ struct Remembered {
     conversation: Option<String>,
     /// What the client said to begin the turn.
     prompt: String,
+    /// The question that it has dropped.
+    drops: Option<String>,
     turn: Arc<Turn>,
     bytes: usize,
 }
@@ -60,11 +64,13 @@ impl RememberedTurns {
     /// Remembers a turn of this owner, who may say that one of `pasts` has been said by its end. The
     /// oldest of the owner who has the most make room for it.
     pub(crate) fn keep(&self, seen: Seen, pasts: Vec<Past>, turn: Turn) {
-        let Seen { owner, conversation, prompt } = seen;
-        let texts = owner.len() + conversation.as_ref().map_or(0, String::len) + prompt.len();
+        let Seen { owner, conversation, prompt, drops } = seen;
+        let names = [&conversation, &drops].into_iter().flatten().map(String::len);
+        let texts = owner.len() + prompt.len() + names.sum::<usize>();
         let bytes = turn.bytes() + texts + size_of::<Remembered>();
         let turn = Arc::new(turn);
-        let remembered = Arc::new(Remembered { owner, pasts, conversation, prompt, turn, bytes });
+        let remembered = Remembered { owner, pasts, conversation, prompt, drops, turn, bytes };
+        let remembered = Arc::new(remembered);
         let mut inner = self.0.lock();
         let id = remembered.turn.turn_id.clone();
         inner.by_id.insert(id, Arc::clone(&remembered));
@@ -76,6 +82,9 @@ impl RememberedTurns {
         }
         if let Some(id) = remembered.answers() {
             inner.by_answer.insert(id.to_owned(), Arc::clone(&remembered));
+        }
+        if let Some(id) = &remembered.drops {
+            inner.by_drop.insert(id.clone(), Arc::clone(&remembered));
         }
         if let Some(name) = remembered.name() {
             inner.by_name.entry(name).or_default().push_back(Arc::clone(&remembered));
@@ -109,20 +118,27 @@ impl RememberedTurns {
         find(&self.0.lock().by_answer, owner, clarification_id)
     }
 
-    /// The right to answer this owner's question, which only one turn gets. `None` if the question
-    /// has been answered, or is being answered.
-    pub(crate) fn answer(
+    /// Whether this owner's question has been answered or dropped, or a running turn does so.
+    pub(crate) fn is_closed(&self, owner: &str, clarification_id: &str) -> bool {
+        let inner = self.0.lock();
+        inner.has_closed(owner, clarification_id)
+            || inner.being_closed.contains(&(owner.to_owned(), clarification_id.to_owned()))
+    }
+
+    /// The right to answer or drop this owner's question, which only one turn gets. `None` if the
+    /// question [is closed](Self::is_closed).
+    pub(crate) fn close(
         turns: &Arc<Self>,
         owner: &str,
         clarification_id: &str,
-    ) -> Option<Answering> {
+    ) -> Option<ClosingQuestion> {
         let mut inner = turns.0.lock();
-        let is_answered = find(&inner.by_answer, owner, clarification_id).is_some();
         let question = (owner.to_owned(), clarification_id.to_owned());
-        if is_answered || !inner.being_answered.insert(question.clone()) {
+        if inner.has_closed(owner, clarification_id) || !inner.being_closed.insert(question.clone())
+        {
             return None;
         }
-        Some(Answering { turns: Arc::clone(turns), question })
+        Some(ClosingQuestion { turns: Arc::clone(turns), question })
     }
 
     /// The turns that began with this prompt, in the conversation that this owner calls so: the
@@ -142,16 +158,16 @@ impl RememberedTurns {
     }
 }
 
-/// The right to answer a question. Dropping it gives it back.
+/// The right to answer or drop a question. Letting go of it gives it back.
 #[derive(Debug)]
-pub(crate) struct Answering {
+pub(crate) struct ClosingQuestion {
     turns: Arc<RememberedTurns>,
     question: (String, String),
 }
 
-impl Drop for Answering {
+impl Drop for ClosingQuestion {
     fn drop(&mut self) {
-        self.turns.0.lock().being_answered.remove(&self.question);
+        self.turns.0.lock().being_closed.remove(&self.question);
     }
 }
 
@@ -164,6 +180,8 @@ pub(crate) struct Seen {
     pub(crate) conversation: Option<String>,
     /// What the client said to begin the turn.
     pub(crate) prompt: String,
+    /// The question that the turn has dropped, if its client asked for that.
+    pub(crate) drops: Option<String>,
 }
 
 impl Remembered {
@@ -187,6 +205,11 @@ fn find(turns: &HashMap<String, Arc<Remembered>>, owner: &str, id: &str) -> Opti
 }
 
 impl Inner {
+    fn has_closed(&self, owner: &str, clarification_id: &str) -> bool {
+        let mut closing = [&self.by_answer, &self.by_drop].into_iter();
+        closing.any(|turns| find(turns, owner, clarification_id).is_some())
+    }
+
     /// Forgets the oldest turn of the owner whose turns take the most.
     fn make_room(&mut self) {
         let most = self.owners.values_mut().max_by_key(|share| share.bytes);
@@ -209,6 +232,9 @@ impl Inner {
         }
         if let Some(id) = oldest.answers() {
             remove(&mut self.by_answer, id, &oldest);
+        }
+        if let Some(id) = &oldest.drops {
+            remove(&mut self.by_drop, id, &oldest);
         }
         // Those of a conversation are forgotten in the order in which they came.
         let Some(name) = oldest.name() else { return };
@@ -256,7 +282,7 @@ mod tests {
 
     fn seen(prompt: &str) -> Seen {
         let conversation = Some("c".to_owned());
-        Seen { owner: "a".to_owned(), conversation, prompt: prompt.to_owned() }
+        Seen { owner: "a".to_owned(), conversation, prompt: prompt.to_owned(), drops: None }
     }
 
     fn past(owner: &str, said: &str) -> Past {
@@ -301,7 +327,7 @@ mod tests {
     #[test]
     fn a_question_is_answered_by_one_turn_at_a_time() {
         let turns = Arc::new(RememberedTurns::default());
-        let answer = |owner| RememberedTurns::answer(&turns, owner, "q");
+        let answer = |owner| RememberedTurns::close(&turns, owner, "q");
         let first = answer("a");
         assert!(first.is_some() && answer("a").is_none());
         assert!(answer("b").is_some(), "another key's");
@@ -317,6 +343,22 @@ mod tests {
         let answered = Turn { answer: Some(Box::new(answer_kept)), ..turn("2", 1) };
         turns.keep(seen("?"), vec![past("a", "2")], answered);
         assert!(answer("a").is_none());
+    }
+
+    #[test]
+    fn a_question_that_was_dropped_is_closed() {
+        let turns = Arc::new(RememberedTurns::default());
+        let close = |owner| RememberedTurns::close(&turns, owner, "q");
+        let dropping = close("a");
+        assert!(turns.is_closed("a", "q") && !turns.is_closed("b", "q"));
+        let drops = Some("q".to_owned());
+        turns.keep(Seen { drops, ..seen("No.") }, vec![past("a", "1")], turn("1", 1));
+        drop(dropping);
+        assert!(turns.is_closed("a", "q") && close("a").is_none());
+        assert!(turns.by_answer("a", "q").is_none(), "nobody has answered it");
+        assert!(close("b").is_some(), "another key's");
+        turns.keep(seen("?"), vec![past("a", "2")], turn("2", REMEMBERED_BYTES_MAX));
+        assert!(!turns.is_closed("a", "q"), "it is forgotten with its turn");
     }
 
     #[test]

@@ -8,12 +8,11 @@ use std::task::Poll;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::remembered::{Answering, RememberedTurns, Seen};
+use super::remembered::{ClosingQuestion, RememberedTurns, Seen};
 use crate::conversation::claimed::Past;
 use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
 use crate::session::{Keeper, KeptEnd, TurnGuard, TurnLog, off_worker};
-use crate::tools::Continuation;
 
 /// Where a turn is remembered whose client keeps the conversation itself.
 #[derive(Debug)]
@@ -24,34 +23,39 @@ pub(super) struct Memory {
     pub(super) seen: Seen,
     /// Whether turns before it have left files in its session.
     pub(super) has_files: bool,
-    /// The question that the turn answers, if nobody else may.
-    pub(super) answering: Option<Answering>,
+    /// Whether the client knows questions. If not, some of its prompts are not the user's, such as
+    /// those that ask for a title, and so they drop no question.
+    pub(super) knows_questions: bool,
+    /// The question that the turn answers or drops: nobody else may.
+    pub(super) closing: Option<ClosingQuestion>,
 }
 
 impl Memory {
-    /// Checks that the user's answer is the first to its question. Clients send a conversation as
-    /// often as they like, but a call that was approved once runs once. If words are all that the
-    /// client has sent, they become a prompt.
-    pub(super) fn check_answer(
+    /// Closes the open question, which the turn answers or drops. Clients send a conversation as
+    /// often as they like, but a call that was approved once runs once, and one that the user did
+    /// not approve never runs. If words come too late to answer, they become a prompt.
+    pub(super) fn close_question(
         &mut self,
         opening: &mut Opening,
         ask: &Ask,
         history: &Conversation,
     ) -> Result<(), AnswerError> {
-        let Opening::Answer(answer) = &*opening else { return Ok(()) };
-        let id = &answer.clarification_id;
-        let asked = history.open_questions().first();
-        // If only the model goes on from the answer, it may as well do so again.
-        let may_repeat = asked.is_some_and(|asked| asked.continuation == Continuation::Model);
-        if may_repeat {
-            return Ok(());
+        let Some(asked) = history.open_questions().first() else { return Ok(()) };
+        let id = &asked.clarification_id;
+        let close = || RememberedTurns::close(&self.turns, &self.seen.owner, id);
+        match (&*opening, ask) {
+            (Opening::Prompt(_), _) if self.knows_questions => {
+                self.closing = close();
+                self.seen.drops = Some(id.clone());
+            }
+            (Opening::Prompt(_) | Opening::Results(_), _) => {}
+            (Opening::Answer(_), _) if asked.may_repeat() => {}
+            (Opening::Answer(_), ask) => match (close(), ask) {
+                (Some(closing), _) => self.closing = Some(closing),
+                (None, Ask::Words(words)) => *opening = Opening::Prompt(words.clone()),
+                (None, _) => return Err(AnswerError::Stale(id.clone())),
+            },
         }
-        self.answering = RememberedTurns::answer(&self.turns, &self.seen.owner, id);
-        if self.answering.is_some() {
-            return Ok(());
-        }
-        let Ask::Words(words) = ask else { return Err(AnswerError::Stale(id.clone())) };
-        *opening = Opening::Prompt(words.clone());
         Ok(())
     }
 

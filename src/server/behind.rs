@@ -33,6 +33,10 @@ impl HiddenTurns for Behind<'_> {
         self.gateway.remembered().by_answer(self.owner, clarification_id)
     }
 
+    fn is_closed(&self, clarification_id: &str) -> bool {
+        self.gateway.remembered().is_closed(self.owner, clarification_id)
+    }
+
     fn by_prompt(&self, conversation: &str, prompt: &str) -> Vec<Arc<Turn>> {
         self.gateway.remembered().by_prompt(self.owner, conversation, prompt)
     }

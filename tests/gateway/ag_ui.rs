@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tether::config::Secret;
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Reply, post};
@@ -128,6 +129,39 @@ async fn our_tools_are_shown_and_known_in_the_next_run() {
 }
 
 #[tokio::test]
+async fn of_a_thread_that_kept_only_its_texts_our_tools_are_known() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let page = json!([{"description": "The page", "value": "Sums"}]);
+    let mut first = body(&[user("What is 6*7?")]);
+    first["context"] = page.clone();
+    let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
+    let (_, told) = ran(&gateway, &mut model, &first, &answers).await;
+    assert!(told.contains("The page:\nSums"), "{told}");
+    let says = |words: &str| json!({"id": words, "role": "assistant", "content": words});
+    let list = [user("What is 6*7?"), says("Let me see. "), says("It is 42."), user("Sure?")];
+    let mut second = body(&list);
+    second["context"] = page;
+    let (_, told) = ran(&gateway, &mut model, &second, &["Yes."]).await;
+    assert!(told.contains("\"result\":\"42\""), "{told}");
+    second["threadId"] = "another".into();
+    let (_, told) = ran(&gateway, &mut model, &second, &["Yes."]).await;
+    assert!(!told.contains("\"result\":\"42\""), "{told}");
+}
+
+/// A call is on a line of its own.
+#[tokio::test]
+async fn lines_around_calls_are_no_messages() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let calls = format!("\n{CALCULATE}\n{}\n", CALCULATE.replace("6*7", "6*8"));
+    let sent = [user("Hi.")];
+    let (events, _) = ran(&gateway, &mut model, &body(&sent), &[&calls, "\nDone."]).await;
+    let made = messages(&sent, &events);
+    let words = made.iter().filter(|it| it["role"] == "assistant" && it.get("content").is_some());
+    let words: Vec<&Value> = words.map(|message| &message["content"]).collect();
+    assert_eq!(words, ["Done."], "{made:?}");
+}
+
+#[tokio::test]
 async fn tools_of_the_client_run_beside_ours() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let sent = [user("Open it.")];
@@ -146,6 +180,26 @@ async fn tools_of_the_client_run_beside_ours() {
     request["messages"] = history.into();
     let (_, told) = ran(&gateway, &mut model, &request, &["It says milk."]).await;
     assert!(told.contains("Buy milk.") && told.contains("\"result\":\"42\""), "{told}");
+}
+
+#[tokio::test]
+async fn the_choice_of_a_tool_leaves_only_that_or_none() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let mut request = body(&[user("Open it.")]);
+    request["tools"] = json!([{"name": "open_file", "parameters": {"type": "object"}}]);
+    let open = call("open_file", &json!({}));
+    request["forwardedProps"] = json!({"tether": {"tool_choice": {"name": "open_file"}}});
+    let (events, _) = ran(&gateway, &mut model, &request, &[CALCULATE, &open]).await;
+    let calls = events.iter().filter(|event| event["type"] == "TOOL_CALL_START");
+    let calls: Vec<&Value> = calls.map(|event| &event["toolCallName"]).collect();
+    assert_eq!(calls, ["open_file"]);
+    request["forwardedProps"] = json!({"tether": {"tool_choice": "none"}});
+    let (events, told) = ran(&gateway, &mut model, &request, &[&open]).await;
+    assert!(!told.contains("open_file") && !told.contains("calculate"), "{told}");
+    assert!(!events.iter().any(|event| event["type"] == "TOOL_CALL_START"), "{events:?}");
+    request["forwardedProps"] = json!({"tether": {"tool_choice": "often"}});
+    let (status, _, at) = gateway.post(RUN, &request).await.refusal();
+    assert_eq!((status, at.as_deref()), (400, Some("forwardedProps.tether.tool_choice")));
 }
 
 fn which_john() -> Always {
@@ -209,6 +263,53 @@ async fn a_cancelled_question_is_dropped_for_the_users_words() {
     assert_eq!(event(&events, "TOOL_CALL_RESULT")["content"], "the user did not answer");
 }
 
+/// Front ends without interrupts send no `resume`.
+#[tokio::test]
+async fn words_alone_answer_a_question_or_drop_it_and_its_call_gets_a_result() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let wiped = ToolResult::data(json!({"wiped": true}));
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, wiped));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    for (words, result, runs) in
+        [("yes", "{\"wiped\":true}", 1), ("no, do not", "the user did not answer", 1)]
+    {
+        let (mut sent, _) = asked_to_wipe(&gateway, &mut model).await;
+        let call = sent[1]["toolCalls"][0]["id"].clone();
+        sent.push(user(words));
+        let (events, _) = ran(&gateway, &mut model, &body(&sent), &["So."]).await;
+        let returned = event(&events, "TOOL_CALL_RESULT");
+        assert_eq!((&returned["toolCallId"], &returned["content"]), (&call, &json!(result)));
+        assert!(!events.iter().any(|event| event["type"] == "TOOL_CALL_START"), "{events:?}");
+        assert_eq!(seen.lock().len(), runs);
+    }
+}
+
+/// A client insists on an entry until a run has succeeded.
+#[tokio::test]
+async fn a_question_may_be_dropped_again_after_a_run_that_failed() {
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(which_john())).unwrap()).await;
+    let (mut sent, interrupt) = asked(&gateway, &mut model).await;
+    sent.push(user("Never mind."));
+    let dropping = resuming(&sent, &interrupt["id"], "cancelled", None);
+    let failing = async {
+        let mut round = model.round().await;
+        round.begin().await;
+        round.say("Well").await;
+        round.reset();
+    };
+    let (reply, ()) = tokio::join!(gateway.post(RUN, &dropping), failing);
+    let failed = events(&reply);
+    assert_eq!(failed.last().unwrap()["type"], "RUN_ERROR");
+    let mut sent = messages(&sent, &failed);
+    sent.push(user("Hello?"));
+    let again = resuming(&sent, &interrupt["id"], "cancelled", None);
+    let (events, _) = ran(&gateway, &mut model, &again, &["Yes?"]).await;
+    assert_eq!(event(&events, "RUN_FINISHED")["outcome"]["type"], "success");
+    assert!(!events.iter().any(|event| event["type"] == "TOOL_CALL_RESULT"), "it has one");
+}
+
 #[tokio::test]
 async fn an_answer_that_cannot_be_is_a_run_that_fails() {
     let (mut model, gateway) =
@@ -219,6 +320,7 @@ async fn an_answer_that_cannot_be_is_a_run_that_fails() {
         resuming(&sent, &json!("t.1"), "resolved", Some(json!({"selected_option": "js"}))),
         resuming(&sent, &interrupt["id"], "resolved", Some(unknown)),
         resuming(&sent, &interrupt["id"], "resolved", Some(json!({}))),
+        resuming(&[user("Never mind.")], &json!("t.1"), "cancelled", None),
     ] {
         let events = events(&gateway.post(RUN, &resume).await);
         assert_eq!(events.len(), 1, "{events:?}");
@@ -263,6 +365,134 @@ async fn an_approved_call_runs_once_however_often_it_is_resumed() {
         (&stale[0]["type"], &stale[0]["code"]),
         (&json!("RUN_ERROR"), &json!("clarification_stale"))
     );
+    assert_eq!(seen.lock().len(), 1);
+}
+
+/// Asks whether to wipe. Returns the messages so far, and the question's id.
+async fn asked_to_wipe(gateway: &Gateway, model: &mut Model) -> (Vec<Value>, Value) {
+    let sent = [user("Wipe it.")];
+    let (begun, _) = ran(gateway, model, &body(&sent), &[&call("wipe", &json!({}))]).await;
+    (messages(&sent, &begun), interrupt(&begun)["id"].clone())
+}
+
+#[track_caller]
+fn check_stale(events: &[Value]) {
+    let [error] = events else { panic!("{events:?}") };
+    assert_eq!(
+        (&error["type"], &error["code"]),
+        (&json!("RUN_ERROR"), &json!("clarification_stale"))
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_the_user_has_called_off_never_runs() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let approved = || Some(json!({"approved": true}));
+    for is_cancelled in [true, false] {
+        let (mut sent, id) = asked_to_wipe(&gateway, &mut model).await;
+        let before = sent.clone();
+        sent.push(user("Never mind."));
+        let dropping =
+            if is_cancelled { resuming(&sent, &id, "cancelled", None) } else { body(&sent) };
+        let (events, _) = ran(&gateway, &mut model, &dropping, &["Fine."]).await;
+        let after = messages(&sent, &events);
+        // From the list as it is now, from the list as it was then, and from no list.
+        for list in [&after, &before, &vec![user("Go on.")]] {
+            let late = resuming(list, &id, "resolved", approved());
+            check_stale(&self::events(&gateway.post(RUN, &late).await));
+        }
+    }
+    // A client that has lost its messages drops the question, too.
+    let (before, id) = asked_to_wipe(&gateway, &mut model).await;
+    let dropping = resuming(&[user("Never mind.")], &id, "cancelled", None);
+    let (_, told) = ran(&gateway, &mut model, &dropping, &["Fine."]).await;
+    assert!(told.contains("was left unanswered"), "{told}");
+    let late = resuming(&before, &id, "resolved", approved());
+    check_stale(&events(&gateway.post(RUN, &late).await));
+    assert!(seen.lock().is_empty());
+}
+
+#[tokio::test]
+async fn an_approval_that_comes_while_its_question_is_dropped_is_stale() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let (mut sent, id) = asked_to_wipe(&gateway, &mut model).await;
+    let late = resuming(&sent, &id, "resolved", Some(json!({"approved": true})));
+    sent.push(user("Never mind."));
+    let mut dropping = gateway.client().await;
+    dropping.send(post(RUN, &[], &resuming(&sent, &id, "cancelled", None).to_string())).await;
+    let running = model.round().await;
+    for thread in ["t", "other"] {
+        let mut late = late.clone();
+        late["threadId"] = thread.into();
+        check_stale(&events(&gateway.post(RUN, &late).await));
+    }
+    // Nor has it cancelled the turn that runs.
+    running.answer("Fine.").await;
+    let dropped = events(&dropping.reply().await);
+    assert_eq!(event(&dropped, "RUN_FINISHED")["outcome"]["type"], "success");
+    assert!(seen.lock().is_empty());
+}
+
+/// Neither its thread, nor what was hidden in it, nor its question.
+#[tokio::test]
+async fn nothing_of_a_thread_is_another_keys() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) = Gateway::with_model(|setup| {
+        setup.tools.add(Arc::new(wipe)).unwrap();
+        setup.config.server.api_keys = ["a", "b"].map(|key| Secret::new(key.to_owned())).into();
+    })
+    .await;
+    let [mine, theirs] = ["a", "b"].map(|key| format!("Authorization: Bearer {key}"));
+    let ran = async |key: &str, body: &Value, model: &mut Model, answers: &[&str]| {
+        let mut client = gateway.client().await;
+        client.send(post(RUN, &[key], &body.to_string())).await;
+        let told = model.answers(answers).await;
+        (events(&client.reply().await), told)
+    };
+    let first = body(&[user("What is 6*7?")]);
+    let (begun, _) = ran(&mine, &first, &mut model, &[CALCULATE, "It is 42."]).await;
+    let mut list = messages(&[user("What is 6*7?")], &begun);
+    for message in &mut list {
+        if message["role"] == "tool" {
+            message["content"] = "43".into();
+        }
+    }
+    list.push(user("Sure?"));
+    let texts =
+        [user("What is 6*7?"), json!({"role": "assistant", "content": "It is 42."}), user("Sure?")];
+    for list in [&list[..], &texts[..]] {
+        let (_, told) = ran(&theirs, &body(list), &mut model, &["Yes."]).await;
+        assert!(!told.contains("\"result\":\"42\""), "{told}");
+    }
+
+    let wipe = call("wipe", &json!({}));
+    let (begun, _) = ran(&mine, &body(&[user("Wipe it.")]), &mut model, &[&wipe]).await;
+    let sent = messages(&[user("Wipe it.")], &begun);
+    let id = &interrupt(&begun)["id"];
+    let approving = resuming(&sent, id, "resolved", Some(json!({"approved": true})));
+    let mut dropping = sent.clone();
+    dropping.push(user("Never mind."));
+    for request in [approving.clone(), resuming(&dropping, id, "cancelled", None)] {
+        let (refused, _) = ran(&theirs, &request, &mut model, &[]).await;
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert_eq!(refused[0]["type"], "RUN_ERROR");
+    }
+    assert!(seen.lock().is_empty());
+    // It is still open, and its thread has no turn of theirs.
+    let mut client = gateway.client().await;
+    client.send(post(RUN, &[&mine], &approving.to_string())).await;
+    let round = model.round().await;
+    ran(&theirs, &body(&[user("Hi.")]), &mut model, &["Hello."]).await;
+    round.answer("Wiped.").await;
+    let ended = events(&client.reply().await);
+    assert_eq!(event(&ended, "RUN_FINISHED")["outcome"]["type"], "success");
     assert_eq!(seen.lock().len(), 1);
 }
 

@@ -121,6 +121,39 @@ async fn our_tools_are_shown_and_known_in_the_next_request() {
     assert_eq!(told.matches("It is 42.").count(), 1, "it is told once: {told}");
 }
 
+/// Pages that store chats often keep no more.
+#[tokio::test]
+async fn of_a_chat_that_kept_only_its_texts_our_tools_are_known() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let first = user("What is 6*7?");
+    let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
+    asked(&gateway, &mut model, &body(std::slice::from_ref(&first)), &answers).await;
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let step = json!({"type": "step-start"});
+    for parts in [
+        json!([text("Let me see. "), step, text("It is 42.")]),
+        json!([text("Let me see. "), text("It is 42.")]),
+    ] {
+        let kept = json!({"id": "a", "role": "assistant", "parts": parts});
+        let mut request = body(&[first.clone(), kept, user("Sure?")]);
+        let (_, told) = asked(&gateway, &mut model, &request, &["Yes."]).await;
+        assert!(told.contains("\"result\":\"42\""), "{parts}: {told}");
+        request["id"] = "another chat".into();
+        let (_, told) = asked(&gateway, &mut model, &request, &["Yes."]).await;
+        assert!(!told.contains("\"result\":\"42\""), "{parts}: {told}");
+    }
+}
+
+/// A call is on a line of its own.
+#[tokio::test]
+async fn lines_around_calls_are_no_paragraphs() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let calls = format!("\n{CALCULATE}\n{}\n", CALCULATE.replace("6*7", "6*8"));
+    let (parts, _) = asked(&gateway, &mut model, &body(&[user("Hi.")]), &[&calls, "\nDone."]).await;
+    let texts = parts.iter().filter(|part| part["type"] == "text-start").count();
+    assert_eq!((texts, &*words(&parts)), (1, "Done."), "{parts:?}");
+}
+
 #[tokio::test]
 async fn the_stream_has_its_headers() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;
@@ -155,6 +188,24 @@ async fn tools_of_the_client_run_beside_ours_and_continue_its_message() {
     let (parts, told) = asked(&gateway, &mut model, &request, &["It says milk."]).await;
     assert_eq!(parts[0]["messageId"], "m7", "the client goes on with its message");
     assert!(told.contains("Buy milk.") && told.contains("\"result\":\"42\""), "{told}");
+}
+
+#[tokio::test]
+async fn the_choice_of_a_tool_leaves_only_that_or_none() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let mut request = body(&[user("Open it.")]);
+    request["tools"] = json!({"open_file": {"parameters": {"type": "object"}}});
+    request["toolChoice"] = json!({"type": "tool", "toolName": "open_file"});
+    let open = call("open_file", &json!({}));
+    let (parts, told) = asked(&gateway, &mut model, &request, &[CALCULATE, &open]).await;
+    assert!(told.contains("open_file") && !told.contains("expression (string"), "{told}");
+    let calls = parts.iter().filter(|part| part["type"] == "tool-input-available");
+    let calls: Vec<&Value> = calls.map(|part| &part["toolName"]).collect();
+    assert_eq!(calls, ["open_file"]);
+    request["toolChoice"] = "none".into();
+    let (parts, told) = asked(&gateway, &mut model, &request, &[&open]).await;
+    assert!(!told.contains("open_file") && !told.contains("calculate"), "{told}");
+    assert!(!parts.iter().any(|part| part["type"] == "tool-input-available"), "{parts:?}");
 }
 
 /// A tool that asks which John is meant.
@@ -226,6 +277,34 @@ async fn an_approved_call_runs_once_however_often_the_approval_is_sent() {
     let again = gateway.post(CHAT, &request).await;
     assert_eq!(again.status(), 409, "{}", String::from_utf8_lossy(&again.body));
     assert_eq!(seen.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_the_user_has_called_off_never_runs() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let first = user("Wipe it.");
+    let wipe = call("wipe", &json!({}));
+    let (parts, _) =
+        asked(&gateway, &mut model, &body(std::slice::from_ref(&first)), &[&wipe]).await;
+    let id = part(&parts, "data-clarification")["data"]["clarification_id"].clone();
+    let mut messages = vec![first, message(&parts)];
+    let before = messages.clone();
+    messages.push(user("Forget it."));
+    let (parts, _) = asked(&gateway, &mut model, &body(&messages), &["Fine."]).await;
+    messages.push(message(&parts));
+    for list in [messages, before] {
+        let mut late = body(&[&*list, &[user("Yes")]].concat());
+        // The words alone are only words.
+        asked(&gateway, &mut model, &late, &["Done already?"]).await;
+        late["clarification_response"] =
+            json!({"clarification_id": id, "selected_option": {"id": "approve"}});
+        let reply = gateway.post(CHAT, &late).await;
+        assert_eq!(reply.status(), 409, "{}", String::from_utf8_lossy(&reply.body));
+    }
+    assert!(seen.lock().is_empty());
 }
 
 /// Whether the clients mean the same chat or not.
@@ -319,11 +398,7 @@ async fn a_stopped_turn_aborts_its_message() {
     read_until(&mut client, "Well").await;
     assert_eq!(gateway.exchange(request("DELETE", JOIN, &[], "")).await.status(), 202);
     let rest = read_until(&mut client, "[DONE]").await;
-    assert!(
-        rest.contains("{\"type\":\"abort\",\"reason\":\"cancelled\"}")
-            || rest.contains("\"abort\""),
-        "{rest}"
-    );
+    assert!(rest.contains("{\"type\":\"abort\"}"), "{rest}");
     assert!(!rest.contains("\"finish\""), "{rest}");
 }
 

@@ -120,6 +120,64 @@ async fn hidden_tools_run_behind_one_answer() {
     assert!(told.contains(FOUND), "it remembers: {told}");
 }
 
+/// Posts a request with these headers, which the model answers in these words. Returns what it was
+/// told last.
+async fn told_with(
+    gateway: &Gateway,
+    model: &mut Model,
+    (headers, messages): (&[&str], &Value),
+    answers: &[&str],
+) -> String {
+    let mut client = gateway.client().await;
+    client.send(post(MESSAGES, headers, &body(messages).to_string())).await;
+    let told = model.answers(answers).await;
+    assert_eq!(client.reply().await.status(), 200);
+    told
+}
+
+#[tokio::test]
+async fn a_conversation_with_a_name_is_found_although_it_was_cut() {
+    let (mut model, gateway) = gateway_with_ours(MessagesServerTools::Hidden).await;
+    let question = user(&json!("What is 6*7?"));
+    let first = json!([user(&json!("Hi.")), assistant(&json!("Hello.")), question]);
+    let cut = json!([question, assistant(&json!("It is 42.")), user(&json!("Sure?"))]);
+    let mine: &[&str] = &["X-Session-Id: a"];
+    told_with(&gateway, &mut model, (mine, &first), &[CALCULATE, "It is 42."]).await;
+    let told = told_with(&gateway, &mut model, (mine, &cut), &["Yes."]).await;
+    assert!(told.contains(FOUND), "{told}");
+    for other in [&["X-Session-Id: z"][..], &[]] {
+        let told = told_with(&gateway, &mut model, (other, &cut), &["Yes."]).await;
+        assert!(!told.contains(FOUND), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_hidden_is_never_another_keys() {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
+        setup.config.messages.server_tools = MessagesServerTools::McpToolUse;
+        setup.config.server.api_keys = ["a", "b"].map(|key| Secret::new(key.to_owned())).into();
+    })
+    .await;
+    let mine: &[&str] = &["X-Api-Key: a", "X-Session-Id: s"];
+    let theirs: &[&str] = &["X-Api-Key: b", "X-Session-Id: s"];
+    let question = user(&json!("What is 6*7?"));
+    let mut client = gateway.client().await;
+    client.send(post(MESSAGES, mine, &body(&json!([question])).to_string())).await;
+    model.answers(&[CALCULATE, "It is 42."]).await;
+    let answer = client.reply().await.json();
+    // By what was said, by the name, and by the call's id: its result is the client's word.
+    let said = assistant(&json!("It is 42."));
+    let mut shown = answer["content"].clone();
+    shown[1]["content"] = json!([text("43")]);
+    for answered in [said, assistant(&shown)] {
+        let list = json!([question, answered, user(&json!("Sure?"))]);
+        let told = told_with(&gateway, &mut model, (theirs, &list), &["Yes."]).await;
+        assert!(!told.contains(FOUND), "{told}");
+        let told = told_with(&gateway, &mut model, (mine, &list), &["Yes."]).await;
+        assert!(told.contains(FOUND), "{told}");
+    }
+}
+
 #[tokio::test]
 async fn shown_tools_are_blocks_and_come_back_as_what_they_were() {
     let (mut model, gateway) = gateway_with_ours(MessagesServerTools::McpToolUse).await;

@@ -45,10 +45,38 @@ async fn a_named_tool_is_the_only_one_that_can_be_called() {
     let round = model.round().await;
     let grammar = round.request.body["grammar"].as_str().unwrap();
     assert!(grammar.contains("calculate") && !grammar.contains("get_current_time"), "{grammar}");
-    assert!(round.request.contents().contains("get_current_time"), "the prompt stays the same");
+    assert!(!round.request.contents().contains("get_current_time"), "no other is offered");
     round.answer(&call("calculate", &json!({"expression": "1+1"}))).await;
     model.round().await.answer("2.").await;
     stream.rest().await;
+}
+
+#[tokio::test]
+async fn beside_a_named_tool_no_other_runs() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |_| {}).await;
+    for named in ["open_file", "get_current_time"] {
+        let body = json!({
+            "prompt": "Hi.", "tool_choice": {"name": named}, "client_tools": [{"name": "open_file"}],
+        });
+        let mut stream = gateway.turn(&body).await;
+        let round = model.round().await;
+        let told = round.request.contents();
+        assert!(told.contains(named) && !told.contains("calculate"), "{told}");
+        round.answer(&call("calculate", &json!({"expression": "1+1"}))).await;
+        model.round().await.answer(&call(named, &json!({}))).await;
+        if named != "open_file" {
+            model.round().await.answer("Noon.").await;
+        }
+        let frames = stream.rest().await;
+        let feedback = frames.iter().find(|frame| frame.event == "feedback").expect("feedback");
+        assert_eq!(feedback.data["reason"], "tool_not_found");
+        let ran = frames
+            .iter()
+            .filter(|frame| matches!(&*frame.event, "tool_started" | "client_tool_call"));
+        let ran: Vec<&Value> = ran.map(|frame| &frame.data["tool_name"]).collect();
+        assert_eq!(ran, [named]);
+    }
 }
 
 #[tokio::test]

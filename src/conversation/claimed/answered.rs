@@ -60,8 +60,7 @@ fn answered_at(
 
 impl Adopted {
     /// The same with an answer to a question in place of what opens the next turn. If the list
-    /// lacks the turn that asked, but that is known and nobody has answered it, the turn becomes
-    /// the last one.
+    /// lacks the turn that asked, that becomes the last one.
     #[must_use]
     pub fn answering(
         mut self,
@@ -70,13 +69,7 @@ impl Adopted {
         hidden: &dyn HiddenTurns,
     ) -> Self {
         let is_open = asked(&self.history) == Some(&clarification_id);
-        if !is_open
-            && hidden.by_answer(&clarification_id).is_none()
-            && let Some(turn) = hidden.by_question(&clarification_id)
-        {
-            let draft = Draft::again(&turn, self.history.call_ids());
-            append(&mut self.history, draft.finish(&mut Repairs::default()));
-        }
+        self.recall(&clarification_id, hidden);
         // Of a list that lacks the question, the words may be those that led to it.
         let beside = match self.ask {
             Ask::Words(words) if is_open => Some(words),
@@ -84,5 +77,29 @@ impl Adopted {
         };
         self.ask = Ask::Answer { clarification_id, choice, beside };
         self
+    }
+
+    /// The same if the user has dropped this question: no words answer it.
+    #[must_use]
+    pub fn dropping(mut self, clarification_id: &str, hidden: &dyn HiddenTurns) -> Self {
+        if let Ask::Words(words) = self.ask {
+            self.ask = Ask::Prompt(words);
+        }
+        self.recall(clarification_id, hidden);
+        self
+    }
+
+    /// Appends the turn that asked, if the list lacks it and the question is still open. A list
+    /// that has it and goes on has left the question behind.
+    fn recall(&mut self, clarification_id: &str, hidden: &dyn HiddenTurns) {
+        if hidden.is_closed(clarification_id) {
+            return;
+        }
+        let Some(turn) = hidden.by_question(clarification_id) else { return };
+        if self.history.turns().any(|known| known.turn_id == turn.turn_id) {
+            return;
+        }
+        let draft = Draft::again(&turn, self.history.call_ids());
+        append(&mut self.history, draft.finish(&mut Repairs::default()));
     }
 }

@@ -116,6 +116,11 @@ pub trait HiddenTurns {
         None
     }
 
+    /// Whether this question has been answered or dropped, or is being answered.
+    fn is_closed(&self, clarification_id: &str) -> bool {
+        self.by_answer(clarification_id).is_some()
+    }
+
     /// The turns that began with this prompt, in the conversation to which the client gives this
     /// name: the newest first, and few.
     fn by_prompt(&self, _conversation: &str, _prompt: &str) -> Vec<Arc<Turn>> {

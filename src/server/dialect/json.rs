@@ -24,7 +24,23 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     let body = &*whole_characters(body);
     let mut reader = serde_json::Deserializer::from_slice(body);
     reader.disable_recursion_limit();
-    read_object(reader, |_, error| error.to_string())
+    read_object(reader, |_, error| in_json_terms(&error.to_string()))
+}
+
+/// What is wrong with a value, without the names of Rust's types.
+fn in_json_terms(error: &str) -> String {
+    let Some((got, rest)) = error.rsplit_once(", expected ") else { return error.to_owned() };
+    let (expected, place) = rest.split_once(" at line ").unwrap_or((rest, ""));
+    let expected = match expected {
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "f32" | "f64" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        other if other.starts_with("struct ") => "an object",
+        _ => return error.to_owned(),
+    };
+    format!("{got}, expected {expected} at line {place}")
 }
 
 /// Reads an object and nothing after it. `explain` words what is wrong at a path.
@@ -129,6 +145,21 @@ mod tests {
         check(r#"{"a":"\\ud83d"}"#, &json!({"a": "\\ud83d"}));
         check(r#"{"a":"\\\ud83d"}"#, &json!({"a": "\\\u{fffd}"}));
         check(r#"{"a":"\ud7ff ud83d"}"#, &json!({"a": "\u{d7ff} ud83d"}));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_the_terms_of_json() {
+        let error =
+            |wrong: Result<u32, serde_json::Error>| in_json_terms(&wrong.unwrap_err().to_string());
+        let text = "invalid type: string \"a, expected u32\", expected a whole number that is not \
+                    negative at line 1 column 17";
+        assert_eq!(error(serde_json::from_str("\"a, expected u32\"")), text);
+        let negative = "invalid value: integer `-1`, expected a whole number that is not negative \
+                        at line 1 column 2";
+        assert_eq!(error(serde_json::from_str("-1")), negative);
+        let list = serde_json::from_str::<Vec<u32>>("7").unwrap_err().to_string();
+        assert!(in_json_terms(&list).contains("expected a list at line 1"), "{list}");
+        assert_eq!(in_json_terms("EOF while parsing"), "EOF while parsing");
     }
 
     #[test]

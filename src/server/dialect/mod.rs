@@ -28,6 +28,7 @@ mod sse;
 #[cfg(test)]
 mod tests;
 mod tool_choice;
+mod words;
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 
 use super::kept::{asking, call, ended, turn, words};
 use super::*;
-use crate::conversation::{Answer, Choice, Ending, Given, Opening};
+use crate::conversation::{Answer, AnswerError, Choice, Ending, Given, Opening};
 use crate::event::TurnFinish;
 
 fn shown(text: &str, id: &str) -> ClaimedMessage {
@@ -169,6 +169,11 @@ fn an_answer_finds_its_question() {
     let expected = ["user: Hi.", "says: Hello.", "user: ?", "call_1: secret {} ended 1", line];
     assert_eq!(outline(&missing), expected);
     assert!(missing.history.open(&missing.ask, |_| false).is_ok());
+    // The client has the turn that asked, and went on without an answer.
+    let past = list.iter().cloned().chain([user("Never mind."), says("Fine."), user("!")]);
+    let left = answered(adopt(past.collect(), "key", &shelf).unwrap(), &shelf);
+    assert_eq!(left.history.turns().len(), 2, "{:?}", outline(&left));
+    assert!(matches!(left.history.open(&left.ask, |_| false), Err(AnswerError::Stale(_))));
     // Somebody has answered it.
     shelf.by_answer.insert("t1.1".to_owned(), Arc::new(answering(&[])));
     let late = answered(adopted(vec![user("Hi."), says("Hello."), user("!")]), &shelf);

@@ -20,7 +20,7 @@ use super::resume::Resumed;
 use super::snapshot::Snapshot;
 use crate::event::Kind;
 use crate::server::dialect::sse::{self, TextFrames};
-use crate::server::dialect::{self, Encoder, shown};
+use crate::server::dialect::{self, Encoder, shown, words};
 use crate::session::Record;
 
 /// The run that a client asks for.
@@ -85,12 +85,14 @@ impl Events {
         format!("msg_{}_{}", self.turn_id.replace('-', ""), self.messages)
     }
 
-    fn push_text(&mut self, out: &mut BytesMut, is_reasoning: bool, text: &[u8]) {
+    fn push_text(&mut self, out: &mut BytesMut, is_reasoning: bool, mut text: &[u8]) {
         if text.is_empty() {
             return;
         }
         if self.open.as_ref().is_none_or(|open| open.is_reasoning != is_reasoning) {
+            let Some(first) = words::from_first(text) else { return };
             self.open_span(out, is_reasoning);
+            text = first;
         }
         let Some(open) = &self.open else { return };
         open.frames.push(out, text);

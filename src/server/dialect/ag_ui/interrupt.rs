@@ -90,7 +90,14 @@ fn response_schema(asked: &Value, question: &Clarification, is_approval: bool) -
         properties["content"] = form.clone();
     }
     if is_approval || (form.is_none() && question.takes_text()) {
-        properties["text"] = json!({ "type": "string" });
+        properties["text"] = json!({ "type": "string", "minLength": 1 });
     }
-    json!({ "type": "object", "properties": properties })
+    let fields = properties.as_object().into_iter().flat_map(Map::keys);
+    let ways: Vec<Value> = fields.map(|field| json!({ "required": [field] })).collect();
+    let mut schema = json!({ "type": "object", "properties": properties });
+    // Any of them, but only one. A list of none is no schema.
+    if !ways.is_empty() {
+        schema["oneOf"] = ways.into();
+    }
+    schema
 }

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::events::{Events, Run};
 use super::messages;
-use super::resume::{self, Answered, RawEntry};
-use crate::conversation::Ask;
-use crate::conversation::claimed::{Adopted, adopt};
+use super::resume::{self, Answered};
+use crate::conversation::claimed::{Adopted, adopt_named};
 use crate::gateway::{Brought, NewTurn};
 use crate::server::dialect::models::{ChosenModel, Models};
+use crate::server::dialect::tool_choice::{self, ChosenTools};
 use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, json};
 use crate::server::refusal::Refusal;
 
@@ -35,42 +35,43 @@ pub(super) struct Raw {
 
 pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let raw: Raw = json::read(asked.body)?;
-    let Some(thread_id) = raw.thread_id else {
-        return Err(Refusal::invalid("threadId", "threadId is required (a string)"));
+    let present = |id: &String| !id.is_empty();
+    let Some(thread_id) = raw.thread_id.filter(present) else {
+        return Err(Refusal::invalid("threadId", "threadId is required (a string, not empty)"));
     };
-    let Some(run_id) = raw.run_id else {
-        return Err(Refusal::invalid("runId", "runId is required (a string)"));
+    let Some(run_id) = raw.run_id.filter(present) else {
+        return Err(Refusal::invalid("runId", "runId is required (a string, not empty)"));
     };
+    let thread = digest::name("ag-ui", &thread_id);
     let messages = raw.messages.unwrap_or_default();
     let claimed = messages.iter().filter_map(messages::claimed).collect();
-    let adopted = adopt(claimed, asked.owner, asked.hidden)
+    let adopted = adopt_named(claimed, asked.owner, asked.hidden, Some(&thread))
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let open_calls = messages::open_calls(&messages);
-    let answered = resume::read(entries(raw.resume)?, adopted, &open_calls, asked.hidden)?;
+    let entries = resume::entries(&raw.resume)?;
+    let answered = resume::read(entries, adopted, &open_calls, asked.hidden)?;
     let Answered { adopted, resumed, clarification_id } = answered;
     let Adopted { system, history, ask, past, repairs } = adopted;
     let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, asked.models);
-    let is_asked = !history.open_questions().is_empty();
+    let ChosenTools { clients, ours, choice } =
+        chosen(&raw.forwarded_props, raw.tools.as_ref(), tools.as_deref())?;
     let turn = NewTurn {
         owner: asked.owner.to_owned(),
-        session_id: Some(digest::name("ag-ui", &thread_id)),
+        session_id: Some(thread.clone()),
         supersedes: true,
-        ask: if is_asked { ask } else { with_context(ask, &raw.context) },
+        ask,
+        aside: aside(&raw.context),
         model: upstream,
-        tools,
-        client_tools: client_tools::read(raw.tools.as_ref()),
+        tools: ours,
+        client_tools: clients,
+        tool_choice: choice,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
+        conversation: Some(thread),
         idempotency_key: clarification_id.map(|id| digest::name("answer", &id)),
         ..NewTurn::default()
     };
     let run = Run { thread_id, id: run_id, messages, open_calls, resumed };
     Ok(Asking { turn, form: Form::Stream(Box::new(Events::new(run))), repairs })
-}
-
-fn entries(resume: Value) -> Result<Vec<RawEntry>, Refusal> {
-    let entries: Option<Vec<RawEntry>> = serde_json::from_value(resume)
-        .map_err(|error| Refusal::invalid(resume::PARAM, format!("resume: {error}")))?;
-    Ok(entries.unwrap_or_default())
 }
 
 /// The model that the front end names, if there is one with this name: applications use the field
@@ -80,18 +81,34 @@ fn model(forwarded: &Value, models: &Models) -> ChosenModel {
     chosen.unwrap_or_default()
 }
 
-/// What the user asks, with what the page says about itself. It is no more to be trusted than the
-/// user's own words.
-fn with_context(ask: Ask, context: &Value) -> Ask {
-    let Ask::Words(mut words) = ask else { return ask };
+/// The tools of the run. Front ends can only pass on a choice in a field for applications.
+fn chosen(
+    forwarded: &Value,
+    tools: Option<&Value>,
+    ours: Option<&[String]>,
+) -> Result<ChosenTools, Refusal> {
+    let clients = client_tools::read(tools);
+    let choice = &forwarded["tether"]["tool_choice"];
+    tool_choice::choose(Some(choice), &clients, ours).map_err(|_| {
+        Refusal::invalid(
+            "forwardedProps.tether.tool_choice",
+            "forwardedProps.tether.tool_choice must be \"auto\", \"none\", \"required\" or \
+             {\"name\": \"TOOL\"}",
+        )
+    })
+}
+
+/// What the page says about itself. It is no more to be trusted than the user's own words.
+fn aside(context: &Value) -> String {
+    let mut aside = String::new();
     for entry in context.as_array().into_iter().flatten() {
         let text = |key: &str| entry[key].as_str();
         if let (Some(description), Some(value)) = (text("description"), text("value")) {
-            words.push_str("\n\n");
-            words.push_str(description);
-            words.push_str(":\n");
-            words.push_str(value);
+            aside.push_str("\n\n");
+            aside.push_str(description);
+            aside.push_str(":\n");
+            aside.push_str(value);
         }
     }
-    Ask::Words(words)
+    aside
 }

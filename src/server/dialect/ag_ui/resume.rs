@@ -1,33 +1,55 @@
 //! How the user answers the question that interrupted a run.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::messages::OpenCall;
 use crate::conversation::claimed::{Adopted, HiddenTurns};
-use crate::conversation::{Ask, Choice, Question, approval};
+use crate::conversation::{AnswerError, Ask, Choice, Opening, Question, approval};
+use crate::gateway::BeginError;
 use crate::server::dialect::call_id;
 use crate::server::refusal::Refusal;
-use crate::tools::Continuation;
+use crate::tools::{Continuation, Given};
 
 /// The field, as refusals name it.
 pub(super) const PARAM: &str = "resume";
 
-/// An entry of `resume` as it was written.
-#[derive(Debug, Deserialize)]
-pub(super) struct RawEntry {
-    #[serde(rename = "interruptId")]
+/// An entry of `resume`.
+#[derive(Debug)]
+pub(super) struct Entry {
     interrupt_id: String,
     status: Status,
-    #[serde(default)]
     payload: Value,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug)]
 enum Status {
     Resolved,
     Cancelled,
+}
+
+/// Reads `resume`.
+pub(super) fn entries(resume: &Value) -> Result<Vec<Entry>, Refusal> {
+    let entries = match resume {
+        Value::Null => Some(Vec::new()),
+        resume => resume.as_array().and_then(|list| list.iter().map(entry).collect()),
+    };
+    entries.ok_or_else(|| {
+        Refusal::invalid(
+            PARAM,
+            "resume must be a list of objects with interruptId (a string), status (\"resolved\" or \
+             \"cancelled\") and, if resolved, payload",
+        )
+    })
+}
+
+fn entry(entry: &Value) -> Option<Entry> {
+    let status = match entry["status"].as_str()? {
+        "resolved" => Status::Resolved,
+        "cancelled" => Status::Cancelled,
+        _ => return None,
+    };
+    let interrupt_id = entry["interruptId"].as_str()?.to_owned();
+    Some(Entry { interrupt_id, status, payload: entry["payload"].clone() })
 }
 
 /// A call that waited for the user's answer: the client has seen it begin, and now sees its result.
@@ -53,24 +75,31 @@ pub(super) struct Answered {
 
 /// Reads the answer of a run.
 pub(super) fn read(
-    entries: Vec<RawEntry>,
-    mut adopted: Adopted,
+    entries: Vec<Entry>,
+    adopted: Adopted,
     open: &[OpenCall],
     hidden: &dyn HiddenTurns,
 ) -> Result<Answered, Refusal> {
     let mut entries = entries.into_iter();
-    let Some(RawEntry { interrupt_id, status, payload }) = entries.next() else {
-        return Ok(Answered { adopted, resumed: None, clarification_id: None });
+    let Some(Entry { interrupt_id, status, payload }) = entries.next() else {
+        let resumed = in_words_alone(&adopted, open, hidden);
+        return Ok(Answered { adopted, resumed, clarification_id: None });
     };
     if entries.next().is_some() {
         return Err(Refusal::invalid(PARAM, "resume must have one entry: a run asks one question"));
     }
     let turn = hidden.by_question(&interrupt_id);
     let question = turn.as_deref().and_then(|turn| turn.questions.first());
+    let is_closed = hidden.is_closed(&interrupt_id);
     let resumed = |choice: Option<&Choice>| {
         let (turn, question) = (turn.as_deref()?, question?);
+        let id = id_of(&turn.turn_id, question, open);
+        // A call gets one result.
+        if is_closed && !is_open(&id, open) {
+            return None;
+        }
         Some(Resumed {
-            id: id_of(&turn.turn_id, question, open),
+            id,
             tool_name: question.tool_name.clone(),
             goes_on: choice.is_some_and(|choice| goes_on(question, choice)),
             answer: in_words(choice),
@@ -78,18 +107,64 @@ pub(super) fn read(
     };
     let choice = match status {
         Status::Resolved => choice_of(payload, question)?,
-        Status::Cancelled => {
-            // The user has said something else.
-            if let Ask::Words(words) = adopted.ask {
-                adopted.ask = Ask::Prompt(words);
-                return Ok(Answered { adopted, resumed: resumed(None), clarification_id: None });
+        // The user has said something else. Clients insist on an entry until a run has succeeded, so
+        // a question may be dropped again, whatever has become of it.
+        Status::Cancelled if matches!(adopted.ask, Ask::Words(_)) => {
+            if question.is_none() {
+                return Err(unknown(interrupt_id, &adopted));
             }
-            Choice::Cancel
+            let resumed = resumed(None);
+            let adopted = adopted.dropping(&interrupt_id, hidden);
+            return Ok(Answered { adopted, resumed, clarification_id: None });
         }
+        Status::Cancelled => Choice::Cancel,
     };
     let resumed = resumed(Some(&choice));
     let adopted = adopted.answering(interrupt_id.clone(), choice, hidden);
     Ok(Answered { adopted, resumed, clarification_id: Some(interrupt_id) })
+}
+
+/// The call that waits, if the client says nothing of it: the user's words answer the question or
+/// drop it.
+fn in_words_alone(
+    adopted: &Adopted,
+    open: &[OpenCall],
+    hidden: &dyn HiddenTurns,
+) -> Option<Resumed> {
+    let Ask::Words(words) = &adopted.ask else { return None };
+    let asked = adopted.history.open_questions().first()?;
+    // As it was asked. Its call has another number in the list.
+    let turn = hidden.by_question(&asked.clarification_id)?;
+    let question = turn.questions.first()?;
+    let id = id_of(&turn.turn_id, question, open);
+    if !is_open(&id, open) {
+        return None;
+    }
+    let is_stale = !asked.may_repeat() && hidden.is_closed(&asked.clarification_id);
+    let given = match adopted.history.open(&adopted.ask, |_| true) {
+        Ok(Opening::Answer(answer)) if !is_stale => Some(answer.given),
+        _ => None,
+    };
+    let goes_on = match question.continuation {
+        Continuation::Model => false,
+        Continuation::Again { .. } | Continuation::Open => given.is_some(),
+        Continuation::Approval { .. } => matches!(given, Some(Given::Approved { .. })),
+    };
+    let answer = match given {
+        Some(_) => format!("the user answered: {words}"),
+        None => in_words(None),
+    };
+    Some(Resumed { id, tool_name: question.tool_name.clone(), goes_on, answer })
+}
+
+/// Whether this call has no result yet, as far as the client knows.
+fn is_open(id: &str, open: &[OpenCall]) -> bool {
+    open.iter().any(|call| call.id == id)
+}
+
+fn unknown(id: String, adopted: &Adopted) -> Refusal {
+    let open = adopted.history.open_questions().first().map(|open| open.clarification_id.clone());
+    Refusal::Begin(BeginError::Answer(AnswerError::UnknownQuestion { id, open }))
 }
 
 /// The id by which the client knows the call that asked. A call that began in an earlier run still
@@ -133,10 +208,15 @@ fn choice_of(payload: Value, question: Option<&Question>) -> Result<Choice, Refu
         Value::Bool(approved) => return Ok(approving(approved)),
         _ => return Err(bad_payload()),
     };
-    let mut choices = fields.into_iter().filter_map(|(name, value)| field(&name, value));
-    match (choices.next(), choices.next()) {
-        (Some(choice), None) => Ok(choice),
-        _ => Err(bad_payload()),
+    let mut choices: Vec<Choice> =
+        fields.into_iter().filter_map(|(name, value)| field(&name, value)).collect();
+    // Forms send the fields that the user has left empty, too.
+    if choices.len() > 1 {
+        choices.retain(|choice| !matches!(choice, Choice::Text(text) if text.trim().is_empty()));
+    }
+    match <[Choice; 1]>::try_from(choices) {
+        Ok([choice]) => Ok(choice),
+        Err(_) => Err(bad_payload()),
     }
 }
 

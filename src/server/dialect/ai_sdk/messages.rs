@@ -15,32 +15,28 @@ use serde_json::Value;
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 use crate::server::dialect::content::text_of;
 
-/// A message as it was written. Whatever else it has is skipped.
+/// A message as it was written. Whatever cannot be read is skipped: a list is not refused for one
+/// of its messages.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "AiSdkMessage")]
-pub(super) struct RawMessage {
-    #[serde(default)]
-    pub(super) id: Value,
-    #[serde(default)]
-    role: Value,
-    #[serde(default)]
-    parts: Value,
-    /// What older versions have instead of parts.
-    #[serde(default)]
-    content: Value,
-}
+#[serde(transparent)]
+pub(super) struct RawMessage(Value);
 
 impl RawMessage {
+    pub(super) fn id(&self) -> Option<&str> {
+        self.0["id"].as_str()
+    }
+
     pub(super) fn is_assistants(&self) -> bool {
-        self.role == "assistant"
+        self.0["role"] == "assistant"
     }
 
     /// Appends what it says.
     pub(super) fn claim(&self, claimed: &mut Vec<ClaimedMessage>) {
-        let parts = self.parts.as_array().map_or(&[][..], Vec::as_slice);
-        match self.role.as_str() {
+        let parts = self.0["parts"].as_array().map_or(&[][..], Vec::as_slice);
+        match self.0["role"].as_str() {
             Some("assistant") if parts.is_empty() => claimed.push(ClaimedMessage::Assistant {
-                text: text_of(&self.content),
+                text: text_of(self.content()),
                 calls: Vec::new(),
             }),
             Some("assistant") => claim_parts(parts, claimed),
@@ -49,10 +45,15 @@ impl RawMessage {
         }
     }
 
+    /// What older versions have instead of parts.
+    fn content(&self) -> &Value {
+        self.0.get("content").unwrap_or(&self.0)
+    }
+
     /// The words of somebody who calls nothing.
     fn text(&self, parts: &[Value]) -> String {
         if parts.is_empty() {
-            return text_of(&self.content);
+            return text_of(self.content());
         }
         let texts = parts.iter().filter_map(|part| match part["type"].as_str() {
             Some("text") => part["text"].as_str(),

@@ -116,11 +116,8 @@ pub(super) enum Part<'a> {
         /// Why, in words for anybody.
         error_text: &'a str,
     },
-    /// The turn was cancelled. Nothing follows.
-    Abort {
-        /// Why.
-        reason: &'a str,
-    },
+    /// The turn was cancelled. Nothing follows. Earlier versions of 5 and 6 refuse a reason.
+    Abort,
     /// The message has ended.
     Finish {
         /// Why.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::part::{CallHead, FinishReason, Part, Report, Status};
 use crate::event::Kind;
 use crate::server::dialect::sse::{self, TextFrames};
-use crate::server::dialect::{self, Encoder, call_id, ended, shown};
+use crate::server::dialect::{self, Encoder, call_id, ended, shown, words};
 use crate::session::Record;
 
 /// Writes parts.
@@ -109,9 +109,11 @@ impl Parts {
         sse::push(out, &Part::StartStep);
     }
 
-    fn push_text(&mut self, out: &mut BytesMut, kind: SpanKind, text: &[u8]) {
+    fn push_text(&mut self, out: &mut BytesMut, kind: SpanKind, mut text: &[u8]) {
         if self.open.as_ref().is_none_or(|open| open.kind != kind) {
+            let Some(first) = words::from_first(text) else { return };
             self.open_span(out, kind);
+            text = first;
         }
         if let Some(open) = &self.open {
             open.frames.push(out, text);
@@ -220,8 +222,8 @@ impl Parts {
                 sse::push(out, &Part::Error { error_text });
                 return out.extend_from_slice(sse::DONE);
             }
-            Some(reason @ "cancelled") => {
-                sse::push(out, &Part::Abort { reason });
+            Some("cancelled") => {
+                sse::push(out, &Part::Abort);
                 return out.extend_from_slice(sse::DONE);
             }
             Some("length") => FinishReason::Length,

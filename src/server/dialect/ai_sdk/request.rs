@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::messages::RawMessage;
 use super::parts::{Message, Parts};
-use crate::conversation::claimed::{Adopted, adopt};
+use crate::conversation::claimed::{Adopted, adopt_named};
 use crate::gateway::{Brought, NewTurn};
 use crate::limits::server::MESSAGE_ID_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
@@ -47,7 +47,9 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     for message in &messages {
         message.claim(&mut claimed);
     }
-    let adopted = adopt(claimed, asked.owner, asked.hidden)
+    let chat = raw.id.as_str().filter(|id| !id.is_empty()).map(session_id);
+    let conversation = chat.clone().or_else(|| asked.conversation.map(str::to_owned));
+    let adopted = adopt_named(claimed, asked.owner, asked.hidden, conversation.as_deref())
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let (adopted, idempotency_key) = match raw.clarification_response {
         None => (adopted, None),
@@ -67,7 +69,6 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let tools = raw.tools.as_ref().filter(|_| !is_none);
     let turn = NewTurn {
         owner: asked.owner.to_owned(),
-        session_id: raw.id.as_str().map(session_id),
         supersedes: true,
         ask,
         model: upstream,
@@ -78,8 +79,10 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
             history,
             instructions: instructions::join(first, system),
             past,
-            can_be_joined: raw.id.is_string(),
+            can_be_joined: chat.is_some(),
         }),
+        session_id: chat,
+        conversation,
         idempotency_key,
         ..NewTurn::default()
     };
@@ -91,7 +94,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
 /// client then adds to it.
 fn continued(messages: &[RawMessage]) -> Option<Message> {
     let last = messages.last().filter(|last| last.is_assistants())?;
-    let id = last.id.as_str().filter(|id| id.len() <= MESSAGE_ID_BYTES_MAX);
+    let id = last.id().filter(|id| id.len() <= MESSAGE_ID_BYTES_MAX);
     Some(Message { id: id.map(str::to_owned) })
 }
 

@@ -159,6 +159,30 @@ fn calls_of_one_round_share_a_step_and_those_of_the_next_do_not() {
 }
 
 #[test]
+fn white_space_around_calls_is_no_text() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
+    let events = [
+        started(),
+        Event::ReasoningDelta { text: "\n" },
+        text("\n"),
+        start("call_1", &arguments, 1),
+        text("\n\n"),
+        end("call_1", &result),
+        text(" \t"),
+        text("\r\n Done.\n"),
+        text("\n"),
+        text("All of it."),
+        completed(TurnFinish::Stop),
+    ];
+    let parts = parts(&events);
+    let deltas = parts.iter().filter(|part| part["type"] == "text-delta");
+    let deltas: Vec<&Value> = deltas.map(|part| &part["delta"]).collect();
+    assert_eq!(deltas, ["Done.\n", "\n", "All of it."]);
+    only(&parts, "text-start");
+    assert!(!types(&parts).contains(&"reasoning-start"));
+}
+
+#[test]
 fn a_failing_tool_is_an_error_and_its_feedback_is_nothing() {
     let (arguments, result) = (raw(&json!({})), ToolResult::error("overflow"));
     let feedback = |call_id| Event::Feedback {
@@ -322,7 +346,7 @@ fn the_ways_to_end() {
     };
     assert_eq!(end(completed(TurnFinish::Length)), finish("length"));
     assert_eq!(end(completed(TurnFinish::LoopLimit)), finish("stop"));
-    let abort = vec![json!({"type": "abort", "reason": "cancelled"})];
+    let abort = vec![json!({"type": "abort"})];
     assert_eq!(end(completed(TurnFinish::Cancelled)), abort);
     let failed = Event::TurnFailed {
         code: FailureCode::UpstreamUnavailable,
@@ -432,6 +456,15 @@ fn whatever_a_message_is_it_is_no_reason_to_refuse() {
 }
 
 #[test]
+fn a_list_is_not_refused_for_one_of_its_messages() {
+    let said = json!({"role": "user", "content": "Hi."});
+    let Asking { turn, .. } = read(&json!({"messages": [null, [], said]})).unwrap();
+    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+    let Asking { turn, .. } = read(&json!({"messages": ["Hi."]})).unwrap();
+    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+}
+
+#[test]
 fn a_request_of_use_chat() {
     let body = json!({
         "id": "chat/1", "trigger": "submit-message", "messageId": "m1", "webSearch": false,
@@ -450,6 +483,14 @@ fn a_request_of_use_chat() {
     assert_eq!(brought.instructions.as_deref(), Some("Speak like a pirate."));
     assert!(brought.can_be_joined);
     assert_eq!(turn.owner, "key");
+}
+
+#[test]
+fn a_chat_with_an_empty_id_has_none() {
+    let messages = json!([{"role": "user", "content": "Hi."}]);
+    let Asking { turn, .. } = read(&json!({"id": "", "messages": messages})).unwrap();
+    assert_eq!(turn.session_id, None);
+    assert!(!turn.brought.unwrap().can_be_joined, "no address leads to it");
 }
 
 #[test]

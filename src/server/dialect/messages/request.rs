@@ -11,7 +11,7 @@ use super::server_tools::MessagesServerTools;
 use super::stream::{Events, Shown};
 use super::tools;
 use super::whole::Message;
-use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt};
+use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt_named};
 use crate::conversation::trim;
 use crate::gateway::{Brought, NewTurn};
 use crate::server::dialect::models::{ChosenModel, Models};
@@ -90,8 +90,10 @@ fn turn(
         message.claim(&mut said);
     }
     let message_tokens = said.iter().map(tokens).sum();
-    let Adopted { system, history, ask, past, repairs } = adopt(said, asked.owner, asked.hidden)
-        .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
+    let conversation = asked.conversation;
+    let Adopted { system, history, ask, past, repairs } =
+        adopt_named(said, asked.owner, asked.hidden, conversation)
+            .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let turn = NewTurn {
         ask,
         model: upstream,
@@ -101,6 +103,7 @@ fn turn(
         nobody_approves: true,
         tool_choice: choice,
         sampling,
+        conversation: conversation.map(str::to_owned),
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
     };

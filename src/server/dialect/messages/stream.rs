@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::blocks;
 use super::server_tools::MessagesServerTools;
 use crate::event::Kind;
-use crate::server::dialect::{self, Answering, Encoder};
+use crate::server::dialect::{self, Answering, Encoder, words};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
@@ -48,9 +48,6 @@ pub(super) struct Events {
     index: usize,
     /// What each delta of the open block begins with.
     head: Vec<u8>,
-    /// White space that opens no block of its own, as it is inside of JSON. The next words begin
-    /// with it.
-    blank: Vec<u8>,
     /// Whether the user can see any words.
     has_words: bool,
     is_cancelled: bool,
@@ -72,7 +69,6 @@ impl Events {
             open: None,
             index: 0,
             head: Vec::new(),
-            blank: Vec::new(),
             has_words: false,
             is_cancelled: false,
         }
@@ -86,20 +82,14 @@ impl Events {
     }
 
     /// Adds a piece of words, already escaped as JSON.
-    fn push_words(&mut self, kind: Words, text: &[u8], out: &mut BytesMut) {
-        let opens = self.open != Some(kind);
-        if opens && kind == Words::Text && is_blank(text) {
-            return self.blank.extend_from_slice(text);
-        }
-        if opens {
+    fn push_words(&mut self, kind: Words, mut text: &[u8], out: &mut BytesMut) {
+        if self.open != Some(kind) {
+            let Some(first) = words::from_first(text) else { return };
             self.close(out);
             self.open(kind, out);
+            text = first;
         }
         out.extend_from_slice(&self.head);
-        if kind == Words::Text {
-            out.extend_from_slice(&self.blank);
-            self.blank.clear();
-        }
         out.extend_from_slice(text);
         out.extend_from_slice(b"\"}}\n\n");
         self.has_words |= kind == Words::Text;
@@ -182,15 +172,6 @@ impl Events {
         push(out, "message_delta", &end);
         push(out, "message_stop", &json!({ "type": "message_stop" }));
     }
-}
-
-/// Whether a piece of JSON text is white space only.
-fn is_blank(text: &[u8]) -> bool {
-    let mut rest = text;
-    while let [b' ', after @ ..] | [b'\\', b'n' | b'r' | b't', after @ ..] = rest {
-        rest = after;
-    }
-    rest.is_empty()
 }
 
 /// Appends an event.

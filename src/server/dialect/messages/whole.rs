@@ -17,8 +17,6 @@ pub(super) struct Message {
     content: Vec<Value>,
     /// The words of the block that is growing, and its kind.
     words: (String, Kind),
-    /// White space that is no block of its own. The next words begin with it.
-    blank: String,
     /// Whether the user can see any words.
     has_words: bool,
     end: Option<(u16, Value)>,
@@ -34,7 +32,6 @@ impl Message {
             turn_id: String::new(),
             content: Vec::new(),
             words: (String::new(), Kind::TextDelta),
-            blank: String::new(),
             has_words: false,
             end: None,
             has_acted: false,
@@ -53,6 +50,7 @@ impl Message {
     /// Ends the block that is growing, if it has any words.
     fn close(&mut self) {
         let words = std::mem::take(&mut self.words.0);
+        let words = words.trim_start_matches([' ', '\n', '\r', '\t']);
         if words.is_empty() {
             return;
         }
@@ -60,8 +58,7 @@ impl Message {
             Kind::ReasoningDelta => {
                 json!({ "type": "thinking", "thinking": words, "signature": blocks::SIGNATURE })
             }
-            _ if words.trim().is_empty() => return self.blank.push_str(&words),
-            _ => blocks::text(&(std::mem::take(&mut self.blank) + &words)),
+            _ => blocks::text(words),
         };
         self.content.push(block);
     }

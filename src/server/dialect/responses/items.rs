@@ -18,7 +18,8 @@ use super::id::ResponseId;
 use super::input::APPROVAL_REQUEST;
 use super::parts::{added, bytes, done};
 use super::server_items::{Labels, ServerItems};
-use super::text::{OpenText, Status, Words, escaped, is_blank};
+use super::text::{OpenText, Status, Words, escaped};
+use crate::server::dialect::words::from_first;
 use crate::server::dialect::{call_id, shown};
 
 /// The items so far.
@@ -30,8 +31,6 @@ pub(super) struct Items {
     /// The items that are done, by their output index.
     done: Vec<Option<Vec<u8>>>,
     open: Option<OpenText>,
-    /// White space that no item has: an item does not begin with it alone.
-    held: Option<(Words, Vec<u8>)>,
     running: Vec<RunningCall>,
     /// The request for approval that was granted, until its call starts.
     granted: Option<String>,
@@ -47,14 +46,13 @@ struct RunningCall {
 }
 
 impl Items {
-    pub(super) fn new(
+    pub(super) const fn new(
         shown: ServerItems,
         labels: Labels,
         id: ResponseId,
         granted: Option<String>,
     ) -> Self {
-        let (done, running) = (Vec::new(), Vec::new());
-        Self { shown, labels, id, done, open: None, held: None, running, granted }
+        Self { shown, labels, id, done: Vec::new(), open: None, running: Vec::new(), granted }
     }
 
     /// Sets the response's id, before its first item.
@@ -73,26 +71,16 @@ impl Items {
         frames: &mut Frames,
         out: &mut BytesMut,
         words: Words,
-        text: &[u8],
+        mut text: &[u8],
     ) {
         if self.open.as_ref().is_none_or(|open| open.words != words) {
-            if is_blank(text) {
-                return self.hold(words, text);
-            }
+            let Some(first) = from_first(text) else { return };
             self.close_text(frames, out, Status::Completed);
             self.open_text(frames, out, words);
+            text = first;
         }
-        let held = self.held.take().filter(|(held, _)| *held == words);
-        let held = held.map(|(_, text)| text).unwrap_or_default();
         if let Some(open) = &mut self.open {
-            open.push(frames, out, [&held, text]);
-        }
-    }
-
-    fn hold(&mut self, words: Words, text: &[u8]) {
-        match &mut self.held {
-            Some((held, before)) if *held == words => before.extend_from_slice(text),
-            held => *held = Some((words, text.to_vec())),
+            open.push(frames, out, text);
         }
     }
 
@@ -114,7 +102,6 @@ impl Items {
     /// A message of its own, in one piece.
     pub(super) fn push_message(&mut self, frames: &mut Frames, out: &mut BytesMut, text: &str) {
         self.close_text(frames, out, Status::Completed);
-        self.held = None;
         self.open_text(frames, out, Words::Message);
         self.push_text(frames, out, Words::Message, &escaped(text));
         self.close_text(frames, out, Status::Completed);

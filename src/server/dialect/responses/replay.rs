@@ -63,7 +63,7 @@ fn replay_item(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Val
         (Some((words, text)), _) => {
             let mut open = OpenText::begin((frames, out), words, (index, id));
             let text = escaped(text.as_str().unwrap_or_default());
-            open.push(frames, out, [&text, b""]);
+            open.push(frames, out, &text);
             open.end(frames, out, Status::Completed);
         }
         (None, Some("function_call")) => calls::function_call(frames, out, index, item),

@@ -100,13 +100,10 @@ impl OpenText {
         Self { words, index, id, place, text: Vec::new() }
     }
 
-    /// Adds a piece, escaped, that comes in two parts.
-    pub(super) fn push(&mut self, frames: &mut Frames, out: &mut BytesMut, parts: [&[u8]; 2]) {
-        for part in parts {
-            self.text.extend_from_slice(part);
-        }
-        let [first, rest] = parts;
-        let parts = [&*self.place, self.words.before_delta(), first, rest, b"\""];
+    /// Adds a piece, escaped.
+    pub(super) fn push(&mut self, frames: &mut Frames, out: &mut BytesMut, text: &[u8]) {
+        self.text.extend_from_slice(text);
+        let parts = [&*self.place, self.words.before_delta(), text, b"\""];
         frames.push(out, self.words.delta(), &parts);
     }
 
@@ -159,17 +156,4 @@ fn summary_part(text: &[u8]) -> Vec<u8> {
 
 fn message_head(id: &str, status: &str) -> Value {
     json!({ "id": id, "type": "message", "status": status, "role": "assistant" })
-}
-
-/// Whether escaped text is only white space.
-pub(super) fn is_blank(text: &[u8]) -> bool {
-    let mut rest = text;
-    while let Some((&first, after)) = rest.split_first() {
-        rest = match first {
-            b' ' => after,
-            b'\\' if matches!(after.first(), Some(b'n' | b't' | b'r')) => &after[1..],
-            _ => return false,
-        };
-    }
-    true
 }

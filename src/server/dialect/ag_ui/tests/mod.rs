@@ -152,6 +152,27 @@ fn a_tool_of_ours_is_a_whole_call_with_a_result() {
 }
 
 #[test]
+fn white_space_around_calls_is_no_message() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
+    let list = [
+        started(),
+        Event::ReasoningDelta { text: "Hm" },
+        text("\n"),
+        Event::ReasoningDelta { text: "." },
+        start("call_1", &arguments, 1),
+        text("\n\n"),
+        end("call_1", &result),
+        text("\n Done."),
+        completed(TurnFinish::Stop),
+    ];
+    let events = events(&list);
+    only(&events, "REASONING_START");
+    only(&events, "TEXT_MESSAGE_START");
+    assert_eq!(only(&events, "TEXT_MESSAGE_CONTENT")["delta"], "Done.");
+    assert!(only(&events, "TOOL_CALL_START").get("parentMessageId").is_none());
+}
+
+#[test]
 fn calls_belong_to_the_words_of_their_own_round() {
     let (arguments, result) = (raw(&json!({})), ToolResult::data(json!("text")));
     let list = [
@@ -348,6 +369,7 @@ fn a_question_interrupts_the_run_after_a_snapshot_of_its_messages() {
         "responseSchema": {
             "type": "object",
             "properties": {"selected_option": {"type": "string", "enum": ["a", "b"]}},
+            "oneOf": [{"required": ["selected_option"]}],
         },
         "metadata": {
             "type": "choice", "tool_name": "look", "source": {"kind": "builtin"},
@@ -380,8 +402,19 @@ fn a_call_to_approve_begins_before_it_interrupts() {
         (&interrupt["reason"], &interrupt["toolCallId"]),
         (&json!("tool_call"), &json!(id(1)))
     );
-    let properties = &interrupt["responseSchema"]["properties"];
-    assert_eq!(properties["approved"], json!({"type": "boolean"}));
+    let schema = &interrupt["responseSchema"];
+    assert_eq!(schema["properties"]["approved"], json!({"type": "boolean"}));
+    let fits = jsonschema::validator_for(schema).unwrap();
+    for (payload, is_answer) in [
+        (json!({"approved": true}), true),
+        (json!({"selected_option": "a"}), true),
+        (json!({"text": "No."}), true),
+        (json!({}), false),
+        (json!({"approved": true, "text": "Yes."}), false),
+        (json!({"selected_option": "a", "text": ""}), false),
+    ] {
+        assert_eq!(fits.is_valid(&payload), is_answer, "{payload}");
+    }
     assert_eq!(interrupt["metadata"]["arguments"], json!({"all": true}));
 }
 

@@ -75,7 +75,8 @@ fn a_run_brings_its_tools_context_and_model() {
     }))
     .unwrap();
     assert!(!turn.client_tools.is_empty());
-    assert_eq!(turn.ask, Ask::Words("Hi.\n\nThe page:\n42".to_owned()));
+    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+    assert_eq!(turn.aside, "\n\nThe page:\n42", "the user has not said it");
     assert_eq!(turn.model.as_deref(), Some("other"));
     assert!(turn.supersedes && turn.session_id.is_some());
     let unknown = read(&json!({"forwardedProps": {"model": "gpt-9"}})).unwrap();
@@ -92,6 +93,9 @@ fn thread_and_run_need_their_ids() {
         );
         assert_eq!(AgUi.refused(&refusal).status, 400);
     }
+    for field in ["threadId", "runId"] {
+        assert!(read(&json!({ field: "" })).is_err(), "an empty {field} is everyone's");
+    }
 }
 
 fn resumed(payload: &Value) -> Ask {
@@ -107,6 +111,8 @@ fn payloads_that_answer_a_question() {
         (json!({"selected_option": "b"}), option("b")),
         (json!({"selected_option": {"id": "b"}}), option("b")),
         (json!({"text": "The other."}), text("The other.")),
+        (json!({"selected_option": "b", "text": ""}), option("b")),
+        (json!({"approved": false, "text": " "}), option("deny")),
         (json!({"content": {"a": 1}}), Choice::Content(json!({"a": 1}))),
         (json!({"approved": true}), option("approve")),
         (json!({"approved": false}), option("deny")),
@@ -132,7 +138,14 @@ fn a_bad_answer_is_a_run_that_fails() {
         json!([entry(&json!({"action": "run"}))]),
         json!([one, one]),
         json!([{"interruptId": "t.1", "status": "open"}]),
+        json!([{"interruptId": 7, "status": "resolved"}]),
+        json!([{"status": "cancelled"}]),
+        json!([null]),
+        json!([["t.1", "cancelled"]]),
+        json!({}),
         json!("t.1"),
+        // Nobody has asked this key that.
+        json!([{"interruptId": "t.2", "status": "cancelled"}]),
     ] {
         let refusal = read(&json!({ "resume": resume })).unwrap_err();
         let Refused { status, media_type, body } = AgUi.refused(&refusal);
@@ -143,13 +156,16 @@ fn a_bad_answer_is_a_run_that_fails() {
             (&event["type"], &event["code"]),
             (&json!("RUN_ERROR"), &json!("invalid_request"))
         );
+        let message = event["message"].as_str().unwrap();
+        assert!(!message.contains("struct") && !message.contains("Entry"), "{message}");
     }
 }
 
 #[test]
 fn a_cancelled_question_is_dropped_for_what_the_user_says_or_put_aside() {
     let resume = json!([{"interruptId": "t.1", "status": "cancelled"}]);
-    let said = read(&json!({ "resume": resume })).unwrap();
+    let asked = Asking1::new(Continuation::Model);
+    let said = read_with(&asked, &json!({ "resume": resume })).unwrap().turn;
     assert_eq!(said.ask, Ask::Prompt("Hi.".to_owned()), "it answers nothing");
     assert_eq!(said.idempotency_key, None);
     let messages =

@@ -193,7 +193,7 @@ fn white_space_is_no_block_of_its_own() {
     let thought = Event::ReasoningDelta { text: "Hm." };
     let events = [started(), blank.clone(), thought, blank.clone(), words, blank, call, finish];
     let thinking = json!({"type": "thinking", "thinking": "Hm.", "signature": "dGV0aGVy"});
-    let all = json!([thinking, text(" \n\t \n\tHi. \n\t"), used]);
+    let all = json!([thinking, text("Hi. \n\t"), used]);
     check(&events, OFF, &all, "tool_use");
 }
 

@@ -278,7 +278,7 @@ fn our_tools_are_calls_of_an_mcp_server() {
     call["output"] = "{\"n\":2}".into();
     assert_eq!(events[13]["item"], call);
     let last = &events.last().unwrap()["response"]["output"];
-    assert_eq!(last[2], message(2, "\n\nIt is 2."), "white space waits for the words after it");
+    assert_eq!(last[2], message(2, "It is 2."), "no blank lines before the words");
     assert!(!whole.may_be_repeated, "a tool has run");
     assert_eq!(&whole.body["output"], last);
 }
