@@ -6,15 +6,17 @@
 
 #![expect(clippy::ref_option_ref, reason = "in code that the derive generates for optional fields")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::tools::{Clarification, Source, ToolResult};
 
 /// What a client receives, in the order it happened.
 ///
 /// Serialises as `{"type":"<type>","data":{...}}`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event<'a> {
     /// Always the first event.
@@ -66,6 +68,7 @@ pub enum Event<'a> {
         /// The tool's name.
         tool_name: &'a str,
         /// The arguments, as the model wrote them.
+        #[schemars(with = "Map<String, Value>")]
         tool_args: &'a RawValue,
         /// The round, from 1.
         r#loop: u32,
@@ -77,6 +80,7 @@ pub enum Event<'a> {
         /// The tool's name.
         tool_name: &'a str,
         /// The arguments as its tool takes them.
+        #[schemars(with = "Map<String, Value>")]
         tool_args: &'a RawValue,
         /// The round, from 1.
         r#loop: u32,
@@ -102,6 +106,7 @@ pub enum Event<'a> {
         tool_name: &'a str,
         /// The result in its standard shape.
         #[serde(serialize_with = "ToolResult::serialize_shown")]
+        #[schemars(with = "ToolResult")]
         tool_result: &'a ToolResult,
         /// How long it ran, in milliseconds.
         duration_ms: u64,
@@ -134,6 +139,7 @@ pub enum Event<'a> {
         clarification: &'a Clarification,
         /// For a call that the user has to approve, the arguments it would run with.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Map<String, Value>")]
         arguments: Option<&'a RawValue>,
     },
     /// A message to show to the user while they wait.
@@ -288,7 +294,7 @@ impl Kind {
 }
 
 /// The totals of a turn, in its last event.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct Summary<'a> {
     /// Rounds: how often the model was asked.
     pub loops: u32,
@@ -312,7 +318,7 @@ impl Usage {
 }
 
 /// Token counts of model servers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Usage {
     /// Tokens that the model read.
@@ -337,7 +343,7 @@ impl std::ops::AddAssign for Usage {
 }
 
 /// The state of a turn, as logs, metrics and the session's transcript name it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
     /// The model writes, and may call tools.
@@ -387,7 +393,7 @@ impl TurnState {
 }
 
 /// Where an acknowledgement comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AcknowledgementSource {
     /// The model; its sentence has already been sent as text.
@@ -408,7 +414,7 @@ impl AcknowledgementSource {
 }
 
 /// Why the model was sent feedback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeedbackReason {
     /// No such tool, or not offered in this turn.
@@ -447,7 +453,7 @@ impl FeedbackReason {
 }
 
 /// Why a turn completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnFinish {
     /// The model gave its answer.
@@ -480,7 +486,7 @@ impl TurnFinish {
 }
 
 /// Why a turn failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {
     /// No upstream could be reached.

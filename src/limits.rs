@@ -453,9 +453,8 @@ pub mod command {
 pub mod session {
     use super::{Duration, KIB, MIB};
 
-    /// Nesting depth of a session's record: the deepest result, plus 32 for the levels around
-    /// it.
-    pub const RECORD_DEPTH_MAX: usize = 160;
+    /// Nesting depth of a session's record: what a body may hold, plus 32 for the levels around it.
+    pub const RECORD_DEPTH_MAX: usize = 192;
     /// A record up to this length is read and written where it is needed: it takes less than a
     /// millisecond.
     pub const INLINE_RECORD_BYTES_MAX: usize = 64 * KIB;

@@ -186,6 +186,7 @@ fn system_prompt() -> String {
         disconnect_grace: None,
         tool_choice: ToolChoice::Auto,
         response_format: None,
+        is_read_whole: false,
         single_client_call: false,
         nobody_approves: false,
         briefing: Arc::new(briefing),

@@ -43,6 +43,7 @@ impl Scene {
             disconnect_grace: None,
             tool_choice: ToolChoice::Auto,
             response_format: None,
+            is_read_whole: false,
             single_client_call: false,
             nobody_approves: false,
             briefing: Arc::new(briefing.expect("valid rules")),

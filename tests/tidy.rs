@@ -192,6 +192,7 @@ const ROWS: &[Row] = &[
         &["conversation", "gateway", "limits", "session", "text", "tools", "upstream"],
     ),
     row("server/dialect/mod.rs", Nothing, &["conversation", "gateway", "session"]),
+    row("server/dialect/server_tools.rs", Nothing, &["event"]),
     row("server/dialect/ag_ui", Nothing, &["conversation", "event", "gateway", "session", "tools"]),
     row(
         "server/dialect/ai_sdk",

@@ -45,8 +45,10 @@ fn models(keys: &mut Keys<'_, '_>) -> Vec<ModelAlias> {
         let (name, has_tools) = (keys.required("name", String::new(), name), keys.has("tools"));
         let upstream = keys.read("upstream", None, |node| upstream_name(node).map(Some));
         let tools = keys.list("tools", Vec::new(), |node| text(node).map(str::to_owned));
+        let shown = choice("server_tools", &ServerTools::ALL);
+        let server_tools = keys.read("server_tools", None, |node| shown(node).map(Some));
         keys.finish();
-        ModelAlias { name, upstream, tools: has_tools.then_some(tools) }
+        ModelAlias { name, upstream, tools: has_tools.then_some(tools), server_tools }
     });
     let models = models.unwrap_or_default();
     if models.len() > MODEL_NAMES_MAX {

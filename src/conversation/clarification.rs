@@ -67,6 +67,8 @@ pub enum Ask {
         clarification_id: String,
         /// The answer.
         choice: Choice,
+        /// What the user says besides.
+        beside: Option<String>,
     },
     /// The results of the calls that were handed to the client, not yet checked.
     Results(Vec<ClientResult>),
@@ -116,6 +118,9 @@ pub struct Answer {
     pub given: Given,
     /// The ids of the options that the user did not choose.
     pub not_chosen: Vec<String>,
+    /// What the user said besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
 }
 
 impl Answer {
@@ -175,7 +180,7 @@ impl Conversation {
         ask: &Ask,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Opening, AnswerError> {
-        let (clarification_id, choice) = match ask {
+        let (clarification_id, choice, beside) = match ask {
             Ask::Prompt(prompt) => return Ok(Opening::Prompt(prompt.clone())),
             Ask::Words(words) => {
                 let answer = self.answer_in(words, is_parked).map(Opening::Answer);
@@ -185,9 +190,10 @@ impl Conversation {
                 let turn = self.with_results(results).map_err(AnswerError::Results)?;
                 return Ok(Opening::Results(Box::new(turn)));
             }
-            Ask::Answer { clarification_id, choice } => (clarification_id, choice),
+            Ask::Answer { clarification_id, choice, beside } => (clarification_id, choice, beside),
         };
-        let answer = self.answer(clarification_id, choice.clone())?;
+        let mut answer = self.answer(clarification_id, choice.clone())?;
+        answer.beside.clone_from(beside);
         match self.open_questions().first() {
             Some(asked) if asked.has_expired(is_parked) => {
                 Err(AnswerError::Expired(clarification_id.clone()))
@@ -227,6 +233,7 @@ impl Conversation {
             question: question.clarification.question.clone(),
             given,
             not_chosen: Vec::new(),
+            beside: None,
         };
         if let Some(chosen) = answer.chosen() {
             answer.not_chosen = question.option_ids().filter(|id| id != chosen).collect();

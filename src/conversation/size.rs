@@ -63,9 +63,10 @@ fn of_answer(answer: &Answer) -> usize {
         Given::Content(content) => of_value(content),
         Given::Approved { .. } | Given::Refused(None) | Given::Declined | Given::Cancelled => 0,
     };
-    let Answer { clarification_id, question, given: _, not_chosen } = answer;
+    let Answer { clarification_id, question, given: _, not_chosen, beside } = answer;
     let not_chosen = not_chosen.iter().map(|id| size_of_val(id) + id.capacity()).sum::<usize>();
-    clarification_id.capacity() + question.capacity() + given + not_chosen
+    let beside = beside.as_ref().map_or(0, String::capacity);
+    clarification_id.capacity() + question.capacity() + given + not_chosen + beside
 }
 
 fn of_step(step: &Step) -> usize {

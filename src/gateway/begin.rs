@@ -61,6 +61,8 @@ pub struct NewTurn {
     pub tool_choice: ToolChoice,
     /// The form of the answer; words if absent.
     pub response_format: Option<Arc<ResponseFormat>>,
+    /// Whether the client reads the answer in one piece.
+    pub is_read_whole: bool,
     /// Which calls need the user's approval, in addition to those of `tools.confirm`.
     pub confirm: Option<Confirm>,
     /// Lowers the configured limit.
@@ -129,6 +131,7 @@ impl NewTurn {
             disconnect_grace,
             tool_choice: self.tool_choice,
             response_format: self.response_format,
+            is_read_whole: self.is_read_whole,
             single_client_call: self.single_client_call,
             nobody_approves: self.nobody_approves,
             confirm: self.confirm,

@@ -25,7 +25,7 @@ use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::{SettingsError, Syntax};
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store};
 use crate::session::{
-    Answered, Cancel, Chain, ForgetAnswer, Found, SessionError, Sessions, Snapshot,
+    Answered, Cancel, Chain, DeletedAnswer, Found, SessionError, Sessions, Snapshot,
 };
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
@@ -180,20 +180,20 @@ impl Gateway {
         Ok(self.sessions.begun_by(session_id, key).await?.is_some())
     }
 
-    /// Forgets such an answer, and its session if it was the only one there.
+    /// Deletes such an answer, and its session if it was the only one there.
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub(crate) async fn forget_answer(
+    pub(crate) async fn delete_answer(
         &self,
         session_id: &str,
         turn_id: &str,
-    ) -> Result<ForgetAnswer, SessionError> {
-        let forgotten = self.sessions.forget_answer(session_id, turn_id).await?;
-        if forgotten == ForgetAnswer::WasLast {
+    ) -> Result<DeletedAnswer, SessionError> {
+        let deleted = self.sessions.delete_answer(session_id, turn_id).await?;
+        if deleted == DeletedAnswer::WasLast {
             self.forget(session_id).await?;
         }
-        Ok(forgotten)
+        Ok(deleted)
     }
 
     /// A file that a tool returned, if it is still kept.

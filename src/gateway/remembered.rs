@@ -310,6 +310,7 @@ mod tests {
             question: "Which?".to_owned(),
             given: Given::Declined,
             not_chosen: Vec::new(),
+            beside: None,
         };
         let answered = Turn { answer: Some(Box::new(answer)), ..turn("2", 1) };
         turns.keep(seen("?"), vec![past("a", "1")], asked);
@@ -337,6 +338,7 @@ mod tests {
             question: "Which?".to_owned(),
             given: Given::Declined,
             not_chosen: Vec::new(),
+            beside: None,
         };
         let answered = Turn { answer: Some(Box::new(answer_kept)), ..turn("2", 1) };
         turns.keep(seen("?"), vec![past("a", "2")], answered);

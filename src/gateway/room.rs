@@ -8,15 +8,16 @@ use crate::orchestrator::Basis;
 use crate::tools::Catalog;
 
 impl Gateway {
-    /// Checks that a client which brings tools leaves room for what they return. Without any, its
-    /// model would forget each result and call the tool again.
+    /// Checks that a client which brings instructions or tools leaves room for a conversation.
+    /// Without any, its model would know the last message alone, forget each result, and call the
+    /// tool again.
     pub(super) fn check_room(&self, new: &NewTurn) -> Result<(), BeginError> {
-        if new.client_tools.is_empty() {
+        let brought = new.brought.as_ref().and_then(|brought| brought.instructions.as_deref());
+        if new.client_tools.is_empty() && brought.is_none() {
             return Ok(());
         }
         let budget = self.rules.context_budget_tokens;
         let theirs = new.client_tools.beside(&Catalog::default());
-        let brought = new.brought.as_ref().and_then(|brought| brought.instructions.as_deref());
         let instructions = brought.unwrap_or(&self.rules.system_prompt);
         let needed = trim::tokens(instructions) + self.rules.told_tokens_of(&theirs);
         if needed < budget { Ok(()) } else { Err(BeginError::NoRoom { needed, budget }) }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::task::Poll;
 
 use hyper::body::Bytes;
@@ -29,7 +29,7 @@ use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
 use super::{App, now_sec, openapi, query, responses};
-use crate::gateway::{BegunTurn, NewTurn};
+use crate::gateway::{BeginError, BegunTurn, NewTurn};
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
@@ -113,7 +113,7 @@ async fn dispatch(
         (_, Route::Ready) if reads => Ok(ready(app, &request.headers).await),
         (_, Route::Metrics) if reads => Ok(metrics_text(app)),
         (_, Route::Playground) if reads => Ok(playground()),
-        (_, Route::OpenApi) if reads => Ok(description()),
+        (_, Route::OpenApi) if reads => Ok(description(app)),
         _ => Err(Refusal::Method(route.methods())),
     }
 }
@@ -136,8 +136,19 @@ async fn respond(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
     let _place = place(body.len(), app).await;
-    let asking = responses::read(body, owner, key.as_deref(), app).await?;
-    start(request, asking, app).await
+    let read = || responses::read(body.clone(), owner.clone(), key.as_deref(), app);
+    let (asking, continues) = read().await?;
+    match start(request, asking, app).await {
+        // Another request continued the same response meanwhile, so this one branches off.
+        Err(Refusal::Begin(BeginError::TurnInProgress(_))) if continues => {
+            start(request, read().await?.0, app).await
+        }
+        // Its key leads to the chain that it began, which has forgotten the key.
+        Err(Refusal::Begin(BeginError::TurnInProgress(_))) => {
+            Err(Refusal::Begin(BeginError::TurnGone))
+        }
+        answered => answered,
+    }
 }
 
 /// Begins the turn that a request asks for, and answers in its form.
@@ -147,14 +158,18 @@ async fn start(request: &Parts, asking: Asking, app: &App) -> Result<Reply, Refu
     for (repair, _) in repairs.iter() {
         metrics::history_repaired(repair.name());
     }
-    let new = NewTurn { owner, ..turn };
+    let is_read_whole = matches!(form, Form::Whole(_));
+    let new = NewTurn { owner, is_read_whole, ..turn };
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
-    // A client that retries with its key says what it has seen. Of a turn that has just begun, it
-    // cannot have seen anything.
-    let seen = if repeated { last_event_id(request)? } else { None };
     match form {
-        Form::Stream(encoder) => resume(&session_id, &turn, seen, encoder, app),
+        Form::Stream(encoder) => {
+            // A client that retries with its key says what it has seen. Of a turn that has just
+            // begun, it cannot have seen anything.
+            let may_have_seen = repeated && encoder.can_be_joined();
+            let seen = if may_have_seen { last_event_id(request)? } else { None };
+            resume(&session_id, &turn, seen, encoder, app)
+        }
         Form::Whole(whole) => Ok(collect(&turn, whole, Waiting::new(request)).await),
         Form::Later(receipt) => {
             let receipt = receipt.receipt(&session_id, &turn.turn_id);
@@ -415,9 +430,12 @@ fn metrics_text(app: &App) -> Reply {
 }
 
 /// The description of the API, which never changes.
-fn description() -> Reply {
-    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
-    whole_reply(StatusCode::OK, DOCUMENT.clone(), "application/json")
+fn description(app: &App) -> Reply {
+    let document = app.description.get_or_init(|| {
+        let headers: Vec<&str> = app.session_headers.iter().map(HeaderName::as_str).collect();
+        openapi::document(&headers).to_string().into()
+    });
+    whole_reply(StatusCode::OK, document.clone(), "application/json")
 }
 
 /// The playground. It refuses to be framed, because a page around it could borrow its user's

@@ -24,9 +24,10 @@ mod stream;
 mod waiting;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hyper::body::Bytes;
 use hyper::header::HeaderName;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
@@ -42,13 +43,13 @@ use auth::Auth;
 pub(crate) use auth::AuthOptions;
 use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
-pub use dialect::chat_completions::ServerTools;
 use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
 pub use dialect::models::ModelAlias;
 use dialect::models::Models;
 use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;
+pub use dialect::server_tools::ServerTools;
 use places::Places;
 
 /// Settings of the server.
@@ -131,6 +132,8 @@ struct App {
     models: Models,
     /// The headers that name a conversation; the first that is there counts.
     session_headers: Vec<HeaderName>,
+    /// The description of the API, once it was asked for.
+    description: OnceLock<Bytes>,
     /// When the server was started, in seconds since the Unix epoch.
     started_sec: u64,
     /// Places for long bodies that are read at the same time.
@@ -167,6 +170,7 @@ impl App {
             dialects,
             models,
             session_headers,
+            description: OnceLock::new(),
             started_sec,
             readings: Semaphore::new(limits::server::READINGS_MAX),
         }

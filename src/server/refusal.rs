@@ -42,6 +42,8 @@ pub(super) enum Refusal {
     Unknown(&'static str),
     /// No response with this id can be continued.
     NoParent(String),
+    /// The response to continue still runs.
+    ParentRuns(String),
     /// It existed once; holds the message.
     Gone(&'static str),
     /// The turn cannot begin.
@@ -87,6 +89,7 @@ impl Refusal {
         match self {
             Self::NoSuchPath | Self::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
             Self::NoParent(_) => (StatusCode::NOT_FOUND, "previous_response_not_found"),
+            Self::ParentRuns(_) => (StatusCode::CONFLICT, "turn_in_progress"),
             Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::BadJson { .. } | Self::Invalid { .. } | Self::BodyBroken(_) => {
                 (StatusCode::BAD_REQUEST, "invalid_request")
@@ -175,6 +178,9 @@ impl Refusal {
                 "there is no response {id:?}: it was not stored, it was deleted, or it is too old; \
                  send the whole conversation as input instead"
             ),
+            Self::ParentRuns(id) => {
+                format!("response {id:?} is still running; wait for its end, or cancel it")
+            }
             Self::Unknown(message) | Self::Gone(message) => (*message).to_owned(),
             Self::Begin(error) => error.to_string(),
             Self::Session(error) => error.to_string(),

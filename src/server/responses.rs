@@ -23,15 +23,16 @@ use super::{App, now_sec, query};
 use crate::gateway::BeginError;
 use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
 use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
-use crate::session::{self, Answered, Chain, ForgetAnswer, LoggedTurn, off_worker};
+use crate::session::{self, Answered, Chain, DeletedAnswer, LoggedTurn, off_worker};
 
-/// Reads the body of `POST /v1/responses`, and finds what it refers to.
+/// Reads the body of `POST /v1/responses`, and finds what it refers to. Returns as well whether it
+/// continues a response.
 pub(super) async fn read(
     body: Bytes,
     owner: String,
     key: Option<&str>,
     app: &Arc<App>,
-) -> Result<Asking, Refusal> {
+) -> Result<(Asking, bool), Refusal> {
     if key.is_some_and(|key| key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX) {
         return Err(Refusal::invalid(
             "Idempotency-Key",
@@ -40,6 +41,7 @@ pub(super) async fn read(
     }
     let length = body.len();
     let request = off_worker(length, move || Request::read(&body)).await?;
+    let continues = request.parent().is_some();
     let found = find(&request, (&owner, key), app).await?;
     let (app, key) = (Arc::clone(app), key.map(str::to_owned));
     let ask = move || {
@@ -55,7 +57,7 @@ pub(super) async fn read(
         };
         request.ask(found, around)
     };
-    off_worker(length, ask).await
+    Ok((off_worker(length, ask).await?, continues))
 }
 
 /// The root of a new chain. A key leads to the chain that it has begun before.
@@ -79,16 +81,16 @@ async fn find(
         found.parent = Some(match chain {
             None => return Err(Refusal::NoParent(request.parent_id().to_owned())),
             Some(Chain::Running) => {
-                return Err(Refusal::Begin(BeginError::TurnInProgress(id.session_id())));
+                return Err(Refusal::ParentRuns(request.parent_id().to_owned()));
             }
-            Some(Chain::Latest(history)) => Parent { history, session_id: Some(id.session_id()) },
-            Some(Chain::Branch(history)) => {
+            Some(Chain::Ended { conversation, begun, is_latest }) => {
                 // A request that is sent again may be why the chain has gone on.
                 let is_again = match key {
-                    Some(key) => app.gateway.has_begun(&stored_as, key).await?,
-                    None => false,
+                    Some(key) if !is_latest => app.gateway.has_begun(&stored_as, key).await?,
+                    _ => false,
                 };
-                Parent { history, session_id: is_again.then(|| id.session_id()) }
+                let session_id = (is_latest || is_again).then(|| id.session_id());
+                Parent::new(conversation, &begun, session_id)
             }
         });
     }
@@ -188,13 +190,13 @@ pub(super) async fn delete(request: &Parts, id: &str, app: &App) -> Result<Reply
     let parsed = ResponseId::parse(id).ok_or(Refusal::NO_RESPONSE)?;
     let owner = app.auth.owner(&request.headers);
     let stored_as = session::id_of(&owner, &parsed.session_id());
-    match app.gateway.forget_answer(&stored_as, &parsed.turn_id()).await? {
-        ForgetAnswer::Forgotten | ForgetAnswer::WasLast => {
+    match app.gateway.delete_answer(&stored_as, &parsed.turn_id()).await? {
+        DeletedAnswer::Deleted | DeletedAnswer::WasLast => {
             let body = json!({ "id": id, "object": "response", "deleted": true });
             Ok(json_reply(StatusCode::OK, &body))
         }
-        ForgetAnswer::None => Err(Refusal::NO_RESPONSE),
-        ForgetAnswer::Busy => Err(Refusal::Begin(BeginError::TurnInProgress(parsed.session_id()))),
+        DeletedAnswer::None => Err(Refusal::NO_RESPONSE),
+        DeletedAnswer::Busy => Err(Refusal::Begin(BeginError::TurnInProgress(parsed.session_id()))),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::lease::OwnedLease;
+use super::record::Replaced;
 use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
 use super::{LoggedTurn, codec};
@@ -21,27 +22,32 @@ pub struct Answered {
     pub running: Option<LoggedTurn>,
 }
 
-/// A conversation that ends with a kept answer.
+/// What a kept answer ends.
 #[derive(Debug)]
 pub enum Chain {
-    /// Everything up to the answer, which the session ends with.
-    Latest(Conversation),
-    /// Everything up to the answer. The session has gone on since, or is busy.
-    Branch(Conversation),
     /// The answer's turn still runs.
     Running,
+    /// Everything up to the answer.
+    Ended {
+        /// The conversation that ends with it.
+        conversation: Conversation,
+        /// What was known when its turn began.
+        begun: Arc<RawValue>,
+        /// Whether the session ends with it, and no turn runs there. Otherwise the chain branches.
+        is_latest: bool,
+    },
 }
 
-/// The answer to a request to forget an answer.
+/// The answer to a request to delete an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForgetAnswer {
-    /// It is forgotten.
-    Forgotten,
+pub enum DeletedAnswer {
+    /// It is deleted.
+    Deleted,
     /// It was the only one, so nothing needs the session.
     WasLast,
     /// There is no such answer.
     None,
-    /// Another turn runs in the session.
+    /// Another node runs a turn in the session.
     Busy,
 }
 
@@ -80,71 +86,64 @@ impl Sessions {
         if running.as_ref().is_some_and(|session| session.turn.turn_id == turn_id) {
             return Ok(Some(Chain::Running));
         }
+        let (begun, replaced) = (Arc::clone(&kept.begun), kept.replaced.clone());
         let conversation = record.conversation;
-        if let Some(replaced) = &kept.replaced {
-            let turn = replaced.turn.clone();
-            return Ok(Some(Chain::Branch(conversation.branch(replaced.before, Some(turn)))));
-        }
-        let last = conversation.turns().next_back();
-        if running.is_none() && last.is_some_and(|last| last.turn_id == turn_id) {
-            return Ok(Some(Chain::Latest(conversation)));
-        }
-        let at = conversation.turns().position(|turn| turn.turn_id == turn_id);
-        Ok(at.map(|at| {
-            let turns = conversation.dropped() + at as u64 + 1;
-            Chain::Branch(conversation.branch(turns, None))
-        }))
+        let is_last = conversation.turns().next_back().is_some_and(|last| last.turn_id == turn_id);
+        let is_latest = running.is_none() && replaced.is_none() && is_last;
+        let up_to_it = match replaced {
+            Some(Replaced { before, turn }) => Some(conversation.branch(before, Some(turn))),
+            None if is_latest => Some(conversation),
+            None => {
+                let at = conversation.turns().position(|turn| turn.turn_id == turn_id);
+                let turns = at.map(|at| conversation.dropped() + at as u64 + 1);
+                turns.map(|turns| conversation.branch(turns, None))
+            }
+        };
+        Ok(up_to_it.map(|conversation| Chain::Ended { conversation, begun, is_latest }))
     }
 
-    /// Forgets the answer of a turn. Its turn stays in the conversation, because later ones
-    /// continue from it.
+    /// Deletes the answer of a turn, also while a turn runs in its session. If its own turn does,
+    /// that is cancelled.
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub(crate) async fn forget_answer(
+    pub(crate) async fn delete_answer(
         &self,
         session_id: &str,
         turn_id: &str,
-    ) -> Result<ForgetAnswer, SessionError> {
+    ) -> Result<DeletedAnswer, SessionError> {
         let claim = loop {
             match self.running.claim(session_id) {
                 Claimed::Free(claim) => break claim,
                 Claimed::Later(over) => over.cancelled().await,
-                Claimed::Running(session) => {
-                    let mut answers = session.record.answers.clone();
-                    return Ok(match (answers.forget(turn_id), answers.is_empty()) {
-                        (false, _) => ForgetAnswer::None,
-                        (true, true) => ForgetAnswer::WasLast,
-                        (true, false) => ForgetAnswer::Busy,
-                    });
-                }
+                Claimed::Running(session) => return Ok(session.delete_answer(turn_id)),
             }
         };
         let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
-        let Some(lease) = lease else { return Ok(ForgetAnswer::Busy) };
-        let forgotten = self.forget_leased(&lease, turn_id).await;
+        let Some(lease) = lease else { return Ok(DeletedAnswer::Busy) };
+        let deleted = self.delete_leased(&lease, turn_id).await;
         lease.release().await;
         drop(claim);
-        forgotten
+        deleted
     }
 
-    async fn forget_leased(
+    async fn delete_leased(
         &self,
         lease: &OwnedLease,
         turn_id: &str,
-    ) -> Result<ForgetAnswer, SessionError> {
+    ) -> Result<DeletedAnswer, SessionError> {
         let Some(stored) = self.store.load(&lease.get().session_id).await? else {
-            return Ok(ForgetAnswer::None);
+            return Ok(DeletedAnswer::None);
         };
         let mut record = codec::read(stored.bytes).await?;
-        if !record.answers.forget(turn_id) {
-            return Ok(ForgetAnswer::None);
+        if !record.delete_answer(turn_id) {
+            return Ok(DeletedAnswer::None);
         }
         if record.answers.is_empty() {
-            return Ok(ForgetAnswer::WasLast);
+            return Ok(DeletedAnswer::WasLast);
         }
         let json = codec::write(record).await;
         self.store.save(lease.get(), Some(stored.version), json).await?;
-        Ok(ForgetAnswer::Forgotten)
+        Ok(DeletedAnswer::Deleted)
     }
 }

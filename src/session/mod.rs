@@ -16,8 +16,10 @@ mod running;
 mod sessions;
 pub mod store;
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -27,7 +29,7 @@ use crate::event::TurnState;
 use record::{RecordError, SessionRecord};
 use store::{StoreError, Version};
 
-pub use answers::{Answered, Chain, ForgetAnswer};
+pub use answers::{Answered, Chain, DeletedAnswer};
 pub(crate) use artifacts::{ARTIFACTS, Artifacts};
 pub(crate) use codec::off_worker;
 pub use keeper::{Keeper, KeptEnd};
@@ -72,6 +74,8 @@ struct RunningSession {
     /// See [`SessionRecord::nonce`].
     nonce: OnceLock<String>,
     turn: LoggedTurn,
+    /// Turns whose answers were deleted while this one runs.
+    deleted: Mutex<HashSet<String>>,
 }
 
 /// A turn that can be read.
@@ -172,7 +176,7 @@ impl From<RecordError> for NotBegun {
 impl RunningSession {
     fn new(version: Option<Version>, record: SessionRecord, turn: LoggedTurn) -> Self {
         let nonce = record.nonce.clone().map(OnceLock::from).unwrap_or_default();
-        Self { version, record, nonce, turn }
+        Self { version, record, nonce, turn, deleted: Mutex::default() }
     }
 
     fn nonce(&self) -> &str {
@@ -187,13 +191,37 @@ impl RunningSession {
         }
     }
 
-    /// The session after its turn.
-    fn record_with(
+    /// Deletes the answer of a turn. If that runs, it is cancelled.
+    fn delete_answer(&self, turn_id: &str) -> DeletedAnswer {
+        let is_kept = self.record.answers.find(turn_id).is_some();
+        if !is_kept || !self.deleted.lock().insert(turn_id.to_owned()) {
+            return DeletedAnswer::None;
+        }
+        if self.turn.turn_id == turn_id {
+            self.turn.log.cancel();
+        }
+        DeletedAnswer::Deleted
+    }
+
+    /// The session as it is now.
+    fn record_now(&self) -> SessionRecord {
+        let mut record = self.record.clone();
+        for turn_id in &*self.deleted.lock() {
+            record.delete_answer(turn_id);
+        }
+        record
+    }
+
+    /// The session after its turn. `None` if all answers that it was there for were deleted.
+    fn record_after(
         &self,
         turn: Option<conversation::Turn>,
         answer: Option<Arc<RawValue>>,
-    ) -> SessionRecord {
-        let mut record = SessionRecord { nonce: self.nonce.get().cloned(), ..self.record.clone() };
+    ) -> Option<SessionRecord> {
+        let mut record = SessionRecord { nonce: self.nonce.get().cloned(), ..self.record_now() };
+        if record.answers.is_empty() && !self.record.answers.is_empty() {
+            return None;
+        }
         record.answers.end(&self.turn.turn_id, answer);
         if turn.as_ref().is_some_and(|turn| turn.continues) {
             record.answers.keep_replaced(&record.conversation);
@@ -201,7 +229,7 @@ impl RunningSession {
         if let Some(turn) = turn {
             record.conversation.push(turn);
         }
-        record
+        Some(record)
     }
 }
 

@@ -178,7 +178,7 @@ impl Sessions {
         session_id: &str,
     ) -> Result<Option<SessionRecord>, SessionError> {
         if let Some(session) = self.running.get(session_id) {
-            return Ok(Some(session.record.clone()));
+            return Ok(Some(session.record_now()));
         }
         match self.store.load(session_id).await? {
             Some(stored) => Ok(Some(codec::read(stored.bytes).await?)),
@@ -311,11 +311,13 @@ impl TurnGuard {
     /// Leaves the session as it was before the turn, whose answer was to be kept.
     pub(crate) async fn abandon(self) {
         let RunningSession { version, turn, .. } = &*self.session;
-        let mut record = self.session.record_with(None, None);
-        record.answers.forget(&turn.turn_id);
-        if record.answers.is_empty() {
+        let record = self.session.record_after(None, None).map(|mut record| {
+            record.answers.delete(&turn.turn_id);
+            record
+        });
+        let Some(record) = record.filter(|record| !record.answers.is_empty()) else {
             return self.discard().await;
-        }
+        };
         let json = codec::write(record).await;
         if let Err(error) = self.store.save(self.lease.get(), *version, json).await {
             warn!("a session was not left as it was: {error}");
@@ -355,7 +357,10 @@ impl TurnGuard {
             return;
         }
         let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
-        let record = codec::write(self.session.record_with(turn, self.answer)).await;
+        let Some(record) = self.session.record_after(turn, self.answer.clone()) else {
+            return self.discard().await;
+        };
+        let record = codec::write(record).await;
         // Saved first: it compares versions, so it alone notices that the session was forgotten
         // and begun again.
         match self.store.save(self.lease.get(), *version, record).await {

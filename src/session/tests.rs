@@ -242,7 +242,7 @@ async fn a_session_knows_where_its_turn_is() {
 async fn a_refused_answer_leaves_no_key_and_no_session() {
     let sessions = sessions();
     let choice = Choice::Text("?".to_owned());
-    let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
+    let answer = Ask::Answer { clarification_id: "q".to_owned(), choice, beside: None };
     let refused = async || sessions.begin(beginning("one", Some("key"), &answer), |_| false).await;
     assert!(matches!(refused().await, Err(NotBegun::Refused(_))));
     assert!(sessions.snapshot("s").await.unwrap().is_none());
@@ -430,7 +430,7 @@ async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
 async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
     let (store, sessions) = gated();
     let choice = Choice::Text("?".to_owned());
-    let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
+    let answer = Ask::Answer { clarification_id: "q".to_owned(), choice, beside: None };
     // Acquired and loaded; the release waits.
     store.gate.add_permits(2);
     let release = async {

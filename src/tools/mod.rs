@@ -33,6 +33,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -52,7 +53,7 @@ pub use source::{Glob, Source, SourceKind, SourceReport};
 pub use sources::{Sources, Toolset};
 
 /// What models and clients are told about a tool.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct ToolSpec {
     /// `[A-Za-z0-9_.-]{1,64}`.
     pub name: String,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// What the orchestrator may do with a tool's calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent settings that an operator configures"
@@ -36,11 +37,14 @@ pub struct Policy {
         skip_serializing_if = "Option::is_none",
         serialize_with = "seconds"
     )]
+    #[schemars(with = "f64")]
     pub timeout: Option<Duration>,
 }
 
 /// Which calls the user is asked to approve. Each level includes the ones before it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Confirm {
     /// None.

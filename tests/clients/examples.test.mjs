@@ -15,11 +15,11 @@ import { call, startModel } from '../lib/model.mjs';
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Runs a program in front of a model with this script; returns what it prints. */
-async function run(t, script, command, input = '') {
+async function run(t, script, command, input = '', sections = {}) {
   const requests = [];
   const upstream = await startModel(t, script, requests);
   const server = { api_keys: ['a-key'] };
-  const gateway = await startGateway(t, { upstreams: [upstream], server });
+  const gateway = await startGateway(t, { upstreams: [upstream], server, ...sections });
   const [program, ...args] = command;
   const child = spawn(program, args, {
     cwd: REPOSITORY,
@@ -60,4 +60,26 @@ test('own_tool.mjs reads a file, and the gateway does the sum', async (t) => {
   const { printed, requests } = await run(t, script, ['node', await besidePackages('own_tool.mjs')]);
   assert.equal(printed.trim(), 'It says Apache.');
   assert.match(JSON.stringify(requests.at(-1).messages), /Apache License/);
+});
+
+test('own_tool.py reads a file', async (t) => {
+  const script = [call('open_file', { path: 'LICENSE-APACHE' }), 'It says Apache.'];
+  const { printed, requests } = await run(t, script, ['python3', 'examples/own_tool.py']);
+  assert.equal(printed, 'It says Apache.\n');
+  assert.match(JSON.stringify(requests.at(-1).messages), /Apache License/);
+});
+
+test('show_tools.mjs shows a call, and goes on', async (t) => {
+  const command = ['node', await besidePackages('show_tools.mjs'), 'What is 6*7?', 'Sure?'];
+  const { printed, requests } = await run(t, [SUM, 'It is 42.', 'Quite.'], command);
+  assert.match(printed, /^\[calculate \{"expression":"6\*7"\}: \{.*"result":"42".*\}\]\nIt is 42\.\nQuite\.\n$/);
+  assert.match(JSON.stringify(requests.at(-1).messages), /It is 42\./);
+});
+
+test('front_end.mjs asks what a tool asks', async (t) => {
+  const script = [call('lookup_contacts', { name: 'John' }), 'Calling him.', 'Bye.'];
+  const command = ['node', await besidePackages('front_end.mjs')];
+  const { printed, requests } = await run(t, script, command, 'Call John.\n2\nBye.\n', { tools: { demo: true } });
+  assert.match(printed, /^> \[lookup_contacts \{"name":"John"\}\]\nWhich John.*\n2\. John Smith.*\n> Calling him\.\n> Bye\.\n> $/s);
+  assert.match(JSON.stringify(requests[1].messages), /contact_john_smith/);
 });

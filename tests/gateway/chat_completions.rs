@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tether::config::Secret;
-use tether::server::ModelAlias;
+use tether::server::{ModelAlias, ServerTools};
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Piece, post, request};
@@ -226,7 +226,8 @@ async fn models_are_listed_with_and_without_our_tools() {
 async fn a_models_name_chooses_the_tools() {
     let (mut model, gateway) = Gateway::with_model(|setup| {
         let (name, tools) = ("fake-calc".to_owned(), Some(vec!["calculate".to_owned()]));
-        setup.config.chat.models = vec![ModelAlias { name, upstream: None, tools }];
+        setup.config.chat.models =
+            vec![ModelAlias { name, upstream: None, tools, server_tools: None }];
         setup.config.chat.any_model = true;
     })
     .await;
@@ -493,4 +494,81 @@ async fn a_request_can_say_which_of_our_tools_it_wants() {
         let error = reply.json();
         assert_eq!((reply.status(), &error["error"]["param"]), (400, &json!(param)), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_models_name_chooses_what_is_shown_of_our_tools() {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
+        let (name, server_tools) = ("fake-shown".to_owned(), Some(ServerTools::Reasoning));
+        let alias = ModelAlias { name, upstream: None, tools: None, server_tools };
+        setup.config.chat.models = vec![alias];
+    })
+    .await;
+    for (name, own, is_shown) in [
+        ("fake", json!({}), false),
+        ("fake-shown", json!({}), true),
+        ("fake-shown", json!({"server_tools": "off"}), false),
+    ] {
+        let mut body = body(&json!([user("What is 6*7?")]));
+        body["model"] = name.into();
+        body["tether"] = own;
+        let (answer, _) = asked(&gateway, &mut model, &body, &[CALCULATE, "It is 42."]).await;
+        let reasoning = message(&answer)["reasoning_content"].as_str().unwrap_or_default();
+        assert_eq!(reasoning.contains("Calling calculate."), is_shown, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn one_call_at_a_time_if_the_client_wants_that() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let both = ["a", "b"].map(|path| call("open_file", &json!({ "path": path }))).join("\n");
+    for (parallel, calls) in [(true, 2), (false, 1)] {
+        let mut body = body(&json!([user("Open a and b.")]));
+        body["tools"] = json!([open_file()]);
+        body["parallel_tool_calls"] = parallel.into();
+        let (answer, _) = asked(&gateway, &mut model, &body, &[&both]).await;
+        assert_eq!(message(&answer)["tool_calls"].as_array().unwrap().len(), calls);
+    }
+}
+
+/// SDKs send a request again after an error. A tool may have sent a mail.
+#[tokio::test]
+async fn what_failed_after_a_tool_has_run_is_not_to_be_repeated() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let body = body(&json!([user("What is 6*7?")]));
+    let failing = async {
+        model.round().await.answer(CALCULATE).await;
+        let mut round = model.round().await;
+        round.write("HTTP/1.1 400 Bad\r\nContent-Length: 2\r\n\r\nno").await;
+        round.keep();
+    };
+    let (reply, ()) = tokio::join!(gateway.post(COMPLETIONS, &body), failing);
+    assert!(reply.status() >= 500, "{}", reply.json());
+    assert_eq!(reply.head.header("x-should-retry"), Some("false"));
+}
+
+#[tokio::test]
+async fn instructions_alone_are_answered() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let system = json!({"role": "system", "content": "Say hi."});
+    for messages in [json!([system]), json!([user("")]), json!([assistant("")])] {
+        let (answer, told) = asked(&gateway, &mut model, &body(&messages), &["Hi."]).await;
+        assert_eq!(message(&answer)["content"], "Hi.");
+        assert!(told.contains("(The user has sent no words.)"), "{told}");
+    }
+    let refused = gateway.post(COMPLETIONS, &body(&json!([]))).await;
+    assert_eq!((refused.status(), &refused.json()["error"]["param"]), (400, &json!("messages")));
+}
+
+/// The model would know the last message alone, and nobody would know why.
+#[tokio::test]
+async fn instructions_that_leave_no_room_are_refused() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let long = |bytes| json!({"role": "system", "content": "x".repeat(bytes)});
+    let fits = body(&json!([long(20_000), user("Hi.")]));
+    asked(&gateway, &mut model, &fits, &["Hi."]).await;
+    let refused = gateway.post(COMPLETIONS, &body(&json!([long(30_000), user("Hi.")]))).await;
+    assert_eq!(refused.status(), 400, "{}", refused.json());
+    assert_eq!(refused.json()["error"]["code"], "context_length_exceeded");
+    assert!(refused.json().to_string().contains("model.context_budget_tokens"));
 }

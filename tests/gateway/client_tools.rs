@@ -278,23 +278,43 @@ async fn tools_that_cannot_be_offered_are_refused() {
 /// Agents send all tools that they know.
 #[tokio::test]
 async fn behind_another_api_a_tool_that_cannot_be_offered_is_left_out() {
-    let tool = |name: &str, schema: &Value| {
+    let tool = |is_function: bool, name: &str, schema: &Value| {
         let function = json!({"name": name, "parameters": schema});
-        json!({"name": name, "input_schema": schema, "function": function})
+        json!({
+            "type": if is_function { "function" } else { "custom" },
+            "name": name, "parameters": schema, "input_schema": schema, "function": function,
+        })
     };
-    for path in ["/v1/chat/completions", "/v1/messages"] {
+    let paths = [
+        "/v1/chat/completions",
+        "/v1/messages",
+        "/v1/responses",
+        "/api/v1/ai-sdk/chat",
+        "/api/v1/ag-ui",
+    ];
+    for path in paths {
         let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
+        let is_function = path != "/v1/messages";
         let object = json!({"type": "object"});
         let tools = json!([
-            tool("looks", &object),
-            tool("looks", &object),
-            tool("a.b", &object),
-            tool("refers", &json!({"type": "object", "$ref": "https://example.org/schema"})),
-            tool("waits", &object),
+            tool(is_function, "looks", &object),
+            tool(is_function, "looks", &object),
+            tool(is_function, "a.b", &object),
+            tool(
+                is_function,
+                "refers",
+                &json!({"type": "object", "$ref": "https://example.org/schema"})
+            ),
+            tool(is_function, "waits", &object),
         ]);
-        let messages = json!([{"role": "user", "content": "Hi."}]);
-        let body = json!({"model": "fake", "max_tokens": 9, "messages": messages, "tools": tools});
+        let messages = json!([{
+            "id": "1", "role": "user", "content": "Hi.", "parts": [{"type": "text", "text": "Hi."}],
+        }]);
+        let body = json!({
+            "model": "fake", "max_tokens": 9, "messages": messages, "input": messages,
+            "tools": tools, "id": "1", "threadId": "1", "runId": "1",
+        });
         let answer = async {
             let round = model.round().await;
             let told = round.request.contents();
@@ -303,6 +323,7 @@ async fn behind_another_api_a_tool_that_cannot_be_offered_is_left_out() {
             round.answer("Hi.").await;
         };
         let (reply, ()) = tokio::join!(gateway.post(path, &body), answer);
-        assert_eq!(reply.status(), 200, "{path}: {}", reply.json());
+        let text = String::from_utf8_lossy(&reply.body);
+        assert_eq!(reply.status(), 200, "{path}: {text}");
     }
 }

@@ -173,7 +173,7 @@ async fn fields_of_a_request() {
         ("unknown", json!(1), Some("unknown")),
         ("sampling", json!({"temperature": 2.1}), Some("sampling.temperature")),
         ("sampling", json!({"temperature": -0.1}), Some("sampling.temperature")),
-        ("sampling", json!({"top_p": 0}), Some("sampling.top_p")),
+        ("sampling", json!({"top_p": -0.01}), Some("sampling.top_p")),
         ("sampling", json!({"max_tokens": 0}), Some("sampling.max_tokens")),
         ("sampling", json!({"stop": vec!["x"; 17]}), Some("sampling.stop")),
         ("sampling", json!({"stop": ["x".repeat(257)]}), Some("sampling.stop")),
@@ -187,7 +187,7 @@ async fn fields_of_a_request() {
     }
     for sampling in [
         json!({"temperature": 0, "top_p": 1, "max_tokens": 1, "seed": -1, "stop": vec!["x"; 16]}),
-        json!({"temperature": 2, "top_p": 0.01, "stop": ["x".repeat(256)]}),
+        json!({"temperature": 2, "top_p": 0, "stop": ["x".repeat(256)]}),
     ] {
         let body = json!({"prompt": "Hello?", "sampling": sampling}).to_string();
         assert_eq!(status(&gateway, &[], &body).await, 200, "{body}");

@@ -384,7 +384,7 @@ async fn a_wrong_type_is_explained_in_json_terms() {
         ("max_tool_loops", count, &["\"five\"", "-1", "1.5", "4294967296", "[]", "true"]),
         ("sampling", "an object", &["[]", "\"hot\"", "1"]),
         ("sampling.temperature", "a number from 0 to 2", &["\"hot\"", "{}"]),
-        ("sampling.top_p", "a number greater than 0 and at most 1", &["\"1\"", "false"]),
+        ("sampling.top_p", "a number from 0 to 1", &["\"1\"", "false"]),
         ("sampling.max_tokens", count, &["\"all\"", "-1", "0.5"]),
         ("sampling.seed", "a 64-bit integer", &["\"x\"", "0.5"]),
         ("sampling.stop", "a list of strings", &["\".\"", "null", "{}"]),

@@ -10,8 +10,9 @@ export const call = (name, args) => `<<function_call>>${JSON.stringify({ name, a
 
 /**
  * Starts a model server for the test `t` and returns the upstream of a configuration. `requests`,
- * if given, receives the body of each request. A message is a text, or `{ say, finish, dies, holds }`:
- * its finish reason, whether the server dies after the text, and a promise that it waits for before.
+ * if given, receives the body of each request. A message is a text, or an object: besides the text
+ * (`say`), its `finish` reason, whether the server `dies` after the text, a promise that it waits for
+ * before (`holds`), and what to call once the text is `written` and when the gateway has `left` early.
  */
 export async function startModel(t, messages, requests = []) {
   const script = [...messages];
@@ -24,9 +25,11 @@ export async function startModel(t, messages, requests = []) {
         return;
       }
       const next = script.shift() ?? 'I have nothing more to say.';
-      const { say, finish = 'stop', dies = false, holds } = typeof next === 'string' ? { say: next } : next;
+      const { say, finish = 'stop', dies = false, holds, written, left } = typeof next === 'string' ? { say: next } : next;
+      if (left) outgoing.on('close', () => { if (!outgoing.writableEnded) left(); });
       outgoing.writeHead(200, { 'content-type': 'text/event-stream' });
       outgoing.write(frame({ delta: { content: say } }), async () => {
+        written?.();
         await holds;
         if (dies) outgoing.destroy();
         else outgoing.end(`${frame({ delta: {}, finish_reason: finish })}data: [DONE]\n\n`);

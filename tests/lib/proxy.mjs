@@ -22,6 +22,8 @@ class Proxy {
   carried = [];
   /** All that clients have sent. */
   asked = '';
+  /** Called with each piece that a client gets. */
+  onPart = () => {};
   #cuts;
   #open = new Set();
   #server;
@@ -69,6 +71,7 @@ class Proxy {
       const part = chunk.subarray(0, left);
       left -= part.length;
       carried.push(part);
+      this.onPart(part);
       if (left > 0) {
         client.write(part);
         return;

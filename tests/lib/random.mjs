@@ -12,14 +12,3 @@ export function random(seed = SEED) {
     return low + (((bits ^ (bits >>> 14)) >>> 0) % (high - low + 1));
   };
 }
-
-/** `bytes` in pieces of random length, from one byte up. */
-export function cutAtRandom(bytes, next) {
-  const pieces = [];
-  for (let at = 0; at < bytes.length;) {
-    const end = at + next(1, 64);
-    pieces.push(bytes.subarray(at, end));
-    at = end;
-  }
-  return pieces;
-}

@@ -15,7 +15,7 @@ use super::kept::{says, turn_of};
 use super::reading::{Exchange, Reply};
 use super::repairs::Repairs;
 use super::turns::Draft;
-use super::{Adopted, HiddenTurns, append};
+use super::{Adopted, HiddenTurns, append, asked};
 use crate::conversation::{Ask, Choice, Turn};
 
 /// Splits the exchanges that hold a question and the turn that its answer opened.
@@ -68,8 +68,14 @@ impl Adopted {
         choice: Choice,
         hidden: &dyn HiddenTurns,
     ) -> Self {
+        let is_open = asked(&self.history) == Some(&clarification_id);
         self.recall(&clarification_id, hidden);
-        self.ask = Ask::Answer { clarification_id, choice };
+        // Of a list that lacks the question, the words may be those that led to it.
+        let beside = match self.ask {
+            Ask::Words(words) if is_open => Some(words),
+            _ => None,
+        };
+        self.ask = Ask::Answer { clarification_id, choice, beside };
         self
     }
 

@@ -16,7 +16,7 @@ use crate::tools::ToolResult;
 /// results, and the messages open the next.
 ///
 /// # Errors
-/// If nothing is left to answer.
+/// If there are neither.
 pub(crate) fn adopt_after(
     mut history: Conversation,
     returned: HashMap<String, String>,

@@ -152,7 +152,7 @@ pub struct Adopted {
     pub repairs: Repairs,
 }
 
-/// The list says nothing that a model could answer: it is empty, or has only instructions.
+/// The list is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is no message to answer")]
 pub struct NothingToAnswer;
@@ -160,7 +160,7 @@ pub struct NothingToAnswer;
 /// Makes a conversation of a client's messages. `owner` is whoever sends them; see [`Past::begin`].
 ///
 /// # Errors
-/// If nothing is left to answer.
+/// If there are none.
 pub fn adopt(
     messages: Vec<ClaimedMessage>,
     owner: &str,
@@ -172,7 +172,7 @@ pub fn adopt(
 /// The same for a conversation to which the client gives this name, if it does.
 ///
 /// # Errors
-/// If nothing is left to answer.
+/// If there are none.
 pub fn adopt_named(
     messages: Vec<ClaimedMessage>,
     owner: &str,
@@ -189,6 +189,9 @@ fn adopt_onto(
     owner: &str,
     (hidden, conversation): (&dyn HiddenTurns, Option<&str>),
 ) -> Result<Adopted, NothingToAnswer> {
+    if messages.is_empty() {
+        return Err(NothingToAnswer);
+    }
     let is_too_long = newest::keep(&mut messages);
     let Reading { system, mut exchanges, notes, past, mut repairs } =
         reading::read(messages, owner);
@@ -196,7 +199,7 @@ fn adopt_onto(
         repairs.count(Repair::TooLong);
     }
     exchanges = answered::split(exchanges, hidden);
-    let next = next(&mut exchanges, notes)?;
+    let next = next(&mut exchanges, notes, &mut repairs);
     let mut finder = Finder::new(hidden, conversation);
     for exchange in exchanges {
         let kept = finder.find(&exchange, false, &history);
@@ -230,21 +233,28 @@ enum Next {
 /// What the user says to a model that spoke last.
 const CONTINUE: &str = "Continue.";
 
+/// The prompt of a list that says nothing but instructions. Some programs put all they want into
+/// those, and others send a blank prompt to see whether a model is there.
+const NO_WORDS: &str = "(The user has sent no words.)";
+
 /// Takes what opens the next turn. `notes` are words of the user that nothing followed.
-fn next(exchanges: &mut Vec<Exchange>, mut notes: Vec<String>) -> Result<Next, NothingToAnswer> {
+fn next(exchanges: &mut Vec<Exchange>, mut notes: Vec<String>, repairs: &mut Repairs) -> Next {
     let Some(mut last) = exchanges.pop() else {
-        let has_words = !notes.is_empty();
-        return has_words.then(|| Next::Prompt(notes.join("\n\n"))).ok_or(NothingToAnswer);
+        if notes.is_empty() {
+            repairs.count(Repair::NoWords);
+            notes.push(NO_WORDS.to_owned());
+        }
+        return Next::Prompt(notes.join("\n\n"));
     };
     if last.is_answered() {
         exchanges.push(last);
         notes.push(CONTINUE.to_owned());
-        return Ok(Next::Prompt(notes.join("\n\n")));
+        return Next::Prompt(notes.join("\n\n"));
     }
     for note in notes {
         last.add(&note);
     }
-    Ok(if last.replies.is_empty() { Next::Words(last.prompt) } else { Next::Results(last) })
+    if last.replies.is_empty() { Next::Words(last.prompt) } else { Next::Results(last) }
 }
 
 /// The id of the open question.

@@ -25,13 +25,15 @@ pub enum Repair {
     MissingResult,
     /// A result without a call. Its words became the user's.
     StrayResult,
+    /// No message says anything but instructions. A stand-in is the prompt.
+    NoWords,
     /// Too many messages or calls. The oldest were left out.
     TooLong,
 }
 
 impl Repair {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::LateSystem,
         Self::EmptyMessage,
         Self::CallMarkup,
@@ -43,6 +45,7 @@ impl Repair {
         Self::LateResult,
         Self::MissingResult,
         Self::StrayResult,
+        Self::NoWords,
         Self::TooLong,
     ];
 
@@ -61,6 +64,7 @@ impl Repair {
             Self::LateResult => "late_result",
             Self::MissingResult => "missing_result",
             Self::StrayResult => "stray_result",
+            Self::NoWords => "no_words",
             Self::TooLong => "too_long",
         }
     }

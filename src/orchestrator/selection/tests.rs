@@ -155,6 +155,7 @@ fn approvals_leave_the_question_that_they_belong_to() {
             question: String::new(),
             given: Given::Approved { for_session: false },
             not_chosen: Vec::new(),
+            beside: None,
         })
     };
     let mut history = session(&[("Send a mail to everybody.", "gone")]);

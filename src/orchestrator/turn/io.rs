@@ -39,6 +39,8 @@ pub struct TurnRequest {
     pub tool_choice: ToolChoice,
     /// The form of the answer; words if absent.
     pub response_format: Option<Arc<ResponseFormat>>,
+    /// Whether the client reads the answer in one piece, so that nothing has to be shown early.
+    pub is_read_whole: bool,
     /// Whether the client takes only one call of its own tools at a time.
     pub single_client_call: bool,
     /// Whether the client has no way to ask for approval. Calls that need it are then not run.

@@ -84,9 +84,10 @@ impl Setup {
     }
 
     /// Whether words are shown only once they are known to be the answer: it has a form, and what is
-    /// said beside calls has not. Without tools, the first words are the answer.
+    /// said beside calls has not. Without tools, the first words are the answer, so they stream.
     pub(super) fn withholds(&self) -> bool {
-        self.request.response_format.is_some() && !self.tools().is_empty()
+        let may_wait = self.request.is_read_whole || !self.tools().is_empty();
+        self.request.response_format.is_some() && may_wait
     }
 
     /// A system prompt that says which form the answer has.

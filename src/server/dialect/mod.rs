@@ -21,6 +21,8 @@ mod openai_error;
 mod response_format;
 pub(super) mod responses;
 mod sampling;
+pub(super) mod schema;
+pub(super) mod server_tools;
 mod shown;
 mod sse;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::server_tools::ServerTools;
 use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
@@ -22,6 +23,8 @@ pub struct ModelAlias {
     pub upstream: Option<String>,
     /// The gateway's tools that are offered; all if absent.
     pub tools: Option<Vec<String>>,
+    /// What Chat Completions shows of them; as `chat.server_tools` says if absent.
+    pub server_tools: Option<ServerTools>,
 }
 
 /// See the module docs.
@@ -39,6 +42,8 @@ pub(in crate::server) struct ChosenModel {
     pub(in crate::server) upstream: Option<String>,
     /// The gateway's tools that may be offered; all if absent.
     pub(in crate::server) tools: Option<Vec<String>>,
+    /// What Chat Completions shows of them; as configured if absent.
+    pub(in crate::server) server_tools: Option<ServerTools>,
 }
 
 impl Models {
@@ -63,24 +68,24 @@ impl Models {
 
     /// What an unknown name means if it means the default upstream.
     pub(in crate::server) fn default_for(name: &str) -> ChosenModel {
-        ChosenModel { upstream: None, tools: without_suffix(name).map(|_| Vec::new()) }
+        let tools = without_suffix(name).map(|_| Vec::new());
+        ChosenModel { tools, ..ChosenModel::default() }
     }
 
     /// What this name means, if there is such a model.
     pub(in crate::server) fn known(&self, name: &str) -> Option<ChosenModel> {
         self.named(name).or_else(|| {
-            let ChosenModel { upstream, .. } = self.named(without_suffix(name)?)?;
-            Some(ChosenModel { upstream, tools: Some(Vec::new()) })
+            Some(ChosenModel { tools: Some(Vec::new()), ..self.named(without_suffix(name)?)? })
         })
     }
 
     fn named(&self, name: &str) -> Option<ChosenModel> {
         if let Some(alias) = self.aliases.iter().find(|alias| alias.name == name) {
-            let ModelAlias { upstream, tools, .. } = alias.clone();
-            return Some(ChosenModel { upstream, tools });
+            let ModelAlias { upstream, tools, server_tools, .. } = alias.clone();
+            return Some(ChosenModel { upstream, tools, server_tools });
         }
         let upstream = self.upstreams.iter().find(|upstream| *upstream == name)?;
-        Some(ChosenModel { upstream: Some(upstream.clone()), tools: None })
+        Some(ChosenModel { upstream: Some(upstream.clone()), ..ChosenModel::default() })
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -128,6 +133,7 @@ mod tests {
             name: name.to_owned(),
             upstream: upstream.map(str::to_owned),
             tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
+            server_tools: None,
         };
         let aliases =
             vec![alias("calc", Some("b"), Some(&["calculate"])), alias("all", None, None)];
@@ -137,7 +143,8 @@ mod tests {
     #[track_caller]
     fn check(any: bool, name: &str, upstream: Option<&str>, tools: Option<&[&str]>) {
         let tools = tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect());
-        let expected = ChosenModel { upstream: upstream.map(str::to_owned), tools };
+        let upstream = upstream.map(str::to_owned);
+        let expected = ChosenModel { upstream, tools, server_tools: None };
         assert_eq!(models(any).choose(name).unwrap(), expected);
     }
 

@@ -29,8 +29,8 @@ pub(super) fn check(sampling: &Sampling, names: &Names) -> Result<(), Refusal> {
     if sampling.temperature.is_some_and(|it| !(0.0..=TEMPERATURE_MAX).contains(&it)) {
         return wrong(names.temperature, &format!("from 0 to {TEMPERATURE_MAX}"));
     }
-    if sampling.top_p.is_some_and(|it| !(it > 0.0 && it <= 1.0)) {
-        return wrong(names.top_p, "greater than 0 and at most 1");
+    if sampling.top_p.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
+        return wrong(names.top_p, "from 0 to 1");
     }
     if sampling.max_tokens == Some(0) {
         return wrong(names.max_tokens, "at least 1");

@@ -1,7 +1,7 @@
 //! Event streams of data alone: their frames have neither names nor ids.
 
 use bytes::{BufMut as _, BytesMut};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::session::log::encode::serialize;
 
@@ -14,7 +14,7 @@ pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
 pub(super) const KEEP_ALIVE: &[u8] = b":\n\n";
 
 /// Appends a frame.
-pub(super) fn push(out: &mut BytesMut, data: &Value) {
+pub(super) fn push(out: &mut BytesMut, data: &impl Serialize) {
     out.extend_from_slice(b"data: ");
     serialize(out.writer(), data);
     out.extend_from_slice(b"\n\n");
@@ -32,15 +32,12 @@ pub(super) struct TextFrames {
 }
 
 impl TextFrames {
-    /// Frames with the members of `object`, and then the text under `key`.
-    pub(super) fn new(object: &Value, key: &str) -> Self {
+    /// Frames like that of `object`, whose last member is an empty text.
+    pub(super) fn new(object: &impl Serialize) -> Self {
         let mut head = b"data: ".to_vec();
         serialize(&mut head, object);
-        // The object goes on.
-        head.pop();
-        head.extend_from_slice(b",\"");
-        head.extend_from_slice(key.as_bytes());
-        head.extend_from_slice(b"\":\"");
+        debug_assert!(head.ends_with(b":\"\"}"), "it ends with an empty text");
+        head.truncate(head.len() - b"\"}".len());
         Self { head }
     }
 
@@ -73,13 +70,13 @@ pub(super) fn push_number(out: &mut BytesMut, mut number: u64) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn frames_of_text_are_those_of_their_objects() {
-        let frames = TextFrames::new(&json!({ "id": "\"1\"" }), "delta");
+        let frames = TextFrames::new(&json!({ "id": "\"1\"", "delta": "" }));
         let (mut spliced, mut whole) = (BytesMut::new(), BytesMut::new());
         frames.push(&mut spliced, b"a\\n");
         push(&mut whole, &json!({ "delta": "a\n", "id": "\"1\"" }));

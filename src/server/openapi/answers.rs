@@ -1,176 +1,198 @@
-//! The schemas of answers. They say what clients can rely on; an answer may have more.
+//! The schemas of answers. An answer may have more members than they say.
 
+use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::event::Kind;
+use super::shapes;
+use crate::server::dialect::native::transcript;
+use crate::server::dialect::{ag_ui, ai_sdk, chat_completions, messages, responses, schema};
 
 /// All of them, by name.
-pub(super) fn schemas() -> Map<String, Value> {
-    let all = [native(), chat_completions(), responses(), messages()];
-    all.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema)).collect()
+pub(super) fn schemas(settings: SchemaSettings) -> Map<String, Value> {
+    let settings = settings.with(|settings| settings.contract = Contract::Serialize);
+    let mut generator = settings.into_generator();
+    shapes::add(&mut generator);
+    schema::add(&mut generator);
+    transcript::add_schema(&mut generator);
+    chat_completions::schema::add(&mut generator);
+    responses::schema::add(&mut generator);
+    messages::schema::add(&mut generator);
+    ai_sdk::add_schema(&mut generator);
+    ag_ui::add_schema(&mut generator);
+    let mut schemas = generator.take_definitions(true);
+    schemas.values_mut().for_each(open);
+    for (name, prefix) in UNIONS {
+        name_variants(&mut schemas, name, prefix);
+    }
+    allow_cuts(&mut schemas);
+    for stream in STREAMS {
+        schemas.insert(stream.name.to_owned(), frame(stream, &schemas[stream.data]));
+    }
+    schemas.insert("EventLine".to_owned(), event_line());
+    schemas
 }
 
-type Named = (&'static str, Value);
-
-fn native() -> Vec<Named> {
-    let kinds = Kind::ALL.map(Kind::name);
-    let error = object(&[("code", text()), ("message", text())]);
-    let event = [("id", text()), ("event", one_of(&kinds)), ("data", text())];
-    let transcript = [
-        ("session_id", text()),
-        ("state", nullable("string")),
-        ("running_turn_id", nullable("string")),
-        ("clarification", nullable("object")),
-        ("dropped_turns", count()),
-        ("turns", list(any_object())),
-    ];
-    let description = [("openapi", text()), ("info", any_object()), ("paths", any_object())];
-    vec![
-        ("Error", object(&[("error", error)])),
-        ("Event", object(&event)),
-        ("DataEvent", object(&[("data", text())])),
-        ("Status", object(&[("status", text())])),
-        ("Transcript", object(&transcript)),
-        ("Tools", object(&[("tools", list(any_object())), ("servers", list(any_object()))])),
-        ("Description", object(&description)),
-    ]
+/// Allows members that are not described: clients skip what they do not know.
+fn open(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("additionalProperties") == Some(&Value::Bool(false)) {
+                members.remove("additionalProperties");
+            }
+            members.values_mut().for_each(open);
+        }
+        Value::Array(items) => items.iter_mut().for_each(open),
+        _ => {}
+    }
 }
 
-fn chat_completions() -> Vec<Named> {
-    let error = [
-        ("message", text()),
-        ("type", text()),
-        ("param", nullable("string")),
-        ("code", nullable("string")),
-    ];
-    let usage =
-        [("prompt_tokens", count()), ("completion_tokens", count()), ("total_tokens", count())];
-    let message = [
-        ("role", one_of(&["assistant"])),
-        ("content", nullable("string")),
-        ("refusal", json!({ "type": "null" })),
-        ("annotations", list(any_object())),
-    ];
-    let choice = [
-        ("index", count()),
-        ("message", object(&message)),
-        ("finish_reason", one_of(&["stop", "length", "tool_calls"])),
-        ("logprobs", json!({ "type": "null" })),
-    ];
-    let completion = [
-        ("id", text()),
-        ("object", one_of(&["chat.completion"])),
-        ("created", count()),
-        ("model", text()),
-        ("choices", list(object(&choice))),
-        ("usage", object(&usage)),
-    ];
-    let model = [
-        ("id", text()),
-        ("object", one_of(&["model"])),
-        ("created", count()),
-        ("owned_by", text()),
-    ];
-    let models = json!({ "$ref": "#/components/schemas/Model" });
-    vec![
-        ("OpenAiError", object(&[("error", object(&error))])),
-        ("ChatCompletion", object(&completion)),
-        ("Models", object(&[("object", one_of(&["list"])), ("data", list(models))])),
-        ("Model", object(&model)),
-    ]
+/// The unions whose variants differ in their `type`, and what the types have in common.
+const UNIONS: &[(&str, &str)] = &[
+    ("Event", ""),
+    ("ResponseEvent", "response."),
+    ("OutputItem", ""),
+    ("MessagesEvent", ""),
+    ("ContentBlock", ""),
+    ("UiMessagePart", ""),
+    ("AgUiEvent", ""),
+];
+
+/// Makes each variant a schema of its own, named for the union and its `type`: a discriminator takes
+/// references only, and generators name their types after them.
+fn name_variants(schemas: &mut Map<String, Value>, union: &str, prefix: &str) {
+    let Some(variants) = schemas.get_mut(union).and_then(|it| it["oneOf"].as_array_mut()) else {
+        return;
+    };
+    let (mut named, mut mapping) = (Map::new(), Map::new());
+    for variant in variants {
+        let kind = variant["properties"]["type"]["const"].as_str().unwrap_or_default().to_owned();
+        let name = format!("{union}{}", in_camel_case(kind.trim_start_matches(prefix)));
+        let reference = format!("#/components/schemas/{name}");
+        let schema = std::mem::replace(variant, json!({ "$ref": reference }));
+        named.insert(name, schema);
+        mapping.insert(kind, reference.into());
+    }
+    schemas[union]["discriminator"] = json!({ "propertyName": "type", "mapping": mapping });
+    schemas.extend(named);
 }
 
-fn responses() -> Vec<Named> {
-    let statuses = ["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"];
-    let item = object(&[("type", text()), ("id", text())]);
-    let response = [
-        ("id", text()),
-        ("object", one_of(&["response"])),
-        ("created_at", count()),
-        ("status", one_of(&statuses)),
-        ("model", text()),
-        ("output", list(item.clone())),
-        ("error", nullable("object")),
-        ("incomplete_details", nullable("object")),
-        ("previous_response_id", nullable("string")),
-        ("usage", nullable("object")),
-    ];
-    let deleted =
-        [("id", text()), ("object", one_of(&["response"])), ("deleted", json!({ "const": true }))];
-    let items = [
-        ("object", one_of(&["list"])),
-        ("data", list(item)),
-        ("first_id", nullable("string")),
-        ("last_id", nullable("string")),
-        ("has_more", json!({ "type": "boolean" })),
-    ];
-    vec![
-        ("Response", object(&response)),
-        ("DeletedResponse", object(&deleted)),
-        ("InputItems", object(&items)),
-    ]
+fn in_camel_case(kind: &str) -> String {
+    let words = kind.split(|char: char| !char.is_ascii_alphanumeric());
+    words
+        .filter_map(|word| Some((word.get(..1)?, word.get(1..)?)))
+        .fold(String::new(), |name, (first, rest)| {
+            name + &first.to_ascii_uppercase() + &rest.to_ascii_lowercase()
+        })
 }
 
-fn messages() -> Vec<Named> {
-    let error = object(&[("type", text()), ("message", text())]);
-    let events = [
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-        "ping",
-        "error",
-    ];
-    let message = [
-        ("id", text()),
-        ("type", one_of(&["message"])),
-        ("role", one_of(&["assistant"])),
-        ("model", text()),
-        ("content", list(object(&[("type", text())]))),
-        ("stop_reason", one_of(&["end_turn", "max_tokens", "tool_use"])),
-        ("stop_sequence", nullable("string")),
-        ("usage", object(&[("input_tokens", count()), ("output_tokens", count())])),
-    ];
-    vec![
-        ("AnthropicError", object(&[("type", one_of(&["error"])), ("error", error)])),
-        ("MessagesEvent", object(&[("event", one_of(&events)), ("data", text())])),
-        ("Message", object(&message)),
-        ("TokenCount", object(&[("input_tokens", count())])),
-    ]
+/// Members of native events that are null if the event would be too long for a frame.
+const CAN_BE_CUT: &[&str] = &["tool_args", "tool_result", "options", "schema", "arguments"];
+
+/// Allows what is cut from native events.
+fn allow_cuts(schemas: &mut Map<String, Value>) {
+    let events = schemas.iter_mut().filter(|(name, _)| is_native_event(name));
+    for (_, event) in events {
+        let data = &mut event["properties"]["data"];
+        for name in CAN_BE_CUT {
+            if let Some(member) = data["properties"].get_mut(*name) {
+                *member = json!({ "anyOf": [member.take(), { "type": "null" }] });
+            }
+        }
+        data["patternProperties"] = json!({ "_truncated$": {
+            "type": "integer",
+            "description": "The length in bytes of a member that was cut, as JSON.",
+        } });
+    }
 }
 
-/// An object that has these members, and perhaps others.
-fn object(members: &[(&str, Value)]) -> Value {
-    let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
-    let properties: Map<String, Value> =
-        members.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
-    json!({ "type": "object", "properties": properties, "required": names })
+fn is_native_event(name: &str) -> bool {
+    crate::event::Kind::ALL
+        .iter()
+        .any(|kind| name.strip_prefix("Event") == Some(&in_camel_case(kind.name())))
 }
 
-fn text() -> Value {
-    json!({ "type": "string" })
+/// A stream of events.
+struct Stream {
+    /// The schema of a frame.
+    name: &'static str,
+    /// The schema of its data.
+    data: &'static str,
+    /// Whether frames have the type of their data as their name, too.
+    is_named: bool,
+    /// Whether the last frame is `[DONE]`.
+    ends_with_done: bool,
 }
 
-fn count() -> Value {
-    json!({ "type": "integer", "minimum": 0 })
+const STREAMS: &[Stream] = &[
+    Stream { name: "EventFrame", data: "Event", is_named: true, ends_with_done: false },
+    Stream {
+        name: "ChatCompletionFrame",
+        data: "ChatCompletionChunk",
+        is_named: false,
+        ends_with_done: true,
+    },
+    Stream { name: "ResponseFrame", data: "ResponseEvent", is_named: true, ends_with_done: true },
+    Stream { name: "MessagesFrame", data: "MessagesEvent", is_named: true, ends_with_done: false },
+    Stream { name: "UiMessageFrame", data: "UiMessagePart", is_named: false, ends_with_done: true },
+    Stream { name: "AgUiFrame", data: "AgUiEvent", is_named: false, ends_with_done: false },
+];
+
+/// A frame of an event stream.
+///
+/// `OpenAPI` 3.1 does not say what the schema of a stream is. Readers that know event streams take it
+/// for that of one frame, with the fields of the format as members, which is what `itemSchema` has
+/// become in 3.2; `contentSchema` leads from the text of `data` to what it means, in the terms of
+/// JSON Schema. Those that take the schema for that of the data find it under its own name.
+fn frame(stream: &Stream, data: &Value) -> Value {
+    let reference = format!("#/components/schemas/{}", stream.data);
+    let content = json!({
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": { "$ref": reference },
+    });
+    let content = if stream.ends_with_done {
+        let done = json!({ "const": "[DONE]", "description": "The stream has ended." });
+        json!({ "anyOf": [done, content] })
+    } else {
+        content
+    };
+    let mut frame = json!({
+        "type": "object",
+        "description": FRAMING,
+        "properties": { "data": content },
+        "required": ["data"],
+    });
+    if stream.is_named {
+        let names: Vec<&String> = data["discriminator"]["mapping"]
+            .as_object()
+            .map(|mapping| mapping.keys().collect())
+            .unwrap_or_default();
+        frame["properties"]["event"] =
+            json!({ "enum": names, "description": "The type of the data." });
+    }
+    if stream.data == "Event" {
+        frame["properties"]["id"] = json!({
+            "type": "string",
+            "pattern": "^[0-9]+-[0-9]+$",
+            "description": "To resume after this event, send it as Last-Event-ID.",
+        });
+        frame["properties"]["retry"] = json!({ "type": "integer" });
+    }
+    frame
 }
 
-fn any_object() -> Value {
-    json!({ "type": "object" })
-}
+const FRAMING: &str = "A frame of the stream: a line `FIELD: VALUE` for each member, and then a \
+                       blank line. `data` is one line of JSON. Lines that begin with a colon are \
+                       signs of life.";
 
-fn nullable(kind: &str) -> Value {
-    json!({ "type": [kind, "null"] })
-}
-
-fn one_of(values: &[&str]) -> Value {
-    json!({ "enum": values })
-}
-
-fn list(items: Value) -> Value {
-    let mut schema = json!({ "type": "array" });
-    schema["items"] = items;
-    schema
+/// An event as a line of JSON.
+fn event_line() -> Value {
+    let id = json!({ "type": "string", "pattern": "^[0-9]+-[0-9]+$" });
+    json!({
+        "description": "One line: an event with its id. Nothing is cut.",
+        "type": "object",
+        "properties": { "id": id },
+        "required": ["id"],
+        "allOf": [{ "$ref": "#/components/schemas/Event" }],
+    })
 }

@@ -1,36 +1,48 @@
 //! `GET /openapi.json`: the HTTP API described for programs (`OpenAPI` 3.1).
 //!
-//! Schemas of requests are made from the structs that read them. To add a dialect, add its
-//! operations to [`operations`], and the schemas of its answers to [`answers`]; the tests then hold
-//! its routes, methods, statuses and errors to what is said here.
+//! Schemas are made from the structs that read requests and write answers. Answers that are spliced
+//! by hand have structs of their own, to which tests hold what is sent, field by field. To add a
+//! dialect, add its operations to [`operations`], the schemas of its answers to [`answers`], and what
+//! its clients send as history to [`histories`]; the tests then hold its routes, methods, statuses,
+//! errors and streams to what is said here.
 
 mod answers;
+mod histories;
 mod operation;
 mod operations;
+mod shapes;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use operation::{Operation, Parameter};
-use operations::OPERATIONS;
+use operations::{OPERATIONS, SESSION};
 
-/// The description.
-pub(super) fn document() -> Value {
+/// The description. In these headers, clients can name a conversation.
+pub(super) fn document(session_headers: &[&str]) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
     });
-    let mut generator = settings.into_generator();
+    let mut generator = settings.clone().into_generator();
     let mut paths: Map<String, Value> = Map::new();
     for operation in OPERATIONS {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        path[operation.method] = describe(operation, &mut generator);
+        path[operation.method] = describe(operation, session_headers, &mut generator);
     }
     let mut schemas = generator.take_definitions(true);
-    schemas.extend(answers::schemas());
+    for (name, schema) in answers::schemas(settings) {
+        let other = schemas.insert(name, schema);
+        debug_assert!(
+            other.is_none(),
+            "a request and an answer have a schema of one name: {other:?}"
+        );
+    }
+    histories::describe(&mut schemas);
+    schemas.values_mut().for_each(tidy);
     let keys = json!({
         "bearer": { "type": "http", "scheme": "bearer" },
         "api_key": { "type": "apiKey", "in": "header", "name": "X-Api-Key" },
@@ -47,7 +59,39 @@ pub(super) fn document() -> Value {
     })
 }
 
-fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+/// Makes descriptions of what comments say to readers of the code: one paragraph a line, and links as
+/// the names that they show.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::String(description)) = members.get_mut("description") {
+                let paragraphs = description.split("\n\n").map(|it| it.replace('\n', " "));
+                *description = without_links(&paragraphs.collect::<Vec<_>>().join("\n\n"));
+            }
+            members.values_mut().for_each(tidy);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once("[`") {
+        let Some((name, after)) = link.split_once("`]") else { break };
+        plain.extend([before, "`", name, "`"]);
+        let target = after.strip_prefix('(').and_then(|it| it.split_once(')'));
+        rest = target.map_or(after, |(_, after)| after);
+    }
+    plain + rest
+}
+
+fn describe(
+    operation: &Operation,
+    session_headers: &[&str],
+    generator: &mut SchemaGenerator,
+) -> Value {
     let Operation { id, summary, parameters, body, answers, errors, .. } = operation;
     let mut responses = Map::new();
     for answer in *answers {
@@ -62,7 +106,14 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     }
     let mut described = json!({ "operationId": id, "summary": summary });
     if !parameters.is_empty() {
-        described["parameters"] = parameters.iter().map(describe_parameter).collect();
+        let all = parameters.iter().flat_map(|parameter| {
+            let is_other = |name: &&&str| !name.eq_ignore_ascii_case(parameter.name);
+            let more = if parameter.name == SESSION.name { session_headers } else { &[] };
+            let more = more.iter().filter(is_other).map(|name| Parameter { name, ..*parameter });
+            [*parameter].into_iter().chain(more)
+        });
+        let all = all.map(|parameter| describe_parameter(&parameter));
+        described["parameters"] = all.collect();
     }
     if let Some(schema) = body {
         let content = json!({ "application/json": { "schema": schema(generator) } });
@@ -89,7 +140,7 @@ fn describe_answer(description: &str, content: &[(&str, Option<&str>)]) -> Value
     described
 }
 
-fn describe_parameter(parameter: &Parameter) -> Value {
+fn describe_parameter(parameter: &Parameter<'_>) -> Value {
     let Parameter { place, name, description, pattern } = parameter;
     let mut schema = json!({ "type": "string" });
     if let Some(pattern) = pattern {

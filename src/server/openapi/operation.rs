@@ -13,7 +13,7 @@ pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
-    pub(super) parameters: &'static [Parameter],
+    pub(super) parameters: &'static [Parameter<'static>],
     /// The schema of its body.
     pub(super) body: Option<fn(&mut SchemaGenerator) -> Schema>,
     pub(super) answers: &'static [Answer],
@@ -21,11 +21,11 @@ pub(super) struct Operation {
 }
 
 /// What an operation is asked with, beside its body.
-#[derive(Debug)]
-pub(super) struct Parameter {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parameter<'a> {
     /// `path`, `query` or `header`.
     pub(super) place: &'static str,
-    pub(super) name: &'static str,
+    pub(super) name: &'a str,
     pub(super) description: &'static str,
     pub(super) pattern: Option<&'static str>,
 }
@@ -88,7 +88,7 @@ pub(super) const ENDS: &[u16] = &[502, 504];
 pub(super) const STORED: &[u16] = &[500, 503];
 
 pub(super) const JSON: &str = "application/json";
-/// Its schema is that of one event.
+/// Its schema is that of one frame.
 pub(super) const EVENTS: &str = "text/event-stream";
 pub(super) const LINES: &str = "application/x-ndjson";
 
@@ -99,14 +99,14 @@ pub(super) const fn ok(
     Answer { status: 200, description, content }
 }
 
-pub(super) const fn query(name: &'static str, description: &'static str) -> Parameter {
+pub(super) const fn query(name: &'static str, description: &'static str) -> Parameter<'static> {
     Parameter { place: "query", name, description, pattern: None }
 }
 
-pub(super) const fn header(name: &'static str, description: &'static str) -> Parameter {
+pub(super) const fn header(name: &'static str, description: &'static str) -> Parameter<'static> {
     Parameter { place: "header", name, description, pattern: None }
 }
 
-pub(super) const fn path(name: &'static str, description: &'static str) -> Parameter {
+pub(super) const fn path(name: &'static str, description: &'static str) -> Parameter<'static> {
     Parameter { place: "path", name, description, pattern: None }
 }

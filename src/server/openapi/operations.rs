@@ -8,10 +8,15 @@ use crate::server::dialect::{ag_ui, ai_sdk, chat_completions, messages, native, 
 
 const SESSION_ID: Option<&str> = Some("^[A-Za-z0-9._:-]{1,128}$");
 const EVENT_ID: Option<&str> = Some("^[0-9]+-[0-9]+$");
-const IDEMPOTENCY_KEY: Parameter =
+const IDEMPOTENCY_KEY: Parameter<'_> =
     header("Idempotency-Key", "In one session, the same key begins only one turn.");
 
-const RESPONSE_ID: Parameter = path("id", "The response's id.");
+/// The configuration can name more headers like it.
+pub(super) const SESSION: Parameter<'_> = header(
+    "X-Session-Id",
+    "Names the conversation. The first such header counts, if its value is not too long.",
+);
+const RESPONSE_ID: Parameter<'_> = path("id", "The response's id.");
 
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
@@ -22,7 +27,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &[IDEMPOTENCY_KEY],
         body: Some(native::request::turn_schema),
         answers: &[
-            ok("The events.", &[(EVENTS, Some("Event")), (LINES, None)]),
+            ok("The events.", &[(EVENTS, Some("EventFrame")), (LINES, Some("EventLine"))]),
             Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
         ],
         errors: ours(&[ANY, KEY, CHANGES, BODY, BEGINS]),
@@ -46,7 +51,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         ],
         body: None,
         answers: &[
-            ok("The events.", &[(EVENTS, Some("Event")), (LINES, None)]),
+            ok("The events.", &[(EVENTS, Some("EventFrame")), (LINES, Some("EventLine"))]),
             Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
         ],
         errors: ours(&[ANY, KEY, &[400, 404, 410], STORED]),
@@ -113,7 +118,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &[],
         body: Some(ag_ui::request_schema),
         answers: &[
-            ok("The run's events.", &[(EVENTS, Some("DataEvent"))]),
+            ok("The run's events.", &[(EVENTS, Some("AgUiFrame"))]),
             Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
         ],
         errors: ours(&[ANY, KEY, CHANGES, BODY, BEGINS]),
@@ -126,7 +131,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &[],
         body: Some(ai_sdk::request_schema),
         answers: &[
-            ok("The UI message stream.", &[(EVENTS, Some("DataEvent"))]),
+            ok("The UI message stream.", &[(EVENTS, Some("UiMessageFrame"))]),
             Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
         ],
         errors: in_words(&[ANY, KEY, CHANGES, BODY, BEGINS]),
@@ -139,7 +144,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &[path("id", "The chat.")],
         body: None,
         answers: &[
-            ok("The UI message stream.", &[(EVENTS, Some("DataEvent"))]),
+            ok("The UI message stream.", &[(EVENTS, Some("UiMessageFrame"))]),
             Answer { status: 204, description: "No turn is running.", content: &[] },
         ],
         errors: in_words(&[ANY, KEY, STORED]),
@@ -163,11 +168,11 @@ pub(super) const OPERATIONS: &[Operation] = &[
         method: "post",
         id: "createChatCompletion",
         summary: "A turn for programs that speak OpenAI's Chat Completions.",
-        parameters: &[],
+        parameters: &[SESSION],
         body: Some(chat_completions::request_schema),
         answers: &[ok(
             "The answer, whole or as a stream of chunks.",
-            &[(JSON, Some("ChatCompletion")), (EVENTS, Some("DataEvent"))],
+            &[(JSON, Some("ChatCompletion")), (EVENTS, Some("ChatCompletionFrame"))],
         )],
         errors: openai(&[ANY, KEY, CHANGES, BODY, BEGINS, ENDS, &[404]]),
     },
@@ -180,7 +185,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         body: Some(responses::request_schema),
         answers: &[ok(
             "The response, whole, queued, or as a stream of events.",
-            &[(JSON, Some("Response")), (EVENTS, Some("DataEvent"))],
+            &[(JSON, Some("Response")), (EVENTS, Some("ResponseFrame"))],
         )],
         errors: openai(&[ANY, KEY, CHANGES, BODY, BEGINS, ENDS, &[404]]),
     },
@@ -195,7 +200,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
             query("starting_after", "Only the events after the one with this number."),
         ],
         body: None,
-        answers: &[ok("The response.", &[(JSON, Some("Response")), (EVENTS, Some("DataEvent"))])],
+        answers: &[ok(
+            "The response.",
+            &[(JSON, Some("Response")), (EVENTS, Some("ResponseFrame"))],
+        )],
         errors: openai(&[ANY, KEY, &[400, 404], STORED]),
     },
     Operation {
@@ -262,7 +270,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         body: Some(messages::request_schema),
         answers: &[ok(
             "The answer, whole or as a stream of events.",
-            &[(JSON, Some("Message")), (EVENTS, Some("MessagesEvent"))],
+            &[(JSON, Some("Message")), (EVENTS, Some("MessagesFrame"))],
         )],
         errors: anthropic(&[ANY, KEY, CHANGES, BODY, BEGINS, ENDS, &[404]]),
     },

@@ -67,8 +67,8 @@ impl KeptAnswers {
         }
     }
 
-    /// Forgets the answer of a turn; false if there is none.
-    pub(crate) fn forget(&mut self, turn_id: &str) -> bool {
+    /// Deletes the answer of a turn; false if there is none.
+    pub(crate) fn delete(&mut self, turn_id: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|kept| kept.turn_id != turn_id);
         self.0.len() < before

@@ -15,7 +15,7 @@ use crate::conversation::Conversation;
 use crate::limits::session as limits;
 use crate::text::is_deeper;
 
-pub(crate) use answers::KeptAnswers;
+pub(crate) use answers::{KeptAnswers, Replaced};
 
 /// The version that is written. Raise it if older records must be read in another way.
 pub(crate) const VERSION: u32 = 4;
@@ -83,6 +83,13 @@ impl SessionRecord {
             self.keys.remove(0);
         }
         self.keys.push((key.to_owned(), turn_id.to_owned()));
+    }
+
+    /// Deletes the answer of a turn; false if there is none. Its turn stays in the conversation,
+    /// because later ones continue from it, but its key begins a new one.
+    pub(super) fn delete_answer(&mut self, turn_id: &str) -> bool {
+        self.keys.retain(|(_, begun)| begun != turn_id);
+        self.answers.delete(turn_id)
     }
 
     /// The record as text.

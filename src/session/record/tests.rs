@@ -283,6 +283,7 @@ fn approved() -> Turn {
             question: "Run look_up with these arguments?".to_owned(),
             given: Given::Approved { for_session: true },
             not_chosen: Vec::new(),
+            beside: None,
         })),
         ending: Some(Ending::Completed(TurnFinish::Stop)),
         ..Turn::default()
@@ -333,6 +334,7 @@ fn answered() -> Turn {
             question: "Which John?".to_owned(),
             given: Given::Option(option()),
             not_chosen: vec!["john_smith".to_owned()],
+            beside: None,
         })),
         steps: vec![second],
         call_ids: 2,

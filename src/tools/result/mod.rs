@@ -13,6 +13,7 @@ mod tests;
 mod told;
 mod words;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ use super::form;
 /// [`error`](Self::error) are present exactly if the next action requires them.
 ///
 /// It is stored as it is. Clients get it as [`shown`](Self::shown), and models as `told`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
     /// Whether the tool did what it was asked to do.
     pub success: bool,
@@ -45,11 +46,13 @@ pub struct ToolResult {
     /// What models cannot read, until it is kept and listed.
     #[serde(skip)]
     pub files: Vec<ToolFile>,
-    /// The files that it had, as clients find them.
+    /// The files that it had. Clients find them in the data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
     pub artifacts: Vec<ListedFile>,
-    /// What is for the user alone: models do not see it.
+    /// What is for the user alone: models do not see it. Clients find it in the data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
     pub for_user: Vec<String>,
 }
 
@@ -155,7 +158,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
 }
 
 /// What a tool's result calls for next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NextAction {
     /// The model continues with the result.
@@ -169,7 +172,7 @@ pub enum NextAction {
 }
 
 /// A question to the user that the tool cannot decide.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Clarification {
     /// The kind of question, in the tool's own words. The gateway understands `choice`, `text` and
@@ -231,7 +234,7 @@ impl Clarification {
 }
 
 /// One option of a [`Clarification`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClarificationOption {
     /// The actual id of what it stands for.

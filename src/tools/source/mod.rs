@@ -11,6 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
@@ -20,18 +21,32 @@ pub use glob::Glob;
 pub use rules::{Declared, Effects, EntryRules, Hints};
 
 /// Where a tool comes from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Source {
     /// What kind of source it is.
     pub kind: SourceKind,
     /// The entry's name in the configuration; empty for kinds without entries.
     #[serde(default, skip_serializing_if = "str::is_empty")]
+    #[schemars(with = "String")]
     pub name: Arc<str>,
 }
 
 /// The kinds of sources.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SourceKind {
@@ -111,7 +126,7 @@ pub struct Offering {
 }
 
 /// A source's state, and what is known about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SourceReport {
     /// The source.
     #[serde(flatten)]
@@ -149,7 +164,7 @@ pub struct SourceReport {
 }
 
 /// The state of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
     /// It has not answered yet.
@@ -163,7 +178,7 @@ pub enum SourceState {
 }
 
 /// A tool that is not offered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
     /// Its name at the source.
     pub name: String,

@@ -18,6 +18,7 @@ fn answering(steps: &[&[Part]]) -> Turn {
         question: "Which?".to_owned(),
         given: Given::Text("This.".to_owned()),
         not_chosen: Vec::new(),
+        beside: None,
     };
     let (prompt, answer) = ("This.".to_owned(), Some(Box::new(answer)));
     Turn { prompt, answer, ..turn("t2", 1, steps, TurnFinish::Stop) }

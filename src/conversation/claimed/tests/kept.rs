@@ -292,7 +292,13 @@ fn a_question_stays_open_until_the_user_has_spoken() {
     let answer = |id: &str| {
         let (clarification_id, question) = (id.to_owned(), "Which?".to_owned());
         let given = Given::Text("This.".to_owned());
-        Some(Box::new(Answer { clarification_id, question, given, not_chosen: Vec::new() }))
+        Some(Box::new(Answer {
+            clarification_id,
+            question,
+            given,
+            not_chosen: Vec::new(),
+            beside: None,
+        }))
     };
     for (id, is_kept) in [("t1.1", true), ("t0.1", false)] {
         let answered = turn("t2", 0, &[&[words("So.")]], TurnFinish::Stop);

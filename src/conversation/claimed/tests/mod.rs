@@ -87,7 +87,7 @@ fn outline(adopted: &Adopted) -> Vec<String> {
         Ask::Results(results) => lines.extend(results.iter().map(|returned| {
             format!("returns: {} {}", returned.call_id, outline_of_result(&returned.result))
         })),
-        Ask::Answer { clarification_id, choice } => {
+        Ask::Answer { clarification_id, choice, .. } => {
             lines.push(format!("answers {clarification_id}: {choice:?}"));
         }
     }

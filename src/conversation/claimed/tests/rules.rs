@@ -252,12 +252,16 @@ fn a_result_is_cut_at_its_limit() {
 }
 
 #[test]
-fn without_words_there_is_nothing_to_answer() {
-    for messages in
-        [vec![], vec![system("Be brief.")], vec![user(" "), says("")], vec![returns("x", "")]]
-    {
-        let refused = adopt(messages, "key", &Shelf::default());
-        assert_eq!(refused.unwrap_err(), NothingToAnswer);
+fn an_empty_list_has_nothing_to_answer() {
+    assert_eq!(adopt(vec![], "key", &Shelf::default()).unwrap_err(), NothingToAnswer);
+}
+
+#[test]
+fn a_list_without_words_has_a_stand_in_for_them() {
+    for messages in [vec![system("Be brief.")], vec![user(" "), says("")], vec![returns("x", "")]] {
+        let adopted = adopt(messages, "key", &Shelf::default()).unwrap();
+        assert_eq!(adopted.ask, Ask::Prompt("(The user has sent no words.)".to_owned()));
+        assert_eq!(adopted.repairs.of(Repair::NoWords), 1);
     }
 }
 

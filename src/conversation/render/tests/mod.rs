@@ -193,6 +193,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         question: "which<|im_end|>?".into(),
         given,
         not_chosen: Vec::new(),
+        beside: None,
     })
 }
 

@@ -78,6 +78,7 @@ fn request() -> TurnRequest {
         disconnect_grace: None,
         tool_choice: ToolChoice::Auto,
         response_format: None,
+        is_read_whole: false,
         single_client_call: false,
         nobody_approves: false,
         confirm: None,

@@ -116,6 +116,16 @@ fn without_tools_the_first_round_has_the_form_and_streams() {
 }
 
 #[test]
+fn without_tools_an_answer_that_is_read_whole_is_corrected_too() {
+    let request = request_for(size(), &Catalog::default());
+    let mut scene = Scene::of(TurnRequest { is_read_whole: true, ..request });
+    assert!(is_constrained(&scene.rounds[0]));
+    scene.says("Two.").stops().says(SIZE).stops();
+    scene.ends("stop", SIZE);
+    assert_eq!(texts(&scene), [SIZE]);
+}
+
+#[test]
 fn a_stop_text_ends_the_answer_whatever_its_form() {
     let sampling = Sampling { stop: vec!["END".to_owned()], ..Sampling::default() };
     let mut scene = Scene::of(TurnRequest { sampling, ..request_for(size(), tools().catalog()) });

@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 use serde_json::{Value, json};
 
+use super::event::RunEvent;
 use super::events::Events;
 use super::resume::Resumed;
 use crate::server::dialect::{call_id, shown, sse};
@@ -59,14 +60,12 @@ impl Events {
         self.calls.round = round;
         let (id, name, arguments) = (self.outside(call), &call["tool_name"], arguments.to_string());
         let parent = self.calls.parent.as_deref();
-        let mut start =
-            json!({ "type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name });
-        if let Some(parent) = parent {
-            start["parentMessageId"] = parent.into();
-        }
+        let (tool_call_id, tool_call_name) = (&*id, name.as_str().unwrap_or_default());
+        let start =
+            RunEvent::ToolCallStart { tool_call_id, tool_call_name, parent_message_id: parent };
         sse::push(out, &start);
-        sse::push(out, &json!({ "type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments }));
-        sse::push(out, &json!({ "type": "TOOL_CALL_END", "toolCallId": id }));
+        sse::push(out, &RunEvent::ToolCallArgs { tool_call_id, delta: &arguments });
+        sse::push(out, &RunEvent::ToolCallEnd { tool_call_id });
         let function = json!({ "name": name, "arguments": arguments });
         let told = json!({ "id": id, "type": "function", "function": function });
         self.snapshot.push_call(&id, told, parent);
@@ -93,13 +92,9 @@ impl Events {
 
     fn push_result(&mut self, out: &mut BytesMut, id: &str, content: &str) {
         let message_id = self.next_id();
-        sse::push(
-            out,
-            &json!({
-                "type": "TOOL_CALL_RESULT", "messageId": message_id, "toolCallId": id,
-                "content": content, "role": "tool",
-            }),
-        );
+        let (message, tool_call_id, role) = (&*message_id, id, "tool");
+        let result = RunEvent::ToolCallResult { message_id: message, tool_call_id, content, role };
+        sse::push(out, &result);
         self.snapshot.push_result(json!({
             "id": message_id, "role": "tool", "toolCallId": id, "content": content,
         }));

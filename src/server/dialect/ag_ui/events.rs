@@ -8,10 +8,13 @@
 //! ```
 
 use bytes::{Bytes, BytesMut};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::calls::Calls;
-use super::interrupt;
+use super::event::{
+    Content, Custom, MessageId, MessageStart, Outcome, Report, RunEvent, RunResult, Tokens,
+};
+use super::interrupt::{self, Interrupt};
 use super::messages::OpenCall;
 use super::resume::Resumed;
 use super::snapshot::Snapshot;
@@ -43,7 +46,7 @@ pub(super) struct Events {
     /// How many messages there have been. Their numbers are part of their ids.
     messages: usize,
     pub(super) calls: Calls,
-    interrupt: Option<Value>,
+    interrupt: Option<Interrupt>,
     pub(super) snapshot: Snapshot,
 }
 
@@ -73,7 +76,7 @@ impl Events {
     fn begin(&mut self, out: &mut BytesMut, started: &Value) {
         started["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
         let (thread_id, run_id) = (&self.thread_id, &self.run_id);
-        sse::push(out, &json!({ "type": "RUN_STARTED", "threadId": thread_id, "runId": run_id }));
+        sse::push(out, &RunEvent::RunStarted { thread_id, run_id });
     }
 
     /// The id of the next message.
@@ -102,33 +105,32 @@ impl Events {
         self.close_span(out);
         self.settle(out);
         let id = self.next_id();
-        let push_start = |out: &mut BytesMut, kind: &str, role: &str| {
-            sse::push(out, &json!({ "type": kind, "messageId": id, "role": role }));
-        };
-        let kind = if is_reasoning {
-            sse::push(out, &json!({ "type": "REASONING_START", "messageId": id }));
-            push_start(out, "REASONING_MESSAGE_START", "reasoning");
-            "REASONING_MESSAGE_CONTENT"
+        let message_id = &*id;
+        let content = Content { message_id, delta: "" };
+        let content = if is_reasoning {
+            sse::push(out, &RunEvent::ReasoningStart(MessageId { message_id }));
+            let start = MessageStart { message_id, role: "reasoning" };
+            sse::push(out, &RunEvent::ReasoningMessageStart(start));
+            RunEvent::ReasoningMessageContent(content)
         } else {
-            push_start(out, "TEXT_MESSAGE_START", "assistant");
-            self.snapshot.begin_words(&id);
-            self.calls.follow(&id);
-            "TEXT_MESSAGE_CONTENT"
+            let start = MessageStart { message_id, role: "assistant" };
+            sse::push(out, &RunEvent::TextMessageStart(start));
+            self.snapshot.begin_words(message_id);
+            self.calls.follow(message_id);
+            RunEvent::TextMessageContent(content)
         };
-        let content = json!({ "type": kind, "messageId": id });
-        let frames = TextFrames::new(&content, "delta");
+        let frames = TextFrames::new(&content);
         self.open = Some(Span { is_reasoning, id, frames });
     }
 
     pub(super) fn close_span(&mut self, out: &mut BytesMut) {
         let Some(Span { is_reasoning, id, .. }) = self.open.take() else { return };
-        let ends: &[&str] = if is_reasoning {
-            &["REASONING_MESSAGE_END", "REASONING_END"]
+        let id = || MessageId { message_id: &id };
+        if is_reasoning {
+            sse::push(out, &RunEvent::ReasoningMessageEnd(id()));
+            sse::push(out, &RunEvent::ReasoningEnd(id()));
         } else {
-            &["TEXT_MESSAGE_END"]
-        };
-        for end in ends {
-            sse::push(out, &json!({ "type": end, "messageId": id }));
+            sse::push(out, &RunEvent::TextMessageEnd(id()));
         }
     }
 
@@ -150,39 +152,38 @@ impl Events {
         self.end_calls(out);
         let Some(reason) = end["finish_reason"].as_str() else {
             let code = end["code"].as_str().unwrap_or_default();
-            let message = shown::failure(code);
-            let error = json!({ "type": "RUN_ERROR", "message": message, "code": code });
-            return sse::push(out, &error);
+            return sse::push(out, &RunEvent::RunError { message: shown::failure(code), code });
         };
-        let usage = &end["usage"];
-        let usage = json!([{
-            "inputTokens": usage["prompt_tokens"],
-            "outputTokens": usage["completion_tokens"],
-            "totalTokens": usage["total_tokens"],
-        }]);
-        let mut finished = json!({
-            "type": "RUN_FINISHED", "threadId": self.thread_id, "runId": self.run_id,
-            "usage": usage,
-        });
-        finished["outcome"] = match (reason, self.interrupt.take()) {
-            ("cancelled", _) => json!({ "type": "cancelled" }),
+        let tokens = |key: &str| end["usage"][key].as_u64().unwrap_or_default();
+        let usage = Tokens {
+            input: tokens("prompt_tokens"),
+            output: tokens("completion_tokens"),
+            total: tokens("total_tokens"),
+        };
+        let (result, outcome) = match (reason, self.interrupt.take()) {
+            ("cancelled", _) => (None, Outcome::Cancelled),
             (_, Some(interrupt)) => {
                 let messages = self.snapshot.take();
-                sse::push(out, &json!({ "type": "MESSAGES_SNAPSHOT", "messages": messages }));
-                json!({ "type": "interrupt", "interrupts": [interrupt] })
+                sse::push(out, &RunEvent::MessagesSnapshot { messages });
+                (None, Outcome::Interrupt { interrupts: vec![interrupt] })
             }
             (reason, None) => {
-                finished["result"] = json!({ "finish_reason": reason });
-                json!({ "type": "success" })
+                (Some(RunResult { finish_reason: reason.to_owned() }), Outcome::Success)
             }
         };
+        let (thread_id, run_id) = (&self.thread_id, &self.run_id);
+        let finished = RunEvent::RunFinished { thread_id, run_id, usage: [usage], result, outcome };
         sse::push(out, &finished);
     }
 }
 
 /// An event of our own.
-fn push_custom(out: &mut BytesMut, name: &str, value: &Value) {
-    sse::push(out, &json!({ "type": "CUSTOM", "name": name, "value": value }));
+fn push_custom(out: &mut BytesMut, custom: Custom<'_>) {
+    sse::push(out, &RunEvent::Custom(custom));
+}
+
+fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
+    data[key].as_str().unwrap_or_default()
 }
 
 impl Encoder for Events {
@@ -209,18 +210,26 @@ impl Encoder for Events {
             }
             Kind::ToolCompleted => self.complete_call(out, data),
             Kind::ToolProgress => {
-                let mut progress = without_nulls(data);
-                progress["call_id"] = self.outside(data).into();
-                push_custom(out, "tether.tool_progress", &progress);
+                let report = Report {
+                    call_id: &self.outside(data),
+                    tool_name: text_of(data, "tool_name"),
+                    progress: &data["progress"],
+                    total: &data["total"],
+                    message: &data["message"],
+                };
+                push_custom(out, Custom::ToolProgress(report));
             }
             // The model's own words have been sent.
             Kind::Acknowledgement if data["source"] == "hints" => {
-                push_custom(out, "tether.acknowledgement", &json!({ "text": data["text"] }));
+                push_custom(out, Custom::Acknowledgement { text: text_of(data, "text") });
             }
-            Kind::Status => push_custom(out, "tether.status", data),
+            Kind::Status => {
+                push_custom(out, Custom::Status { message: text_of(data, "message") });
+            }
             Kind::LoopLimitReached => {
                 self.end_round(out);
-                push_custom(out, "tether.loop_limit_reached", data);
+                let max_tool_loops = &data["max_tool_loops"];
+                push_custom(out, Custom::LoopLimitReached { max_tool_loops });
             }
             Kind::Feedback if words::end_before(data) => self.end_round(out),
             Kind::ClarificationNeeded => self.ask(out, data),
@@ -232,10 +241,4 @@ impl Encoder for Events {
     fn keep_alive(&self) -> Bytes {
         Bytes::from_static(sse::KEEP_ALIVE)
     }
-}
-
-/// The protocol leaves out what has no value.
-fn without_nulls(data: &Value) -> Value {
-    let members = data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    members.map(|(key, value)| (key.clone(), value.clone())).collect()
 }

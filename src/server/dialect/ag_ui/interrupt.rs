@@ -1,13 +1,61 @@
 //! A question as what interrupts a run.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::server::dialect::ended;
-use crate::tools::Clarification;
+use crate::tools::{Clarification, ClarificationOption, Source};
 
-/// What the client needs in order to answer. `call_id` is the call that asks, as the client knows
+/// What the client needs in order to answer.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgUiInterrupt")]
+pub(super) struct Interrupt {
+    /// The question's id.
+    id: String,
+    /// Whether the user has to approve the call.
+    #[schemars(extend("enum" = ["tool_call", "input_required"]))]
+    reason: &'static str,
+    /// The question.
+    message: String,
+    /// The call that asks.
+    tool_call_id: String,
+    /// The JSON Schema of the answer.
+    #[schemars(with = "Map<String, Value>")]
+    response_schema: Value,
+    /// What else is known about the question.
+    #[schemars(with = "Metadata")]
+    metadata: Value,
+}
+
+/// What else is known about a question.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+#[expect(dead_code, reason = "only its schema is used: the members are those of the event")]
+struct Metadata {
+    /// The kind of question.
+    r#type: String,
+    /// The tool that asks.
+    tool_name: String,
+    /// Who is asking.
+    source: Source,
+    /// What can be chosen.
+    options: Vec<ClarificationOption>,
+    /// The JSON Schema of a form.
+    #[serde(skip_serializing_if = "absent")]
+    schema: Map<String, Value>,
+    /// The address of a page.
+    #[serde(skip_serializing_if = "absent")]
+    url: String,
+    /// The arguments of a call that the user has to approve.
+    #[serde(skip_serializing_if = "absent")]
+    arguments: Map<String, Value>,
+}
+
+/// The question of an event. `call_id` is the call that asks, as the client knows
 /// it.
-pub(super) fn of(asked: &Value, call_id: &str) -> Value {
+pub(super) fn of(asked: &Value, call_id: &str) -> Interrupt {
     let question = ended::question(asked);
     let is_approval = asked.get("arguments").is_some();
     let about = ["type", "tool_name", "source", "options", "schema", "url", "arguments"];
@@ -17,14 +65,14 @@ pub(super) fn of(asked: &Value, call_id: &str) -> Value {
             Some((key.to_owned(), asked.get(key).filter(|it| !it.is_null())?.clone()))
         })
         .collect();
-    json!({
-        "id": asked["clarification_id"],
-        "reason": if is_approval { "tool_call" } else { "input_required" },
-        "message": question.question,
-        "toolCallId": call_id,
-        "responseSchema": response_schema(asked, &question, is_approval),
-        "metadata": metadata,
-    })
+    Interrupt {
+        id: asked["clarification_id"].as_str().unwrap_or_default().to_owned(),
+        reason: if is_approval { "tool_call" } else { "input_required" },
+        response_schema: response_schema(asked, &question, is_approval),
+        message: question.question,
+        tool_call_id: call_id.to_owned(),
+        metadata,
+    }
 }
 
 /// The payloads that answer the question.

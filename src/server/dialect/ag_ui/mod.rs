@@ -5,6 +5,7 @@
 
 mod calling;
 mod calls;
+mod event;
 mod events;
 mod interrupt;
 mod messages;
@@ -16,7 +17,7 @@ mod tests;
 
 use bytes::BytesMut;
 use schemars::{Schema, SchemaGenerator};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::native::Native;
 use super::{Asked, Asking, Dialect, Refused, sse};
@@ -30,6 +31,11 @@ pub(in crate::server) struct AgUi;
 /// The schema of a request's body.
 pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<request::Raw>()
+}
+
+/// Adds the schema of an event.
+pub(in crate::server) fn add_schema(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<event::RunEvent<'_>>();
 }
 
 impl Dialect for AgUi {
@@ -49,8 +55,8 @@ impl Dialect for AgUi {
         );
         if is_answer {
             let mut body = BytesMut::new();
-            let (message, code) = (refusal.message(), refusal.kind().1);
-            sse::push(&mut body, &json!({ "type": "RUN_ERROR", "message": message, "code": code }));
+            let (message, code) = (&*refusal.message(), refusal.kind().1);
+            sse::push(&mut body, &event::RunEvent::RunError { message, code });
             return Refused { status: 200, media_type: sse::MEDIA_TYPE, body: body.into() };
         }
         Native.refused(refusal)

@@ -45,15 +45,14 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let thread = digest::name("ag-ui", &thread_id);
     let messages = raw.messages.unwrap_or_default();
     let claimed = messages.iter().filter_map(messages::claimed).collect();
-    let adopted = adopt_named(claimed, asked.owner, asked.hidden, Some(&thread)).map_err(|_| {
-        Refusal::invalid("messages", "messages is required: at least one with something to answer")
-    })?;
+    let adopted = adopt_named(claimed, asked.owner, asked.hidden, Some(&thread))
+        .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let open_calls = messages::open_calls(&messages);
     let entries = resume::entries(&raw.resume)?;
     let answered = resume::read(entries, adopted, &open_calls, asked.hidden)?;
     let Answered { adopted, resumed, clarification_id } = answered;
     let Adopted { system, history, ask, past, repairs } = adopted;
-    let ChosenModel { upstream, tools } = model(&raw.forwarded_props, asked.models);
+    let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, asked.models);
     let ChosenTools { clients, ours, choice } =
         chosen(&raw.forwarded_props, raw.tools.as_ref(), tools.as_deref())?;
     let turn = NewTurn {
@@ -88,7 +87,7 @@ fn chosen(
     tools: Option<&Value>,
     ours: Option<&[String]>,
 ) -> Result<ChosenTools, Refusal> {
-    let clients = client_tools::read(tools)?;
+    let clients = client_tools::read(tools);
     let choice = &forwarded["tether"]["tool_choice"];
     tool_choice::choose(Some(choice), &clients, ours).map_err(|_| {
         Refusal::invalid(

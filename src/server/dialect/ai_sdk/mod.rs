@@ -4,6 +4,7 @@
 //! was shown. The id of its chat names the session, so that it can join a running turn again.
 
 mod messages;
+mod part;
 mod parts;
 mod request;
 #[cfg(test)]
@@ -25,6 +26,11 @@ pub(in crate::server) struct AiSdk;
 /// The schema of a request's body.
 pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<request::Raw>()
+}
+
+/// Adds the schema of a part.
+pub(in crate::server) fn add_schema(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<part::Part<'_>>();
 }
 
 impl Dialect for AiSdk {

@@ -14,6 +14,7 @@
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 
+use super::part::{CallHead, FinishReason, Part, Report, Status};
 use crate::event::Kind;
 use crate::server::dialect::sse::{self, TextFrames};
 use crate::server::dialect::{self, Encoder, call_id, ended, shown, words};
@@ -54,10 +55,25 @@ enum SpanKind {
 }
 
 impl SpanKind {
-    const fn name(self) -> &'static str {
+    const fn start(self, id: &str) -> Part<'_> {
         match self {
-            Self::Text => "text",
-            Self::Reasoning => "reasoning",
+            Self::Text => Part::TextStart { id },
+            Self::Reasoning => Part::ReasoningStart { id },
+        }
+    }
+
+    /// A piece without text.
+    const fn delta(self, id: &str) -> Part<'_> {
+        match self {
+            Self::Text => Part::TextDelta { id, delta: "" },
+            Self::Reasoning => Part::ReasoningDelta { id, delta: "" },
+        }
+    }
+
+    const fn end(self, id: &str) -> Part<'_> {
+        match self {
+            Self::Text => Part::TextEnd { id },
+            Self::Reasoning => Part::ReasoningEnd { id },
         }
     }
 }
@@ -92,12 +108,8 @@ impl Parts {
             Some(continued) => continued.id,
             None => Some(format!("msg_{}", self.turn_id.replace('-', ""))),
         };
-        let start = match id {
-            Some(id) => json!({ "type": "start", "messageId": id }),
-            None => json!({ "type": "start" }),
-        };
-        sse::push(out, &start);
-        sse::push(out, &json!({ "type": "start-step" }));
+        sse::push(out, &Part::Start { message_id: id });
+        sse::push(out, &Part::StartStep);
     }
 
     fn push_text(&mut self, out: &mut BytesMut, kind: SpanKind, mut text: &[u8]) {
@@ -119,14 +131,14 @@ impl Parts {
         self.step.has_words = true;
         self.spans += 1;
         let id = self.spans.to_string();
-        sse::push(out, &json!({ "type": format!("{}-start", kind.name()), "id": id }));
-        let delta = json!({ "type": format!("{}-delta", kind.name()), "id": id });
-        self.open = Some(Span { kind, id, frames: TextFrames::new(&delta, "delta") });
+        sse::push(out, &kind.start(&id));
+        let frames = TextFrames::new(&kind.delta(&id));
+        self.open = Some(Span { kind, id, frames });
     }
 
     fn close_span(&mut self, out: &mut BytesMut) {
         if let Some(Span { kind, id, .. }) = self.open.take() {
-            sse::push(out, &json!({ "type": format!("{}-end", kind.name()), "id": id }));
+            sse::push(out, &kind.end(&id));
         }
     }
 
@@ -136,8 +148,8 @@ impl Parts {
     }
 
     fn next_step(&mut self, out: &mut BytesMut) {
-        sse::push(out, &json!({ "type": "finish-step" }));
-        sse::push(out, &json!({ "type": "start-step" }));
+        sse::push(out, &Part::FinishStep);
+        sse::push(out, &Part::StartStep);
         self.step = Step::default();
     }
 
@@ -150,23 +162,22 @@ impl Parts {
             self.next_step(out);
         }
         self.step = Step { has_calls: true, round, ..self.step };
-        let (id, name) = (self.outside(call), &call["tool_name"]);
-        let mut start = json!({ "type": "tool-input-start", "toolCallId": id, "toolName": name });
-        if is_ours {
-            start["dynamic"] = true.into();
-            start["providerExecuted"] = true.into();
-        }
-        sse::push(out, &start);
-        start["type"] = "tool-input-available".into();
-        start["input"] = input.clone();
-        sse::push(out, &start);
+        let id = self.outside(call);
+        let call = CallHead {
+            tool_call_id: &id,
+            tool_name: text_of(call, "tool_name"),
+            dynamic: is_ours,
+            provider_executed: is_ours,
+        };
+        sse::push(out, &Part::ToolInputStart(call));
+        sse::push(out, &Part::ToolInputAvailable { call, input });
         if is_ours {
             self.running.push(id);
         }
     }
 
     fn outside(&self, call: &Value) -> String {
-        call_id::outside(&self.turn_id, call["call_id"].as_str().unwrap_or_default())
+        call_id::outside(&self.turn_id, text_of(call, "call_id"))
     }
 
     /// What a call of ours returned, or why it failed. Clients refuse the result of a call that
@@ -174,15 +185,14 @@ impl Parts {
     fn push_output(&mut self, out: &mut BytesMut, id: &str, output: Result<Value, String>) {
         let Some(at) = self.running.iter().position(|running| running == id) else { return };
         self.running.swap_remove(at);
+        let (tool_call_id, dynamic, provider_executed) = (id, true, true);
         let part = match output {
-            Ok(output) => json!({
-                "type": "tool-output-available", "toolCallId": id, "output": output,
-                "dynamic": true, "providerExecuted": true,
-            }),
-            Err(error) => json!({
-                "type": "tool-output-error", "toolCallId": id, "errorText": error,
-                "dynamic": true, "providerExecuted": true,
-            }),
+            Ok(output) => {
+                Part::ToolOutputAvailable { tool_call_id, output, dynamic, provider_executed }
+            }
+            Err(error_text) => {
+                Part::ToolOutputError { tool_call_id, error_text, dynamic, provider_executed }
+            }
         };
         sse::push(out, &part);
     }
@@ -205,9 +215,9 @@ impl Parts {
             open.frames.push(out, &dialect::json::escaped(&words));
         }
         self.close_span(out);
-        let question = shown::question(&self.turn_id, asked);
-        let id = &asked["clarification_id"];
-        sse::push(out, &json!({ "type": "data-clarification", "id": id, "data": question }));
+        let data = shown::question(&self.turn_id, asked);
+        let id = text_of(asked, "clarification_id");
+        sse::push(out, &Part::DataClarification { id, data });
     }
 
     fn push_end(&mut self, out: &mut BytesMut, end: &Value) {
@@ -215,31 +225,44 @@ impl Parts {
         while let Some(id) = self.running.first().cloned() {
             self.push_output(out, &id, Err(shown::INTERRUPTED.to_owned()));
         }
-        let reason = match end["finish_reason"].as_str() {
+        let finish_reason = match end["finish_reason"].as_str() {
             None => {
-                let failure = shown::failure(end["code"].as_str().unwrap_or_default());
-                sse::push(out, &json!({ "type": "error", "errorText": failure }));
+                let error_text = shown::failure(text_of(end, "code"));
+                sse::push(out, &Part::Error { error_text });
                 return out.extend_from_slice(sse::DONE);
             }
             Some("cancelled") => {
-                // Earlier versions of 5 and 6 refuse a reason.
-                sse::push(out, &json!({ "type": "abort" }));
+                sse::push(out, &Part::Abort);
                 return out.extend_from_slice(sse::DONE);
             }
-            Some("length") => "length",
-            Some("client_tool_calls") => "tool-calls",
-            Some(_) => "stop",
+            Some("length") => FinishReason::Length,
+            Some("client_tool_calls") => FinishReason::ToolCalls,
+            Some(_) => FinishReason::Stop,
         };
-        sse::push(out, &json!({ "type": "finish-step" }));
-        sse::push(out, &json!({ "type": "finish", "finishReason": reason }));
+        sse::push(out, &Part::FinishStep);
+        sse::push(out, &Part::Finish { finish_reason });
         out.extend_from_slice(sse::DONE);
     }
 }
 
 /// Something that the client shows for a while, and does not keep.
 fn push_status(out: &mut BytesMut, message: &str) {
-    let data = json!({ "message": message });
-    sse::push(out, &json!({ "type": "data-status", "data": data, "transient": true }));
+    sse::push(out, &Part::DataStatus { data: Status { message }, transient: true });
+}
+
+fn push_progress(out: &mut BytesMut, id: &str, reported: &Value) {
+    let data = Report {
+        call_id: id,
+        tool_name: text_of(reported, "tool_name"),
+        progress: &reported["progress"],
+        total: &reported["total"],
+        message: &reported["message"],
+    };
+    sse::push(out, &Part::DataToolProgress { id, data, transient: true });
+}
+
+fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
+    data[key].as_str().unwrap_or_default()
 }
 
 impl Encoder for Parts {
@@ -272,23 +295,12 @@ impl Encoder for Parts {
                 let id = self.outside(data);
                 self.push_output(out, &id, shown::output(&data["tool_result"]));
             }
-            Kind::ToolProgress => {
-                let id = self.outside(data);
-                let mut progress = data.clone();
-                progress["call_id"] = id.as_str().into();
-                sse::push(
-                    out,
-                    &json!({
-                        "type": "data-tool-progress", "id": id, "data": progress,
-                        "transient": true,
-                    }),
-                );
-            }
+            Kind::ToolProgress => push_progress(out, &self.outside(data), data),
             // The model's own words have been sent.
             Kind::Acknowledgement if data["source"] == "hints" => {
-                push_status(out, data["text"].as_str().unwrap_or_default());
+                push_status(out, text_of(data, "text"));
             }
-            Kind::Status => push_status(out, data["message"].as_str().unwrap_or_default()),
+            Kind::Status => push_status(out, text_of(data, "message")),
             Kind::LoopLimitReached => {
                 self.close_span(out);
                 self.end_step();

@@ -50,10 +50,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let chat = raw.id.as_str().filter(|id| !id.is_empty()).map(session_id);
     let conversation = chat.clone().or_else(|| asked.conversation.map(str::to_owned));
     let adopted = adopt_named(claimed, asked.owner, asked.hidden, conversation.as_deref())
-        .map_err(|_| {
-            let message = "messages is required: at least one with something to answer";
-            Refusal::invalid("messages", message)
-        })?;
+        .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let (adopted, idempotency_key) = match raw.clarification_response {
         None => (adopted, None),
         Some(Object(response)) => {
@@ -65,7 +62,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let Adopted { system, history, ask, past, repairs } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
-    let ChosenModel { upstream, tools: ours } = match raw.model.as_str() {
+    let ChosenModel { upstream, tools: ours, .. } = match raw.model.as_str() {
         Some(name) => asked.models.choose(name)?,
         None => ChosenModel::default(),
     };
@@ -76,7 +73,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         ask,
         model: upstream,
         tools: if is_none { Some(Vec::new()) } else { ours },
-        client_tools: client_tools::read(tools)?,
+        client_tools: client_tools::read(tools),
         tool_choice: choice(&raw.tool_choice),
         brought: Some(Brought {
             history,

@@ -13,8 +13,8 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
 
 use super::ended::{self, ClientCall, Ended};
-use super::server_tools::ServerTools;
 use crate::event::Kind;
+use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::{self, Answering, Encoder};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
@@ -154,9 +154,7 @@ impl Encoder for Chunks {
             (Kind::ReasoningDelta, Some(text)) => {
                 return self.push_text(out, b"reasoning_content", text);
             }
-            (Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected | Kind::Acknowledgement, _) => {
-                return;
-            }
+            (Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected, _) => return,
             _ => {}
         }
         let event = dialect::json::event(record.data);
@@ -181,6 +179,7 @@ impl Encoder for Chunks {
                 out.extend_from_slice(b"\n\n");
                 out.extend_from_slice(DONE);
             }
+            kind if ServerTools::is_sent(kind, data) => {}
             kind => self.push_shown(out, kind, &event),
         }
     }

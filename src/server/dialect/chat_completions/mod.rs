@@ -8,7 +8,7 @@ mod chunk;
 mod ended;
 mod messages;
 mod request;
-mod server_tools;
+pub(in crate::server) mod schema;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -16,10 +16,9 @@ mod whole;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
+use super::server_tools::ServerTools;
 use super::{Asked, Asking, Dialect, openai_error};
 use crate::server::refusal::Refusal;
-
-pub use server_tools::ServerTools;
 
 /// Chat Completions.
 #[derive(Debug)]

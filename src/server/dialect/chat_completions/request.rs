@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use super::chunk::Chunks;
 use super::messages::RawMessage;
-use super::server_tools::ServerTools;
 use super::whole::Completion;
 use crate::conversation::claimed::{Adopted, Repairs, adopt_named};
 use crate::gateway::{Brought, NewTurn};
@@ -15,8 +14,9 @@ use crate::limits::server::CONVERSATION_NAME_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::sampling::{self, NAMES};
+use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Answering, Asked, Asking, Form, json, response_format};
+use crate::server::dialect::{Answering, Asked, Asking, Form, client_tools, json, response_format};
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 use crate::upstream::Sampling;
@@ -74,63 +74,44 @@ struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-/// A tool of the client.
-#[derive(Debug, Deserialize)]
-struct RawTool {
-    function: Option<RawFunction>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RawFunction {
-    name: String,
-    #[serde(default)]
-    description: Option<String>,
-    parameters: Option<Value>,
-}
-
 pub(super) fn read(asked: &Asked<'_>, shown: ServerTools) -> Result<Asking, Refusal> {
     let mut raw: Raw = json::read(asked.body)?;
     check(&raw)?;
     let Object(tether) = raw.tether.take().unwrap_or_default();
-    let shown = tether.server_tools.unwrap_or(shown);
     let model = raw.model.clone().ok_or_else(|| {
         Refusal::invalid("model", "model is required; GET /v1/models lists the names")
     })?;
+    let chosen = asked.models.choose(&model)?;
+    let shown = tether.server_tools.or(chosen.server_tools).unwrap_or(shown);
     let wants_usage =
         raw.stream_options.as_ref().is_some_and(|Object(it)| it.include_usage == Some(true));
-    let answering = Answering { model: model.clone(), now_sec: asked.now_sec };
+    let answering = Answering { model, now_sec: asked.now_sec };
     let form = if raw.stream == Some(true) {
         Form::Stream(Box::new(Chunks::new(answering, wants_usage, shown)))
     } else {
         Form::Whole(Box::new(Completion::new(answering, shown)))
     };
-    let (turn, repairs) = turn(raw, tether, &model, asked)?;
+    let (turn, repairs) = turn(raw, tether, chosen, asked)?;
     Ok(Asking { turn, form, repairs })
 }
 
 fn turn(
     raw: Raw,
     tether: Tether,
-    model: &str,
+    ChosenModel { upstream, tools, .. }: ChosenModel,
     asked: &Asked<'_>,
 ) -> Result<(NewTurn, Repairs), Refusal> {
     let conversation = conversation(tether.session_id, asked)?;
     let sampling = sampling(&raw)?;
     let response_format = response_format::read(raw.response_format, "response_format")?;
-    let ChosenModel { upstream, tools } = asked.models.choose(model)?;
     let tools = tool_choice::both(tether.tools, tools);
-    let clients = client_tools(raw.tools)?;
+    let clients = client_tools(raw.tools.as_deref().unwrap_or_default())?;
     let ChosenTools { clients, ours, choice } =
         tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
     let messages = raw.messages.unwrap_or_default().into_iter().map(RawMessage::claimed);
     let Adopted { system, history, ask, past, repairs } =
         adopt_named(messages.collect(), asked.owner, asked.hidden, conversation.as_deref())
-            .map_err(|_| {
-                Refusal::invalid(
-                    "messages",
-                    "messages is required: at least one that is not a system message",
-                )
-            })?;
+            .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let turn = NewTurn {
         ask,
         model: upstream,
@@ -215,19 +196,7 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
 
 /// The tools that are functions. Those that only another service could run are skipped, because
 /// some clients always send them.
-fn client_tools(tools: Option<Vec<Value>>) -> Result<ClientTools, Refusal> {
-    let mut read = ClientTools::default();
-    for tool in tools.unwrap_or_default() {
-        if tool["type"].as_str().is_some_and(|kind| kind != "function") {
-            continue;
-        }
-        let RawTool { function } = RawTool::deserialize(tool)
-            .map_err(|error| Refusal::invalid("tools", format!("tools: {error}")))?;
-        let Some(RawFunction { name, description, parameters }) = function else {
-            return Err(Refusal::invalid("tools", "each of tools needs a function with a name"));
-        };
-        let parameters = parameters.filter(|parameters| !parameters.is_null());
-        read.add_if_usable(name, &description.unwrap_or_default(), parameters);
-    }
-    Ok(read)
+fn client_tools(tools: &[Value]) -> Result<ClientTools, Refusal> {
+    let is_function = |tool: &&Value| tool["type"].as_str().is_none_or(|kind| kind == "function");
+    client_tools::of(tools.iter().filter(is_function).map(|tool| &tool["function"]))
 }

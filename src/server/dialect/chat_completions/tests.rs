@@ -5,11 +5,12 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::chunk::Chunks;
-use super::server_tools::ServerTools;
 use super::whole::Completion;
-use crate::event::{Event, TurnFinish};
+use crate::event::{AcknowledgementSource, Event, TurnFinish};
+use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::tests::events::{completed, failed, started};
 use crate::server::dialect::{Answering, Encoder as _, Whole as _, WholeAnswer};
+use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 
@@ -31,13 +32,21 @@ fn streamed(events: &[Event<'_>], wants_usage: bool, shown: ServerTools) -> Vec<
 fn chunks(events: &[Event<'_>], wants_usage: bool, shown: ServerTools) -> Vec<Value> {
     let mut frames = streamed(events, wants_usage, shown);
     assert_eq!(frames.pop().as_deref(), Some("[DONE]"));
-    frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect()
+    let chunks: Vec<Value> =
+        frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect();
+    for chunk in &chunks {
+        strict::check("ChatCompletionChunk", chunk);
+    }
+    chunks
 }
 
 fn whole(events: &[Event<'_>], shown: ServerTools) -> WholeAnswer {
     let mut completion = Completion::new(answering(), shown);
     records(events, |record| completion.take(&record));
-    Box::new(completion).answer()
+    let answer = Box::new(completion).answer();
+    let name = if answer.status == 200 { "ChatCompletion" } else { "OpenAiError" };
+    strict::check(name, &answer.body);
+    answer
 }
 
 /// The deltas and the finish reason of chunks, which are otherwise all alike.
@@ -227,4 +236,26 @@ fn a_cancelled_answer_has_no_finish_reason() {
     assert_eq!(frames.len(), 2);
     assert!(frames.iter().all(|frame| frame != "[DONE]"));
     assert_eq!(whole(&events, ServerTools::Off).status, 503);
+}
+
+/// The model's own words have been sent before, as what they are.
+#[test]
+fn hints_are_shown_where_our_tools_are() {
+    let said = |source| Event::Acknowledgement { text: "Doing the sum.", source };
+    let events = [
+        started(),
+        said(AcknowledgementSource::Hints),
+        said(AcknowledgementSource::Model),
+        completed(TurnFinish::Stop),
+    ];
+    let shown = |shown| {
+        let (deltas, _) = deltas(&chunks(&events, false, shown));
+        deltas.iter().filter(|delta| delta["reasoning_content"] == "Doing the sum.\n").count()
+    };
+    assert_eq!((shown(ServerTools::Off), shown(ServerTools::Reasoning)), (0, 1));
+    let message = |shown| whole(&events, shown).body["choices"][0]["message"].clone();
+    assert_eq!(message(ServerTools::Reasoning)["reasoning_content"], "Doing the sum.\n");
+    assert_eq!(message(ServerTools::Off)["reasoning_content"], Value::Null);
+    let body = whole(&events, ServerTools::Extension).body;
+    assert_eq!(body["tether"]["tools"][0]["type"], "acknowledgement");
 }

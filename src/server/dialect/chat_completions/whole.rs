@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::ended::{self, ClientCall, Ended};
-use super::server_tools::ServerTools;
 use crate::event::Kind;
+use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::{self, Answering, Whole, WholeAnswer};
 use crate::session::Record;
 
@@ -93,10 +93,7 @@ fn cancelled() -> (u16, Value) {
 
 impl Whole for Completion {
     fn take(&mut self, record: &Record<'_>) {
-        if matches!(
-            record.kind,
-            Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected | Kind::Acknowledgement
-        ) {
+        if matches!(record.kind, Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected) {
             return;
         }
         self.has_acted |= record.kind == Kind::ToolStarted;
@@ -122,6 +119,7 @@ impl Whole for Completion {
             Kind::TurnFailed => {
                 self.end = Some((dialect::ended::status(data), ended::failure(data)));
             }
+            kind if ServerTools::is_sent(kind, data) => {}
             kind => self.show(kind, event),
         }
     }

@@ -7,6 +7,7 @@
 mod blocks;
 mod content;
 mod request;
+pub(in crate::server) mod schema;
 mod server_tools;
 mod stream;
 #[cfg(test)]

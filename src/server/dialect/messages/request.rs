@@ -35,6 +35,7 @@ pub(super) struct Raw {
     tool_choice: Option<Value>,
     temperature: Option<f64>,
     top_p: Option<f64>,
+    top_k: Option<u32>,
     stop_sequences: Option<Vec<String>>,
     #[serde(default)]
     thinking: Value,
@@ -73,13 +74,16 @@ fn turn(
     asked: &Asked<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<(NewTurn, Repairs, usize), Refusal> {
-    let ChosenModel { upstream, tools: ours } = model(&model_of(&raw)?, asked.models)?;
+    let ChosenModel { upstream, tools: ours, .. } = model(&model_of(&raw)?, asked.models)?;
     let sampling = sampling(&raw)?;
     let (choice, is_single) = tools::choice(raw.tool_choice.as_ref())?;
     let is_off = server_tools == MessagesServerTools::Off;
     let ours = if is_off { Some(Vec::new()) } else { ours };
-    let ChosenTools { clients, ours, choice } =
-        tool_choice::choose(Some(&choice), &tools::read(raw.tools)?, ours.as_deref())?;
+    let ChosenTools { clients, ours, choice } = tool_choice::choose(
+        Some(&choice),
+        &tools::read(raw.tools.as_deref().unwrap_or_default())?,
+        ours.as_deref(),
+    )?;
     let mut said: Vec<_> =
         content::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
     for message in raw.messages.unwrap_or_default() {
@@ -133,6 +137,7 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         top_p: raw.top_p,
         max_tokens: raw.max_tokens,
         stop: raw.stop_sequences.clone().unwrap_or_default(),
+        extra: sampling::passed_on([("top_k", raw.top_k.map(Value::from))])?,
         ..Sampling::default()
     };
     sampling::check(&sampling, &Names { stop: "stop_sequences", ..NAMES })?;

@@ -1,34 +1,16 @@
 //! The tools that a client brings, and what it says about calling them.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::server::dialect::client_tools;
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 
-/// A tool of the client.
-#[derive(Debug, Deserialize)]
-struct RawTool {
-    name: String,
-    #[serde(default)]
-    description: Option<String>,
-    input_schema: Option<Value>,
-}
-
 /// Reads the tools that come with a schema. Those that only Anthropic could run are skipped, and so
 /// are those whose schema only its models know: some clients always send them.
-pub(super) fn read(tools: Option<Vec<Value>>) -> Result<ClientTools, Refusal> {
-    let mut read = ClientTools::default();
-    for tool in tools.unwrap_or_default() {
-        if tool["type"].as_str().is_some_and(|kind| kind != "custom") {
-            continue;
-        }
-        let RawTool { name, description, input_schema } = RawTool::deserialize(tool)
-            .map_err(|error| Refusal::invalid("tools", format!("tools: {error}")))?;
-        let parameters = input_schema.filter(|schema| !schema.is_null());
-        read.add_if_usable(name, &description.unwrap_or_default(), parameters);
-    }
-    Ok(read)
+pub(super) fn read(tools: &[Value]) -> Result<ClientTools, Refusal> {
+    let is_custom = |tool: &&Value| tool["type"].as_str().is_none_or(|kind| kind == "custom");
+    client_tools::of(tools.iter().filter(is_custom))
 }
 
 /// `tool_choice` as `OpenAI` spells it, and whether the client takes only one call at a time.

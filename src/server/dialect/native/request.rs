@@ -159,7 +159,7 @@ fn read_ask(
         (Some(prompt), None, None) => read_prompt(prompt),
         (None, Some(Object(response)), None) => {
             let (clarification_id, choice) = response.read()?;
-            Ok(Ask::Answer { clarification_id, choice })
+            Ok(Ask::Answer { clarification_id, choice, beside: None })
         }
         (None, None, Some(results)) => read_results(results),
         (None, None, None) => Err(Refusal::invalid(

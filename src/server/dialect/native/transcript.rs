@@ -3,10 +3,11 @@
 //! Field names are those of the documented API, whatever the conversation calls its own. It is
 //! serialised directly, without a tree of values, because conversations grow long.
 
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::conversation::{
     Answer, Call, Conversation, Ending, Given, Note, Outcome, Part, Question, Step, Turn,
@@ -29,13 +30,19 @@ pub(in crate::server) fn transcript<'a>(id: &'a str, session: &'a Snapshot) -> i
     }
 }
 
-#[derive(Serialize)]
+/// Adds the schema of a session as `GET` shows it.
+pub(in crate::server) fn add_schema(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<Transcript<'_>>();
+}
+
+#[derive(Serialize, JsonSchema)]
 struct Transcript<'a> {
     session_id: &'a str,
     state: Option<TurnState>,
     running_turn_id: Option<&'a str>,
     clarification: Option<QuestionView<'a>>,
     dropped_turns: u64,
+    #[schemars(with = "Vec<TurnView<'_>>")]
     turns: Turns<'a>,
 }
 
@@ -47,7 +54,8 @@ impl Serialize for Turns<'_> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptTurn")]
 struct TurnView<'a> {
     turn_id: &'a str,
     started_at_ms: u64,
@@ -77,7 +85,8 @@ impl<'a> TurnView<'a> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptAnswer")]
 struct AnswerView<'a> {
     clarification_id: &'a str,
     question: &'a str,
@@ -85,8 +94,9 @@ struct AnswerView<'a> {
     given: GivenView<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "TranscriptGiven")]
 enum GivenView<'a> {
     Option(&'a ClarificationOption),
     Text(&'a str),
@@ -121,8 +131,10 @@ impl<'a> AnswerView<'a> {
     }
 }
 
-#[derive(Serialize)]
-struct QuestionView<'a> {
+/// A question to the user.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Question")]
+pub(in crate::server::dialect) struct QuestionView<'a> {
     clarification_id: &'a str,
     call_id: &'a str,
     tool_name: &'a str,
@@ -130,6 +142,7 @@ struct QuestionView<'a> {
     #[serde(flatten)]
     clarification: &'a Clarification,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Map<String, Value>")]
     arguments: Option<&'a RawValue>,
 }
 
@@ -146,8 +159,9 @@ impl<'a> QuestionView<'a> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "TranscriptEnding")]
 enum EndingView {
     Completed(&'static str),
     Failed(&'static str),
@@ -162,15 +176,18 @@ impl EndingView {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptStep")]
 struct StepView<'a> {
     at_ms: u64,
+    #[schemars(with = "Vec<PartView<'_>>")]
     parts: Parts<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<NoteView<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptNote")]
 struct NoteView<'a> {
     reason: FeedbackReason,
     message: &'a str,
@@ -203,15 +220,17 @@ impl Serialize for Parts<'_> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "TranscriptPart")]
 enum PartView<'a> {
     Text(&'a str),
     Call(CallView<'a>),
     Said(SaidView<'a>),
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptSaid")]
 struct SaidView<'a> {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,12 +252,15 @@ impl<'a> SaidView<'a> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptCall")]
 struct CallView<'a> {
     call_id: &'a str,
     name: &'a str,
+    #[schemars(with = "Value")]
     arguments: &'a Arguments,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
     resolved_arguments: Option<&'a Arguments>,
     outcome: OutcomeView<'a>,
 }
@@ -255,11 +277,20 @@ impl<'a> CallView<'a> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "TranscriptOutcome")]
 enum OutcomeView<'a> {
-    Ended(#[serde(serialize_with = "ToolResult::serialize_shown")] &'a ToolResult),
-    NotRun(#[serde(serialize_with = "ToolResult::serialize_shown")] &'a ToolResult),
+    Ended(
+        #[serde(serialize_with = "ToolResult::serialize_shown")]
+        #[schemars(with = "ToolResult")]
+        &'a ToolResult,
+    ),
+    NotRun(
+        #[serde(serialize_with = "ToolResult::serialize_shown")]
+        #[schemars(with = "ToolResult")]
+        &'a ToolResult,
+    ),
     Skipped(&'a str),
     Cancelled,
     Unapproved,

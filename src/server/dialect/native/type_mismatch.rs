@@ -39,7 +39,7 @@ fn expected(path: &Path) -> Option<&'static str> {
         "tools[]" => "a tool name (a string)",
         "max_tool_loops" | "sampling.max_tokens" => "an integer from 1 to 4294967295",
         "sampling.temperature" => "a number from 0 to 2",
-        "sampling.top_p" => "a number greater than 0 and at most 1",
+        "sampling.top_p" => "a number from 0 to 1",
         "sampling.seed" => "a 64-bit integer",
         "sampling.stop" => "a list of strings",
         _ => return None,

@@ -34,6 +34,13 @@ pub(in crate::server) struct Begun {
     /// What the request said, as items with ids.
     #[serde(default)]
     pub(super) input: Vec<Value>,
+    /// The instructions in the items of the whole chain. Those beside them hold for one response
+    /// alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) system: Option<String>,
+    /// The request for approval that was granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) approval_request_id: Option<String>,
 }
 
 /// What is needed to make an answer of a turn's log.

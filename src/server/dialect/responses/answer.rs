@@ -28,7 +28,8 @@ impl Answer {
     /// An answer before its first record, which says whose it is.
     pub(super) fn new(Answers { about, shown, labels }: Answers) -> Self {
         let id = ResponseId::of("", "");
-        let items = Items::new(shown, labels, id);
+        let granted = about.begun.approval_request_id.clone();
+        let items = Items::new(shown, labels, id, granted);
         Self { about, id, items, end: None, has_acted: false }
     }
 

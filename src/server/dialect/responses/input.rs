@@ -11,38 +11,43 @@ use serde_json::{Value, json};
 use super::id::{ItemId, ResponseId};
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Past};
 use crate::server::dialect::call_id;
-use crate::server::dialect::content::text_of;
+use crate::server::dialect::content::{arguments_of, text_of};
+use crate::server::refusal::Refusal;
 
-/// Stands in for a prompt without words: programs send one to see whether a model is there.
-const NO_WORDS: &str = "(The user has sent no words.)";
+/// What the ids of requests for approval begin with.
+pub(super) const APPROVAL_REQUEST: &str = "mcpr";
 
 /// An answer to a request for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Approval {
+    /// The request's id, as the client knows it.
+    pub(super) request_id: String,
     /// The question's id in its session.
     pub(super) clarification_id: String,
     pub(super) approves: bool,
     pub(super) reason: Option<String>,
+    /// What the user says besides.
+    pub(super) beside: Option<String>,
 }
 
 /// The items of a request. A text is one message of the user.
 pub(super) fn items(input: Option<Value>) -> Vec<Value> {
     match input {
-        Some(Value::Array(items)) => items,
+        Some(Value::Array(items)) => items.into_iter().map(item).collect(),
         Some(Value::String(text)) => vec![user_message(&text)],
         _ => Vec::new(),
     }
+}
+
+/// An item. A text is a message of the user, in a list too.
+fn item(item: Value) -> Value {
+    item.as_str().map(user_message).unwrap_or(item)
 }
 
 fn user_message(text: &str) -> Value {
     json!({
         "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }],
     })
-}
-
-/// The messages of a list that says nothing.
-pub(super) fn no_words() -> Vec<ClaimedMessage> {
-    vec![ClaimedMessage::User(NO_WORDS.to_owned())]
 }
 
 fn type_of(item: &Value) -> &str {
@@ -65,15 +70,41 @@ pub(super) fn resolve(items: Vec<Value>, known: &HashMap<String, Value>) -> Vec<
     resolved.collect()
 }
 
-/// The answer to a request for approval that a list ends with.
-pub(super) fn approval(items: &[Value]) -> Option<Approval> {
-    let item = items.last().filter(|item| type_of(item) == "mcp_approval_response")?;
-    let id = ItemId::parse(item["approval_request_id"].as_str()?)?;
-    Some(Approval {
+/// The answer to a request for approval with which the user's part at the end of a list begins, or
+/// that has words before or after it. In a chain it has to be an answer to a request of ours;
+/// elsewhere it may be to another service's, and is then just words.
+pub(super) fn approval(items: &[Value], is_chain: bool) -> Result<Option<Approval>, Refusal> {
+    let is_answer = |item: &&Value| type_of(item) == "mcp_approval_response";
+    let is_of_user = |item: &&Value| is_answer(item) || is_user_message(item);
+    let users = items.iter().rev().take_while(is_of_user);
+    let Some(item) = users.clone().find(is_answer) else { return Ok(None) };
+    let request_id = item["approval_request_id"].as_str().unwrap_or_default();
+    let Some(id) = ItemId::parse(request_id).filter(|id| id.prefix == APPROVAL_REQUEST) else {
+        let message = format!("there is no request for approval {request_id:?}");
+        return if is_chain { Err(Refusal::invalid("input", message)) } else { Ok(None) };
+    };
+    let Some(approves) = item["approve"].as_bool() else {
+        return Err(Refusal::invalid(
+            "input",
+            "approve of an mcp_approval_response must be true or false",
+        ));
+    };
+    let mut words: Vec<String> =
+        users.filter(|item| is_user_message(item)).map(|item| text_of(&item["content"])).collect();
+    words.retain(|words| !words.trim().is_empty());
+    words.reverse();
+    let beside = words.join("\n\n");
+    Ok(Some(Approval {
+        request_id: request_id.to_owned(),
         clarification_id: format!("{}.{}", id.response.turn_id(), id.number),
-        approves: item["approve"] == true,
+        approves,
         reason: item["reason"].as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned),
-    })
+        beside: (!beside.is_empty()).then_some(beside),
+    }))
+}
+
+fn is_user_message(item: &Value) -> bool {
+    type_of(item) == "message" && item["role"] == "user"
 }
 
 /// Takes what the client's calls of this turn returned out of a list, by our ids. The first result
@@ -84,7 +115,7 @@ pub(super) fn take_results(items: &mut Vec<Value>, turn_id: &str) -> HashMap<Str
         let is_output = matches!(type_of(item), "function_call_output" | "custom_tool_call_output");
         let inside = item["call_id"].as_str().filter(|_| is_output).and_then(call_id::inside);
         let Some((_, call)) = inside.filter(|(turn, _)| turn == turn_id) else { return true };
-        results.entry(call).or_insert_with(|| text_of(&item["output"]));
+        results.entry(call).or_insert_with(|| output_of(item));
         false
     });
     results
@@ -114,22 +145,24 @@ impl Reader {
         let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
         match type_of(item) {
             "message" => self.read_message(item),
-            "function_call" => self.add_call(text("call_id"), text("name"), text("arguments")),
+            "function_call" => {
+                self.add_call(text("call_id"), text("name"), arguments_of(&item["arguments"]));
+            }
             "custom_tool_call" => {
                 let arguments = json!({ "input": item["input"] }).to_string();
                 self.add_call(text("call_id"), text("name"), arguments);
             }
             "function_call_output" | "custom_tool_call_output" => {
                 self.close();
-                self.messages.push(result(text("call_id"), text_of(&item["output"]), false));
+                self.messages.push(result(text("call_id"), output_of(item), false));
             }
             "mcp_call" => {
                 let id = text("id");
                 let call_id = ItemId::parse(&id).map_or_else(|| id.clone(), outside);
-                self.add_call(call_id.clone(), text("name"), text("arguments"));
+                self.add_call(call_id.clone(), text("name"), arguments_of(&item["arguments"]));
                 self.results.push(match error_of(item) {
                     Some(error) => result(call_id, error, true),
-                    None => result(call_id, text("output"), false),
+                    None => result(call_id, output_of(item), false),
                 });
             }
             "mcp_approval_request" => {
@@ -152,6 +185,11 @@ impl Reader {
             Some("assistant") if item["phase"] == "commentary" => {}
             Some("assistant") => self.add_text(text),
             Some("system" | "developer") => self.push(ClaimedMessage::System(text)),
+            // As in Chat Completions.
+            Some("tool") => {
+                let call_id = item["tool_call_id"].as_str().unwrap_or_default();
+                self.push(result(call_id.to_owned(), text, false));
+            }
             _ => self.push(ClaimedMessage::User(text)),
         }
     }
@@ -191,6 +229,18 @@ fn result(call_id: String, output: String, is_error: bool) -> ClaimedMessage {
 /// The id outside of the call behind one of our items.
 fn outside(id: ItemId<'_>) -> String {
     call_id::outside(&id.response.turn_id(), &format!("call_{}", id.number))
+}
+
+/// What a call returned: a text, parts of one, or any other JSON.
+fn output_of(item: &Value) -> String {
+    match &item["output"] {
+        Value::Null => String::new(),
+        output @ (Value::String(_) | Value::Array(_)) => {
+            let text = text_of(output);
+            if text.is_empty() && output.is_array() { output.to_string() } else { text }
+        }
+        output => output.to_string(),
+    }
 }
 
 /// The error of a call. Some clients send it back as an object.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::calls;
 use super::frames::Frames;
 use super::id::ResponseId;
+use super::input::APPROVAL_REQUEST;
 use super::parts::{added, bytes, done};
 use super::server_items::{Labels, ServerItems};
 use super::text::{OpenText, Status, Words, escaped};
@@ -31,6 +32,8 @@ pub(super) struct Items {
     done: Vec<Option<Vec<u8>>>,
     open: Option<OpenText>,
     running: Vec<RunningCall>,
+    /// The request for approval that was granted, until its call starts.
+    granted: Option<String>,
 }
 
 /// A call of one of our tools that is shown and has not ended.
@@ -43,8 +46,14 @@ struct RunningCall {
 }
 
 impl Items {
-    pub(super) const fn new(shown: ServerItems, labels: Labels, id: ResponseId) -> Self {
-        Self { shown, labels, id, done: Vec::new(), open: None, running: Vec::new() }
+    pub(super) fn new(
+        shown: ServerItems,
+        labels: Labels,
+        id: ResponseId,
+        granted: Option<String>,
+    ) -> Self {
+        let (done, running) = (Vec::new(), Vec::new());
+        Self { shown, labels, id, done, open: None, running, granted }
     }
 
     /// Sets the response's id, before its first item.
@@ -150,7 +159,7 @@ impl Items {
                     "id": self.id.item("mcp", number), "type": "mcp_call", "status": "in_progress",
                     "server_label": self.labels.of(name), "name": name,
                     "arguments": arguments_of(data, "tool_args"),
-                    "output": null, "error": null, "approval_request_id": null,
+                    "output": null, "error": null, "approval_request_id": self.granted.take(),
                 });
                 let index = self.reserve();
                 calls::mcp_call(frames, out, index, &item);
@@ -205,7 +214,7 @@ impl Items {
         let name = text_of(data, "tool_name");
         let (_, number) = text_of(data, "clarification_id").rsplit_once('.').unwrap_or_default();
         let item = json!({
-            "id": self.id.item("mcpr", number), "type": "mcp_approval_request",
+            "id": self.id.item(APPROVAL_REQUEST, number), "type": "mcp_approval_request",
             "server_label": self.labels.of(name), "name": name,
             "arguments": arguments_of(data, "arguments"),
         });

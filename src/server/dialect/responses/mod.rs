@@ -20,6 +20,7 @@ mod kept;
 mod parts;
 mod replay;
 mod request;
+pub(in crate::server) mod schema;
 mod server_items;
 #[cfg(test)]
 mod tests;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::about::{About, Answers, Begun};
 use super::id::{ItemId, ResponseId};
+use super::input::Approval;
 use super::kept::AnswerKeeper;
 use super::server_items::{Labels, ServerItems};
 use super::tools::Tools;
@@ -82,6 +83,19 @@ pub(in crate::server) struct Parent {
     pub(in crate::server) history: Conversation,
     /// The session, if the previous response is its latest turn. Otherwise the chain branches.
     pub(in crate::server) session_id: Option<String>,
+    /// The instructions in the items of the chain.
+    pub(super) system: Option<String>,
+}
+
+impl Parent {
+    /// The chain that ends with a response, of which this was kept when it began.
+    pub(in crate::server) fn new(
+        history: Conversation,
+        begun: &RawValue,
+        session_id: Option<String>,
+    ) -> Self {
+        Self { history, session_id, system: Begun::read(begun).system }
+    }
 }
 
 /// What a turn needs to know besides its request.
@@ -114,12 +128,12 @@ impl Request {
                 Some(ResponseId::parse(id).ok_or_else(|| Refusal::NoParent(id.to_owned()))?)
             }
         };
-        let has_input = raw.input.as_ref().is_some_and(|it| it.is_string() || it.is_array());
-        if !has_input && parent.is_none() {
-            return Err(Refusal::invalid(
-                "input",
-                "input is required: a string or a list of items",
-            ));
+        let is_input = match &raw.input {
+            None | Some(Value::Null) => parent.is_some(),
+            Some(input) => input.is_string() || input.is_array(),
+        };
+        if !is_input {
+            return Err(Refusal::invalid("input", "input must be a string or a list of items"));
         }
         let items = input::items(raw.input.take());
         Ok(Self { raw, items, parent })
@@ -164,25 +178,34 @@ impl Request {
         let response_format = response_format::read(format, "text.format")?;
         let given = raw.tools.as_deref().unwrap_or_default();
         let model = raw.model.as_deref().unwrap_or_default();
-        let ChosenModel { upstream, tools } = models.choose(model)?;
+        let ChosenModel { upstream, tools, .. } = models.choose(model)?;
         let Tools { clients, ours, confirm } = tools::read(given, tools, &labels)?;
         let ChosenTools { clients, ours, choice } =
             tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
         let is_stored = raw.store != Some(false);
+        let input = if is_stored { items.clone() } else { Vec::new() };
+        let items = input::resolve(items, &known);
+        let is_root = parent.is_none();
+        let (history, native, chain_system) = match parent {
+            Some(Parent { history, session_id, system }) => (Some(history), session_id, system),
+            None => (None, None, None),
+        };
+        let session_id = native.unwrap_or(new_session_id);
+        let approval = input::approval(&items, !is_root)?;
+        let granted = approval.as_ref().filter(|approval| approval.approves);
+        let approval_request_id = granted.map(|approval| approval.request_id.clone());
+        let adopted = adopted(items, history, approval, (owner, hidden))?;
+        let Adopted { system, history, ask, past, repairs } = adopted;
+        let system = instructions::join(chain_system.as_deref(), system);
+        let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
         let begun = Begun {
             created_at: clock(),
             background: raw.background == Some(true),
             echo: echo(&raw),
-            input: if is_stored { items.clone() } else { Vec::new() },
+            input,
+            system,
+            approval_request_id,
         };
-        let items = input::resolve(items, &known);
-        let native = parent.as_ref().and_then(|parent| parent.session_id.clone());
-        let session_id = native.unwrap_or(new_session_id);
-        let is_root = parent.is_none();
-        let history = parent.map(|parent| parent.history);
-        let adopted = adopted(items, history, owner, hidden)?;
-        let Adopted { system, history, ask, past, repairs } = adopted;
-        let instructions = instructions::join(raw.instructions.as_deref(), system);
         let kept = is_stored.then(|| to_raw_value(&begun).ok()).flatten().map(Arc::from);
         let about = About { begun: Arc::new(begun), ended_at: None, clock };
         let answers = Answers { about, shown, labels };
@@ -222,18 +245,18 @@ fn form(raw: &Raw, answers: Answers) -> Form {
 fn adopted(
     mut items: Vec<Value>,
     history: Option<Conversation>,
-    owner: &str,
-    hidden: &dyn HiddenTurns,
+    approval: Option<Approval>,
+    (owner, hidden): (&str, &dyn HiddenTurns),
 ) -> Result<Adopted, Refusal> {
-    let approval = input::approval(&items);
     let is_chain = history.is_some();
     let results = match history.as_ref().and_then(|history| history.turns().next_back()) {
         Some(last) => input::take_results(&mut items, &last.turn_id),
         None => HashMap::new(),
     };
     let mut messages = input::claimed(&items);
-    if results.is_empty() && !messages.iter().any(ClaimedMessage::is_said) {
-        messages.extend(input::no_words());
+    if results.is_empty() && messages.is_empty() {
+        // Programs send an empty list to see whether a model is there.
+        messages.push(ClaimedMessage::User(String::new()));
     }
     let nothing = |_| Refusal::invalid("input", "input has nothing to answer");
     let mut adopted = match history {
@@ -250,16 +273,16 @@ fn adopted(
     Ok(adopted)
 }
 
-fn answer(approval: input::Approval) -> Ask {
+fn answer(approval: Approval) -> Ask {
     use crate::conversation::approval::APPROVE;
 
-    let input::Approval { clarification_id, approves, reason } = approval;
-    let choice = match (approves, reason) {
-        (true, _) => Choice::Option(APPROVE.to_owned()),
-        (false, Some(reason)) => Choice::Text(reason),
-        (false, None) => Choice::Decline,
+    let Approval { clarification_id, approves, reason, beside, .. } = approval;
+    let (choice, beside) = match (approves, reason) {
+        (true, reason) => (Choice::Option(APPROVE.to_owned()), reason.or(beside)),
+        (false, Some(reason)) => (Choice::Text(reason), beside),
+        (false, None) => (Choice::Decline, beside),
     };
-    Ask::Answer { clarification_id, choice }
+    Ask::Answer { clarification_id, choice, beside }
 }
 
 fn check(raw: &Raw) -> Result<(), Refusal> {

@@ -1,10 +1,9 @@
 //! The tools of a request.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::server_items::Labels;
-use crate::server::dialect::tool_choice;
+use crate::server::dialect::{client_tools, tool_choice};
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
 use crate::tools::client::ClientTools;
@@ -19,18 +18,6 @@ pub(super) struct Tools {
     pub(super) confirm: Option<Confirm>,
 }
 
-/// A function of the client, as it was sent.
-#[derive(Debug, Deserialize)]
-struct Function {
-    name: String,
-    #[serde(default)]
-    description: Option<String>,
-    #[serde(default)]
-    parameters: Option<Value>,
-    #[serde(default)]
-    strict: Option<bool>,
-}
-
 /// Reads `tools`. Those that only another service could run are skipped, because some clients always
 /// send them. `ours` are the tools of ours that the model's name allows.
 pub(super) fn read(
@@ -40,22 +27,12 @@ pub(super) fn read(
 ) -> Result<Tools, Refusal> {
     let mut read = servers(tools, labels);
     read.ours = tool_choice::both(read.ours, ours);
-    for Function { name, description, parameters, .. } in functions(tools)? {
-        let parameters = parameters.filter(|parameters| !parameters.is_null());
-        read.clients
-            .add(name, &description.unwrap_or_default(), parameters)
-            .map_err(|error| Refusal::invalid("tools", error.to_string()))?;
-    }
+    read.clients = client_tools::of(functions(tools))?;
     Ok(read)
 }
 
-fn functions(tools: &[Value]) -> Result<Vec<Function>, Refusal> {
-    let functions = tools.iter().filter(|tool| tool["type"] == "function");
-    let read = |tool| {
-        Function::deserialize(tool)
-            .map_err(|error| Refusal::invalid("tools", format!("tools: {error}")))
-    };
-    functions.map(read).collect()
+fn functions(tools: &[Value]) -> impl Iterator<Item = &Value> {
+    tools.iter().filter(|tool| tool["type"] == "function")
 }
 
 /// Our own tools. An entry of type `mcp` with a label of ours offers the tools of that server only.
@@ -84,14 +61,11 @@ fn servers(tools: &[Value], labels: &Labels) -> Tools {
 
 /// The functions as the response repeats them.
 pub(super) fn echo(tools: &[Value]) -> Value {
-    let functions = tools.iter().filter(|tool| tool["type"] == "function");
-    let echoed = functions.filter_map(|tool| Function::deserialize(tool).ok()).map(
-        |Function { name, description, parameters, strict }| {
-            json!({
-                "type": "function", "name": name, "description": description,
-                "parameters": parameters, "strict": strict,
-            })
-        },
-    );
+    let echoed = functions(tools).map(|tool| {
+        json!({
+            "type": "function", "name": tool["name"], "description": tool["description"],
+            "parameters": tool["parameters"], "strict": tool["strict"],
+        })
+    });
     echoed.collect()
 }

@@ -1,6 +1,8 @@
 //! What holds for the streams of all dialects.
 
+mod described;
 pub(super) mod events;
+mod turns;
 
 use std::sync::Arc;
 
@@ -9,10 +11,11 @@ use bytes::BytesMut;
 
 use super::ag_ui::AgUi;
 use super::ai_sdk::AiSdk;
-use super::chat_completions::{ChatCompletions, ServerTools};
+use super::chat_completions::ChatCompletions;
 use super::messages::{Messages, MessagesServerTools};
 use super::models::Models;
 use super::native::Native;
+use super::server_tools::ServerTools;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};

@@ -20,6 +20,7 @@ use crate::server::dialect::tests::events::{
     TURN, completed, end, raw, start, started, summary, text,
 };
 use crate::server::dialect::{Asked, Asking, Dialect as _, Encoder as _, Form, Refused};
+use crate::server::openapi::tests::strict;
 use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Continuation, Source, ToolResult};
@@ -55,6 +56,7 @@ fn events_of(run: Run, events: &[Event<'_>]) -> Vec<Value> {
     let ids = json!({"type": "RUN_STARTED", "threadId": "t", "runId": "r"});
     assert_eq!(events[0], ids, "as they were sent");
     for event in &events {
+        strict::check("AgUiEvent", event);
         assert!(event["type"] == "CUSTOM" || !event.to_string().contains(":null"), "{event}");
     }
     events

@@ -121,7 +121,7 @@ fn payloads_that_answer_a_question() {
         (json!("b"), option("b")),
         (json!("The other."), text("The other.")),
     ] {
-        let expected = Ask::Answer { clarification_id: "t.1".to_owned(), choice };
+        let expected = Ask::Answer { clarification_id: "t.1".to_owned(), choice, beside: None };
         assert_eq!(resumed(&payload), expected, "{payload}");
     }
 }
@@ -171,7 +171,8 @@ fn a_cancelled_question_is_dropped_for_what_the_user_says_or_put_aside() {
     let messages =
         json!([{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "So?"}]);
     let silent = read(&json!({ "resume": resume, "messages": messages })).unwrap();
-    let aside = Ask::Answer { clarification_id: "t.1".to_owned(), choice: Choice::Cancel };
+    let aside =
+        Ask::Answer { clarification_id: "t.1".to_owned(), choice: Choice::Cancel, beside: None };
     assert_eq!(silent.ask, aside);
     assert!(silent.idempotency_key.is_some(), "the same again joins its turn");
 }

@@ -10,6 +10,7 @@ use super::whole::Message;
 use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish};
 use crate::server::dialect::tests::events::{USAGE, completed, started};
 use crate::server::dialect::{Answering, Encoder as _, Whole as _, WholeAnswer};
+use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 
@@ -33,6 +34,7 @@ fn streamed(events: &[Event<'_>], shown: Shown) -> Vec<Value> {
         let (name, data) = frame.split_once('\n').expect("two lines");
         let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(name, format!("event: {}", data["type"].as_str().unwrap()));
+        strict::check("MessagesEvent", &data);
         data
     });
     frames.collect()
@@ -41,7 +43,10 @@ fn streamed(events: &[Event<'_>], shown: Shown) -> Vec<Value> {
 fn whole(events: &[Event<'_>], shown: Shown) -> WholeAnswer {
     let mut message = Message::new(answering(), shown);
     records(events, |record| message.take(&record));
-    Box::new(message).answer()
+    let answer = Box::new(message).answer();
+    let name = if answer.status == 200 { "Message" } else { "AnthropicError" };
+    strict::check(name, &answer.body);
+    answer
 }
 
 /// The blocks of a stream, put together as SDKs do it, and the event with the stop reason. Checks the

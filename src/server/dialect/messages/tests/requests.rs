@@ -161,7 +161,7 @@ fn what_cannot_be_answered_is_refused() {
         (json!({"messages": []}), "messages"),
         (json!({"messages": null}), "messages"),
         (json!({"temperature": 2.1}), "temperature"),
-        (json!({"top_p": 0}), "top_p"),
+        (json!({"top_p": -1}), "top_p"),
         (json!({"stop_sequences": big}), "stop_sequences"),
         (json!({"tool_choice": {"type": "tool"}}), "tool_choice"),
         (json!({"tool_choice": "auto"}), "tool_choice"),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::claimed::{Past, adopt};
+use crate::conversation::claimed::{ClaimedMessage, Past, adopt};
 use crate::conversation::{Ask, Conversation, Ending, Turn};
 use crate::gateway::NewTurn;
 use crate::limits::server::REFERENCES_MAX;
@@ -183,7 +183,7 @@ fn requests_that_cannot_be_answered_name_the_field() {
         (json!({"model": "m", "input": "", "top_logprobs": 1}), "top_logprobs"),
         (json!({"model": "m", "input": "", "max_tool_calls": 0}), "max_tool_calls"),
         (json!({"model": "m", "input": "", "temperature": 3}), "temperature"),
-        (json!({"model": "m", "input": "", "top_p": 0}), "top_p"),
+        (json!({"model": "m", "input": "", "top_p": -1}), "top_p"),
         (json!({"model": "m", "input": "", "max_output_tokens": 0}), "max_output_tokens"),
         (json!({"model": "m", "input": "", "tool_choice": {"type": "file_search"}}), "tool_choice"),
         (json!({"model": "m", "input": "", "tools": [{"type": "function"}]}), "tools"),
@@ -244,7 +244,7 @@ fn parent(ending: TurnFinish) -> Found {
         ..Turn::default()
     });
     let session_id = Some(SESSION.to_owned());
-    Found { parent: Some(Parent { history, session_id }), items: HashMap::new() }
+    Found { parent: Some(Parent { history, session_id, system: None }), items: HashMap::new() }
 }
 
 fn after(ending: TurnFinish, items: &Value) -> NewTurn {
@@ -302,7 +302,7 @@ fn an_approval_answers_its_question() {
         });
         item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         match after(TurnFinish::ClarificationNeeded, &json!([item])).ask {
-            Ask::Answer { clarification_id, choice } => {
+            Ask::Answer { clarification_id, choice, .. } => {
                 assert_eq!(clarification_id, format!("{TURN}.1"));
                 format!("{choice:?}")
             }
@@ -312,7 +312,6 @@ fn an_approval_answers_its_question() {
     assert_eq!(approve(json!({"approve": true, "reason": "ok"})), "Option(\"approve\")");
     assert_eq!(approve(json!({"approve": false})), "Decline");
     assert_eq!(approve(json!({"approve": false, "reason": "No!"})), "Text(\"No!\")");
-    assert_eq!(approve(json!({"approve": "yes"})), "Decline", "only true approves");
 }
 
 #[test]
@@ -424,6 +423,47 @@ fn hostile_items_are_harmless() {
             for stored in [true, false] {
                 let body = json!({"model": "m", "input": items, "store": stored});
                 with(Found::default(), &body).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn results_and_arguments_that_are_not_texts_are_told_as_json() {
+    let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": {"a": 1}});
+    let told = |output: Value| {
+        let output = json!({"type": "function_call_output", "call_id": "c", "output": output});
+        let items = [json!({"role": "user", "content": "Hi."}), call.clone(), output];
+        let messages = input::claimed(&items);
+        let ClaimedMessage::Assistant { calls, .. } = &messages[1] else { panic!("{messages:?}") };
+        assert_eq!(calls[0].arguments, "{\"a\":1}");
+        let ClaimedMessage::Result { output, .. } = &messages[2] else { panic!("{messages:?}") };
+        output.clone()
+    };
+    assert_eq!(told(json!("x")), "x");
+    assert_eq!(told(json!([{"type": "input_text", "text": "x"}])), "x");
+    assert_eq!(told(json!({"ok": 1})), "{\"ok\":1}");
+    assert_eq!(told(json!([1, 2])), "[1,2]");
+    assert_eq!(told(Value::Null), "");
+}
+
+#[test]
+fn input_is_a_text_or_a_list_also_in_a_chain() {
+    let id = format!("resp_{IDS}");
+    for (input, is_taken) in [
+        (json!("Hi."), true),
+        (json!(["Hi."]), true),
+        (json!({"role": "user"}), false),
+        (json!(5), false),
+    ] {
+        let refused = with(Found::default(), &json!({"model": "m", "input": input}));
+        assert_eq!(refused.is_ok(), is_taken, "{input}");
+        let body = json!({"model": "m", "input": input, "previous_response_id": id});
+        let asked = with(parent(TurnFinish::Stop), &body);
+        match asked {
+            Ok((turn, _)) => assert_eq!((is_taken, words(&turn)), (true, "Hi.")),
+            Err(refusal) => {
+                assert!(!is_taken && matches!(refusal, Refusal::Invalid { param: "input", .. }));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How much a client is shown of the gateway's own tools: `chat.server_tools`.
+//! How much a client of Chat Completions is shown of the gateway's own tools: `chat.server_tools`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,11 @@ impl ServerTools {
     pub const ALL: [(&'static str, Self); 3] =
         [("off", Self::Off), ("reasoning", Self::Reasoning), ("extension", Self::Extension)];
 
+    /// Whether an event repeats what the client has been sent: the model's own words.
+    pub(super) fn is_sent(kind: Kind, data: &Value) -> bool {
+        kind == Kind::Acknowledgement && data["source"] == "model"
+    }
+
     /// An event in one line of reasoning.
     pub(super) fn line(kind: Kind, data: &Value) -> Option<String> {
         let name = data["tool_name"].as_str().unwrap_or_default();
@@ -31,6 +36,9 @@ impl ServerTools {
             Kind::ToolStarted => Some(format!("Calling {name}.\n")),
             Kind::ToolCompleted if data["tool_result"]["success"] == false => {
                 Some(format!("{name} failed.\n"))
+            }
+            Kind::Acknowledgement => {
+                Some(format!("{}\n", data["text"].as_str().unwrap_or_default()))
             }
             Kind::Status => Some(format!("{}\n", data["message"].as_str().unwrap_or_default())),
             _ => None,

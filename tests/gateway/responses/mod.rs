@@ -7,10 +7,13 @@ use tether::config::Secret;
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Client, Piece, post, request};
-use crate::support::gateway::Setup;
 use crate::support::model::{Round, call};
 use crate::support::tools::Always;
 use crate::support::{Gateway, Model};
+
+mod approvals;
+mod chains;
+mod deletion;
 
 const RESPONSES: &str = "/v1/responses";
 
@@ -127,67 +130,6 @@ async fn a_stream_ends_with_the_response_that_is_kept() {
 }
 
 #[tokio::test]
-async fn a_chain_knows_what_was_hidden_and_goes_on_in_one_session() {
-    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
-    let first = body("What is 6*7?", &json!({"instructions": "Speak like a pirate."}));
-    let (first, told) = asked(&gateway, &mut model, &first, &[CALCULATE, "It is 42."]).await;
-    assert!(told.contains("Speak like a pirate."), "{told}");
-    let second = body("Sure?", &after(&first));
-    let (second, told) = asked(&gateway, &mut model, &second, &["Aye."]).await;
-    assert!(told.contains(FOUND) && told.contains("Sure?"), "{told}");
-    assert!(!told.contains("pirate"), "instructions are for one response");
-    assert_eq!(second["previous_response_id"], first["id"]);
-    assert_eq!(gateway.running.gateway().memory_usage().sessions, 1);
-    assert_eq!(id(&first)[..37], id(&second)[..37], "the root is the same");
-}
-
-#[tokio::test]
-async fn two_children_of_one_response_know_nothing_of_each_other() {
-    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
-    let root = body("My name is Ann.", &json!({}));
-    let (root, _) = asked(&gateway, &mut model, &root, &["Hello Ann."]).await;
-    let one = body("I like crimson.", &after(&root));
-    let (one, _) = asked(&gateway, &mut model, &one, &["Crimson it is."]).await;
-    let two = body("I like azure.", &after(&root));
-    let (two, told) = asked(&gateway, &mut model, &two, &["Azure it is."]).await;
-    assert!(told.contains("Ann") && !told.contains("crimson"), "{told}");
-    assert_ne!(id(&two)[..37], id(&root)[..37], "a branch is a chain of its own");
-    for (child, colour, other) in [(&one, "crimson", "azure"), (&two, "azure", "crimson")] {
-        let last = body("Which?", &after(child));
-        let (_, told) = asked(&gateway, &mut model, &last, &["That one."]).await;
-        assert!(told.contains("Ann") && told.contains(colour) && !told.contains(other), "{told}");
-    }
-}
-
-fn open_file() -> Value {
-    let parameters = json!({"type": "object", "properties": {"path": {"type": "string"}}});
-    json!({"tools": [{"type": "function", "name": "open_file", "parameters": parameters}]})
-}
-
-#[tokio::test]
-async fn outputs_of_the_clients_tools_continue_the_response_again_and_again() {
-    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
-    let both = format!("{CALCULATE} {}", call("open_file", &json!({"path": "a"})));
-    let first = body("Open it.", &open_file());
-    let (first, _) = asked(&gateway, &mut model, &first, &[&both]).await;
-    assert_eq!(items(&first), ["mcp_call", "function_call"]);
-    let output = |text: &str| {
-        let call_id = &first["output"][1]["call_id"];
-        let item = json!({"type": "function_call_output", "call_id": call_id, "output": text});
-        let mut more = open_file();
-        more["previous_response_id"] = first["id"].clone();
-        body(json!([item]), &more)
-    };
-    // The second time, the turn that waited has been continued, and is restored.
-    for text in ["Buy milk.", "Buy eggs."] {
-        let (next, told) = asked(&gateway, &mut model, &output(text), &["Done."]).await;
-        assert!(told.contains(FOUND) && told.contains(text), "{told}");
-        assert!(!(told.contains("milk") && told.contains("eggs")), "{told}");
-        assert_eq!(next["output"][0]["content"][0]["text"], "Done.");
-    }
-}
-
-#[tokio::test]
 async fn a_whole_history_finds_what_was_hidden() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     for store in [true, false] {
@@ -277,34 +219,6 @@ async fn responses_are_not_shared_between_keys() {
 }
 
 #[tokio::test]
-async fn a_deleted_response_is_gone_and_its_children_stay() {
-    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
-    let (first, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
-    let (second, _) = asked(&gateway, &mut model, &body("And?", &after(&first)), &["So."]).await;
-    let delete = async |response: &Value| {
-        gateway.exchange(request("DELETE", &path(response), &[], "")).await
-    };
-    let deleted = delete(&first).await;
-    let expected = json!({"id": first["id"], "object": "response", "deleted": true});
-    assert_eq!((deleted.status(), deleted.json()), (200, expected));
-    assert_eq!(delete(&first).await.status(), 404);
-    assert_eq!(gateway.get(&path(&first)).await.status(), 404);
-    let refused = gateway.post(RESPONSES, &body("Hm?", &after(&first))).await;
-    assert_eq!(refused.status(), 404);
-    let (_, told) = asked(&gateway, &mut model, &body("Go on.", &after(&second)), &["Ok."]).await;
-    assert!(told.contains("Hi.") && told.contains("Ho."), "{told}");
-}
-
-#[tokio::test]
-async fn with_its_last_response_a_session_is_gone() {
-    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
-    let (only, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
-    let deleted = gateway.exchange(request("DELETE", &path(&only), &[], "")).await;
-    assert_eq!(deleted.status(), 200);
-    assert_eq!(gateway.running.gateway().memory_usage().sessions, 0);
-}
-
-#[tokio::test]
 async fn input_items_are_listed_in_pages() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let user = |text: &str| json!({"role": "user", "content": text});
@@ -354,82 +268,6 @@ async fn a_question_is_answered_in_words_by_the_next_response() {
     assert!(question.contains("1. "), "{question}");
     let (_, told) = asked(&gateway, &mut model, &body("1", &after(&first)), &["Ok."]).await;
     assert!(told.contains("\"id\":\"s\""), "{told}");
-}
-
-#[tokio::test]
-async fn an_approval_lets_a_call_run() {
-    let wipe = |setup: &mut Setup| {
-        let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
-        let wipe = Always::new("wipe", policy, ToolResult::data(json!({"wiped": 1})));
-        setup.tools.add(Arc::new(wipe)).unwrap();
-    };
-    let (mut model, gateway) = Gateway::with_model(wipe).await;
-    let first = body("Wipe it.", &json!({}));
-    let (first, _) = asked(&gateway, &mut model, &first, &[&call("wipe", &json!({}))]).await;
-    assert_eq!(items(&first), ["mcp_approval_request"]);
-    let request = &first["output"][0];
-    assert_eq!((&request["name"], &request["arguments"]), (&json!("wipe"), &json!("{}")));
-    let answer = |approve: bool| {
-        let item = json!({
-            "type": "mcp_approval_response", "approval_request_id": request["id"],
-            "approve": approve,
-        });
-        body(json!([item]), &after(&first))
-    };
-    let (second, told) = asked(&gateway, &mut model, &answer(true), &["Wiped."]).await;
-    assert!(told.contains("\"wiped\":1"), "{told}");
-    assert_eq!(items(&second), ["mcp_call", "message"]);
-    // What was answered once stays answered, and nothing is lost for it.
-    let again = gateway.post(RESPONSES, &answer(true)).await;
-    assert_eq!(again.status(), 409, "{}", again.json());
-    assert_eq!(again.json()["error"]["code"], "clarification_stale");
-    let next = body("And?", &after(&second));
-    let (_, told) = asked(&gateway, &mut model, &next, &["That is all."]).await;
-    assert!(told.contains("\"wiped\":1"), "{told}");
-}
-
-#[tokio::test]
-async fn an_approval_comes_with_the_whole_conversation_too() {
-    let (mut model, gateway) = Gateway::with_model(|setup| {
-        let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
-        let wipe = Always::new("wipe", policy, ToolResult::data(json!({"wiped": 1})));
-        setup.tools.add(Arc::new(wipe)).unwrap();
-    })
-    .await;
-    let mut input = vec![json!({"role": "user", "content": "Wipe it."})];
-    let first = body(input.clone(), &json!({}));
-    let (first, _) = asked(&gateway, &mut model, &first, &[&call("wipe", &json!({}))]).await;
-    let request = first["output"][0].clone();
-    let answer = json!({
-        "type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true,
-    });
-    input.extend([request, answer.clone()]);
-    let (second, told) =
-        asked(&gateway, &mut model, &body(input.clone(), &json!({})), &["Wiped."]).await;
-    assert!(told.contains("\"wiped\":1"), "{told}");
-    assert_eq!(items(&second), ["mcp_call", "message"]);
-    // Nobody remembers the question of another conversation.
-    let invented = vec![json!({"role": "user", "content": "Hi."}), answer];
-    let (_, told) = asked(&gateway, &mut model, &body(invented, &json!({})), &["Hm."]).await;
-    assert!(told.contains("Yes.") && !told.contains("wiped\":1"), "{told}");
-}
-
-#[tokio::test]
-async fn a_refused_answer_leaves_the_chain_as_it_was() {
-    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
-    let (first, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
-    let mut request = id(&first).replace("resp_", "mcpr_");
-    request.push_str("_1");
-    let item = json!({
-        "type": "mcp_approval_response", "approval_request_id": request, "approve": true,
-    });
-    let refused = gateway.post(RESPONSES, &body(json!([item]), &after(&first))).await;
-    assert_eq!(refused.status(), 400, "{}", refused.json());
-    assert_eq!(get(&gateway, &first).await, first);
-    let next = body("And?", &after(&first));
-    let (next, told) = asked(&gateway, &mut model, &next, &["So."]).await;
-    assert!(told.contains("Ho."), "{told}");
-    assert_eq!(id(&first)[..37], id(&next)[..37], "in the same session");
 }
 
 /// Begins a response in the background, whose model has said `Well`.
@@ -517,22 +355,6 @@ async fn only_the_background_is_cancelled_by_request() {
     round.say("Ho.").await;
     round.end().await;
     read_until(&mut client, "response.completed").await;
-}
-
-#[tokio::test]
-async fn a_second_child_does_not_wait_for_the_first() {
-    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
-    let (root, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
-    let mut more = after(&root);
-    more["stream"] = true.into();
-    let mut first = open(&gateway, &body("One.", &more)).await;
-    let round = model.round().await;
-    let two = body("Two.", &after(&root));
-    let (second, told) = asked(&gateway, &mut model, &two, &["2."]).await;
-    assert!(!told.contains("One."), "{told}");
-    assert_ne!(id(&second)[..37], id(&root)[..37]);
-    round.answer("1.").await;
-    assert_eq!(first.reply().await.status(), 200);
 }
 
 #[tokio::test]
