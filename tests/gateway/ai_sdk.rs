@@ -208,6 +208,22 @@ async fn the_choice_of_a_tool_leaves_only_that_or_none() {
     assert!(!parts.iter().any(|part| part["type"] == "tool-input-available"), "{parts:?}");
 }
 
+#[tokio::test]
+async fn a_second_try_is_another_step() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let mut request = body(&[user("Hi.")]);
+    request["toolChoice"] = "required".into();
+    let (parts, _) = asked(&gateway, &mut model, &request, &["No call", "still none"]).await;
+    let message = message(&parts);
+    let kinds: Vec<_> = message["parts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["text"].as_str().unwrap_or("step"))
+        .collect();
+    assert_eq!(kinds, ["step", "No call", "step", "still none"]);
+}
+
 /// A tool that asks which John is meant.
 fn which_john() -> Always {
     let question = Clarification {

@@ -1,6 +1,8 @@
-//! Where the words of a message begin, for dialects that put them into messages or parts of their
-//! own. A call stands on a line of its own, so there is white space around it. Shown as it is, that
-//! would be an empty paragraph for each call.
+//! Where the words of a message begin and end, for dialects that put them into messages or parts of
+//! their own. A call stands on a line of its own, so there is white space around it. Shown as it is,
+//! that would be an empty paragraph for each call.
+
+use serde_json::Value;
 
 /// The text from its first word on, both escaped as JSON. `None` if the text is blank: then nothing
 /// begins with it.
@@ -10,6 +12,13 @@ pub(super) fn from_first(text: &[u8]) -> Option<&[u8]> {
         rest = after;
     }
     (!rest.is_empty()).then_some(rest)
+}
+
+/// Whether the model's message has ended when it gets this feedback, so that further words are those
+/// of another. Feedback on a call may come while the model writes on.
+pub(super) fn end_before(feedback: &Value) -> bool {
+    let of_calls = ["tool_not_found", "invalid_arguments", "tool_failed"];
+    feedback["reason"].as_str().is_some_and(|reason| !of_calls.contains(&reason))
 }
 
 #[cfg(test)]

@@ -134,6 +134,12 @@ impl Events {
         }
     }
 
+    /// What follows is of another message of the model.
+    fn end_round(&mut self, out: &mut BytesMut) {
+        self.close_span(out);
+        self.calls.parent = None;
+    }
+
     /// The question interrupts the run once its turn ends.
     fn ask(&mut self, out: &mut BytesMut, asked: &Value) {
         let id = self.asking_call(out, asked);
@@ -191,7 +197,7 @@ impl Encoder for Events {
             (Kind::ReasoningDelta, Some(text)) => return self.push_text(out, true, text),
             // The tool's name is not known yet.
             (Kind::ToolMarkerDetected, _) => return self.close_span(out),
-            (Kind::ToolArgumentsDelta | Kind::Feedback, _) => return,
+            (Kind::ToolArgumentsDelta, _) => return,
             _ => {}
         }
         let event = dialect::json::event(record.data);
@@ -221,9 +227,11 @@ impl Encoder for Events {
                 push_custom(out, Custom::Status { message: text_of(data, "message") });
             }
             Kind::LoopLimitReached => {
+                self.end_round(out);
                 let max_tool_loops = &data["max_tool_loops"];
                 push_custom(out, Custom::LoopLimitReached { max_tool_loops });
             }
+            Kind::Feedback if words::end_before(data) => self.end_round(out),
             Kind::ClarificationNeeded => self.ask(out, data),
             Kind::TurnCompleted | Kind::TurnFailed => self.push_end(out, data),
             _ => {}

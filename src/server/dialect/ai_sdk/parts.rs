@@ -79,9 +79,12 @@ impl SpanKind {
 }
 
 /// The step that parts belong to.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 struct Step {
+    has_words: bool,
     has_calls: bool,
+    /// Whether its round is over.
+    is_over: bool,
     /// The round of its calls.
     round: Option<u64>,
 }
@@ -94,7 +97,7 @@ impl Parts {
             turn_id: String::new(),
             open: None,
             spans: 0,
-            step: Step { has_calls: false, round: None },
+            step: Step { has_words: false, has_calls: false, is_over: false, round: None },
             running: Vec::new(),
         }
     }
@@ -122,9 +125,10 @@ impl Parts {
 
     fn open_span(&mut self, out: &mut BytesMut, kind: SpanKind) {
         self.close_span(out);
-        if self.step.has_calls && self.running.is_empty() {
+        if (self.step.has_calls || self.step.is_over) && self.running.is_empty() {
             self.next_step(out);
         }
+        self.step.has_words = true;
         self.spans += 1;
         let id = self.spans.to_string();
         sse::push(out, &kind.start(&id));
@@ -138,6 +142,11 @@ impl Parts {
         }
     }
 
+    /// The step's round is over. The next part begins another, unless the step is empty.
+    const fn end_step(&mut self) {
+        self.step.is_over = self.step.has_words || self.step.has_calls;
+    }
+
     fn next_step(&mut self, out: &mut BytesMut) {
         sse::push(out, &Part::FinishStep);
         sse::push(out, &Part::StartStep);
@@ -149,10 +158,10 @@ impl Parts {
         self.close_span(out);
         let round = call["loop"].as_u64();
         let is_next = self.step.round.is_some() && self.step.round != round;
-        if self.step.has_calls && is_next && self.running.is_empty() {
+        if (is_next || self.step.is_over) && self.running.is_empty() {
             self.next_step(out);
         }
-        self.step = Step { has_calls: true, round };
+        self.step = Step { has_calls: true, round, ..self.step };
         let id = self.outside(call);
         let call = CallHead {
             tool_call_id: &id,
@@ -273,7 +282,7 @@ impl Encoder for Parts {
             }
             // The tool's name is not known yet.
             (Kind::ToolMarkerDetected, _) => return self.close_span(out),
-            (Kind::ToolArgumentsDelta | Kind::Feedback, _) => return,
+            (Kind::ToolArgumentsDelta, _) => return,
             _ => {}
         }
         let event = dialect::json::event(record.data);
@@ -292,7 +301,17 @@ impl Encoder for Parts {
                 push_status(out, text_of(data, "text"));
             }
             Kind::Status => push_status(out, text_of(data, "message")),
-            Kind::LoopLimitReached => push_status(out, LOOP_LIMIT),
+            Kind::LoopLimitReached => {
+                self.close_span(out);
+                self.end_step();
+                push_status(out, LOOP_LIMIT);
+            }
+            Kind::Feedback => {
+                if words::end_before(data) {
+                    self.close_span(out);
+                }
+                self.end_step();
+            }
             Kind::ClarificationNeeded => self.push_question(out, data),
             Kind::TurnCompleted | Kind::TurnFailed => self.push_end(out, data),
             _ => {}

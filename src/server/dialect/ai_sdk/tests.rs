@@ -208,6 +208,47 @@ fn a_failing_tool_is_an_error_and_its_feedback_is_nothing() {
     assert_eq!(parts.len(), 7);
 }
 
+const fn feedback(call_id: Option<&str>, reason: FeedbackReason) -> Event<'_> {
+    Event::Feedback { call_id, reason, message: "No.", attempt: 1 }
+}
+
+#[test]
+fn each_round_is_a_step_although_its_words_have_no_call() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
+    let events = [
+        started(),
+        // A round without any part is no step.
+        feedback(None, FeedbackReason::EmptyResponse),
+        text("No call."),
+        feedback(None, FeedbackReason::MalformedCall),
+        text("None "),
+        text("yet."),
+        feedback(None, FeedbackReason::MalformedCall),
+        start("call_1", &arguments, 3),
+        end("call_1", &result),
+        // The model goes on while its second call is refused.
+        text("And"),
+        feedback(Some("call_2"), FeedbackReason::ToolNotFound),
+        text(" now."),
+        Event::LoopLimitReached { max_tool_loops: 1 },
+        text("So."),
+        completed(TurnFinish::LoopLimit),
+    ];
+    let parts = parts(&events);
+    let mut rounds: Vec<String> = Vec::new();
+    for part in &parts {
+        match part["type"].as_str().unwrap() {
+            "start-step" => rounds.push(String::new()),
+            "text-delta" => rounds.last_mut().unwrap().push_str(part["delta"].as_str().unwrap()),
+            "tool-input-available" => rounds.last_mut().unwrap().push_str("call"),
+            _ => {}
+        }
+    }
+    assert_eq!(rounds, ["No call.", "None yet.", "call", "And now.", "So."]);
+    let count = |kind: &str| parts.iter().filter(|part| part["type"] == kind).count();
+    assert_eq!((count("text-start"), count("text-end"), count("finish-step")), (4, 4, 5));
+}
+
 #[test]
 fn calls_for_the_client_are_its_own_and_finish_the_message() {
     let arguments = raw(&json!({"path": "a"}));

@@ -10,7 +10,7 @@ use super::id::ResponseId;
 use super::items::Items;
 use super::text::{Status, Words};
 use crate::event::Kind;
-use crate::server::dialect::{self, ended, sse};
+use crate::server::dialect::{self, ended, sse, words};
 use crate::session::Record;
 
 /// An answer, up to the last record that it took.
@@ -72,6 +72,10 @@ impl Answer {
             Kind::ClarificationNeeded => {
                 let words = ended::question(data).in_words(false);
                 self.items.push_message(frames, out, &words);
+            }
+            Kind::LoopLimitReached => self.items.close_text(frames, out, Status::Completed),
+            Kind::Feedback if words::end_before(data) => {
+                self.items.close_text(frames, out, Status::Completed);
             }
             Kind::TurnCompleted | Kind::TurnFailed => {
                 self.finish(record.kind, data, frames, out);

@@ -199,6 +199,32 @@ fn calls_belong_to_the_words_of_their_own_round() {
 }
 
 #[test]
+fn the_words_of_each_round_are_a_message() {
+    let arguments = raw(&json!({}));
+    let feedback =
+        |call_id, reason| Event::Feedback { call_id, reason, message: "No.", attempt: 1 };
+    let list = [
+        started(),
+        text("No call."),
+        feedback(None, FeedbackReason::MalformedCall),
+        start("call_1", &arguments, 2),
+        text("And"),
+        feedback(Some("call_2"), FeedbackReason::ToolNotFound),
+        text(" now."),
+        Event::LoopLimitReached { max_tool_loops: 1 },
+        text("So."),
+        completed(TurnFinish::LoopLimit),
+    ];
+    let events = events(&list);
+    assert_eq!(only(&events, "TOOL_CALL_START").get("parentMessageId"), None);
+    let deltas = events.iter().filter(|event| event["type"] == "TEXT_MESSAGE_CONTENT");
+    let deltas: Vec<_> = deltas.map(|it| (&it["messageId"], &it["delta"])).collect();
+    let said = |number: u32, words: &str| (json!(message(number)), json!(words));
+    let expected = [said(1, "No call."), said(2, "And"), said(2, " now."), said(3, "So.")];
+    assert_eq!(deltas, expected.iter().map(|(id, words)| (id, words)).collect::<Vec<_>>());
+}
+
+#[test]
 fn every_call_of_ours_has_a_result() {
     let (arguments, failure) = (raw(&json!({})), ToolResult::error("overflow"));
     let feedback = Event::Feedback {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::about::{About, Answers, Begun};
 use super::server_items::{Labels, ServerItems};
 use super::whole::{Collected, Streamed};
-use crate::event::{AcknowledgementSource, Event, TurnFinish};
+use crate::event::{AcknowledgementSource, Event, FeedbackReason, TurnFinish};
 use crate::server::dialect::tests::events::{TURN, completed, failed, started_in};
 use crate::server::dialect::{Encoder as _, Whole as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
@@ -281,6 +281,31 @@ fn our_tools_are_calls_of_an_mcp_server() {
     assert_eq!(last[2], message(2, "It is 2."), "no blank lines before the words");
     assert!(!whole.may_be_repeated, "a tool has run");
     assert_eq!(&whole.body["output"], last);
+}
+
+#[test]
+fn the_words_of_each_round_are_a_message() {
+    let text = |text| Event::TextDelta { text };
+    let all = [
+        started(),
+        text("No call."),
+        Event::Feedback {
+            call_id: None,
+            reason: FeedbackReason::MalformedCall,
+            message: "No.",
+            attempt: 1,
+        },
+        text("None "),
+        text("yet."),
+        Event::LoopLimitReached { max_tool_loops: 1 },
+        text("So."),
+        completed(TurnFinish::LoopLimit),
+    ];
+    let whole = whole(&all, ServerItems::McpCall);
+    let expected = json!([message(0, "No call."), message(1, "None yet."), message(2, "So.")]);
+    assert_eq!(whole.body["output"], expected);
+    let events = events(&all, ServerItems::McpCall);
+    assert_eq!(events.last().unwrap()["response"]["output"], expected);
 }
 
 #[test]
