@@ -42,13 +42,13 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         return Err(Refusal::invalid("runId", "runId is required (a string)"));
     };
     let messages = raw.messages.unwrap_or_default();
-    let claimed = messages.iter().filter_map(messages::claimed).collect();
+    let claimed = messages.iter().filter_map(|it| messages::claimed(it, asked.images)).collect();
     let adopted = adopt(claimed, asked.owner, asked.hidden)
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let open_calls = messages::open_calls(&messages);
     let answered = resume::read(entries(raw.resume)?, adopted, &open_calls, asked.hidden)?;
     let Answered { adopted, resumed, clarification_id } = answered;
-    let Adopted { system, history, ask, past, repairs } = adopted;
+    let Adopted { system, history, ask, past, images, repairs } = adopted;
     let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, asked.models);
     let is_asked = !history.open_questions().is_empty();
     let turn = NewTurn {
@@ -59,7 +59,13 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         model: upstream,
         tools,
         client_tools: client_tools::read(raw.tools.as_ref()),
-        brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
+        brought: Some(Brought {
+            history,
+            instructions: system,
+            past,
+            images,
+            can_be_joined: false,
+        }),
         idempotency_key: clarification_id.map(|id| digest::name("answer", &id)),
         ..NewTurn::default()
     };

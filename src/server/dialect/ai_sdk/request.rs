@@ -45,7 +45,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let messages = raw.messages.unwrap_or_default();
     let mut claimed = Vec::new();
     for message in &messages {
-        message.claim(&mut claimed);
+        message.claim(asked.images, &mut claimed);
     }
     let adopted = adopt(claimed, asked.owner, asked.hidden)
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
@@ -57,7 +57,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
             (adopted.answering(clarification_id, choice, asked.hidden), Some(key))
         }
     };
-    let Adopted { system, history, ask, past, repairs } = adopted;
+    let Adopted { system, history, ask, past, images, repairs } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
     let ChosenModel { upstream, tools: ours, .. } = match raw.model.as_str() {
@@ -78,6 +78,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
             history,
             instructions: instructions::join(first, system),
             past,
+            images,
             can_be_joined: raw.id.is_string(),
         }),
         idempotency_key,
