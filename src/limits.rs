@@ -488,7 +488,12 @@ pub mod session {
     /// Bytes of these answers, of their requests, and of turns that only they still refer to. The
     /// latest answer stays whatever its size.
     pub const ANSWER_BYTES_MAX: usize = 4 * MIB;
-    /// Bytes of the files that a session's tools return. The oldest go first.
+    /// Images of a client's request that are kept, the newest: no model sees more.
+    pub const CLIENT_IMAGES_MAX: usize = super::turn::IMAGES_MAX;
+    /// Bytes of these images. Older ones are only named.
+    pub const CLIENT_IMAGE_BYTES_MAX: usize = super::turn::IMAGE_BYTES_MAX;
+    /// Bytes of the files that a session's tools return, and of the images in its responses. The
+    /// oldest go first.
     pub const ARTIFACT_BYTES_MAX: usize = 32 * MIB;
     /// The same for all sessions together.
     pub const ALL_ARTIFACT_BYTES_MAX: usize = 512 * MIB;

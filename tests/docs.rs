@@ -179,6 +179,7 @@ fn system_prompt() -> String {
         turn_id: "t".to_owned(),
         started_at_ms: 0,
         opening: tether::conversation::Opening::Prompt("hello".to_owned()),
+        images: Vec::new(),
         model: "m".to_owned(),
         sampling: Sampling::default(),
         max_tool_loops: None,

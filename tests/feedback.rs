@@ -36,6 +36,7 @@ impl Scene {
             turn_id: "t".to_owned(),
             started_at_ms: 0,
             opening: Opening::Prompt("hello".to_owned()),
+            images: Vec::new(),
             model: "m".to_owned(),
             sampling: Sampling::default(),
             max_tool_loops: None,

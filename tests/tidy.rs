@@ -139,7 +139,11 @@ const ROWS: &[Row] = &[
         Nothing,
         &["call_format", "event", "limits", "parser", "text", "tools", "upstream"],
     ),
-    row("conversation/claimed", Nothing, &["call_format", "event", "limits", "parser", "tools"]),
+    row(
+        "conversation/claimed",
+        Nothing,
+        &["call_format", "event", "limits", "parser", "tools", "upstream"],
+    ),
     row("session/mod.rs", Io, &["conversation", "event"]),
     row("session/record", Nothing, &["conversation", "limits", "text"]),
     row("session/answers", Io, &["conversation"]),
@@ -212,7 +216,7 @@ const ROWS: &[Row] = &[
     row(
         "server/dialect/messages",
         Nothing,
-        &["conversation", "event", "gateway", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
     ),
     row(
         "server/dialect/native/mod.rs",

@@ -99,7 +99,7 @@ pub struct ModelConfig {
     pub system_prompt: String,
     /// The size to which history is trimmed, in tokens.
     pub context_budget_tokens: usize,
-    /// Whether models see the images that tools return.
+    /// Whether models see the images that clients send and tools return.
     pub images: bool,
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod render;
 mod shorten;
 mod size;
 pub(crate) mod trim;
+mod words;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -36,6 +37,7 @@ pub use answer_error::{AnswerError, ResultsError, Ways};
 pub(crate) use clarification::approval;
 pub use clarification::{Answer, Ask, Choice, Opening, Question};
 pub use client_results::ClientResult;
+pub use words::{PlacedImage, Words};
 
 pub use crate::tools::Given;
 
@@ -218,6 +220,10 @@ pub struct Turn {
     pub started_at_ms: u64,
     /// The user's words; for a chosen option, its title.
     pub prompt: String,
+    /// The images in the prompt, or in what the user said beside an answer. Those in the words of an
+    /// answer follow it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<PlacedImage>,
     /// The answer that opened the turn, if any.
     pub answer: Option<Box<Answer>>,
     /// The open question, if the user said something else instead of answering it.
@@ -250,11 +256,13 @@ impl Turn {
         size::of_turn(self)
     }
 
-    /// Whether its tools have returned files.
+    /// Whether its tools have returned files. Those that a client says its tools returned do not
+    /// count: the client has them.
     #[must_use]
     pub(crate) fn has_files(&self) -> bool {
-        let mut calls = self.steps.iter().flat_map(Step::calls);
-        calls.any(|call| !call.result().artifacts.is_empty())
+        let is_claimed = |call: &&Call| matches!(call.outcome, Outcome::Claimed(_));
+        let calls = self.steps.iter().flat_map(Step::calls).filter(|call| !is_claimed(call));
+        calls.map(Call::result).any(|result| !result.artifacts.is_empty())
     }
 }
 
@@ -290,6 +298,9 @@ pub struct Step {
     /// The user's words beside the results of its calls.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub aside: String,
+    /// The images in these words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aside_images: Vec<PlacedImage>,
     /// What the model is told besides its calls' outcomes.
     pub notes: Vec<Note>,
     /// A call that failed because it lacked something that these results, or earlier ones,

@@ -7,7 +7,7 @@ use std::mem::size_of;
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Call, Found, Given, Outcome, Part, Question, Retry, Step, Turn};
+use super::{Answer, Call, Found, Given, Outcome, Part, PlacedImage, Question, Retry, Step, Turn};
 use crate::tools::{Clarification, ClarificationOption, Continuation, ListedFile, ToolResult};
 
 /// The overhead of a shared value: two counts.
@@ -33,6 +33,7 @@ pub(super) fn of_turn(turn: &Turn) -> usize {
         + dropped
         + questions
         + answer
+        + of_images(&turn.images)
 }
 
 fn of_question(question: &Question) -> usize {
@@ -83,7 +84,13 @@ fn of_step(step: &Step) -> usize {
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
     let parts = step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>();
-    parts + step.aside.capacity() + notes.sum::<usize>() + step.retry.as_ref().map_or(0, of_retry)
+    let aside = step.aside.capacity() + of_images(&step.aside_images);
+    parts + aside + notes.sum::<usize>() + step.retry.as_ref().map_or(0, of_retry)
+}
+
+/// The entries alone: the images themselves are kept elsewhere.
+fn of_images(images: &[PlacedImage]) -> usize {
+    images.iter().map(|PlacedImage { at, file }| size_of_val(at) + of_file(file)).sum()
 }
 
 fn of_retry(retry: &Retry) -> usize {

@@ -16,8 +16,8 @@ use super::begin_error::BeginError;
 use super::offer::Offer;
 use super::remembered::Seen;
 use super::run::{Memory, run};
-use crate::conversation::claimed::Past;
-use crate::conversation::{AnswerError, Ask, Conversation, Opening};
+use crate::conversation::claimed::{BroughtImages, Past};
+use crate::conversation::{AnswerError, Ask, Conversation, Opening, PlacedImage};
 use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{
@@ -94,6 +94,8 @@ pub struct Brought {
     pub instructions: Option<String>,
     /// What the client has seen before the answer.
     pub past: Past,
+    /// The images in it. They are kept with the answer, if that is kept.
+    pub images: BroughtImages,
     /// Whether a client that lost the stream can join it again. Otherwise the turn ends soon after
     /// its client has left.
     pub can_be_joined: bool,
@@ -117,13 +119,14 @@ impl NewTurn {
         (session_id, turn_id): (&str, &str),
         model: &str,
         (briefing, disconnect_grace): (Arc<Briefing>, Option<Duration>),
-        (opening, history): (Opening, Conversation),
+        (opening, images, history): (Opening, Vec<PlacedImage>, Conversation),
     ) -> TurnRequest {
         TurnRequest {
             session_id: session_id.to_owned(),
             turn_id: turn_id.to_owned(),
             started_at_ms: now_ms(),
             opening,
+            images,
             model: model.to_owned(),
             sampling: self.sampling,
             max_tool_loops: self.max_tool_loops,
@@ -182,6 +185,8 @@ impl Gateway {
         let stored_as = session::id_of(&new.owner, &session_id);
         let rules = self.rules_of(&new);
         let disconnect_grace = self.disconnect_grace(&new);
+        let images = new.brought.as_mut().map(|it| std::mem::take(&mut it.images));
+        let BroughtImages { opening: shown, files } = images.unwrap_or_default();
         let (brought, mut memory) = self.take_brought(&mut new, has_session).unzip();
         // Of a session that ends with its turn, the client's next request knows nothing.
         let parked_in = match brought {
@@ -218,6 +223,10 @@ impl Gateway {
         }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| self.close_question(&parked_in, &opening, &history));
+        let artifacts = self.sessions.artifacts().beside(files);
+        if guard.keeps_answer() {
+            artifacts.keep_images(&stored_as).await;
+        }
         let log = Arc::clone(writer.log());
         if self.cancellations.load(Ordering::SeqCst) > cancellations {
             log.cancel();
@@ -227,7 +236,7 @@ impl Gateway {
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let ids = (&*session_id, &*turn_id);
         let told = (briefing, disconnect_grace);
-        let request = new.into_request(ids, upstream.name(), told, (opening, history));
+        let request = new.into_request(ids, upstream.name(), told, (opening, shown, history));
         let parts = Parts {
             turn: TurnMachine::new(request),
             session_id: stored_as,
@@ -237,7 +246,7 @@ impl Gateway {
             tools: offer.tools,
             tool_timeout: self.tool_timeout,
             parked: self.parked.clone(),
-            artifacts: self.sessions.artifacts(),
+            artifacts,
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(asked.elapsed());

@@ -224,6 +224,12 @@ impl Gateway {
         forgotten
     }
 
+    /// Whether models see images.
+    #[must_use]
+    pub(crate) fn shows_images(&self) -> bool {
+        self.rules.images
+    }
+
     /// The turns behind answers that clients know only as text.
     #[must_use]
     pub(crate) fn remembered(&self) -> &RememberedTurns {

@@ -21,7 +21,7 @@ pub struct Rules {
     pub parser: parser::Settings,
     /// Tokens that a request to the model may use.
     pub context_budget_tokens: usize,
-    /// Whether the model sees the images that tools return.
+    /// Whether the model sees the images that clients send and tools return.
     pub images: bool,
     /// Whether each session's marker carries a nonce.
     pub marker_nonce: bool,
@@ -96,7 +96,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// How many of the images that tools return the model sees. They may take a quarter of the
+    /// How many images the model sees. They may take a quarter of the
     /// context, so that they leave room for words; one is shown in any case.
     #[must_use]
     pub(crate) fn images_max(&self) -> usize {

@@ -21,7 +21,7 @@ use super::behind::Behind;
 use super::dialect::ai_sdk;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
-use super::dialect::{Asked, Asking, Form, Whole, WholeAnswer};
+use super::dialect::{Asked, Asking, Form, ImageReader, Whole, WholeAnswer};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
@@ -217,6 +217,7 @@ async fn read<T: Send + 'static>(
             models: &app.models,
             conversation: conversation.as_deref(),
             hidden: &Behind { gateway: &app.gateway, owner: &owner },
+            images: ImageReader::new(app.gateway.shows_images()),
             now_sec: now_sec(),
         };
         in_dialect(&asked, &app)

@@ -11,10 +11,10 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::behind::Behind;
-use super::dialect::Asking;
 use super::dialect::responses::{
     Found, Kept, Labels, Means, Page, Parent, Request, ResponseId, Surroundings, replay,
 };
+use super::dialect::{Asking, ImageReader};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
@@ -53,6 +53,8 @@ pub(super) async fn read(
             shown: app.dialects.responses.shown,
             new_session_id: ResponseId::new_session(root(key.as_deref())),
             clock: now_sec,
+            images: ImageReader::new(app.gateway.shows_images()),
+            image_seed: Uuid::new_v4().to_string(),
             idempotency_key: key,
         };
         request.ask(found, around)

@@ -1,4 +1,5 @@
-//! The files that tools return: kept with their session, for everyone who may read it.
+//! The files that tools return, kept with their session for everyone who may read it, and the images
+//! that clients send.
 
 use std::sync::Arc;
 
@@ -12,14 +13,36 @@ use crate::upstream::{Image, Images};
 
 /// Keeps files in a store.
 #[derive(Debug, Clone)]
-pub(crate) struct Artifacts(Arc<dyn Store>);
+pub(crate) struct Artifacts {
+    store: Arc<dyn Store>,
+    /// The images that the turn's request has brought, oldest first. They need no store: a client
+    /// that keeps its conversation sends them again.
+    brought: Arc<[Image]>,
+}
 
 /// The path at which clients read a file, up to its id.
 pub(crate) const ARTIFACTS: &str = "/api/v1/artifacts/";
 
 impl Artifacts {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self(store)
+        Self { store, brought: Arc::default() }
+    }
+
+    /// The same for a turn whose request brings these images.
+    pub(crate) fn beside(self, images: Vec<Image>) -> Self {
+        Self { brought: images.into(), ..self }
+    }
+
+    /// Keeps the images that the request has brought in this session, for later turns. Those that
+    /// cannot be kept are seen in this turn alone.
+    pub(crate) async fn keep_images(&self, session_id: &str) {
+        for Image { id, mime_type, bytes } in &*self.brought {
+            let (id, mime_type) = (id.clone(), (*mime_type).to_owned());
+            let artifact = Artifact { id, name: None, mime_type, bytes: bytes.clone() };
+            if let Err(error) = self.store.keep_artifact(session_id, artifact).await {
+                warn!(%error, "a client's image is not kept");
+            }
+        }
     }
 
     /// Keeps the files of a result, and lists them there, each with its address. Whatever cannot be
@@ -54,7 +77,7 @@ impl Artifacts {
         }
         let id = Uuid::new_v4().simple().to_string();
         let artifact = Artifact { id: id.clone(), name, mime_type, bytes };
-        match self.0.keep_artifact(session_id, artifact).await {
+        match self.store.keep_artifact(session_id, artifact).await {
             Ok(()) => Ok(id),
             Err(error) => {
                 warn!(%error, "a tool's file is not kept");
@@ -75,6 +98,9 @@ impl Artifacts {
     }
 
     async fn image(&self, id: &str) -> Option<Image> {
+        if let Some(image) = self.brought.iter().find(|image| image.id == id) {
+            return Some(image.clone());
+        }
         match self.get(id).await {
             Ok(artifact) => {
                 let image = Image::read(id.to_owned(), artifact?.bytes);
@@ -92,6 +118,6 @@ impl Artifacts {
 
     /// The file with this id, if it is still kept.
     pub(crate) async fn get(&self, id: &str) -> Result<Option<Artifact>, StoreError> {
-        self.0.artifact(id).await
+        self.store.artifact(id).await
     }
 }

@@ -36,7 +36,7 @@ pub(crate) enum MessagePart {
     Image(Image),
 }
 
-/// An image that a tool returned.
+/// An image that a tool returned, or that a client has sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// The id of its artifact.

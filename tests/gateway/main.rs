@@ -14,6 +14,7 @@ mod call_formats;
 mod cancel;
 mod chat_completions;
 mod clarification;
+mod client_images;
 mod client_tools;
 mod conversations;
 mod documented;

@@ -16,7 +16,7 @@ use super::reading::{Exchange, Reply};
 use super::repairs::Repairs;
 use super::turns::Draft;
 use super::{Adopted, HiddenTurns, append, asked};
-use crate::conversation::{Ask, Choice, Turn};
+use crate::conversation::{Ask, Choice, Turn, Words};
 
 /// Splits the exchanges that hold a question and the turn that its answer opened.
 pub(super) fn split(exchanges: Vec<Exchange>, hidden: &dyn HiddenTurns) -> Vec<Exchange> {
@@ -47,7 +47,7 @@ fn answered_at(
     asking: &Arc<Turn>,
     at: usize,
     hidden: &dyn HiddenTurns,
-) -> Option<(usize, String)> {
+) -> Option<(usize, Words)> {
     let question = asking.questions.first()?;
     let opened = hidden.by_answer(&question.clarification_id)?;
     // It may have made other calls as well.
@@ -55,7 +55,8 @@ fn answered_at(
         |reply: &&Reply| turn_of(reply, hidden).is_some_and(|turn| turn.turn_id == asking.turn_id);
     let calls = exchange.replies[at..].iter().take_while(is_of_turn).count();
     let end = (at + calls).max(says(asking, &exchange.replies));
-    (end < exchange.replies.len()).then(|| (end, opened.prompt.clone()))
+    (end < exchange.replies.len())
+        .then(|| (end, Words { text: opened.prompt.clone(), images: opened.images.clone() }))
 }
 
 impl Adopted {
@@ -75,6 +76,9 @@ impl Adopted {
             Ask::Words(words) if is_open => Some(words),
             _ => None,
         };
+        if beside.is_none() {
+            self.images.opening.clear();
+        }
         self.ask = Ask::Answer { clarification_id, choice, beside };
         self
     }

@@ -5,12 +5,16 @@ use std::collections::HashMap;
 use super::reading::{self, Reading};
 use super::repairs::{Repair, Repairs};
 use super::turns::NOT_RETURNED;
-use super::{Adopted, ClaimedMessage, HiddenTurns, NothingToAnswer, adopt_onto};
+use super::{
+    Adopted, BroughtImages, ClaimedMessage, Content, HiddenTurns, NothingToAnswer, Placing, Room,
+    adopt_onto,
+};
 use crate::conversation::{Ask, ClientResult, Conversation};
 use crate::tools::ToolResult;
 
 /// Makes a conversation of one of ours and what a client says next. `returned` has what the calls
-/// returned that the last turn handed out, by our ids.
+/// returned that the last turn handed out, by our ids. `image_seed` makes the ids of images: it has
+/// to be a secret if they are kept in a session, since their ids are all that it takes to read them.
 ///
 /// Results alone continue that turn. With messages beside them, the turn is left off with the
 /// results, and the messages open the next.
@@ -19,39 +23,48 @@ use crate::tools::ToolResult;
 /// If there are neither.
 pub(crate) fn adopt_after(
     mut history: Conversation,
-    returned: HashMap<String, String>,
-    messages: Vec<ClaimedMessage>,
-    owner: &str,
+    returned: HashMap<String, Content>,
+    mut messages: Vec<ClaimedMessage>,
+    (owner, image_seed): (&str, &str),
     hidden: &dyn HiddenTurns,
 ) -> Result<Adopted, NothingToAnswer> {
+    let (mut room, mut placing) = (Room::new(), Placing::new(image_seed));
+    room.limit(&mut messages);
     let mut repairs = Repairs::default();
-    let results = results(&history, returned, &mut repairs);
+    let results = results(&history, returned, (&mut room, &mut placing), &mut repairs);
     if results.is_empty() {
-        return adopt_onto(history, messages, owner, (hidden, None));
+        return adopt_onto(history, messages, owner, (hidden, None), placing);
     }
     if messages.iter().any(ClaimedMessage::is_said) {
         if let Ok(turn) = history.with_results(&results) {
             history.replace(turn);
         }
-        let mut adopted = adopt_onto(history, messages, owner, (hidden, None))?;
+        let mut adopted = adopt_onto(history, messages, owner, (hidden, None), placing)?;
         adopted.repairs += repairs;
         return Ok(adopted);
     }
-    let Reading { system, past, repairs: more, .. } = reading::read(messages, owner);
+    let Reading { system, past, repairs: more, .. } = reading::read(messages, owner, &mut placing);
     repairs += more;
-    Ok(Adopted { system, history, ask: Ask::Results(results), past, repairs })
+    let images = BroughtImages { opening: Vec::new(), files: placing.finish() };
+    Ok(Adopted { system, history, ask: Ask::Results(results), past, images, repairs })
 }
 
 /// The results for the calls that the last turn waits for. Those that are missing count as not run.
 fn results(
     history: &Conversation,
-    mut returned: HashMap<String, String>,
+    mut returned: HashMap<String, Content>,
+    (room, placing): (&mut Room, &mut Placing<'_>),
     repairs: &mut Repairs,
 ) -> Vec<ClientResult> {
     let Some(turn) = history.awaiting() else { return Vec::new() };
     let is_for = |call_id: &String| turn.handed_out().any(|call| call.call_id == *call_id);
     if !returned.keys().any(is_for) {
         return Vec::new();
+    }
+    for call in turn.handed_out().collect::<Vec<_>>().into_iter().rev() {
+        if let Some(output) = returned.get_mut(&call.call_id) {
+            room.limit_one(output);
+        }
     }
     let results = turn.handed_out().map(|call| {
         let output = returned.remove(&call.call_id);
@@ -60,7 +73,7 @@ fn results(
                 repairs.count(Repair::MissingResult);
                 ToolResult::error(NOT_RETURNED)
             },
-            |output| reading::result(output, false),
+            |output| reading::result(output, false, placing),
         );
         ClientResult { call_id: call.call_id.clone(), result }
     });

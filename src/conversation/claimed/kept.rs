@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::reading::{Exchange, Reply, ToldCall};
 use super::{HiddenCall, HiddenTurns, asked};
-use crate::conversation::{Call, Conversation, Outcome, Part, Step, Turn};
+use crate::conversation::{Call, Conversation, Outcome, Part, Step, Turn, Words};
 use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
@@ -33,7 +33,7 @@ pub(super) struct Said {
     /// Their arguments, where the user has edited them.
     pub(super) edited: HashMap<String, Arguments>,
     /// The user's words beside the results, by the number of the step.
-    pub(super) asides: HashMap<usize, String>,
+    pub(super) asides: HashMap<usize, Words>,
 }
 
 /// Looks for our turns, one exchange after the other.
@@ -92,10 +92,10 @@ impl<'h> Finder<'h> {
     fn by_answer(&self, exchange: &Exchange, awaits: bool, before: &Conversation) -> Option<Kept> {
         let turn = self.hidden.by_answer(asked(before)?).filter(|turn| self.is_new(turn))?;
         let is_given = || {
-            let told = before.answer_in(&exchange.prompt, |_| true);
+            let told = before.answer_in(&exchange.prompt.text, |_| true);
             told.zip(turn.answer.as_ref()).is_some_and(|(told, ours)| told.given == ours.given)
         };
-        if exchange.prompt.trim() != turn.prompt.trim() && !is_given() {
+        if exchange.prompt.text.trim() != turn.prompt.trim() && !is_given() {
             return None;
         }
         if says(&turn, &exchange.replies[..1]) == 0 {
@@ -147,7 +147,7 @@ impl<'h> Finder<'h> {
         if exchange.replies.is_empty() {
             return None;
         }
-        let turns = self.hidden.by_prompt(self.conversation?, &exchange.prompt);
+        let turns = self.hidden.by_prompt(self.conversation?, &exchange.prompt.text);
         turns.iter().filter(|turn| self.is_new(turn)).find_map(|turn| {
             let says_all = says(turn, &exchange.replies) == exchange.replies.len();
             let said = says_all.then(|| self.place_all(turn, &exchange.replies, awaits))??;
@@ -219,7 +219,7 @@ impl<'t> Placing<'t> {
             step = Some(self.place(call, is_awaited)?);
         }
         if let Some(step) = step
-            && !reply.aside.is_empty()
+            && !reply.aside.text.is_empty()
         {
             self.said.asides.insert(step, reply.aside.clone());
         }

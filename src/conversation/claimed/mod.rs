@@ -20,7 +20,9 @@
 //! [`Outcome::Claimed`]: super::Outcome::Claimed
 
 mod answered;
+mod content;
 mod continued;
+mod images;
 mod kept;
 mod markup;
 mod newest;
@@ -32,12 +34,15 @@ mod turns;
 
 use std::sync::Arc;
 
-use super::{Ask, Conversation, Turn};
+use super::{Ask, Conversation, Turn, Words};
+use images::{Placing, Room};
 use kept::Finder;
 use reading::{Exchange, Reading};
 use turns::Draft;
 
+pub use content::{ClaimedImage, Content, ContentPart};
 pub(crate) use continued::adopt_after;
+pub use images::BroughtImages;
 pub use past::Past;
 pub use repairs::{Repair, Repairs};
 
@@ -47,9 +52,9 @@ pub enum ClaimedMessage {
     /// Instructions, of the system or of a developer.
     System(String),
     /// The user's words.
-    User(String),
+    User(Content),
     /// The user's words beside results, in the same message. They end no turn.
-    Aside(String),
+    Aside(Content),
     /// What the assistant said and called.
     Assistant {
         /// Its words.
@@ -62,7 +67,7 @@ pub enum ClaimedMessage {
         /// The call's id.
         call_id: String,
         /// What it returned, usually JSON.
-        output: String,
+        output: Content,
         /// Whether it failed.
         is_error: bool,
     },
@@ -74,8 +79,8 @@ impl ClaimedMessage {
     pub fn is_said(&self) -> bool {
         match self {
             Self::System(_) => false,
-            Self::User(text) | Self::Aside(text) | Self::Result { output: text, .. } => {
-                !text.trim().is_empty()
+            Self::User(content) | Self::Aside(content) | Self::Result { output: content, .. } => {
+                !content.is_blank()
             }
             Self::Assistant { text, calls } => !calls.is_empty() || !text.trim().is_empty(),
         }
@@ -148,6 +153,8 @@ pub struct Adopted {
     pub ask: Ask,
     /// Everything that the client says was said.
     pub past: Past,
+    /// The images that the client sends with it.
+    pub images: BroughtImages,
     /// What was wrong with the list.
     pub repairs: Repairs,
 }
@@ -174,12 +181,14 @@ pub fn adopt(
 /// # Errors
 /// If there are none.
 pub fn adopt_named(
-    messages: Vec<ClaimedMessage>,
+    mut messages: Vec<ClaimedMessage>,
     owner: &str,
     hidden: &dyn HiddenTurns,
     conversation: Option<&str>,
 ) -> Result<Adopted, NothingToAnswer> {
-    adopt_onto(Conversation::default(), messages, owner, (hidden, conversation))
+    Room::new().limit(&mut messages);
+    let placing = Placing::new("");
+    adopt_onto(Conversation::default(), messages, owner, (hidden, conversation), placing)
 }
 
 /// The same after this conversation of ours.
@@ -188,13 +197,14 @@ fn adopt_onto(
     mut messages: Vec<ClaimedMessage>,
     owner: &str,
     (hidden, conversation): (&dyn HiddenTurns, Option<&str>),
+    mut placing: Placing<'_>,
 ) -> Result<Adopted, NothingToAnswer> {
     if messages.is_empty() {
         return Err(NothingToAnswer);
     }
     let is_too_long = newest::keep(&mut messages);
     let Reading { system, mut exchanges, notes, past, mut repairs } =
-        reading::read(messages, owner);
+        reading::read(messages, owner, &mut placing);
     if is_too_long {
         repairs.count(Repair::TooLong);
     }
@@ -206,8 +216,12 @@ fn adopt_onto(
         let draft = Draft::new(exchange, kept, history.call_ids());
         append(&mut history, draft.finish(&mut repairs));
     }
+    let mut images = BroughtImages { opening: Vec::new(), files: placing.finish() };
     let ask = match next {
-        Next::Words(words) => Ask::Words(words),
+        Next::Words(words) => {
+            images.opening = words.images;
+            Ask::Words(words.text)
+        }
         Next::Prompt(prompt) => Ask::Prompt(prompt),
         Next::Results(exchange) => {
             let kept = finder.find(&exchange, true, &history);
@@ -217,13 +231,13 @@ fn adopt_onto(
             Ask::Results(results)
         }
     };
-    Ok(Adopted { system, history, ask, past, repairs })
+    Ok(Adopted { system, history, ask, past, images, repairs })
 }
 
 /// What the list ends with.
 enum Next {
     /// The user's words.
-    Words(String),
+    Words(Words),
     /// Words that the user has not said: they answer no question.
     Prompt(String),
     /// Results of the last message's calls.
@@ -252,7 +266,7 @@ fn next(exchanges: &mut Vec<Exchange>, mut notes: Vec<String>, repairs: &mut Rep
         return Next::Prompt(notes.join("\n\n"));
     }
     for note in notes {
-        last.add(&note);
+        last.prompt.add(note.into());
     }
     if last.replies.is_empty() { Next::Words(last.prompt) } else { Next::Results(last) }
 }

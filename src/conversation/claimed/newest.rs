@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn user(text: &str) -> ClaimedMessage {
-        ClaimedMessage::User(text.to_owned())
+        ClaimedMessage::User(text.into())
     }
 
     fn calling(ids: impl IntoIterator<Item = usize>) -> ClaimedMessage {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn result(id: usize) -> ClaimedMessage {
-        let output = "found".to_owned();
+        let output = "found".into();
         ClaimedMessage::Result { call_id: id.to_string(), output, is_error: false }
     }
 

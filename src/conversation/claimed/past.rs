@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use sha2::{Digest as _, Sha256};
 
-use super::markup;
+use super::{ClaimedMessage, Content, markup};
 
 /// A hash of all messages so far, by which a stateless conversation is recognised when its client
 /// sends it again. Only the texts count: clients rewrite call ids and arguments.
@@ -40,6 +40,30 @@ impl Past {
             hash.update("\n");
         }
         Self(hash.finalize().into())
+    }
+
+    /// The same for a message that may have images. They count whether or not they are kept.
+    pub(super) fn then_content(self, role: &str, content: &Content) -> Self {
+        content.images.iter().fold(self.then(role, &content.text), |past, (_, image)| {
+            let mut hash = Sha256::new();
+            hash.update(past.0);
+            hash.update("image\0");
+            hash.update(image.digest);
+            Self(hash.finalize().into())
+        })
+    }
+
+    /// The past after a message.
+    #[must_use]
+    pub fn after(self, message: &ClaimedMessage) -> Self {
+        match message {
+            ClaimedMessage::System(text) => self.then("system", text),
+            ClaimedMessage::User(content) | ClaimedMessage::Aside(content) => {
+                self.then_content("user", content)
+            }
+            ClaimedMessage::Assistant { text, .. } => self.then("assistant", text),
+            ClaimedMessage::Result { output, .. } => self.then_content("tool", output),
+        }
     }
 }
 

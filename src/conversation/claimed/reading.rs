@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::pairs::{Pairing, Pairs, Place};
 use super::past::Past;
 use super::repairs::{Repair, Repairs};
-use super::{ClaimedCall, ClaimedMessage, markup};
+use super::{ClaimedCall, ClaimedMessage, Content, Placing, Words, markup};
 use crate::call_format::CallFormat;
 use crate::conversation::render::inert;
 use crate::limits::tools::OUTPUT_BYTES_MAX;
@@ -27,7 +27,7 @@ pub(super) struct Reading {
 /// What the user said, and what followed.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    pub(super) prompt: String,
+    pub(super) prompt: Words,
     pub(super) replies: Vec<Reply>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Reply {
     /// Whether one of them has a result.
     pub(super) has_results: bool,
     /// The user's words beside the results.
-    pub(super) aside: String,
+    pub(super) aside: Words,
 }
 
 /// A call as the client tells it.
@@ -69,8 +69,13 @@ pub(super) struct Returned {
 const NO_PROMPT: &str = "(The assistant speaks first.)";
 
 /// Reads a list of messages.
-pub(super) fn read(messages: Vec<ClaimedMessage>, owner: &str) -> Reading {
+pub(super) fn read(
+    messages: Vec<ClaimedMessage>,
+    owner: &str,
+    placing: &mut Placing<'_>,
+) -> Reading {
     let mut reader = Reader {
+        placing,
         system: Vec::new(),
         exchanges: Vec::new(),
         notes: Vec::new(),
@@ -81,8 +86,8 @@ pub(super) fn read(messages: Vec<ClaimedMessage>, owner: &str) -> Reading {
     for (at, message) in messages.into_iter().enumerate() {
         match message {
             ClaimedMessage::System(text) => reader.read_system(text),
-            ClaimedMessage::User(text) => reader.read_user(text),
-            ClaimedMessage::Aside(text) => reader.read_aside(text),
+            ClaimedMessage::User(content) => reader.read_user(content),
+            ClaimedMessage::Aside(content) => reader.read_aside(content),
             ClaimedMessage::Assistant { text, calls } => reader.read_assistant(at, &text, calls),
             ClaimedMessage::Result { call_id, output, is_error } => {
                 reader.read_result(at, &call_id, output, is_error);
@@ -94,7 +99,8 @@ pub(super) fn read(messages: Vec<ClaimedMessage>, owner: &str) -> Reading {
     Reading { system, exchanges, notes, past, repairs }
 }
 
-struct Reader {
+struct Reader<'r, 's> {
+    placing: &'r mut Placing<'s>,
     system: Vec<String>,
     exchanges: Vec<Exchange>,
     /// Words of results without a call, until the user speaks.
@@ -104,7 +110,7 @@ struct Reader {
     repairs: Repairs,
 }
 
-impl Reader {
+impl Reader<'_, '_> {
     fn read_system(&mut self, text: String) {
         if self.is_blank(&text) {
             return;
@@ -116,33 +122,40 @@ impl Reader {
         self.system.push(text);
     }
 
-    fn read_user(&mut self, text: String) {
-        if self.is_blank(&text) {
-            return;
+    fn read_user(&mut self, content: Content) {
+        if content.is_blank() {
+            return self.repairs.count(Repair::EmptyMessage);
         }
-        self.past = self.past.then("user", &text);
-        self.notes.push(text);
-        let said = std::mem::take(&mut self.notes).join("\n\n");
-        match self.exchanges.last_mut().filter(|last| last.replies.is_empty()) {
+        self.past = self.past.then_content("user", &content);
+        let notes = std::mem::take(&mut self.notes);
+        let open = self.exchanges.last_mut().filter(|last| last.replies.is_empty());
+        let before = open.as_ref().map_or(0, |last| last.prompt.images.len());
+        let mut said = Words::default();
+        for note in notes {
+            said.add(note.into());
+        }
+        said.add(self.placing.place(content, before));
+        match open {
             Some(last) => {
                 self.repairs.count(Repair::SplitPrompt);
-                last.add(&said);
+                last.prompt.add(said);
             }
             None => self.exchanges.push(Exchange { prompt: said, replies: Vec::new() }),
         }
     }
 
     /// Words beside results that nobody has asked for are a message of their own.
-    fn read_aside(&mut self, text: String) {
+    fn read_aside(&mut self, content: Content) {
         let last = self.exchanges.last_mut().and_then(|last| last.replies.last_mut());
         let Some(reply) = last.filter(|reply| reply.has_results) else {
-            return self.read_user(text);
+            return self.read_user(content);
         };
-        if text.trim().is_empty() {
+        if content.is_blank() {
             return;
         }
-        self.past = self.past.then("user", &text);
-        push_paragraph(&mut reply.aside, &text);
+        self.past = self.past.then_content("user", &content);
+        let before = reply.aside.images.len();
+        reply.aside.add(self.placing.place(content, before));
     }
 
     fn read_assistant(&mut self, at: usize, text: &str, calls: Vec<ClaimedCall>) {
@@ -165,7 +178,7 @@ impl Reader {
         let places = places.map(|(call, told)| (&*told.id, Place { exchange, reply, call }));
         let reused = self.pairs.add(places);
         (0..reused).for_each(|_| self.repairs.count(Repair::ReusedId));
-        let (past, text, aside) = (self.past, shown.into_owned(), String::new());
+        let (past, text, aside) = (self.past, shown.into_owned(), Words::default());
         replies.push(Reply { at, past, text, calls, has_results: false, aside });
     }
 
@@ -176,7 +189,7 @@ impl Reader {
             notes => notes.join("\n\n"),
         };
         self.notes.clear();
-        self.exchanges.push(Exchange { prompt, replies: Vec::new() });
+        self.exchanges.push(Exchange { prompt: prompt.into(), replies: Vec::new() });
     }
 
     fn read_calls(&mut self, calls: Vec<ClaimedCall>) -> Vec<ToldCall> {
@@ -196,8 +209,8 @@ impl Reader {
         })
     }
 
-    fn read_result(&mut self, at: usize, call_id: &str, output: String, is_error: bool) {
-        self.past = self.past.then("tool", &output);
+    fn read_result(&mut self, at: usize, call_id: &str, output: Content, is_error: bool) {
+        self.past = self.past.then_content("tool", &output);
         match self.pairs.pair(call_id) {
             Pairing::Call(place) => {
                 if !self.is_latest(place) {
@@ -206,13 +219,13 @@ impl Reader {
                 let exchange = &mut self.exchanges[place.exchange];
                 let reply = &mut exchange.replies[place.reply];
                 reply.has_results = true;
-                reply.calls[place.call].returned =
-                    Some(Returned { at, result: result(output, is_error) });
+                let result = result(output, is_error, self.placing);
+                reply.calls[place.call].returned = Some(Returned { at, result });
             }
             Pairing::Duplicate => self.repairs.count(Repair::DuplicateResult),
             Pairing::Stray => {
                 self.repairs.count(Repair::StrayResult);
-                self.notes.extend(stray(&output));
+                self.notes.extend(stray(&output.text));
             }
         }
     }
@@ -238,33 +251,25 @@ impl Exchange {
     pub(super) fn is_answered(&self) -> bool {
         self.replies.last().is_some_and(|last| !last.has_results)
     }
-
-    /// Adds to what the user said.
-    pub(super) fn add(&mut self, words: &str) {
-        push_paragraph(&mut self.prompt, words);
-    }
-}
-
-fn push_paragraph(text: &mut String, words: &str) {
-    if !text.is_empty() {
-        text.push_str("\n\n");
-    }
-    text.push_str(words);
 }
 
 /// A client's result. Its data is plain, even if it has the fields of our results: a client asks no
 /// questions and gives no instructions.
-pub(super) fn result(output: String, is_error: bool) -> ToolResult {
+pub(super) fn result(output: Content, is_error: bool, placing: &mut Placing<'_>) -> ToolResult {
+    let Content { text: output, images } = output;
     let result = if is_error {
         let is_blank = output.trim().is_empty();
         ToolResult::error(if is_blank { NO_REASON.to_owned() } else { output })
     } else {
         match serde_json::from_str(&output) {
             Ok(data @ (Value::Object(_) | Value::Array(_))) => ToolResult::data(data),
+            _ if output.trim().is_empty() && !images.is_empty() => ToolResult::data(json!({})),
             _ => ToolResult::data(json!({ "text": output })),
         }
     };
-    result.checked().capped(OUTPUT_BYTES_MAX)
+    let mut result = result.checked().capped(OUTPUT_BYTES_MAX);
+    result.list_files(images.into_iter().map(|(_, image)| placing.add(image)).collect());
+    result
 }
 
 const NO_REASON: &str = "it failed without a reason";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::kept::{Kept, Said};
 use super::reading::{Exchange, Reply, ToldCall};
 use super::repairs::{Repair, Repairs};
-use crate::conversation::{Call, ClientResult, Ending, Outcome, Part, Step, Turn};
+use crate::conversation::{Call, ClientResult, Ending, Outcome, Part, Step, Turn, Words};
 use crate::event::TurnFinish;
 use crate::parser::Arguments;
 use crate::tools::ToolResult;
@@ -40,9 +40,11 @@ impl Draft {
         let Said { results, edited, asides } = said;
         let is_whole = known == replies.len();
         // It has to take the place of no turn before it.
-        let mut turn = Turn { prompt, continues: false, ..turn };
+        let mut turn =
+            Turn { prompt: prompt.text, images: prompt.images, continues: false, ..turn };
         for (step, aside) in asides {
-            turn.steps[step].aside = aside;
+            let step = &mut turn.steps[step];
+            (step.aside, step.aside_images) = (aside.text, aside.images);
         }
         let mut draft = Self { turn, ids_before, results, is_whole };
         draft.edit(edited);
@@ -115,8 +117,9 @@ impl Draft {
     fn add(&mut self, reply: Reply) {
         let text = (!reply.text.trim().is_empty()).then_some(Part::Text(reply.text));
         let calls = reply.calls.into_iter().map(|call| Part::Call(Arc::new(self.number(call))));
-        let (parts, aside) = (text.into_iter().chain(calls).collect(), reply.aside);
-        self.turn.steps.push(Step { parts, aside, ..Step::default() });
+        let parts = text.into_iter().chain(calls).collect();
+        let Words { text: aside, images: aside_images } = reply.aside;
+        self.turn.steps.push(Step { parts, aside, aside_images, ..Step::default() });
     }
 
     fn number(&mut self, told: ToldCall) -> Call {

@@ -1,7 +1,7 @@
-//! The images that a model sees: the newest that tools returned, as far as they have room.
+//! The images that a model sees: the newest of users and tools, as far as they have room.
 //!
-//! An image follows the result that names it. Which ones are shown is decided before they are
-//! loaded, by the sizes in the results:
+//! An image follows the note that names it in the user's words, or the result of its tool. Which
+//! ones are shown is decided before they are loaded, by their listed sizes:
 //!
 //! ```text
 //!   conversation ──wanted──> ids ──artifacts──> images ──of──> parts of messages
@@ -10,7 +10,7 @@
 //! with its images, and an upstream that takes no images gets none.
 
 use super::{Context, Style, results};
-use crate::conversation::{Call, Step};
+use crate::conversation::{Call, PlacedImage, Step, Turn};
 use crate::limits::turn::IMAGE_BYTES_MAX;
 use crate::tools::{ListedFile, ToolResult};
 use crate::upstream::{Image, MessagePart};
@@ -26,18 +26,59 @@ pub(super) fn wanted(context: &Context) -> Vec<String> {
     }
     let mut room = IMAGE_BYTES_MAX;
     let turns = context.history.turns().chain([&context.current]);
-    let calls: Vec<_> = turns.flat_map(|turn| &turn.steps).flat_map(Step::calls).collect();
-    // A repeated call shows nothing of its own.
-    for call in calls.into_iter().rev().filter(|call| !call.is_repeat()) {
-        for (_, id, file) in listed(&call.result()).rev() {
-            let has_place = wanted.len() < context.images_max;
-            let left = room.checked_sub(file.bytes).filter(|_| has_place);
-            let Some(left) = left else { return wanted };
-            wanted.push(id.to_owned());
-            room = left;
-        }
+    for (id, bytes) in turns.rev().flat_map(|turn| newest(turn)) {
+        let has_place = wanted.len() < context.images_max;
+        let left = room.checked_sub(bytes).filter(|_| has_place);
+        let Some(left) = left else { return wanted };
+        wanted.push(id);
+        room = left;
     }
     wanted
+}
+
+/// The ids of a turn's images with their sizes, the newest first.
+fn newest(turn: &Turn) -> Vec<(String, usize)> {
+    let mut all: Vec<_> = placed(&turn.images).collect();
+    for step in &turn.steps {
+        // A repeated call shows nothing of its own.
+        for call in step.calls().filter(|call| !call.is_repeat()) {
+            let result = call.result();
+            all.extend(listed(&result).map(|(_, id, file)| (id.to_owned(), file.bytes)));
+        }
+        all.extend(placed(&step.aside_images));
+    }
+    all.reverse();
+    all
+}
+
+fn placed(images: &[PlacedImage]) -> impl Iterator<Item = (String, usize)> {
+    images.iter().filter_map(|PlacedImage { file, .. }| Some((file.id.clone()?, file.bytes)))
+}
+
+/// The images in the user's words that the model sees, each with its place in a text in which these
+/// words begin at `start`.
+pub(super) fn within<'a>(
+    images: &[PlacedImage],
+    start: usize,
+    style: Style<'a>,
+) -> Vec<(usize, &'a Image)> {
+    let seen = images.iter().filter_map(|PlacedImage { at, file }| {
+        Some((start.saturating_add(*at), style.images.get(file.id.as_deref()?)?))
+    });
+    seen.collect()
+}
+
+/// The images beside the results of a step for another place: each is named by its number.
+pub(super) fn beside(step: &Step, style: Style<'_>) -> Vec<MessagePart> {
+    let numbered =
+        (1..).zip(&step.aside_images).filter_map(|(number, PlacedImage { file, .. })| {
+            Some((number, style.images.get(file.id.as_deref()?)?))
+        });
+    let parts = numbered.flat_map(|(number, image): (usize, _)| {
+        let name = format!("\nWhat the user adds, artifact a{number}:");
+        [MessagePart::Text(name), MessagePart::Image(Image::clone(image))]
+    });
+    parts.collect()
 }
 
 /// The images of a call's result that the model sees, to follow the result. They are named if the

@@ -19,7 +19,7 @@ use crate::conversation::{Conversation, Ending, Step, Turn};
 use crate::conversation::{shorten, trim};
 use crate::event::TurnFinish;
 use crate::limits::turn::IMAGE_TOKENS;
-use crate::upstream::{History, Images, Message, MessagePart, Prompt, Role};
+use crate::upstream::{History, Image, Images, Message, MessagePart, Prompt, Role};
 
 /// How calls and their results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(crate) struct Context {
     pub(crate) format: CallFormat,
     /// How many tokens the messages may take, as counted by [`trim::tokens`].
     pub(crate) budget: usize,
-    /// How many of the images that tools return a model sees; the newest.
+    /// How many images of users and tools a model sees; the newest.
     pub(crate) images_max: usize,
 }
 
@@ -147,7 +147,8 @@ fn render_turn(
     if messages.last().is_some_and(|last| last.role == Role::Tool) {
         say(messages, Role::Assistant, NO_ANSWER);
     }
-    say(messages, Role::User, &opening::told(turn, style.format));
+    let told = opening::told(turn, style.format);
+    show(messages, &told, &opening::images(turn, &told, style));
     for step in &turn.steps[first_step..] {
         match form {
             Form::Native => {
@@ -186,7 +187,8 @@ fn turn_tokens(turn: &Turn, style: Style<'_>) -> usize {
 }
 
 fn opening_tokens(turn: &Turn, style: Style<'_>) -> usize {
-    trim::tokens(&opening::told(turn, style.format))
+    let told = opening::told(turn, style.format);
+    trim::tokens(&told) + opening::images(turn, &told, style).len() * IMAGE_TOKENS
 }
 
 fn step_tokens(step: &Step, style: Style<'_>) -> usize {
@@ -210,6 +212,24 @@ fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
         },
         _ => messages.push(Message::text(role, words)),
     }
+}
+
+/// The same for words of the user with images, each of which has its place in them.
+fn show(messages: &mut Vec<Message>, words: &str, images: &[(usize, &Image)]) {
+    let Some((first, _)) = images.first() else { return say(messages, Role::User, words) };
+    // Records of sessions are read from a store: a place may be wrong.
+    let (before, mut rest) = words.split_at_checked(*first).unwrap_or((words, ""));
+    say(messages, Role::User, before);
+    let said = messages.last_mut().expect("something was just said");
+    let text = |words: &str| (!words.is_empty()).then(|| MessagePart::Text(words.to_owned()));
+    for (at, image) in images {
+        let from = words.len() - rest.len();
+        let between;
+        (between, rest) = rest.split_at_checked(at.saturating_sub(from)).unwrap_or((rest, ""));
+        said.parts.extend(text(between));
+        said.parts.push(MessagePart::Image(Image::clone(image)));
+    }
+    said.parts.extend(text(rest));
 }
 
 /// Whether these parts contain more than reasoning.

@@ -45,11 +45,11 @@ pub(super) fn render(
         say(messages, speaker, &note.message);
     }
     let calls = step.calls().enumerate();
-    let images: Vec<_> = calls.flat_map(|(at, call)| images::named(call, &id(at), style)).collect();
+    let returned = calls.flat_map(|(at, call)| images::named(call, &id(at), style));
+    let images: Vec<_> = returned.chain(images::beside(step, style)).collect();
     if !images.is_empty() {
-        let mut shown = Message::text(Role::User, IMAGES);
-        shown.parts.extend(images);
-        messages.push(shown);
+        say(messages, Role::User, IMAGES);
+        messages.last_mut().expect("something was just said").parts.extend(images);
     }
 }
 

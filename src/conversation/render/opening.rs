@@ -1,10 +1,11 @@
-//! The first message of a turn: the user's words, or the user's answer.
+//! The first message of a turn: the user's words, or the user's answer, with the images in them.
 
 use std::borrow::Cow;
 
-use super::inert;
+use super::{Style, images, inert};
 use crate::call_format::CallFormat;
 use crate::conversation::{Answer, Given, Turn};
+use crate::upstream::Image;
 
 /// A chosen option becomes a statement with its real id, as JSON, so that what a tool wrote into a
 /// title can be nothing but a title.
@@ -50,4 +51,21 @@ fn told_answer(answer: &Answer, format: &CallFormat) -> String {
             format!("The user did not answer the question {question}.")
         }
     }
+}
+
+/// The images in what is `told` that the model sees, each with its place there. The user's words are
+/// at the end of it, unless they are an answer, which is told in other words: images follow that.
+pub(super) fn images<'a>(turn: &Turn, told: &str, style: Style<'a>) -> Vec<(usize, &'a Image)> {
+    let words = match &turn.answer {
+        Some(answer) => answer.beside.as_deref(),
+        None => Some(&*turn.prompt),
+    };
+    let start = told.len().saturating_sub(words.map_or(0, str::len));
+    let mut images = images::within(&turn.images, start, style);
+    if words.is_none() {
+        for (at, _) in &mut images {
+            *at = told.len();
+        }
+    }
+    images
 }

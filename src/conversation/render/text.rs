@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Form, Style, has_said, images, inert, results, say, speak, spoken};
+use super::{Form, Style, has_said, images, inert, results, say, show, speak, spoken};
 use crate::call_format::CallFormat;
 use crate::conversation::{Call, Found, Retry, Step};
 use crate::upstream::{Message, Role};
@@ -50,7 +50,11 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, style: Style<'_>,
     }
     if !step.aside.is_empty() {
         push_separator(&mut told, "\n\n");
+        let images = images::within(&step.aside_images, told.len(), style);
         told.push_str(&step.aside);
+        if !images.is_empty() {
+            show(messages, &std::mem::take(&mut told), &images);
+        }
     }
     push_request(&mut told, step, style, form);
     tell(messages, &told);

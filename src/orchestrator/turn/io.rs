@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{Conversation, Opening};
+use crate::conversation::{Conversation, Opening, PlacedImage};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::call::CallAt;
@@ -24,6 +24,8 @@ pub struct TurnRequest {
     pub started_at_ms: u64,
     /// The user's words, or an answer to a question.
     pub opening: Opening,
+    /// The images in the user's words.
+    pub images: Vec<PlacedImage>,
     /// Name of the upstream to ask.
     pub model: String,
     /// How tokens are sampled.

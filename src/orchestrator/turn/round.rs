@@ -160,6 +160,7 @@ impl Message {
         };
         Step {
             aside: String::new(),
+            aside_images: Vec::new(),
             at_ms: self.asked_at_ms,
             parts: std::mem::take(&mut self.pieces).into_iter().filter_map(part).collect(),
             notes: std::mem::take(&mut self.notes),

@@ -129,6 +129,7 @@ impl Setup {
             turn_id,
             started_at_ms,
             prompt: opening.words().into_owned(),
+            images: self.request.images.clone(),
             answer,
             dropped: dropped.cloned(),
             ..conversation::Turn::default()

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use super::images::ImageReader;
+use crate::conversation::claimed::{Content, ContentPart};
+
 /// The values of a list, also if it is a single one.
 pub(super) fn listed(values: &Value) -> &[Value] {
     match values {
@@ -20,28 +23,69 @@ pub(super) fn arguments_of(arguments: &Value) -> String {
     }
 }
 
-/// The text of a message: a string, or parts. What is no text is named.
+/// The text of a message that has no images for the model.
 pub(super) fn text_of(content: &Value) -> String {
+    content_of(content, ImageReader::NAMING).into_text()
+}
+
+/// What a message says: a string, or parts. What is neither text nor an image is named.
+pub(super) fn content_of(content: &Value, images: ImageReader) -> Content {
     match content {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        content => {
-            let texts = listed(content).iter().filter_map(text_of_part);
-            texts.collect::<Vec<_>>().join("\n")
-        }
+        Value::String(text) => text.clone().into(),
+        Value::Number(number) => number.to_string().into(),
+        content => listed(content).iter().filter_map(|part| read_part(part, images)).collect(),
     }
 }
 
-fn text_of_part(part: &Value) -> Option<String> {
+fn read_part(part: &Value, images: ImageReader) -> Option<ContentPart> {
     let text = |key: &str| part[key].as_str().map(str::to_owned);
-    match part["type"].as_str() {
+    let words = match part["type"].as_str() {
         Some("text" | "input_text" | "output_text") => text("text"),
         Some("refusal") => text("refusal"),
-        Some("image_url" | "input_image") => Some("[an image, which is not shown]".into()),
+        Some("image_url" | "input_image") => return Some(read_image(&part["image_url"], images)),
         Some("input_audio") => Some("[a sound, which is not played]".into()),
         Some("video_url" | "input_video") => Some("[a video, which is not shown]".into()),
         Some("file" | "input_file") => Some("[a file, which is not shown]".into()),
         Some(_) => None,
         None => part.as_str().map(str::to_owned).or_else(|| text("text")),
+    };
+    words.map(ContentPart::Words)
+}
+
+/// An image at a URL, which may be in an object.
+fn read_image(image: &Value, images: ImageReader) -> ContentPart {
+    match image.as_str().or_else(|| image["url"].as_str()) {
+        Some(url) => images.at_url(url),
+        None => ImageReader::nowhere(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_image_is_read_from_any_of_its_fields() {
+        let url = "data:image/gif;base64,R0lGODlh";
+        let reader = ImageReader::new(true);
+        for part in [
+            json!({"type": "image_url", "image_url": {"url": url, "detail": "low"}}),
+            json!({"type": "image_url", "image_url": url}),
+            json!({"type": "input_image", "image_url": url}),
+        ] {
+            let content = content_of(&json!([{"type": "text", "text": "a"}, part, "b"]), reader);
+            assert_eq!((content.text(), content.images()), ("a\n\nb", 1), "{part}");
+            assert_eq!(text_of(&part), "[an image, which is not shown]", "{part}");
+        }
+        for (part, reason) in [
+            (json!({"type": "input_image", "file_id": "file_1"}), ""),
+            (json!({"type": "image_url", "image_url": null}), ""),
+            (json!({"type": "image_url", "image_url": "https://a"}), ": URLs are not fetched"),
+        ] {
+            let note = format!("[an image, which is not shown{reason}]");
+            assert_eq!(content_of(&part, reader), note.into(), "{part}");
+        }
     }
 }

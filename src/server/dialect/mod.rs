@@ -11,6 +11,7 @@ mod client_tools;
 mod content;
 mod digest;
 mod ended;
+mod images;
 mod instructions;
 mod json;
 pub(super) mod messages;
@@ -36,6 +37,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
 use self::chat_completions::ChatCompletions;
+pub(super) use self::images::ImageReader;
 use self::messages::Messages;
 use self::models::Models;
 use self::responses::Responses;
@@ -97,6 +99,8 @@ pub(super) struct Asked<'a> {
     pub(super) conversation: Option<&'a str>,
     /// The turns behind what clients have seen.
     pub(super) hidden: &'a dyn HiddenTurns,
+    /// Reads the images in it.
+    pub(super) images: ImageReader,
     /// Seconds since the Unix epoch.
     pub(super) now_sec: u64,
 }

@@ -224,6 +224,7 @@ fn asked() -> Turn {
     let deferred = call("call_2", Outcome::Skipped("needs the answer".to_owned()));
     let first = Step {
         aside: String::new(),
+        aside_images: Vec::new(),
         at_ms: 1,
         parts: vec![
             Part::Text("Let me see.".to_owned()),
@@ -309,6 +310,7 @@ fn handed_out() -> Turn {
 fn answered() -> Turn {
     let second = Step {
         aside: String::new(),
+        aside_images: Vec::new(),
         at_ms: 3,
         parts: vec![
             Part::Call(call("call_3", Outcome::NotRun(ToolResult::error("no such John")))),

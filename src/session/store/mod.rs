@@ -177,7 +177,7 @@ pub struct MemoryUsage {
     pub session_bytes: usize,
     /// Bytes of the logs of their finished turns.
     pub turn_log_bytes: usize,
-    /// Bytes of the files that their tools returned.
+    /// Bytes of the files that their tools returned, and of the images in their responses.
     pub artifact_bytes: usize,
 }
 

@@ -62,7 +62,7 @@ impl ToolFile {
 
 impl ListedFile {
     /// What a model reads about it. `number` counts the files of a result from 1.
-    pub(super) fn in_words(&self, number: usize) -> String {
+    pub(crate) fn in_words(&self, number: usize) -> String {
         let Self { kind, mime_type, bytes, name, .. } = self;
         let name = name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
         match &self.error {

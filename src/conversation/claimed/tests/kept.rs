@@ -460,7 +460,7 @@ fn a_turn_is_used_only_if_it_fits() {
 #[test]
 fn words_beside_results_stay_with_their_step() {
     let (mut shelf, _) = asked_twice();
-    let said = ClaimedMessage::Aside("Be quick.".to_owned());
+    let said = ClaimedMessage::Aside("Be quick.".into());
     let arguments = r#"{"at":"b"}"#;
     let mut list = vec![user("?"), looks("t2", arguments), returns("t2", "7"), said];
     let request = adopt(list.clone(), "key", &shelf).unwrap();

@@ -1,6 +1,7 @@
 //! Lists as clients send them, and what becomes of them.
 
 mod answered;
+mod images;
 mod kept;
 mod properties;
 mod rules;
@@ -12,14 +13,14 @@ use super::*;
 use crate::conversation::render::Context;
 use crate::conversation::{Call, Outcome, Part};
 use crate::tools::ToolResult;
-use crate::upstream::{History, Images, Message, Prompt as _};
+use crate::upstream::{History, Message, Prompt as _};
 
 fn system(text: &str) -> ClaimedMessage {
     ClaimedMessage::System(text.to_owned())
 }
 
 fn user(text: &str) -> ClaimedMessage {
-    ClaimedMessage::User(text.to_owned())
+    ClaimedMessage::User(text.into())
 }
 
 fn says(text: &str) -> ClaimedMessage {
@@ -38,8 +39,13 @@ fn claimed_call(id: &str, arguments: &str) -> ClaimedCall {
 }
 
 fn returns(call_id: &str, output: &str) -> ClaimedMessage {
-    let (call_id, output) = (call_id.to_owned(), output.to_owned());
+    let (call_id, output) = (call_id.to_owned(), output.into());
     ClaimedMessage::Result { call_id, output, is_error: false }
+}
+
+/// One of 256 images.
+fn picture(number: u8) -> ClaimedImage {
+    ClaimedImage::read([b"GIF89a", &[number][..]].concat().into()).unwrap()
 }
 
 /// Turns of our own, as a server would keep them.
@@ -122,17 +128,27 @@ fn outline_of_result(result: &ToolResult) -> String {
 /// What the model is told when the turn opens. The history has to accept what opens it.
 #[track_caller]
 fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
+    let images = adopted.images.files.iter().map(|image| (image.id.clone(), image.clone()));
+    context(adopted).messages(form, &images.collect())
+}
+
+#[track_caller]
+fn context(adopted: &Adopted) -> Context {
     let opening = adopted.history.open(&adopted.ask, |_| false).unwrap();
     let current = match &opening {
         super::super::Opening::Results(turn) => Turn { ending: None, ..Turn::clone(turn) },
-        opening => Turn { prompt: opening.words().into_owned(), ..Turn::default() },
+        opening => Turn {
+            prompt: opening.words().into_owned(),
+            images: adopted.images.opening.clone(),
+            ..Turn::default()
+        },
     };
-    let context = Context {
+    Context {
         system: adopted.system.clone().unwrap_or_else(|| "s".to_owned()),
         history: adopted.history.before(&opening),
         current: Arc::new(current),
         budget: usize::MAX,
+        images_max: usize::MAX,
         ..Context::default()
-    };
-    context.messages(form, &Images::new())
+    }
 }

@@ -59,14 +59,23 @@ fn any_output() -> impl Strategy<Value = String> {
 fn any_message() -> impl Strategy<Value = ClaimedMessage> {
     prop_oneof![
         1 => any_text().prop_map(ClaimedMessage::System),
-        4 => any_text().prop_map(ClaimedMessage::User),
-        2 => any_text().prop_map(ClaimedMessage::Aside),
+        4 => any_content(any_text()).prop_map(ClaimedMessage::User),
+        2 => any_content(any_text()).prop_map(ClaimedMessage::Aside),
         5 => (prop_oneof![Just(String::new()), any_text()], prop::collection::vec(any_call(), 0..3))
             .prop_map(|(text, calls)| ClaimedMessage::Assistant { text, calls }),
-        5 => (any_id(), any_output(), any::<bool>()).prop_map(|(call_id, output, is_error)| {
-            ClaimedMessage::Result { call_id, output, is_error }
-        }),
+        5 => (any_id(), any_content(any_output()), any::<bool>()).prop_map(
+            |(call_id, output, is_error)| ClaimedMessage::Result { call_id, output, is_error },
+        ),
     ]
+}
+
+/// A text, perhaps after an image.
+fn any_content(text: impl Strategy<Value = String>) -> impl Strategy<Value = Content> {
+    let image = prop_oneof![3 => Just(None), 1 => (0..3_u8).prop_map(Some)];
+    (image, text).prop_map(|(image, text)| {
+        let image = image.map(|number| ContentPart::Image(picture(number)));
+        image.into_iter().chain([ContentPart::Words(text)]).collect()
+    })
 }
 
 /// A list in which each message has a word of its own.
@@ -83,10 +92,10 @@ fn any_list() -> impl Strategy<Value = Vec<ClaimedMessage>> {
 fn text_of(message: &mut ClaimedMessage) -> &mut String {
     match message {
         ClaimedMessage::System(text)
-        | ClaimedMessage::User(text)
-        | ClaimedMessage::Aside(text)
         | ClaimedMessage::Assistant { text, .. }
-        | ClaimedMessage::Result { output: text, .. } => text,
+        | ClaimedMessage::User(Content { text, .. })
+        | ClaimedMessage::Aside(Content { text, .. })
+        | ClaimedMessage::Result { output: Content { text, .. }, .. } => text,
     }
 }
 

@@ -266,7 +266,7 @@ fn a_list_without_words_has_a_stand_in_for_them() {
 }
 
 fn aside(text: &str) -> ClaimedMessage {
-    ClaimedMessage::Aside(text.to_owned())
+    ClaimedMessage::Aside(text.into())
 }
 
 /// What the model reads after the first call.

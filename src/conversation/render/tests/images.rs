@@ -2,7 +2,10 @@
 
 use super::{context, images, turn_with, with_images};
 use crate::conversation::render::Context;
-use crate::conversation::{Conversation, Outcome, Part, Turn};
+use crate::conversation::{
+    Answer, Conversation, Ending, Given, Outcome, Part, PlacedImage, Step, Turn,
+};
+use crate::event::TurnFinish;
 use crate::limits::turn::{IMAGE_BYTES_MAX, IMAGE_TOKENS, IMAGES_MAX};
 use crate::upstream::{History, Message, MessagePart, Prompt as _};
 
@@ -113,4 +116,92 @@ fn steps_with_images_need_more_room() {
     assert!(number(&context, "") > 3, "for an upstream that takes no images");
     let larger = Context { budget: budget + IMAGE_TOKENS, ..context };
     assert!(number(&larger, "a") > 3);
+}
+
+/// A turn whose prompt shows these images, and ends with a note for each.
+fn showing(ids: &str) -> Turn {
+    let (mut prompt, mut placed) = ("Look:".to_owned(), Vec::new());
+    for (file, number) in with_images(ids, 1).artifacts.into_iter().zip(1_u8..) {
+        prompt.extend([" (a", &number.to_string(), ")"]);
+        placed.push(PlacedImage { at: prompt.len(), file });
+    }
+    prompt.push_str(" So?");
+    Turn { prompt, images: placed, ..Turn::default() }
+}
+
+/// The user's words at the start of a turn, with images as their ids.
+fn opening(turn: Turn, ids: &str) -> String {
+    let messages = context(turn, None, 4000).messages(History::Text, &images(ids));
+    let part = |part: &MessagePart| match part {
+        MessagePart::Image(image) => format!("<{}>", image.id),
+        MessagePart::Text(text) => text.clone(),
+        part => format!("{part:?}"),
+    };
+    messages[1].parts.iter().map(part).collect()
+}
+
+#[test]
+fn images_of_the_user_follow_their_notes() {
+    assert_eq!(opening(showing("ab"), "ab"), "Look: (a1)<a> (a2)<b> So?");
+    assert_eq!(opening(showing("ab"), "b"), "Look: (a1) (a2)<b> So?");
+    let dropped = Turn { dropped: Some("Which?".to_owned()), ..showing("a") };
+    let told = "(The question \"Which?\" was left unanswered; it is dropped.)\n\n";
+    assert_eq!(opening(dropped, "a"), format!("{told}Look: (a1)<a> So?"));
+}
+
+#[test]
+fn images_of_an_answer_follow_it() {
+    let answer = Answer {
+        clarification_id: "t.1".to_owned(),
+        question: "Which?".to_owned(),
+        given: Given::Text("Look.".to_owned()),
+        not_chosen: Vec::new(),
+        beside: None,
+    };
+    let turn = Turn { answer: Some(Box::new(answer.clone())), ..showing("ab") };
+    let told = "To the question \"Which?\" the user says: Look.<a><b>";
+    assert_eq!(opening(turn, "ab"), told);
+    // Those in what the user says beside it stay there.
+    let Turn { prompt, images, .. } = showing("a");
+    let answer = Some(Box::new(Answer { beside: Some(prompt), ..answer }));
+    let turn = Turn { prompt: "Look.".to_owned(), images, answer, ..Turn::default() };
+    let told = "To the question \"Which?\" the user says: Look.\n\nLook: (a1)<a> So?";
+    assert_eq!(opening(turn, "a"), told);
+}
+
+/// A place that is not in the text must not stop a session from going on.
+#[test]
+fn an_image_with_a_wrong_place_is_shown_at_the_end() {
+    for at in [1, 9, usize::MAX] {
+        let mut turn = showing("a");
+        turn.prompt = "éé".to_owned();
+        turn.images[0].at = at;
+        assert_eq!(opening(turn, "a"), "éé<a>", "{at}");
+    }
+}
+
+#[test]
+fn the_newest_images_are_wanted_whoever_they_are_from() {
+    let mut turn = turn_with_images("b", 1);
+    (turn.prompt, turn.images) = ("?".to_owned(), showing("a").images);
+    let step = &mut turn.steps[0];
+    (step.aside, step.aside_images) = ("!".to_owned(), showing("c").images);
+    let mut history = Conversation::default();
+    history.push(turn);
+    let context = Context { history, images_max: 4, ..context(showing("de"), None, 0) };
+    assert_eq!(context.images().concat(), "edcb");
+}
+
+#[test]
+fn prompts_with_images_need_more_room() {
+    let mut history = Conversation::default();
+    let ending = Some(Ending::Completed(TurnFinish::Stop));
+    let steps = vec![Step { parts: vec![Part::Text("A cat.".to_owned())], ..Step::default() }];
+    history.push(Turn { steps, ending, ..showing("a") });
+    let (current, budget) = (Turn { prompt: "And?".to_owned(), ..Turn::default() }, 200);
+    let context = Context { history, ..context(current, None, budget) };
+    let number = |context: &Context, ids: &str| context.messages(History::Text, &images(ids)).len();
+    assert_eq!(number(&context, "a"), 2, "the system and the prompt");
+    assert_eq!(number(&context, ""), 4, "for an upstream that takes no images");
+    assert_eq!(number(&Context { budget: budget + IMAGE_TOKENS, ..context }, "a"), 4);
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::*;
 use crate::call_format::CallFormat;
 use crate::conversation::{Answer, Call, Ending, Found, Given, Note, Outcome, Part, Question};
-use crate::conversation::{Retry, Utterance, UtteranceKind};
+use crate::conversation::{PlacedImage, Retry, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
 use crate::tools::{
@@ -203,8 +203,24 @@ fn any_step() -> impl Strategy<Value = Step> {
     let notes = prop::collection::vec(note, 0..3);
     let retry = prop::option::of(any_retry());
     let aside = prop_oneof![4 => Just(String::new()), 1 => "[a-z]{1,12}"];
-    (prop::collection::vec(any_part(), 0..5), aside, notes, retry)
-        .prop_map(|(parts, aside, notes, retry)| Step { at_ms: 0, parts, aside, notes, retry })
+    (prop::collection::vec(any_part(), 0..5), (aside, any_places()), notes, retry).prop_map(
+        |(parts, (aside, aside_images), notes, retry)| Step {
+            parts,
+            aside,
+            aside_images,
+            notes,
+            retry,
+            ..Step::default()
+        },
+    )
+}
+
+/// Images in a text, perhaps beyond its end.
+fn any_places() -> impl Strategy<Value = Vec<PlacedImage>> {
+    let file = |id: char| with_images(&id.to_string(), 1).artifacts.remove(0);
+    let image = (0_usize..30, prop::char::range('a', 'd'));
+    let image = image.prop_map(move |(at, id)| PlacedImage { at, file: file(id) });
+    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(image, 1..3)]
 }
 
 fn any_retry() -> impl Strategy<Value = Retry> {
@@ -221,8 +237,9 @@ pub(crate) fn any_turn() -> impl Strategy<Value = Turn> {
         prop::option::of(any_answer().prop_map(Box::new)),
     );
     let dropped = prop::option::of("[a-z<]{1,9}");
-    ("[a-z?]{1,20}", steps, asked, dropped).prop_map(|(prompt, mut steps, asked, dropped)| {
-        let (questions, answer) = asked;
+    let prompt = ("[a-zé?]{1,20}", any_places());
+    (prompt, steps, asked, dropped).prop_map(|(prompt, mut steps, asked, dropped)| {
+        let ((prompt, images), (questions, answer)) = (prompt, asked);
         let mut calls = 0;
         for step in &mut steps {
             for part in &mut step.parts {
@@ -234,7 +251,17 @@ pub(crate) fn any_turn() -> impl Strategy<Value = Turn> {
         }
         let ending = Some(Ending::Completed(TurnFinish::Stop));
         let turn_id = "t".into();
-        Turn { turn_id, prompt, answer, dropped, steps, questions, ending, ..Turn::default() }
+        Turn {
+            turn_id,
+            prompt,
+            images,
+            answer,
+            dropped,
+            steps,
+            questions,
+            ending,
+            ..Turn::default()
+        }
     })
 }
 

@@ -71,6 +71,7 @@ fn request() -> TurnRequest {
         turn_id: "t".into(),
         started_at_ms: 0,
         opening: Opening::Prompt("What time is it?".into()),
+        images: Vec::new(),
         model: "m".into(),
         sampling: Sampling::default(),
         max_tool_loops: None,

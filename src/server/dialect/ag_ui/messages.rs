@@ -4,27 +4,30 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
+use crate::server::dialect::ImageReader;
 
 /// What a message says. Reasoning, and what a page shows of an activity, are left out: nobody said
 /// them.
-pub(super) fn claimed(message: &Value) -> Option<ClaimedMessage> {
-    let text = text_of(&message["content"]);
+pub(super) fn claimed(message: &Value, images: ImageReader) -> Option<ClaimedMessage> {
+    let content = |images| content_of(&message["content"], images);
+    let text = || content(ImageReader::NAMING).into_text();
     Some(match message["role"].as_str() {
         Some("reasoning" | "activity") => return None,
-        Some("system" | "developer") => ClaimedMessage::System(text),
-        Some("assistant") => {
-            ClaimedMessage::Assistant { text, calls: calls(message).map(claimed_call).collect() }
-        }
+        Some("system" | "developer") => ClaimedMessage::System(text()),
+        Some("assistant") => ClaimedMessage::Assistant {
+            text: text(),
+            calls: calls(message).map(claimed_call).collect(),
+        },
         Some("tool") => {
-            let error = message["error"].as_str();
+            let (error, output) = (message["error"].as_str(), content(images));
             ClaimedMessage::Result {
                 call_id: written(&message["toolCallId"]),
-                output: if text.is_empty() { error.unwrap_or_default().to_owned() } else { text },
+                output: if output.is_empty() { error.unwrap_or_default().into() } else { output },
                 is_error: error.is_some(),
             }
         }
-        _ => ClaimedMessage::User(text),
+        _ => ClaimedMessage::User(content(images)),
     })
 }
 
@@ -49,21 +52,44 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// The text of a message: a string, or parts. What is no text is named.
-fn text_of(content: &Value) -> String {
-    let part = |part: &Value| match part["type"].as_str()? {
+/// What a message says: a string, or parts. What is neither text nor an image is named.
+fn content_of(content: &Value, images: ImageReader) -> Content {
+    match content {
+        Value::String(text) => text.clone().into(),
+        Value::Array(parts) => parts.iter().filter_map(|part| read_part(part, images)).collect(),
+        _ => Content::default(),
+    }
+}
+
+fn read_part(part: &Value, images: ImageReader) -> Option<ContentPart> {
+    let words = match part["type"].as_str()? {
         "text" => part["text"].as_str().map(str::to_owned),
-        kind @ ("image" | "audio" | "video" | "document") => {
-            Some(format!("[{kind}, which is not shown]"))
+        "image" => {
+            let source = &part["source"];
+            // A source of the kind `url` has its URL there, too.
+            return Some(match (source["type"].as_str(), source["value"].as_str()) {
+                (Some("data"), Some(base64)) => images.in_base64(base64),
+                (Some("url"), Some(url)) => images.at_url(url),
+                _ => ImageReader::nowhere(),
+            });
         }
+        // What front ends sent before version 1.0.
+        "binary" if is_image(part) => {
+            return Some(match (part["data"].as_str(), part["url"].as_str()) {
+                (Some(base64), _) => images.in_base64(base64),
+                (None, Some(url)) => images.at_url(url),
+                (None, None) => ImageReader::nowhere(),
+            });
+        }
+        kind @ ("audio" | "video" | "document") => Some(format!("[{kind}, which is not shown]")),
         "binary" => Some("[a file, which is not shown]".to_owned()),
         _ => None,
     };
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(part).collect::<Vec<_>>().join("\n"),
-        _ => String::new(),
-    }
+    words.map(ContentPart::Words)
+}
+
+fn is_image(part: &Value) -> bool {
+    part["mimeType"].as_str().is_some_and(|kind| kind.starts_with("image/"))
 }
 
 /// A call that has no result.

@@ -44,14 +44,14 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     };
     let thread = digest::name("ag-ui", &thread_id);
     let messages = raw.messages.unwrap_or_default();
-    let claimed = messages.iter().filter_map(messages::claimed).collect();
+    let claimed = messages.iter().filter_map(|it| messages::claimed(it, asked.images)).collect();
     let adopted = adopt_named(claimed, asked.owner, asked.hidden, Some(&thread))
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let open_calls = messages::open_calls(&messages);
     let entries = resume::entries(&raw.resume)?;
     let answered = resume::read(entries, adopted, &open_calls, asked.hidden)?;
     let Answered { adopted, resumed, clarification_id } = answered;
-    let Adopted { system, history, ask, past, repairs } = adopted;
+    let Adopted { system, history, ask, past, images, repairs } = adopted;
     let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, asked.models);
     let ChosenTools { clients, ours, choice } =
         chosen(&raw.forwarded_props, raw.tools.as_ref(), tools.as_deref())?;
@@ -65,7 +65,13 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         tools: ours,
         client_tools: clients,
         tool_choice: choice,
-        brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
+        brought: Some(Brought {
+            history,
+            instructions: system,
+            past,
+            images,
+            can_be_joined: false,
+        }),
         conversation: Some(thread),
         idempotency_key: clarification_id.map(|id| digest::name("answer", &id)),
         ..NewTurn::default()

@@ -12,8 +12,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
-use crate::server::dialect::content::text_of;
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
+use crate::server::dialect::ImageReader;
+use crate::server::dialect::content::{content_of, text_of};
 
 /// A message as it was written. Whatever cannot be read is skipped: a list is not refused for one
 /// of its messages.
@@ -32,36 +33,42 @@ impl RawMessage {
     }
 
     /// Appends what it says.
-    pub(super) fn claim(&self, claimed: &mut Vec<ClaimedMessage>) {
+    pub(super) fn claim(&self, images: ImageReader, claimed: &mut Vec<ClaimedMessage>) {
         let parts = self.0["parts"].as_array().map_or(&[][..], Vec::as_slice);
         match self.0["role"].as_str() {
             Some("assistant") if parts.is_empty() => claimed.push(ClaimedMessage::Assistant {
-                text: text_of(self.content()),
+                text: text_of(self.old_content()),
                 calls: Vec::new(),
             }),
             Some("assistant") => claim_parts(parts, claimed),
-            Some("system") => claimed.push(ClaimedMessage::System(self.text(parts))),
-            _ => claimed.push(ClaimedMessage::User(self.text(parts))),
+            Some("system") => {
+                let content = self.content(parts, ImageReader::NAMING);
+                claimed.push(ClaimedMessage::System(content.into_text()));
+            }
+            _ => claimed.push(ClaimedMessage::User(self.content(parts, images))),
         }
     }
 
     /// What older versions have instead of parts.
-    fn content(&self) -> &Value {
+    fn old_content(&self) -> &Value {
         self.0.get("content").unwrap_or(&self.0)
     }
 
-    /// The words of somebody who calls nothing.
-    fn text(&self, parts: &[Value]) -> String {
+    /// What somebody says who calls nothing.
+    fn content(&self, parts: &[Value], images: ImageReader) -> Content {
         if parts.is_empty() {
-            return text_of(self.content());
+            return content_of(self.old_content(), images);
         }
-        let texts = parts.iter().filter_map(|part| match part["type"].as_str() {
-            Some("text") => part["text"].as_str(),
-            Some("file") if is_image(part) => Some("[an image, which is not shown]"),
-            Some("file") => Some("[a file, which is not shown]"),
+        let words = |text: &str| Some(ContentPart::Words(text.to_owned()));
+        let parts = parts.iter().filter_map(|part| match part["type"].as_str() {
+            Some("text") => part["text"].as_str().and_then(words),
+            Some("file") if is_image(part) => Some(
+                part["url"].as_str().map_or_else(ImageReader::nowhere, |url| images.at_url(url)),
+            ),
+            Some("file") => words("[a file, which is not shown]"),
             _ => None,
         });
-        texts.collect::<Vec<_>>().join("\n")
+        parts.collect()
     }
 }
 
@@ -118,6 +125,7 @@ impl Reply {
         };
         if let Some((output, is_error)) = result(part) {
             let call_id = id.clone();
+            let output = output.into();
             self.results.push(ClaimedMessage::Result { call_id, output, is_error });
         }
         self.calls.push(ClaimedCall { id, name: name.to_owned(), arguments });

@@ -45,7 +45,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let messages = raw.messages.unwrap_or_default();
     let mut claimed = Vec::new();
     for message in &messages {
-        message.claim(&mut claimed);
+        message.claim(asked.images, &mut claimed);
     }
     let chat = raw.id.as_str().filter(|id| !id.is_empty()).map(session_id);
     let conversation = chat.clone().or_else(|| asked.conversation.map(str::to_owned));
@@ -59,7 +59,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
             (adopted.answering(clarification_id, choice, asked.hidden), Some(key))
         }
     };
-    let Adopted { system, history, ask, past, repairs } = adopted;
+    let Adopted { system, history, ask, past, images, repairs } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
     let ChosenModel { upstream, tools: ours, .. } = match raw.model.as_str() {
@@ -79,6 +79,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
             history,
             instructions: instructions::join(first, system),
             past,
+            images,
             can_be_joined: chat.is_some(),
         }),
         session_id: chat,

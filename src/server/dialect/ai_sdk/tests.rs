@@ -12,6 +12,7 @@ use crate::conversation::{Ask, Choice};
 use crate::event::{AcknowledgementSource, Event, FailureCode, FeedbackReason, TurnFinish};
 use crate::gateway::BeginError;
 use crate::limits::server::MESSAGE_ID_BYTES_MAX;
+use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
 use crate::server::dialect::tests::Forgetful;
 use crate::server::dialect::tests::events::{completed, end, raw, start, started, summary, text};
@@ -429,6 +430,7 @@ fn read(body: &Value) -> Result<Asking, Refusal> {
         models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
         conversation: None,
         hidden: &Forgetful,
+        images: ImageReader::new(true),
         now_sec: 0,
     };
     AiSdk.read(&asked)
@@ -437,7 +439,7 @@ fn read(body: &Value) -> Result<Asking, Refusal> {
 fn claimed(message: Value) -> Vec<ClaimedMessage> {
     let message: RawMessage = serde_json::from_value(message).unwrap();
     let mut claimed = Vec::new();
-    message.claim(&mut claimed);
+    message.claim(ImageReader::new(true), &mut claimed);
     claimed
 }
 
@@ -469,10 +471,10 @@ fn parts_of_a_message_are_what_was_said_in_this_order() {
     else {
         panic!("{said:?}")
     };
-    assert_eq!((&**text, &**call_id, &**output), ("Let me see.", "1", "{\"b\":2}"));
+    assert_eq!((&**text, &**call_id, output.text()), ("Let me see.", "1", "{\"b\":2}"));
     let calls: Vec<_> = calls.iter().map(|it| (&*it.id, &*it.name, &*it.arguments)).collect();
     assert_eq!(calls, [("1", "look", "{\"a\":1}"), ("2", "open", "{}"), ("3", "open", "{}")]);
-    assert_eq!((&**failed, &**why), ("2", "no such file"));
+    assert_eq!((&**failed, why.text()), ("2", "no such file"));
     assert_eq!((&**then, &**last), ("So:", "two."));
 }
 
@@ -483,11 +485,11 @@ fn whatever_a_message_is_it_is_no_reason_to_refuse() {
         message["role"] = role.into();
         claimed(message)
     };
-    let user = ClaimedMessage::User("a\n[an image, which is not shown]".to_owned());
+    let user = ClaimedMessage::User("a\n[an image, which is not shown: not valid base64]".into());
     let file = json!({"type": "file", "mediaType": "image/png", "url": "data:,"});
     let parts = json!({"parts": [{"type": "text", "text": "a"}, file, {"type": "data-x"}, 7]});
     assert_eq!(text("user", parts), [user]);
-    let old = [ClaimedMessage::User("old".to_owned())];
+    let old = [ClaimedMessage::User("old".into())];
     assert_eq!(text("user", json!({"content": "old"})), old);
     let system = [ClaimedMessage::System("s".to_owned())];
     assert_eq!(text("system", json!({"parts": [{"type": "text", "text": "s"}]})), system);
@@ -503,6 +505,21 @@ fn a_list_is_not_refused_for_one_of_its_messages() {
     assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
     let Asking { turn, .. } = read(&json!({"messages": ["Hi."]})).unwrap();
     assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+}
+
+#[test]
+fn images_are_files_with_their_data() {
+    let user = |url: &str, kind: &str| {
+        let file = json!({"type": "file", "mediaType": kind, "url": url});
+        let mut said = claimed(json!({"role": "user", "parts": [file]}));
+        let Some(ClaimedMessage::User(content)) = said.pop() else { panic!("{said:?}") };
+        (content.text().to_owned(), content.images())
+    };
+    let gif = "data:image/gif;base64,R0lGODlh";
+    assert_eq!(user(gif, "image/gif"), (String::new(), 1));
+    assert_eq!(user(gif, "application/pdf"), ("[a file, which is not shown]".to_owned(), 0));
+    let note = "[an image, which is not shown: URLs are not fetched]".to_owned();
+    assert_eq!(user("https://example.org/a.gif", "image/gif"), (note, 0));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
-use crate::server::dialect::content::{arguments_of, listed, text_of};
+use crate::server::dialect::ImageReader;
+use crate::server::dialect::content::{arguments_of, content_of, listed};
 
 /// A message as it was written. Clients write all sorts of things, and a list is not refused for
 /// one of them: what cannot be read is skipped.
@@ -18,24 +19,27 @@ pub(super) struct RawMessage(Value);
 const NOT_SHOWN: &str = "[something that is not shown]";
 
 impl RawMessage {
-    pub(super) fn claimed(self) -> ClaimedMessage {
+    pub(super) fn claimed(self, images: ImageReader) -> ClaimedMessage {
         let Self(message) = self;
-        let text = text_of(message.get("content").unwrap_or(&message));
-        match role(&message) {
-            "system" | "developer" => ClaimedMessage::System(text),
+        let role = role(&message);
+        let is_seen = !matches!(role, "system" | "developer" | "assistant");
+        let images = if is_seen { images } else { ImageReader::NAMING };
+        let content = content_of(message.get("content").unwrap_or(&message), images);
+        match role {
+            "system" | "developer" => ClaimedMessage::System(content.into_text()),
             "assistant" => ClaimedMessage::Assistant {
-                text,
+                text: content.into_text(),
                 calls: listed(&message["tool_calls"]).iter().map(call).collect(),
             },
             "tool" | "function" => ClaimedMessage::Result {
                 call_id: id(&message["tool_call_id"]),
-                output: text,
+                output: content,
                 is_error: false,
             },
-            _ if text.is_empty() && !listed(&message["content"]).is_empty() => {
-                ClaimedMessage::User(NOT_SHOWN.to_owned())
+            _ if content.is_empty() && !listed(&message["content"]).is_empty() => {
+                ClaimedMessage::User(NOT_SHOWN.into())
             }
-            _ => ClaimedMessage::User(text),
+            _ => ClaimedMessage::User(content),
         }
     }
 }
@@ -74,12 +78,14 @@ mod tests {
     use super::*;
 
     fn claimed(message: &Value) -> ClaimedMessage {
-        serde_json::from_value::<RawMessage>(message.clone()).unwrap().claimed()
+        serde_json::from_value::<RawMessage>(message.clone())
+            .unwrap()
+            .claimed(ImageReader::new(true))
     }
 
     #[test]
     fn whatever_a_message_is_it_is_read() {
-        let user = |text: &str| ClaimedMessage::User(text.to_owned());
+        let user = |text: &str| ClaimedMessage::User(text.into());
         for (message, expected) in [
             (json!("Hi."), user("Hi.")),
             (json!(null), user("")),
@@ -121,7 +127,7 @@ mod tests {
         }
         for (id, expected) in [(json!(7), "7"), (json!("a"), "a"), (json!([]), "")] {
             let result = claimed(&json!({"tool_call_id": id, "content": "1"}));
-            let (call_id, output) = (expected.to_owned(), "1".to_owned());
+            let (call_id, output) = (expected.to_owned(), "1".into());
             assert_eq!(result, ClaimedMessage::Result { call_id, output, is_error: false });
         }
     }

@@ -108,8 +108,9 @@ fn turn(
     let clients = client_tools(raw.tools.as_deref().unwrap_or_default())?;
     let ChosenTools { clients, ours, choice } =
         tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
-    let messages = raw.messages.unwrap_or_default().into_iter().map(RawMessage::claimed);
-    let Adopted { system, history, ask, past, repairs } =
+    let messages = raw.messages.unwrap_or_default().into_iter();
+    let messages = messages.map(|message: RawMessage| message.claimed(asked.images));
+    let Adopted { system, history, ask, past, images, repairs } =
         adopt_named(messages.collect(), asked.owner, asked.hidden, conversation.as_deref())
             .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let turn = NewTurn {
@@ -123,7 +124,13 @@ fn turn(
         response_format,
         sampling,
         conversation,
-        brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
+        brought: Some(Brought {
+            history,
+            instructions: system,
+            past,
+            images,
+            can_be_joined: false,
+        }),
         ..NewTurn::default()
     };
     Ok((turn, repairs))

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
+use crate::server::dialect::ImageReader;
 use crate::server::dialect::content::arguments_of;
 
 /// A message as it was written. Whatever else it has is skipped.
@@ -28,7 +29,7 @@ const BILLING_HEADER: &str = "x-anthropic-billing-header:";
 pub(super) fn system(system: &Value) -> Option<String> {
     let blocks = match system {
         Value::Array(blocks) => blocks.iter().filter_map(text_of_block).collect(),
-        other => vec![text_of(other)],
+        other => vec![content_of(other, ImageReader::NAMING).into_text()],
     };
     let told: Vec<&str> = blocks
         .iter()
@@ -47,35 +48,34 @@ fn without_billing_header(text: &str) -> &str {
 
 impl RawMessage {
     /// Appends what the message says.
-    pub(super) fn claim(self, said: &mut Vec<ClaimedMessage>) {
+    pub(super) fn claim(self, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
         match &*self.role {
-            "assistant" => claim_assistant(&self.content, said),
+            "assistant" => claim_assistant(&self.content, images, said),
             "system" => said.extend(system(&self.content).map(ClaimedMessage::System)),
-            _ => claim_user(&self.content, said),
+            _ => claim_user(&self.content, images, said),
         }
     }
 }
 
 /// Results come first, because they belong to the message before. Words beside them do not end its
 /// turn: some clients remind the model of something there.
-fn claim_user(content: &Value, said: &mut Vec<ClaimedMessage>) {
-    let mut words = Vec::new();
+fn claim_user(content: &Value, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
+    let mut parts = Vec::new();
     let mut has_results = false;
     for block in blocks(content) {
         if block["type"] == "tool_result" {
             has_results = true;
-            said.push(result(block));
+            said.push(result(block, images));
         } else {
-            words.extend(text_of_block(block));
+            parts.extend(read_block(block, images));
         }
     }
-    words.extend(content.as_str().map(str::to_owned));
-    let words = words.join("\n");
+    parts.extend(content.as_str().map(|text| ContentPart::Words(text.to_owned())));
     let message = if has_results { ClaimedMessage::Aside } else { ClaimedMessage::User };
-    said.push(message(words));
+    said.push(message(parts.into_iter().collect()));
 }
 
-fn claim_assistant(content: &Value, said: &mut Vec<ClaimedMessage>) {
+fn claim_assistant(content: &Value, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
     let text = content.as_str().unwrap_or_default().to_owned();
     let mut reply = Reply { text, ..Reply::default() };
     for block in blocks(content) {
@@ -89,7 +89,7 @@ fn claim_assistant(content: &Value, said: &mut Vec<ClaimedMessage>) {
                 reply.go_on(said);
                 reply.calls.push(call(block));
             }
-            kind if kind.ends_with("_tool_result") => reply.results.push(result(block)),
+            kind if kind.ends_with("_tool_result") => reply.results.push(result(block, images)),
             _ => {}
         }
     }
@@ -127,10 +127,10 @@ fn call(block: &Value) -> ClaimedCall {
     ClaimedCall { id: text("id"), name: text("name"), arguments }
 }
 
-fn result(block: &Value) -> ClaimedMessage {
+fn result(block: &Value, images: ImageReader) -> ClaimedMessage {
     ClaimedMessage::Result {
         call_id: block["tool_use_id"].as_str().unwrap_or_default().to_owned(),
-        output: text_of(&block["content"]),
+        output: content_of(&block["content"], images),
         is_error: block["is_error"] == true,
     }
 }
@@ -139,12 +139,24 @@ fn blocks(content: &Value) -> &[Value] {
     content.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The text of a message or a result: a string, or blocks.
-fn text_of(content: &Value) -> String {
+/// What a message or a result says: a string, or blocks.
+fn content_of(content: &Value, images: ImageReader) -> Content {
     match content {
-        Value::String(text) => text.clone(),
-        content => blocks(content).iter().filter_map(text_of_block).collect::<Vec<_>>().join("\n"),
+        Value::String(text) => text.clone().into(),
+        content => blocks(content).iter().filter_map(|block| read_block(block, images)).collect(),
     }
+}
+
+fn read_block(block: &Value, images: ImageReader) -> Option<ContentPart> {
+    if block["type"] != "image" {
+        return text_of_block(block).map(ContentPart::Words);
+    }
+    let source = &block["source"];
+    Some(match (source["data"].as_str(), source["url"].as_str()) {
+        (Some(base64), _) => images.in_base64(base64),
+        (None, Some(url)) => images.at_url(url),
+        (None, None) => ImageReader::nowhere(),
+    })
 }
 
 /// The text of a block. What is no text is named.

@@ -14,6 +14,7 @@ use super::whole::Message;
 use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt_named};
 use crate::conversation::trim;
 use crate::gateway::{Brought, NewTurn};
+use crate::limits::turn::{IMAGE_TOKENS, IMAGES_MAX};
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::sampling::{self, NAMES, Names};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
@@ -87,11 +88,13 @@ fn turn(
     let mut said: Vec<_> =
         content::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
     for message in raw.messages.unwrap_or_default() {
-        message.claim(&mut said);
+        message.claim(asked.images, &mut said);
     }
-    let message_tokens = said.iter().map(tokens).sum();
+    let images: usize = said.iter().map(images).sum();
+    let message_tokens =
+        said.iter().map(tokens).sum::<usize>() + images.min(IMAGES_MAX) * IMAGE_TOKENS;
     let conversation = asked.conversation;
-    let Adopted { system, history, ask, past, repairs } =
+    let Adopted { system, history, ask, past, images, repairs } =
         adopt_named(said, asked.owner, asked.hidden, conversation)
             .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let turn = NewTurn {
@@ -104,7 +107,13 @@ fn turn(
         tool_choice: choice,
         sampling,
         conversation: conversation.map(str::to_owned),
-        brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
+        brought: Some(Brought {
+            history,
+            instructions: system,
+            past,
+            images,
+            can_be_joined: false,
+        }),
         ..NewTurn::default()
     };
     Ok((turn, repairs, message_tokens))
@@ -144,17 +153,27 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
     Ok(sampling)
 }
 
-/// About how many tokens a message takes.
+/// About how many tokens the words and calls of a message take.
 fn tokens(said: &ClaimedMessage) -> usize {
     match said {
         // Counted with the instructions.
         ClaimedMessage::System(_) => 0,
-        ClaimedMessage::User(text)
-        | ClaimedMessage::Aside(text)
-        | ClaimedMessage::Result { output: text, .. } => trim::tokens(text),
+        ClaimedMessage::User(content)
+        | ClaimedMessage::Aside(content)
+        | ClaimedMessage::Result { output: content, .. } => trim::tokens(content.text()),
         ClaimedMessage::Assistant { text, calls } => {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             trim::tokens_of_bytes(text.len() + calls.sum::<usize>())
         }
+    }
+}
+
+/// How many images a message has.
+const fn images(said: &ClaimedMessage) -> usize {
+    match said {
+        ClaimedMessage::User(content)
+        | ClaimedMessage::Aside(content)
+        | ClaimedMessage::Result { output: content, .. } => content.images(),
+        ClaimedMessage::System(_) | ClaimedMessage::Assistant { .. } => 0,
     }
 }

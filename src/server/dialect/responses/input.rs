@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::id::{ItemId, ResponseId};
-use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Past};
-use crate::server::dialect::call_id;
-use crate::server::dialect::content::{arguments_of, text_of};
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, Past};
+use crate::server::dialect::content::{arguments_of, content_of, text_of};
+use crate::server::dialect::{ImageReader, call_id, images};
 use crate::server::refusal::Refusal;
 
 /// What the ids of requests for approval begin with.
@@ -109,21 +109,26 @@ fn is_user_message(item: &Value) -> bool {
 
 /// Takes what the client's calls of this turn returned out of a list, by our ids. The first result
 /// of a call counts.
-pub(super) fn take_results(items: &mut Vec<Value>, turn_id: &str) -> HashMap<String, String> {
+pub(super) fn take_results(
+    items: &mut Vec<Value>,
+    turn_id: &str,
+    images: ImageReader,
+) -> HashMap<String, Content> {
     let mut results = HashMap::new();
     items.retain(|item| {
         let is_output = matches!(type_of(item), "function_call_output" | "custom_tool_call_output");
         let inside = item["call_id"].as_str().filter(|_| is_output).and_then(call_id::inside);
         let Some((_, call)) = inside.filter(|(turn, _)| turn == turn_id) else { return true };
-        results.entry(call).or_insert_with(|| output_of(item));
+        results.entry(call).or_insert_with(|| output_of(item, images));
         false
     });
     results
 }
 
 /// What a list of items says.
-pub(super) fn claimed(items: &[Value]) -> Vec<ClaimedMessage> {
-    let mut reader = Reader::default();
+pub(super) fn claimed(items: &[Value], images: ImageReader) -> Vec<ClaimedMessage> {
+    let (messages, open, results) = (Vec::new(), None, Vec::new());
+    let mut reader = Reader { images, messages, open, results };
     for item in items {
         reader.read(item);
     }
@@ -131,8 +136,8 @@ pub(super) fn claimed(items: &[Value]) -> Vec<ClaimedMessage> {
     reader.messages
 }
 
-#[derive(Default)]
 struct Reader {
+    images: ImageReader,
     messages: Vec<ClaimedMessage>,
     /// The message of the assistant that the next item may belong to.
     open: Option<(Vec<String>, Vec<ClaimedCall>)>,
@@ -154,15 +159,16 @@ impl Reader {
             }
             "function_call_output" | "custom_tool_call_output" => {
                 self.close();
-                self.messages.push(result(text("call_id"), output_of(item), false));
+                let output = output_of(item, self.images);
+                self.messages.push(result(text("call_id"), output, false));
             }
             "mcp_call" => {
                 let id = text("id");
                 let call_id = ItemId::parse(&id).map_or_else(|| id.clone(), outside);
                 self.add_call(call_id.clone(), text("name"), arguments_of(&item["arguments"]));
                 self.results.push(match error_of(item) {
-                    Some(error) => result(call_id, error, true),
-                    None => result(call_id, output_of(item), false),
+                    Some(error) => result(call_id, error.into(), true),
+                    None => result(call_id, output_of(item, self.images), false),
                 });
             }
             "mcp_approval_request" => {
@@ -171,7 +177,7 @@ impl Reader {
             "mcp_approval_response" => {
                 let answer = if item["approve"] == true { "Yes." } else { "No." };
                 let words = [answer, &*text("reason")].join(" ");
-                self.push(ClaimedMessage::User(words.trim().to_owned()));
+                self.push(ClaimedMessage::User(words.trim().into()));
             }
             // Reasoning, lists of tools, and whatever other services have run.
             _ => {}
@@ -179,18 +185,18 @@ impl Reader {
     }
 
     fn read_message(&mut self, item: &Value) {
-        let text = text_of(&item["content"]);
+        let content = &item["content"];
         match item["role"].as_str() {
             // It would teach the model to announce calls that it then does not make.
             Some("assistant") if item["phase"] == "commentary" => {}
-            Some("assistant") => self.add_text(text),
-            Some("system" | "developer") => self.push(ClaimedMessage::System(text)),
+            Some("assistant") => self.add_text(text_of(content)),
+            Some("system" | "developer") => self.push(ClaimedMessage::System(text_of(content))),
             // As in Chat Completions.
             Some("tool") => {
                 let call_id = item["tool_call_id"].as_str().unwrap_or_default();
-                self.push(result(call_id.to_owned(), text, false));
+                self.push(result(call_id.to_owned(), content_of(content, self.images), false));
             }
-            _ => self.push(ClaimedMessage::User(text)),
+            _ => self.push(ClaimedMessage::User(content_of(content, self.images))),
         }
     }
 
@@ -222,7 +228,7 @@ impl Reader {
     }
 }
 
-fn result(call_id: String, output: String, is_error: bool) -> ClaimedMessage {
+fn result(call_id: String, output: Content, is_error: bool) -> ClaimedMessage {
     ClaimedMessage::Result { call_id, output, is_error }
 }
 
@@ -231,15 +237,16 @@ fn outside(id: ItemId<'_>) -> String {
     call_id::outside(&id.response.turn_id(), &format!("call_{}", id.number))
 }
 
-/// What a call returned: a text, parts of one, or any other JSON.
-fn output_of(item: &Value) -> String {
+/// What a call returned: a text, parts of a message, or any other JSON.
+fn output_of(item: &Value, images: ImageReader) -> Content {
     match &item["output"] {
-        Value::Null => String::new(),
+        Value::Null => Content::default(),
         output @ (Value::String(_) | Value::Array(_)) => {
-            let text = text_of(output);
-            if text.is_empty() && output.is_array() { output.to_string() } else { text }
+            let content = content_of(output, images);
+            let is_other = content.is_empty() && output.is_array();
+            if is_other { output.to_string().into() } else { content }
         }
-        output => output.to_string(),
+        output => output.to_string().into(),
     }
 }
 
@@ -257,16 +264,31 @@ fn error_of(item: &Value) -> Option<String> {
 pub(super) fn pasts(before: Past, output: &[Value]) -> Vec<Past> {
     let words: Vec<Value> =
         output.iter().filter(|item| type_of(item) == "message").cloned().collect();
-    [output, &words].map(|items| then(before, &claimed(items))).to_vec()
+    let messages = [output, &words].map(|items| claimed(items, ImageReader::NAMING));
+    messages.map(|said| said.iter().fold(before, Past::after)).to_vec()
 }
 
-fn then(past: Past, messages: &[ClaimedMessage]) -> Past {
-    messages.iter().fold(past, |past, message| match message {
-        ClaimedMessage::System(text) => past.then("system", text),
-        ClaimedMessage::User(text) | ClaimedMessage::Aside(text) => past.then("user", text),
-        ClaimedMessage::Assistant { text, .. } => past.then("assistant", text),
-        ClaimedMessage::Result { output, .. } => past.then("tool", output),
-    })
+/// The items without the data of their images. `OpenAI` does not list it either, unless it is asked
+/// to, and the answers of a session would soon push each other out.
+pub(super) fn without_images(items: &[Value]) -> Vec<Value> {
+    items.iter().map(|item| edited(item, &["content", "output"], without_images_in)).collect()
+}
+
+fn without_images_in(content: &Value) -> Value {
+    let Value::Array(parts) = content else { return content.clone() };
+    let has_data = |url: &Value| url.as_str().is_some_and(images::is_data);
+    let without = |url: &Value| if has_data(url) { Value::Null } else { url.clone() };
+    parts.iter().map(|part| edited(part, &["image_url"], without)).collect()
+}
+
+/// A copy in which these members are others.
+fn edited(value: &Value, keys: &[&str], edit: impl Fn(&Value) -> Value) -> Value {
+    let Value::Object(members) = value else { return value.clone() };
+    let members = members.iter().map(|(key, value)| {
+        let value = if keys.contains(&&**key) { edit(value) } else { value.clone() };
+        (key.clone(), value)
+    });
+    Value::Object(members.collect())
 }
 
 /// The items with ids and types, as a client can list them.

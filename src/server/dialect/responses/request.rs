@@ -18,14 +18,14 @@ use super::server_items::{Labels, ServerItems};
 use super::tools::Tools;
 use super::whole::{Collected, Queued, Streamed};
 use super::{input, tools};
-use crate::conversation::claimed::{Adopted, ClaimedMessage, HiddenTurns, adopt, adopt_after};
+use crate::conversation::claimed::{Adopted, ClaimedMessage, HiddenTurns, adopt_after};
 use crate::conversation::{Ask, Choice, Conversation};
 use crate::gateway::{Brought, NewTurn};
 use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::sampling::{self, NAMES, Names};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Asking, Form, instructions, json, response_format};
+use crate::server::dialect::{Asking, Form, ImageReader, instructions, json, response_format};
 use crate::server::refusal::Refusal;
 use crate::upstream::Sampling;
 
@@ -108,6 +108,10 @@ pub(in crate::server) struct Surroundings<'a> {
     /// The session that a new chain begins.
     pub(in crate::server) new_session_id: String,
     pub(in crate::server) clock: fn() -> u64,
+    /// Reads the images in it.
+    pub(in crate::server) images: ImageReader,
+    /// Makes the ids of images: a secret, and new for each request.
+    pub(in crate::server) image_seed: String,
     pub(in crate::server) idempotency_key: Option<String>,
 }
 
@@ -173,6 +177,7 @@ impl Request {
         let Found { parent, items: known } = found;
         let Surroundings { owner, hidden, models, labels, shown, new_session_id, clock, .. } =
             around;
+        let (images, image_seed) = (around.images, &*around.image_seed);
         let sampling = sampling(&raw)?;
         let format = raw.text.as_ref().map(|text| text["format"].clone());
         let response_format = response_format::read(format, "text.format")?;
@@ -183,7 +188,7 @@ impl Request {
         let ChosenTools { clients, ours, choice } =
             tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
         let is_stored = raw.store != Some(false);
-        let input = if is_stored { items.clone() } else { Vec::new() };
+        let input = if is_stored { input::without_images(&items) } else { Vec::new() };
         let items = input::resolve(items, &known);
         let is_root = parent.is_none();
         let (history, native, chain_system) = match parent {
@@ -194,8 +199,9 @@ impl Request {
         let approval = input::approval(&items, !is_root)?;
         let granted = approval.as_ref().filter(|approval| approval.approves);
         let approval_request_id = granted.map(|approval| approval.request_id.clone());
-        let adopted = adopted(items, history, approval, (owner, hidden))?;
-        let Adopted { system, history, ask, past, repairs } = adopted;
+        let owner = (owner, image_seed);
+        let adopted = adopted(items, history, approval, images, (owner, hidden))?;
+        let Adopted { system, history, ask, past, images, repairs } = adopted;
         let system = instructions::join(chain_system.as_deref(), system);
         let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
         let begun = Begun {
@@ -224,7 +230,13 @@ impl Request {
             response_format,
             sampling,
             runs_alone: answers.about.begun.background,
-            brought: Some(Brought { history, instructions, past, can_be_joined: is_stored }),
+            brought: Some(Brought {
+                history,
+                instructions,
+                past,
+                images,
+                can_be_joined: is_stored,
+            }),
             keeper: Some(Arc::new(keeper)),
             idempotency_key: around.idempotency_key.filter(|_| is_stored),
             ..NewTurn::default()
@@ -246,29 +258,30 @@ fn adopted(
     mut items: Vec<Value>,
     history: Option<Conversation>,
     approval: Option<Approval>,
-    (owner, hidden): (&str, &dyn HiddenTurns),
+    images: ImageReader,
+    (owner, hidden): ((&str, &str), &dyn HiddenTurns),
 ) -> Result<Adopted, Refusal> {
     let is_chain = history.is_some();
     let results = match history.as_ref().and_then(|history| history.turns().next_back()) {
-        Some(last) => input::take_results(&mut items, &last.turn_id),
+        Some(last) => input::take_results(&mut items, &last.turn_id, images),
         None => HashMap::new(),
     };
-    let mut messages = input::claimed(&items);
+    let mut messages = input::claimed(&items, images);
     if results.is_empty() && messages.is_empty() {
         // Programs send an empty list to see whether a model is there.
-        messages.push(ClaimedMessage::User(String::new()));
+        messages.push(ClaimedMessage::User(String::new().into()));
     }
     let nothing = |_| Refusal::invalid("input", "input has nothing to answer");
-    let mut adopted = match history {
-        Some(history) => adopt_after(history, results, messages, owner, hidden).map_err(nothing)?,
-        None => adopt(messages, owner, hidden).map_err(nothing)?,
-    };
+    let history = history.unwrap_or_default();
+    let mut adopted = adopt_after(history, results, messages, owner, hidden).map_err(nothing)?;
     // Without a chain, the question may be forgotten. The answer is then just words.
     let asked = adopted.history.open_questions().first().map(|asked| &asked.clarification_id);
     if let Some(approval) = approval
         && (is_chain || asked == Some(&approval.clarification_id))
     {
         adopted.ask = answer(approval);
+        // Their words are part of other ones now.
+        adopted.images.opening.clear();
     }
     Ok(adopted)
 }

@@ -8,6 +8,7 @@ use super::events::{TURN, completed, raw, start, started_in};
 use super::turns::{asks, ended, kept, question, result, turns};
 use super::{AgUi, AiSdk, Forgetful, Native};
 use crate::event::{Event, FeedbackReason, TurnFinish};
+use crate::server::dialect::ImageReader;
 use crate::server::dialect::chat_completions::ChatCompletions;
 use crate::server::dialect::messages::{Messages, MessagesServerTools};
 use crate::server::dialect::models::Models;
@@ -118,6 +119,7 @@ fn read(dialect: &dyn Dialect, body: &Value) -> Form {
         owner: "",
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         conversation: None,
+        images: ImageReader::new(true),
         hidden: &Forgetful,
         now_sec: 1_795_315_264,
     };
@@ -241,6 +243,8 @@ fn responses() {
 fn respond(body: &Value, shown: ServerItems) -> Asking {
     let around = Surroundings {
         owner: "o",
+        image_seed: "seed".to_owned(),
+        images: ImageReader::new(true),
         hidden: &Forgetful,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: Labels(Registry::default().into()),

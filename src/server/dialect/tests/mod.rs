@@ -9,6 +9,7 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use bytes::BytesMut;
 
+use super::ImageReader;
 use super::ag_ui::AgUi;
 use super::ai_sdk::AiSdk;
 use super::chat_completions::ChatCompletions;
@@ -68,6 +69,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         conversation: None,
         hidden: &Forgetful,
+        images: ImageReader::new(true),
         now_sec: 1_795_315_264,
     };
     match dialect.read(&asked).expect("the request is valid").form {

@@ -1,6 +1,7 @@
 //! What AG-UI's clients send.
 
 use super::*;
+use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
 
 /// A turn that ended with a question.
@@ -57,6 +58,7 @@ fn read_with(hidden: &dyn HiddenTurns, more: &Value) -> Result<Asking, Refusal> 
         models: &Models::new(vec!["local".to_owned(), "other".to_owned()], Vec::new(), true),
         conversation: None,
         hidden,
+        images: ImageReader::new(true),
         now_sec: 0,
     })
 }
@@ -179,22 +181,23 @@ fn a_cancelled_question_is_dropped_for_what_the_user_says_or_put_aside() {
 
 #[test]
 fn what_each_message_claims() {
-    let said = |message: Value| claimed(&message).unwrap();
-    let user = |text: &str| ClaimedMessage::User(text.to_owned());
+    let said = |message: Value| claimed(&message, ImageReader::new(true)).unwrap();
+    let user = |text: &str| ClaimedMessage::User(text.into());
     let parts = json!([{"type": "text", "text": "a"}, {"type": "image", "source": {}}, 7]);
     assert_eq!(
         said(json!({"role": "user", "content": parts})),
-        user("a\n[image, which is not shown]")
+        user("a\n[an image, which is not shown]")
     );
     assert_eq!(said(json!({"role": 7})), user(""));
     let system = ClaimedMessage::System("s".to_owned());
     assert_eq!(said(json!({"role": "developer", "content": "s"})), system);
     for role in ["reasoning", "activity"] {
-        assert_eq!(claimed(&json!({"role": role, "content": "x"})), None);
+        let message = json!({"role": role, "content": "x"});
+        assert_eq!(claimed(&message, ImageReader::NAMING), None);
     }
     let result = |output: &str, is_error| ClaimedMessage::Result {
         call_id: "1".to_owned(),
-        output: output.to_owned(),
+        output: output.into(),
         is_error,
     };
     let tool = json!({"role": "tool", "toolCallId": "1", "content": "7"});
@@ -208,6 +211,47 @@ fn what_each_message_claims() {
         panic!("it is the assistant's")
     };
     assert_eq!((&*text, &*calls[0].name, &*calls[0].arguments), ("", "look", "{}"));
+}
+
+#[test]
+fn images_are_read_from_their_source() {
+    let said = |part: Value, images| {
+        let message = json!({"role": "user", "content": [{"type": "text", "text": "a"}, part]});
+        let Some(ClaimedMessage::User(content)) = claimed(&message, images) else {
+            panic!("it is the user's")
+        };
+        (content.text().to_owned(), content.images())
+    };
+    let data = "R0lGODlh";
+    for part in [
+        json!({"type": "image", "source": {"type": "data", "value": data, "mimeType": "image/gif"}}),
+        json!({"type": "binary", "mimeType": "image/gif", "data": data}),
+        json!({"type": "binary", "mimeType": "image/gif", "url": format!("data:;base64,{data}")}),
+    ] {
+        assert_eq!(said(part.clone(), ImageReader::new(true)), ("a\n".to_owned(), 1), "{part}");
+        let named = ("a\n[an image, which is not shown]".to_owned(), 0);
+        assert_eq!(said(part, ImageReader::NAMING), named);
+    }
+    for (part, note) in [
+        (
+            json!({"type": "image", "source": {"type": "url", "value": "https://a"}}),
+            "[an image, which is not shown: URLs are not fetched]",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "file", "value": "f"}}),
+            "[an image, which is not shown]",
+        ),
+        (
+            json!({"type": "binary", "mimeType": "image/gif", "id": "x"}),
+            "[an image, which is not shown]",
+        ),
+        (
+            json!({"type": "binary", "mimeType": "text/csv", "data": "YQ=="}),
+            "[a file, which is not shown]",
+        ),
+    ] {
+        assert_eq!(said(part, ImageReader::new(true)), (format!("a\n{note}"), 0));
+    }
 }
 
 #[test]

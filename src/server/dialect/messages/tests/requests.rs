@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
 use crate::conversation::{Ask, Turn};
 use crate::gateway::{BeginError, NewTurn};
+use crate::server::dialect::ImageReader;
 use crate::server::dialect::messages::request::{read, read_to_count};
 use crate::server::dialect::messages::server_tools::MessagesServerTools;
 use crate::server::dialect::models::Models;
@@ -38,6 +39,7 @@ fn with<T>(body: &Value, remembers: bool, read: impl FnOnce(&Asked<'_>) -> T) ->
         models: &Models::new(vec!["local".to_owned(), "claude-mine".to_owned()], Vec::new(), false),
         conversation: None,
         hidden: &Remembered(remembers),
+        images: ImageReader::new(true),
         now_sec: 0,
     })
 }
@@ -225,7 +227,7 @@ fn results_continue_the_turn_of_their_calls() {
         (json!({"content": "Buy milk."}), "Buy milk."),
         (
             json!({"content": [{"type": "text", "text": "Buy milk."}, image]}),
-            "Buy milk.\n[an image, which is not shown]",
+            "Buy milk.\n[an image, which is not shown: not a PNG, JPEG, GIF or WebP file]",
         ),
         (json!({"content": "no such file", "is_error": true}), "no such file"),
         (json!({"content": [{"type": "tool_reference", "tool_name": "grep"}]}), "[the tool grep]"),
@@ -241,6 +243,41 @@ fn results_continue_the_turn_of_their_calls() {
         let history = format!("{:?}", turn.brought.unwrap().history);
         assert!(history.contains("I will.") && !history.contains("Hm."), "{history}");
     }
+}
+
+#[test]
+fn images_are_read_from_their_source() {
+    for (source, note) in [
+        (json!({"type": "base64", "media_type": "image/gif", "data": "R0lGODlh"}), None),
+        (json!({"type": "url", "url": "https://a"}), Some(": URLs are not fetched")),
+        (json!({"type": "file", "file_id": "f"}), Some("")),
+    ] {
+        let block = json!({"type": "image", "source": source});
+        let turn = messages(&json!([{"role": "user", "content": [block]}]));
+        let images = &turn.brought.as_ref().unwrap().images;
+        let expected = match note {
+            None => "[image image/gif, 6 bytes, artifact a1]".to_owned(),
+            Some(reason) => format!("[an image, which is not shown{reason}]"),
+        };
+        assert_eq!((prompt(&turn), images.files.len()), (&*expected, usize::from(note.is_none())));
+        assert_eq!(images.opening.len(), images.files.len());
+    }
+}
+
+#[test]
+fn images_count_as_tokens_but_no_more_of_them_than_a_model_sees() {
+    use crate::limits::turn::{IMAGE_TOKENS, IMAGES_MAX};
+
+    let source = json!({"type": "base64", "media_type": "image/gif", "data": "R0lGODlh"});
+    let count = |images: usize| {
+        let content = vec![json!({"type": "image", "source": source}); images];
+        let body = request(&json!({"messages": [{"role": "user", "content": content}]}));
+        let counting = with(&body, false, |asked| read_to_count(asked, MessagesServerTools::Off));
+        counting.unwrap().message_tokens
+    };
+    let (one, most, more) = (count(1), count(IMAGES_MAX), count(IMAGES_MAX + 1));
+    assert!(one > IMAGE_TOKENS && one < IMAGE_TOKENS + 9, "{one}");
+    assert!(most > IMAGES_MAX * IMAGE_TOKENS && more - most < IMAGE_TOKENS, "{most} {more}");
 }
 
 /// Some clients remind the model of something beside every result.
@@ -322,6 +359,7 @@ fn a_message_of_many_blocks_is_read_in_one_pass() {
         models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
         conversation: None,
         hidden: &lookups,
+        images: ImageReader::new(true),
         now_sec: 0,
     };
     read(&asked, MessagesServerTools::McpToolUse).unwrap();

@@ -10,6 +10,7 @@ use crate::conversation::{Ask, Conversation, Ending, Turn};
 use crate::gateway::NewTurn;
 use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::Form;
+use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
 use crate::server::dialect::responses::request::{Found, Parent, Request, Surroundings};
 use crate::server::dialect::responses::{ResponseId, input};
@@ -43,6 +44,8 @@ fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
         shown: ServerItems::McpCall,
         new_session_id: SESSION.to_owned(),
         clock: || 7,
+        images: ImageReader::new(true),
+        image_seed: "seed".to_owned(),
         idempotency_key: None,
     };
     let asking = Request::read(body.to_string().as_bytes())?.ask(found, around)?;
@@ -334,12 +337,30 @@ fn our_own_items_come_back_as_one_message_for_each_round() {
         said("Sure."),
         theirs,
     ];
-    let messages = input::claimed(&items);
+    let messages = input::claimed(&items, ImageReader::NAMING);
     let text: Vec<String> = messages.iter().map(|message| format!("{message:?}")).collect();
     assert_eq!(text.len(), 4, "{text:#?}");
     assert!(text[1].contains("Let me see.\"") && text[1].contains("call_5eef"), "{}", text[1]);
     assert!(text[2].starts_with("Result") && text[2].contains("_7\""), "{}", text[2]);
     assert!(text[3].contains("It is 2.\\n\\nSure.") && text[3].contains("\"open\""), "{}", text[3]);
+}
+
+#[test]
+fn images_are_read_but_their_data_is_not_stored() {
+    let image = |url: &str| json!({"type": "input_image", "detail": "low", "image_url": url});
+    let (data, page) = ("data:image/gif;base64,R0lGODlh", "https://example.org/a.gif");
+    let items = json!([
+        {"role": "user", "content": [image(data), image(page), {"type": "input_text", "text": data}]},
+        {"type": "function_call_output", "call_id": "c", "output": [image(data)]},
+        "odd",
+    ]);
+    let stored = input::without_images(items.as_array().unwrap());
+    let mut without = items.clone();
+    without[0]["content"][0]["image_url"] = Value::Null;
+    without[1]["output"][0]["image_url"] = Value::Null;
+    assert_eq!(Value::from(stored), without);
+    let turn = turn(&json!({ "input": [items[0]] }));
+    assert_eq!(turn.brought.unwrap().images.files.len(), 1);
 }
 
 /// A turn is found again whether or not its client sends our calls back.
@@ -357,7 +378,7 @@ fn an_answer_is_recognised_in_both_forms() {
     let past_of = |items: Vec<Value>| {
         let mut all = vec![user.clone()];
         all.extend(items);
-        adopt(input::claimed(&all), "o", &Forgetful).unwrap().past
+        adopt(input::claimed(&all, ImageReader::NAMING), "o", &Forgetful).unwrap().past
     };
     assert_eq!(past_of(output.to_vec()), pasts[0]);
     assert_eq!(past_of(vec![output[0].clone(), output[2].clone()]), pasts[1]);
@@ -434,11 +455,11 @@ fn results_and_arguments_that_are_not_texts_are_told_as_json() {
     let told = |output: Value| {
         let output = json!({"type": "function_call_output", "call_id": "c", "output": output});
         let items = [json!({"role": "user", "content": "Hi."}), call.clone(), output];
-        let messages = input::claimed(&items);
+        let messages = input::claimed(&items, ImageReader::NAMING);
         let ClaimedMessage::Assistant { calls, .. } = &messages[1] else { panic!("{messages:?}") };
         assert_eq!(calls[0].arguments, "{\"a\":1}");
         let ClaimedMessage::Result { output, .. } = &messages[2] else { panic!("{messages:?}") };
-        output.clone()
+        output.text().to_owned()
     };
     assert_eq!(told(json!("x")), "x");
     assert_eq!(told(json!([{"type": "input_text", "text": "x"}])), "x");
