@@ -230,8 +230,14 @@ fn responses() {
         "reasoning": {"effort": "low", "summary": "auto"}, "prompt_cache_key": "k",
     });
     let later = json!({"model": "m", "input": "Hello?", "background": true});
+    let asked = ResponseId::of("resp-000000000000000000000000000000aa", TURN).to_string();
+    let granted = json!({"model": "m", "stream": true, "input": [
+        {"role": "user", "content": "Hello?"},
+        {"type": "mcp_approval_response", "approve": true,
+            "approval_request_id": format!("{}_1", asked.replacen("resp", "mcpr", 1))},
+    ]});
     for shown in [ServerItems::McpCall, ServerItems::FunctionCall, ServerItems::Hidden] {
-        for body in [&plain, &rich, &later] {
+        for body in [&plain, &rich, &later, &granted] {
             for events in turns() {
                 answers.take(respond(body, shown).form, &events);
             }

@@ -182,7 +182,8 @@ enum OutputItem {
         arguments: String,
         output: Option<String>,
         error: Option<String>,
-        approval_request_id: (),
+        /// The request for approval that was granted.
+        approval_request_id: Option<String>,
     },
     /// A call that waits for the user's approval.
     McpApprovalRequest {
