@@ -52,7 +52,8 @@ const CLOSEST_MAX: usize = 5;
 /// The zone of an IANA name, a city, or an offset such as `UTC+5:30`, and its canonical name.
 pub(crate) fn find(name: &str) -> Option<(String, TimeZone)> {
     let zones = jiff::tz::db();
-    let name = name.trim();
+    // Small models write `Asia/Tokyo,` as if a sentence went on.
+    let name = name.trim_end_matches([' ', ',', '.', ';']).trim();
     if let Some(offset) = fixed_offset(name) {
         return Some((format!("UTC{offset}"), TimeZone::fixed(offset)));
     }

@@ -177,8 +177,10 @@ mod tests {
     #[test]
     fn the_answer_names_the_zone_that_was_meant() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let data = answer(now, &json!({"timezone": "new york"})).data.unwrap();
-        assert_eq!(data["timezone"], "America/New_York");
+        for name in ["new york", "America/New_York,", " New York. "] {
+            let data = answer(now, &json!({ "timezone": name })).data.unwrap();
+            assert_eq!(data["timezone"], "America/New_York");
+        }
     }
 
     #[test]
