@@ -174,7 +174,7 @@ impl Gateway {
             debug!(%error, "a client's tool is left out");
             metrics::client_tool_left_out();
         }
-        let offer = self.chosen(offer, &mut new)?;
+        let offer = self.chosen(&offer, &mut new)?;
         self.check_room(&new)?;
         if let Some(refusal) = self.stale_answer(&new) {
             return self.repeated(new, refusal).await;
@@ -267,17 +267,15 @@ impl Gateway {
 
     /// The turn's tools: ours and the client's, or only the one that must be called. A model that is
     /// told of others may call one of them, and it would run.
-    fn chosen(&self, offer: Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
-        let catalog = new.client_tools.beside(&offer.catalog);
-        check_choice(&new.tool_choice, &catalog)?;
-        let ToolChoice::Named(name) = &new.tool_choice else {
-            return Ok(offer.beside(&self.rules, &new.client_tools));
-        };
+    fn chosen(&self, offer: &Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
+        let all = offer.clone().beside(&self.rules, &new.client_tools);
+        check_choice(&new.tool_choice, &all.catalog)?;
+        let ToolChoice::Named(name) = &new.tool_choice else { return Ok(all) };
         new.client_tools = new.client_tools.only(|tool| tool == name);
         let ours = if new.client_tools.is_empty() { slice::from_ref(name) } else { &[] };
         let offer = offer
             .subset(ours)
-            .map_err(|error| BeginError::UnknownTool { error, known: catalog.names() })?;
+            .map_err(|error| BeginError::UnknownTool { error, known: all.catalog.names() })?;
         Ok(offer.beside(&self.rules, &new.client_tools))
     }
 

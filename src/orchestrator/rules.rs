@@ -96,8 +96,8 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// How many images the model sees. They may take a quarter of the
-    /// context, so that they leave room for words; one is shown in any case.
+    /// How many images the model sees. They may take a quarter of the context, so that they leave
+    /// room for words; one is shown in any case.
     #[must_use]
     pub(crate) fn images_max(&self) -> usize {
         use limits::turn::{IMAGE_TOKENS, IMAGES_MAX, TOLD_SHARE};

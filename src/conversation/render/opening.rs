@@ -32,7 +32,7 @@ fn told_answer(answer: &Answer, format: &CallFormat) -> String {
     match &answer.given {
         Given::Option(option) => format!(
             "To the question {question} the user chose this one: {}\n\
-                 Continue with what was asked before, using this id. Do not look it up again.",
+             Continue with what was asked before, using this id. Do not look it up again.",
             inert::json(option, format)
         ),
         Given::Text(text) => format!("To the question {question} the user says: {text}"),
@@ -44,7 +44,7 @@ fn told_answer(answer: &Answer, format: &CallFormat) -> String {
             let words = words.as_deref().map(|words| format!(" {words}")).unwrap_or_default();
             format!(
                 "To the question {question} the user says: no.{words}\n\
-                     Do not make this call again unless the user asks for it."
+                 Do not make this call again unless the user asks for it."
             )
         }
         Given::Declined | Given::Cancelled => {

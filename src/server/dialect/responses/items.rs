@@ -18,7 +18,8 @@ use super::id::ResponseId;
 use super::input::APPROVAL_REQUEST;
 use super::parts::{added, bytes, done};
 use super::server_items::{Labels, ServerItems};
-use super::text::{OpenText, Status, Words, escaped};
+use super::text::{OpenText, Status, Words};
+use crate::server::dialect::json::escaped;
 use crate::server::dialect::words::from_first;
 use crate::server::dialect::{call_id, shown};
 

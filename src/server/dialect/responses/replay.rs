@@ -8,7 +8,8 @@ use super::calls;
 use super::end::error_members;
 use super::frames::Frames;
 use super::parts::{added, bytes, done};
-use super::text::{OpenText, Status, Words, escaped};
+use super::text::{OpenText, Status, Words};
+use crate::server::dialect::json::escaped;
 use crate::server::dialect::{self, sse};
 
 /// The whole stream, or its end.

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use serde_json::{Value, json};
 
 use super::frames::Frames;
-use super::parts::{added, bytes, open_object, place};
+use super::parts::{added, open_object, place};
 
 /// The kinds of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,14 +133,6 @@ impl OpenText {
             }
         }
     }
-}
-
-/// Text as a piece of JSON without quotation marks.
-pub(super) fn escaped(text: &str) -> Vec<u8> {
-    let mut quoted = bytes(&Value::from(text));
-    quoted.pop();
-    quoted.remove(0);
-    quoted
 }
 
 /// The content of a message, from escaped text.
