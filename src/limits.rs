@@ -476,9 +476,9 @@ pub mod session {
     pub const HISTORY_MESSAGES_MAX: usize = 4096;
     /// The same for the calls in them, and for their results.
     pub const HISTORY_CALLS_MAX: usize = 4096;
-    /// Bytes of the turns that are remembered for clients that keep the conversation themselves: a
+    /// Bytes of the turns that are cached for clients that keep the conversation themselves: a
     /// few thousand.
-    pub const REMEMBERED_BYTES_MAX: usize = 64 * MIB;
+    pub const TURN_CACHE_BYTES_MAX: usize = 64 * MIB;
     /// Remembered turns with the same prompt in a conversation that are compared with what a client
     /// says was answered: each takes as long as the answer is.
     pub const SAME_PROMPT_MAX: usize = 8;

@@ -147,7 +147,7 @@ const ROWS: &[Row] = &[
     row("session/mod.rs", Io, &["conversation", "event"]),
     row("session/record", Nothing, &["conversation", "limits", "text"]),
     row("session/answers", Io, &["conversation"]),
-    row("session/keeper", Nothing, &["conversation"]),
+    row("session/answer_serializer", Nothing, &["conversation"]),
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),
     row("session/codec", Io, &["limits"]),
     row("session/lease", Io, &[]),

@@ -33,7 +33,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::conversation::{Ask, Ending, Given, Opening, Turn};
+    use crate::conversation::{ClientInput, Ending, Given, Opening, Turn};
     use crate::event::TurnFinish;
     use crate::tools::{Clarification, ClarificationOption, Continuation, Source};
 
@@ -61,7 +61,7 @@ mod tests {
 
     /// `None` if the words are a prompt.
     fn given(history: &Conversation, words: &str) -> Option<Given> {
-        match history.open(&Ask::Words(words.to_owned()), |_| false).unwrap() {
+        match history.open(&ClientInput::Words(words.to_owned()), |_| false).unwrap() {
             Opening::Answer(answer) => Some(answer.given),
             Opening::Prompt(prompt) => {
                 assert_eq!(prompt, words);
@@ -155,7 +155,8 @@ mod tests {
     fn words_for_a_call_that_was_given_up_are_a_prompt() {
         let history = asked(choice("text", &[]), Continuation::Open);
         assert_eq!(given(&history, "Berlin"), None);
-        let opening = history.open(&Ask::Words("Berlin".to_owned()), |id| id == "t.1").unwrap();
+        let opening =
+            history.open(&ClientInput::Words("Berlin".to_owned()), |id| id == "t.1").unwrap();
         assert!(matches!(opening, Opening::Answer(_)));
     }
 

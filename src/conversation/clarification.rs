@@ -54,7 +54,7 @@ pub(crate) mod approval {
 
 /// A client's request to open a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ask {
+pub enum ClientInput {
     /// The user's words.
     Prompt(String),
     /// The user's words, from a client that cannot say whether they answer the open question. If
@@ -74,7 +74,7 @@ pub enum Ask {
     Results(Vec<ClientResult>),
 }
 
-impl Default for Ask {
+impl Default for ClientInput {
     fn default() -> Self {
         Self::Prompt(String::new())
     }
@@ -177,20 +177,22 @@ impl Conversation {
     /// If it is an answer that is rejected; see [`AnswerError`].
     pub(crate) fn open(
         &self,
-        ask: &Ask,
+        input: &ClientInput,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Opening, AnswerError> {
-        let (clarification_id, choice, beside) = match ask {
-            Ask::Prompt(prompt) => return Ok(Opening::Prompt(prompt.clone())),
-            Ask::Words(words) => {
+        let (clarification_id, choice, beside) = match input {
+            ClientInput::Prompt(prompt) => return Ok(Opening::Prompt(prompt.clone())),
+            ClientInput::Words(words) => {
                 let answer = self.answer_in(words, is_parked).map(Opening::Answer);
                 return Ok(answer.unwrap_or_else(|| Opening::Prompt(words.clone())));
             }
-            Ask::Results(results) => {
+            ClientInput::Results(results) => {
                 let turn = self.with_results(results).map_err(AnswerError::Results)?;
                 return Ok(Opening::Results(Box::new(turn)));
             }
-            Ask::Answer { clarification_id, choice, beside } => (clarification_id, choice, beside),
+            ClientInput::Answer { clarification_id, choice, beside } => {
+                (clarification_id, choice, beside)
+            }
         };
         let mut answer = self.answer(clarification_id, choice.clone())?;
         answer.beside.clone_from(beside);

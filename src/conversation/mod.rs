@@ -35,7 +35,7 @@ use crate::upstream::ReasoningItem;
 
 pub use answer_error::{AnswerError, ResultsError, Ways};
 pub(crate) use clarification::approval;
-pub use clarification::{Answer, Ask, Choice, Opening, Question};
+pub use clarification::{Answer, Choice, ClientInput, Opening, Question};
 pub use client_results::ClientResult;
 pub use words::{PlacedImage, Words};
 

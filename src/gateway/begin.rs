@@ -14,22 +14,23 @@ use uuid::Uuid;
 use super::Gateway;
 use super::begin_error::BeginError;
 use super::offer::Offer;
-use super::remembered::Seen;
-use super::run::{Memory, run};
-use crate::conversation::claimed::{BroughtImages, Past};
-use crate::conversation::{AnswerError, Ask, Conversation, Opening, PlacedImage};
+use super::run::{CacheEntryDraft, run};
+use super::turn_cache::TurnKeys;
+use crate::conversation::claimed::{ClientImages, PrefixHash};
+use crate::conversation::{AnswerError, ClientInput, Conversation, Opening, PlacedImage};
 use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{
     Basis, Briefing, Driver, Parts, ResponseFormat, Rules, TurnMachine, TurnRequest,
 };
-use crate::session::{self, Beginning, Begun, Keeper, LoggedTurn, NotBegun, TurnGuard};
+use crate::session::{self, AnswerSerializer, Beginning, Begun, LoggedTurn, NotBegun, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
 use crate::tools::{Catalog, Confirm};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
 
-/// Where calls of a client wait whose turns have no session that lasts. No session has this name.
+/// Where the calls of turns without a lasting session wait for their client. No session has this
+/// name.
 const PARKED_IN: &str = "@";
 
 /// A turn to begin.
@@ -44,7 +45,7 @@ pub struct NewTurn {
     /// not begin.
     pub supersedes: bool,
     /// What the user says.
-    pub ask: Ask,
+    pub input: ClientInput,
     /// What the model is told after a prompt that the user has not said.
     pub aside: String,
     /// The name of an upstream; the first one if absent.
@@ -73,29 +74,29 @@ pub struct NewTurn {
     pub runs_alone: bool,
     /// How to sample tokens.
     pub sampling: Sampling,
-    /// What the client brings, if it keeps the conversation itself.
-    pub brought: Option<Brought>,
-    /// The name that a client gives to the conversation that it brings.
+    /// The conversation so far, if the client keeps it itself.
+    pub client_history: Option<ClientHistory>,
+    /// The client's name for the conversation that it keeps.
     pub conversation: Option<String>,
-    /// Keeps the answer in the client's own form. If it keeps nothing, it only knows how the client
-    /// will send the answer back.
-    pub keeper: Option<Arc<dyn Keeper>>,
+    /// Writes the answer in the client's own form, to be stored. If nothing is stored, it only
+    /// knows how the client will send the answer back.
+    pub serializer: Option<Arc<dyn AnswerSerializer>>,
     /// In one session, the same key begins only one turn.
     pub idempotency_key: Option<String>,
 }
 
-/// The conversation of a client that keeps it itself. The turn has a session of its own, which is
-/// forgotten at its end.
+/// The history of a client that keeps the conversation itself. The turn gets a session of its own,
+/// which is forgotten at its end.
 #[derive(Debug)]
-pub struct Brought {
+pub struct ClientHistory {
     /// The turns before this one.
     pub history: Conversation,
     /// Instructions to the model, in place of `model.system_prompt`.
     pub instructions: Option<String>,
-    /// What the client has seen before the answer.
-    pub past: Past,
+    /// The hash of everything that the client has seen before the answer.
+    pub prefix: PrefixHash,
     /// The images in it. They are kept with the answer, if that is kept.
-    pub images: BroughtImages,
+    pub images: ClientImages,
     /// Whether a client that lost the stream can join it again. Otherwise the turn ends soon after
     /// its client has left.
     pub can_be_joined: bool,
@@ -185,25 +186,25 @@ impl Gateway {
         let stored_as = session::id_of(&new.owner, &session_id);
         let rules = self.rules_of(&new);
         let disconnect_grace = self.disconnect_grace(&new);
-        let images = new.brought.as_mut().map(|it| std::mem::take(&mut it.images));
-        let BroughtImages { opening: shown, files } = images.unwrap_or_default();
-        let (brought, mut memory) = self.take_brought(&mut new, has_session).unzip();
+        let images = new.client_history.as_mut().map(|it| std::mem::take(&mut it.images));
+        let ClientImages { opening: shown, files } = images.unwrap_or_default();
+        let (client_history, mut draft) = self.take_client_history(&mut new, has_session).unzip();
         // Of a session that ends with its turn, the client's next request knows nothing.
-        let parked_in = match brought {
+        let parked_in = match client_history {
             Some(_) if !has_session => session::id_of(&new.owner, PARKED_IN),
             _ => stored_as.clone(),
         };
-        let keeper = new.keeper.take();
+        let serializer = new.serializer.take();
         let key = new.idempotency_key.as_deref();
         let beginning = Beginning {
             session_id: &stored_as,
             turn_id: &turn_id,
             key,
-            ask: &new.ask,
-            is_passing: brought.is_some() && !has_session,
-            brought,
+            input: &new.input,
+            is_passing: client_history.is_some() && !has_session,
+            client_history,
             supersedes: new.supersedes,
-            kept: keeper.as_ref().and_then(|keeper| keeper.begun()),
+            kept: serializer.as_ref().and_then(|serializer| serializer.begun()),
         };
         let is_parked = |question: &str| self.parked.holds(&parked_in, question);
         let begun = self.sessions.begin(beginning, is_parked).await;
@@ -212,10 +213,10 @@ impl Gateway {
             Err(reason) => return not_begun(session_id, reason),
         };
         let Begun { guard, writer, mut opening, history } = *begun;
-        if let Some(memory) = &mut memory
-            && let Err(error) = memory.close_question(&mut opening, &new.ask, &history)
+        if let Some(draft) = &mut draft
+            && let Err(error) = draft.close_question(&mut opening, &new.input, &history)
         {
-            memory.leave(guard).await;
+            draft.leave(guard).await;
             return Err(error.into());
         }
         if let Opening::Prompt(prompt) = &mut opening {
@@ -250,7 +251,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(asked.elapsed());
-        self.turns.spawn(run(driver, permit, guard, (memory, keeper)).instrument(span));
+        self.turns.spawn(run(driver, permit, guard, (draft, serializer)).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 
@@ -282,19 +283,24 @@ impl Gateway {
     /// Why the answer is refused, if it comes too late. It must not cancel the turn that runs, which
     /// may be the one that has closed the question.
     fn stale_answer(&self, new: &NewTurn) -> Option<BeginError> {
-        let (Ask::Answer { clarification_id, .. }, Some(brought)) = (&new.ask, &new.brought) else {
+        let (ClientInput::Answer { clarification_id, .. }, Some(client_history)) =
+            (&new.input, &new.client_history)
+        else {
             return None;
         };
-        let asked = brought.history.open_questions().first();
+        let asked = client_history.history.open_questions().first();
         let may_repeat =
             asked.is_some_and(|it| it.clarification_id == *clarification_id && it.may_repeat());
-        let is_stale = !may_repeat && self.remembered.is_closed(&new.owner, clarification_id);
+        let is_stale = !may_repeat && self.turn_cache.is_closed(&new.owner, clarification_id);
         is_stale.then(|| AnswerError::Stale(clarification_id.clone()).into())
     }
 
     /// The turn's rules: those of all turns, unless its request brings instructions.
     pub(super) fn rules_of(&self, new: &NewTurn) -> Arc<Rules> {
-        let instructions = new.brought.as_ref().and_then(|brought| brought.instructions.clone());
+        let instructions = new
+            .client_history
+            .as_ref()
+            .and_then(|client_history| client_history.instructions.clone());
         match instructions {
             Some(system_prompt) => Arc::new(Rules { system_prompt, ..Rules::clone(&self.rules) }),
             None => Arc::clone(&self.rules),
@@ -303,7 +309,8 @@ impl Gateway {
 
     /// How long the turn goes on without a reader, unless it is as long as for all turns.
     fn disconnect_grace(&self, new: &NewTurn) -> Option<Duration> {
-        let can_be_joined = new.brought.as_ref().is_none_or(|brought| brought.can_be_joined);
+        let can_be_joined =
+            new.client_history.as_ref().is_none_or(|client_history| client_history.can_be_joined);
         match (new.runs_alone, can_be_joined) {
             (true, _) => Some(Duration::MAX),
             (false, true) => None,
@@ -311,16 +318,21 @@ impl Gateway {
         }
     }
 
-    /// Takes the conversation that the client brings, if it does, and says where the turn is
-    /// remembered.
-    fn take_brought(&self, new: &mut NewTurn, has_session: bool) -> Option<(Conversation, Memory)> {
-        let Brought { history, past, .. } = new.brought.take()?;
-        let seen = seen(new, &history);
+    /// Takes the history that the client sends, if it does, and drafts the turn's entry in the
+    /// cache.
+    fn take_client_history(
+        &self,
+        new: &mut NewTurn,
+        has_session: bool,
+    ) -> Option<(Conversation, CacheEntryDraft)> {
+        let ClientHistory { history, prefix, .. } = new.client_history.take()?;
+        let keys = keys(new, &history);
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
-        let turns = Arc::clone(&self.remembered);
+        let turns = Arc::clone(&self.turn_cache);
         let knows_questions = !new.nobody_approves;
-        let memory = Memory { turns, past, seen, has_files, knows_questions, closing: None };
-        Some((history, memory))
+        let draft =
+            CacheEntryDraft { turns, prefix, keys, has_files, knows_questions, closing: None };
+        Some((history, draft))
     }
 
     /// What the model of a turn is told.
@@ -393,17 +405,17 @@ impl Gateway {
     }
 }
 
-/// What the client has seen of the turn once it has ended.
-fn seen(new: &NewTurn, history: &Conversation) -> Seen {
-    let prompt = match &new.ask {
-        Ask::Words(words) | Ask::Prompt(words) => words.clone(),
+/// What the turn can be found by once it has ended.
+fn keys(new: &NewTurn, history: &Conversation) -> TurnKeys {
+    let prompt = match &new.input {
+        ClientInput::Words(words) | ClientInput::Prompt(words) => words.clone(),
         // The turn goes on from the one that handed out the calls.
-        Ask::Results(_) | Ask::Answer { .. } => {
+        ClientInput::Results(_) | ClientInput::Answer { .. } => {
             history.turns().next_back().map(|turn| turn.prompt.clone()).unwrap_or_default()
         }
     };
     let (owner, conversation) = (new.owner.clone(), new.conversation.clone());
-    Seen { owner, conversation, prompt, drops: None }
+    TurnKeys { owner, conversation, prompt, drops: None }
 }
 
 /// The turn that is read instead of a new one, or why there is none.

@@ -4,11 +4,11 @@
 mod begin;
 mod begin_error;
 mod offer;
-mod remembered;
 mod room;
 mod run;
 #[cfg(test)]
 mod tests;
+mod turn_cache;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,16 +25,16 @@ use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::{SettingsError, Syntax};
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store};
 use crate::session::{
-    Answered, Cancel, Chain, DeletedAnswer, Found, SessionError, Sessions, Snapshot,
+    Cancel, Chain, DeletedAnswer, Found, SessionError, Sessions, Snapshot, StoredAnswer,
 };
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
 use offer::Offer;
 
 pub use crate::orchestrator::{ResponseFormat, ResponseFormatError};
-pub use begin::{BegunTurn, Brought, NewTurn};
+pub use begin::{BegunTurn, ClientHistory, NewTurn};
 pub use begin_error::BeginError;
-use remembered::RememberedTurns;
+use turn_cache::TurnCache;
 
 /// What a gateway is made of.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ pub struct Gateway {
     offer: watch::Sender<Offer>,
     sessions: Sessions,
     parked: ParkedCalls,
-    remembered: Arc<RememberedTurns>,
+    turn_cache: Arc<TurnCache>,
     places: Arc<Semaphore>,
     turns: TaskTracker,
     draining: CancellationToken,
@@ -114,7 +114,7 @@ impl Gateway {
             offer,
             sessions: Sessions::new(options.store),
             parked: ParkedCalls::default(),
-            remembered: Arc::default(),
+            turn_cache: Arc::default(),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
             turns: TaskTracker::new(),
             draining: CancellationToken::new(),
@@ -152,7 +152,7 @@ impl Gateway {
         &self,
         session_id: &str,
         turn_id: &str,
-    ) -> Result<Option<Answered>, SessionError> {
+    ) -> Result<Option<StoredAnswer>, SessionError> {
         self.sessions.answer(session_id, turn_id).await
     }
 
@@ -230,10 +230,10 @@ impl Gateway {
         self.rules.images
     }
 
-    /// The turns behind answers that clients know only as text.
+    /// Recent turns in full, for clients that keep the conversation themselves.
     #[must_use]
-    pub(crate) fn remembered(&self) -> &RememberedTurns {
-        &self.remembered
+    pub(crate) fn turn_cache(&self) -> &TurnCache {
+        &self.turn_cache
     }
 
     /// The tools that new turns get.
@@ -307,10 +307,10 @@ impl Gateway {
         self.sessions.memory_usage()
     }
 
-    /// The memory of turns that are remembered for clients that keep their conversations.
+    /// The memory that cached turns take.
     #[must_use]
-    pub fn remembered_bytes(&self) -> usize {
-        self.remembered.bytes()
+    pub fn turn_cache_bytes(&self) -> usize {
+        self.turn_cache.bytes()
     }
 
     /// Forgets sessions that have not been used for a long time.

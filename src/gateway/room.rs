@@ -12,13 +12,16 @@ impl Gateway {
     /// Without any, its model would know the last message alone, forget each result, and call the
     /// tool again.
     pub(super) fn check_room(&self, new: &NewTurn) -> Result<(), BeginError> {
-        let brought = new.brought.as_ref().and_then(|brought| brought.instructions.as_deref());
-        if new.client_tools.is_empty() && brought.is_none() {
+        let client_history = new
+            .client_history
+            .as_ref()
+            .and_then(|client_history| client_history.instructions.as_deref());
+        if new.client_tools.is_empty() && client_history.is_none() {
             return Ok(());
         }
         let budget = self.rules.context_budget_tokens;
         let theirs = new.client_tools.beside(&Catalog::default());
-        let instructions = brought.unwrap_or(&self.rules.system_prompt);
+        let instructions = client_history.unwrap_or(&self.rules.system_prompt);
         let needed = trim::tokens(instructions) + self.rules.told_tokens_of(&theirs);
         if needed < budget { Ok(()) } else { Err(BeginError::NoRoom { needed, budget }) }
     }

@@ -8,19 +8,19 @@ use std::task::Poll;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::remembered::{ClosingQuestion, RememberedTurns, Seen};
-use crate::conversation::claimed::Past;
-use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
+use super::turn_cache::{ClosingQuestion, TurnCache, TurnKeys};
+use crate::conversation::claimed::PrefixHash;
+use crate::conversation::{self, AnswerError, ClientInput, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
-use crate::session::{Keeper, KeptEnd, TurnGuard, TurnLog, off_worker};
+use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, off_worker};
 
-/// Where a turn is remembered whose client keeps the conversation itself.
+/// The entry that a turn will have in the cache, if its client keeps the conversation itself.
 #[derive(Debug)]
-pub(super) struct Memory {
-    pub(super) turns: Arc<RememberedTurns>,
+pub(super) struct CacheEntryDraft {
+    pub(super) turns: Arc<TurnCache>,
     /// What the client had seen before the turn.
-    pub(super) past: Past,
-    pub(super) seen: Seen,
+    pub(super) prefix: PrefixHash,
+    pub(super) keys: TurnKeys,
     /// Whether turns before it have left files in its session.
     pub(super) has_files: bool,
     /// Whether the client knows questions. If not, some of its prompts are not the user's, such as
@@ -30,29 +30,29 @@ pub(super) struct Memory {
     pub(super) closing: Option<ClosingQuestion>,
 }
 
-impl Memory {
+impl CacheEntryDraft {
     /// Closes the open question, which the turn answers or drops. Clients send a conversation as
     /// often as they like, but a call that was approved once runs once, and one that the user did
     /// not approve never runs. If words come too late to answer, they become a prompt.
     pub(super) fn close_question(
         &mut self,
         opening: &mut Opening,
-        ask: &Ask,
+        input: &ClientInput,
         history: &Conversation,
     ) -> Result<(), AnswerError> {
         let Some(asked) = history.open_questions().first() else { return Ok(()) };
         let id = &asked.clarification_id;
-        let close = || RememberedTurns::close(&self.turns, &self.seen.owner, id);
-        match (&*opening, ask) {
+        let close = || TurnCache::close(&self.turns, &self.keys.owner, id);
+        match (&*opening, input) {
             (Opening::Prompt(_), _) if self.knows_questions => {
                 self.closing = close();
-                self.seen.drops = Some(id.clone());
+                self.keys.drops = Some(id.clone());
             }
             (Opening::Prompt(_) | Opening::Results(_), _) => {}
             (Opening::Answer(_), _) if asked.may_repeat() => {}
-            (Opening::Answer(_), ask) => match (close(), ask) {
+            (Opening::Answer(_), input) => match (close(), input) {
                 (Some(closing), _) => self.closing = Some(closing),
-                (None, Ask::Words(words)) => *opening = Opening::Prompt(words.clone()),
+                (None, ClientInput::Words(words)) => *opening = Opening::Prompt(words.clone()),
                 (None, _) => return Err(AnswerError::Stale(id.clone())),
             },
         }
@@ -70,43 +70,43 @@ impl Memory {
         }
     }
 
-    /// Remembers a turn in which the model said `text`. `pasts` are the forms in which the client
-    /// may send the answer back, if its API has several.
-    /// From then on, its question is answered.
-    fn keep(self, record: conversation::Turn, text: String, pasts: Option<Vec<Past>>) {
-        let pasts = pasts.unwrap_or_else(|| vec![self.past_with(&record, text)]);
-        self.turns.keep(self.seen, pasts, record);
+    /// Caches a turn in which the model said `text`. `prefixes` are the hashes of the forms in which
+    /// the client may send the answer back, if its API has several. From then on, the question that
+    /// the turn answers is closed.
+    fn insert(self, record: conversation::Turn, text: String, prefixes: Option<Vec<PrefixHash>>) {
+        let prefixes = prefixes.unwrap_or_else(|| vec![self.prefix_with(&record, text)]);
+        self.turns.insert(self.keys, prefixes, record);
     }
 
-    fn past_with(&self, record: &conversation::Turn, text: String) -> Past {
+    fn prefix_with(&self, record: &conversation::Turn, text: String) -> PrefixHash {
         let has_words = !text.is_empty();
-        let mut seen = text;
+        let mut keys = text;
         if let Some(question) = record.questions.first() {
-            seen.push_str(&question.clarification.in_words(has_words));
+            keys.push_str(&question.clarification.in_words(has_words));
         }
-        self.past.then("assistant", &seen)
+        self.prefix.then("assistant", &keys)
     }
 }
 
 /// Runs a turn to its end. The turn is stored and its session freed before a client sees the last
 /// event, because the client may ask for the next turn at once. Only a panic ends the log first.
 ///
-/// A turn that has a `memory` is kept there instead of in a session, unless tools have returned
-/// files, which belong to the session, or the client's answer is kept in it.
+/// A turn that has a `draft` is cached instead of stored in a session, unless tools have returned
+/// files, which belong to the session, or the client's answer is stored in it.
 ///
 /// The driver is boxed: a future keeps a copy of what it passes on to another.
 pub(super) async fn run(
     driver: Box<Driver>,
     permit: OwnedSemaphorePermit,
     mut guard: TurnGuard,
-    (memory, keeper): (Option<Memory>, Option<Arc<dyn Keeper>>),
+    (draft, serializer): (Option<CacheEntryDraft>, Option<Arc<dyn AnswerSerializer>>),
 ) {
-    let is_stored = memory.is_none() || guard.keeps_answer();
+    let is_stored = draft.is_none() || guard.keeps_answer();
     let Some(RanTurn { record, text, mut writer }) = drive(driver).await else {
-        match memory {
-            Some(memory) if !is_stored => memory.leave(guard).await,
+        match draft {
+            Some(draft) if !is_stored => draft.leave(guard).await,
             _ => {
-                let end = end(keeper, guard.log()).await.unwrap_or_default();
+                let end = end(serializer, guard.log()).await.unwrap_or_default();
                 guard.set_answer(end.answer);
                 guard.finish(None).await;
             }
@@ -114,19 +114,19 @@ pub(super) async fn run(
         return drop(permit);
     };
     writer.seal();
-    let end = end(keeper, writer.log()).await;
-    let pasts = end.map(|end| {
+    let end = end(serializer, writer.log()).await;
+    let prefixes = end.map(|end| {
         guard.set_answer(end.answer);
-        end.pasts
+        end.prefixes
     });
-    match memory {
+    match draft {
         None => guard.finish(Some(record)).await,
-        Some(memory) if is_stored || memory.has_files || record.has_files() => {
-            memory.keep(record.clone(), text, pasts);
+        Some(draft) if is_stored || draft.has_files || record.has_files() => {
+            draft.insert(record.clone(), text, prefixes);
             guard.finish(Some(record)).await;
         }
-        Some(memory) => {
-            memory.keep(record, text, pasts);
+        Some(draft) => {
+            draft.insert(record, text, prefixes);
             guard.discard().await;
         }
     }
@@ -135,9 +135,12 @@ pub(super) async fn run(
 }
 
 /// Makes the client's answer of a log, which is sealed.
-async fn end(keeper: Option<Arc<dyn Keeper>>, log: &Arc<TurnLog>) -> Option<KeptEnd> {
-    let (keeper, log) = (keeper?, Arc::clone(log));
-    Some(off_worker(log.bytes(), move || keeper.end(&log)).await)
+async fn end(
+    serializer: Option<Arc<dyn AnswerSerializer>>,
+    log: &Arc<TurnLog>,
+) -> Option<FinishedAnswer> {
+    let (serializer, log) = (serializer?, Arc::clone(log));
+    Some(off_worker(log.bytes(), move || serializer.end(&log)).await)
 }
 
 /// Drives a turn to its end. `None` if the driver panics, which ends the log.

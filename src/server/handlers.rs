@@ -17,12 +17,16 @@ use tokio::sync::SemaphorePermit;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
-use super::behind::Behind;
-use super::dialect::ai_sdk;
+use super::dialect::ag_ui::AgUi;
+use super::dialect::ai_sdk::{self, AiSdk};
 use super::dialect::messages::Counting;
-use super::dialect::native::{self, request, transcript};
-use super::dialect::{Asked, Asking, Form, ImageReader, Whole, WholeAnswer};
+use super::dialect::native::{self, Native, request, transcript};
+use super::dialect::{
+    ClientRequest, Collector, Dialects, Form, ImageReader, ParsedRequest, RequestReader,
+    WholeAnswer,
+};
 use super::incoming::{self, Incoming};
+use super::owner_turns::OwnerTurns;
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
@@ -84,14 +88,15 @@ async fn dispatch(
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
-        (
-            &Method::POST,
-            Route::ChatStream
-            | Route::ChatCompletions
-            | Route::Messages
-            | Route::AgUi
-            | Route::AiSdkChat,
-        ) => begin(request, body, app).await,
+        (&Method::POST, Route::ChatStream) => begin(request, body, app, |_| &Native).await,
+        (&Method::POST, Route::ChatCompletions) => {
+            begin(request, body, app, |dialects| &dialects.chat_completions).await
+        }
+        (&Method::POST, Route::Messages) => {
+            begin(request, body, app, |dialects| &dialects.messages).await
+        }
+        (&Method::POST, Route::AgUi) => begin(request, body, app, |_| &AgUi).await,
+        (&Method::POST, Route::AiSdkChat) => begin(request, body, app, |_| &AiSdk).await,
         (&Method::POST, Route::Responses) => respond(request, body, app).await,
         (&Method::POST, Route::Response("compact")) => responses::compact(body, app).await,
         (&Method::DELETE, Route::Response(id)) => responses::delete(request, id, app).await,
@@ -118,15 +123,21 @@ async fn dispatch(
     }
 }
 
-async fn begin(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result<Reply, Refusal> {
+/// Begins the turn of a request that says all that its turn needs.
+async fn begin(
+    request: &Parts,
+    body: impl Incoming,
+    app: &Arc<App>,
+    reader: fn(&Dialects) -> &dyn RequestReader,
+) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
-    let path = request.uri.path().to_owned();
-    let asking = read(request, body, key.map(Cow::into_owned), app, move |asked, app| {
-        Route::of(&path).dialect(&app.dialects).read(asked)
-    });
-    start(request, asking.await?, app).await
+    let key = key.map(Cow::into_owned);
+    let in_dialect =
+        move |request: &ClientRequest<'_>, app: &App| reader(&app.dialects).read(request);
+    let parsed = read(request, body, key, app, in_dialect).await?;
+    start(request, parsed, app).await
 }
 
 /// Begins a response, whose request may refer to stored ones.
@@ -137,8 +148,8 @@ async fn respond(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result
     let owner = app.auth.owner(&request.headers);
     let _place = place(body.len(), app).await;
     let read = || responses::read(body.clone(), owner.clone(), key.as_deref(), app);
-    let (asking, continues) = read().await?;
-    match start(request, asking, app).await {
+    let (parsed, continues) = read().await?;
+    match start(request, parsed, app).await {
         // Another request continued the same response meanwhile, so this one branches off.
         Err(Refusal::Begin(BeginError::TurnInProgress(_))) if continues => {
             start(request, read().await?.0, app).await
@@ -152,9 +163,9 @@ async fn respond(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result
 }
 
 /// Begins the turn that a request asks for, and answers in its form.
-async fn start(request: &Parts, asking: Asking, app: &App) -> Result<Reply, Refusal> {
+async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Reply, Refusal> {
     let owner = app.auth.owner(&request.headers);
-    let Asking { turn, form, repairs } = asking;
+    let ParsedRequest { turn, form, repairs } = parsed;
     for (repair, _) in repairs.iter() {
         metrics::history_repaired(repair.name());
     }
@@ -187,7 +198,7 @@ async fn count_tokens(
     check_media_type(&request.headers)?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let counting =
-        read(request, body, None, app, |asked, app| app.dialects.messages.read_to_count(asked));
+        read(request, body, None, app, |it, app| app.dialects.messages.read_to_count(it));
     let Counting { turn, message_tokens } = counting.await?;
     let briefing_tokens = app.gateway.briefing_tokens(&turn).await.map_err(Refusal::Begin)?;
     Ok(json_reply(StatusCode::OK, &json!({ "input_tokens": briefing_tokens + message_tokens })))
@@ -200,7 +211,7 @@ async fn read<T: Send + 'static>(
     body: Bytes,
     idempotency_key: Option<String>,
     app: &Arc<App>,
-    in_dialect: impl FnOnce(&Asked<'_>, &App) -> Result<T, Refusal> + Send + 'static,
+    in_dialect: impl FnOnce(&ClientRequest<'_>, &App) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     let (accept, owner) = (accept(&request.headers), app.auth.owner(&request.headers));
     let conversation = conversation_name(&request.headers, &app.session_headers);
@@ -209,18 +220,18 @@ async fn read<T: Send + 'static>(
     let _place = place(length, app).await;
     let app = Arc::clone(app);
     let read = move || {
-        let asked = Asked {
+        let client_request = ClientRequest {
             accept: &accept,
             body: &body,
             idempotency_key: idempotency_key.as_deref(),
             owner: &owner,
             models: &app.models,
             conversation: conversation.as_deref(),
-            hidden: &Behind { gateway: &app.gateway, owner: &owner },
+            lookup: &OwnerTurns { gateway: &app.gateway, owner: &owner },
             images: ImageReader::new(app.gateway.shows_images()),
             now_sec: now_sec(),
         };
-        in_dialect(&asked, &app)
+        in_dialect(&client_request, &app)
     };
     off_worker(length, read).await
 }
@@ -247,7 +258,7 @@ fn accept(headers: &HeaderMap) -> String {
 
 /// Answers in one piece, once the turn is over. If the client leaves before, the turn has no reader
 /// any more, and nobody reads the answer.
-async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Whole>, mut client: Waiting) -> Reply {
+async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Collector>, mut client: Waiting) -> Reply {
     let mut reader = turn.log.read_after(0);
     poll_fn(|cx| {
         while let Poll::Ready(read) = reader.poll_read(cx, |record| whole.take(&record)) {
@@ -425,8 +436,8 @@ async fn ready(app: &App, headers: &HeaderMap) -> Reply {
 fn metrics_text(app: &App) -> Reply {
     let MemoryUsage { sessions, session_bytes, turn_log_bytes, artifact_bytes } =
         app.gateway.memory_usage();
-    let remembered = app.gateway.remembered_bytes();
-    metrics::memory(sessions, session_bytes, turn_log_bytes, artifact_bytes, remembered);
+    let turn_cache_bytes = app.gateway.turn_cache_bytes();
+    metrics::memory(sessions, session_bytes, turn_log_bytes, artifact_bytes, turn_cache_bytes);
     whole_reply(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 

@@ -4,13 +4,13 @@
 //! client sees of an error.
 
 mod auth;
-mod behind;
 mod body;
 mod connection;
 mod dialect;
 mod handlers;
 mod incoming;
 mod openapi;
+mod owner_turns;
 mod places;
 mod query;
 mod refusal;

@@ -10,12 +10,13 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::behind::Behind;
 use super::dialect::responses::{
-    Found, Kept, Labels, Means, Page, Parent, Request, ResponseId, Surroundings, replay,
+    Found, Labels, Page, Parent, Rendering, Request, RequestContext, ResponseId, StoredResponse,
+    replay,
 };
-use super::dialect::{Asking, ImageReader};
+use super::dialect::{ImageReader, ParsedRequest};
 use super::incoming::{self, Incoming};
+use super::owner_turns::OwnerTurns;
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
 use super::stream::stream;
@@ -23,7 +24,7 @@ use super::{App, now_sec, query};
 use crate::gateway::BeginError;
 use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
 use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
-use crate::session::{self, Answered, Chain, DeletedAnswer, LoggedTurn, off_worker};
+use crate::session::{self, Chain, DeletedAnswer, LoggedTurn, StoredAnswer, off_worker};
 
 /// Reads the body of `POST /v1/responses`, and finds what it refers to. Returns as well whether it
 /// continues a response.
@@ -32,7 +33,7 @@ pub(super) async fn read(
     owner: String,
     key: Option<&str>,
     app: &Arc<App>,
-) -> Result<(Asking, bool), Refusal> {
+) -> Result<(ParsedRequest, bool), Refusal> {
     if key.is_some_and(|key| key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX) {
         return Err(Refusal::invalid(
             "Idempotency-Key",
@@ -44,10 +45,10 @@ pub(super) async fn read(
     let continues = request.parent().is_some();
     let found = find(&request, (&owner, key), app).await?;
     let (app, key) = (Arc::clone(app), key.map(str::to_owned));
-    let ask = move || {
-        let around = Surroundings {
+    let parse = move || {
+        let context = RequestContext {
             owner: &owner,
-            hidden: &Behind { gateway: &app.gateway, owner: &owner },
+            lookup: &OwnerTurns { gateway: &app.gateway, owner: &owner },
             models: &app.models,
             labels: Labels(app.gateway.tools()),
             shown: app.dialects.responses.shown,
@@ -57,9 +58,9 @@ pub(super) async fn read(
             image_seed: Uuid::new_v4().to_string(),
             idempotency_key: key,
         };
-        request.ask(found, around)
+        request.parse(found, context)
     };
-    Ok((off_worker(length, ask).await?, continues))
+    Ok((off_worker(length, parse).await?, continues))
 }
 
 /// The root of a new chain. A key leads to the chain that it has begun before.
@@ -98,9 +99,11 @@ async fn find(
     }
     for id in request.references() {
         let stored_as = session::id_of(owner, &id.session_id());
-        let Some(answered) = app.gateway.answer(&stored_as, &id.turn_id()).await? else { continue };
-        let Answered { begun, answer, .. } = answered;
-        let kept = Kept::read(id, &begun, answer.as_deref());
+        let Some(stored_answer) = app.gateway.answer(&stored_as, &id.turn_id()).await? else {
+            continue;
+        };
+        let StoredAnswer { begun, answer, .. } = stored_answer;
+        let kept = StoredResponse::read(id, &begun, answer.as_deref());
         found.items.extend(kept.known_items(answer.as_deref()));
     }
     Ok(found)
@@ -108,8 +111,8 @@ async fn find(
 
 /// A response that is kept.
 struct Loaded {
-    kept: Kept,
-    answered: Answered,
+    kept: StoredResponse,
+    stored_answer: StoredAnswer,
     stored_as: String,
     turn_id: String,
     session_id: String,
@@ -119,14 +122,15 @@ async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
     let id = ResponseId::parse(id).ok_or(Refusal::NO_RESPONSE)?;
     let (session_id, turn_id) = (id.session_id(), id.turn_id());
     let stored_as = session::id_of(&app.auth.owner(&request.headers), &session_id);
-    let answered = app.gateway.answer(&stored_as, &turn_id).await?.ok_or(Refusal::NO_RESPONSE)?;
-    let kept = Kept::read(id, &answered.begun, answered.answer.as_deref());
-    Ok(Loaded { kept, answered, stored_as, turn_id, session_id })
+    let stored_answer =
+        app.gateway.answer(&stored_as, &turn_id).await?.ok_or(Refusal::NO_RESPONSE)?;
+    let kept = StoredResponse::read(id, &stored_answer.begun, stored_answer.answer.as_deref());
+    Ok(Loaded { kept, stored_answer, stored_as, turn_id, session_id })
 }
 
-fn means(app: &App) -> Means {
+fn rendering(app: &App) -> Rendering {
     let labels = Labels(app.gateway.tools());
-    Means { shown: app.dialects.responses.shown, labels, clock: now_sec }
+    Rendering { shown: app.dialects.responses.shown, labels, clock: now_sec }
 }
 
 /// `GET /v1/responses/{id}`: the response as of now, or its stream.
@@ -141,22 +145,22 @@ pub(super) async fn get(request: &Parts, id: &str, app: &App) -> Result<Reply, R
 }
 
 async fn object(loaded: Loaded, app: &App) -> Reply {
-    let Loaded { kept, answered, .. } = loaded;
-    let object = match answered {
-        Answered { running: Some(LoggedTurn { log, .. }), .. } => {
-            let means = means(app);
-            off_worker(log.bytes(), move || kept.object_of(means, &log)).await
+    let Loaded { kept, stored_answer, .. } = loaded;
+    let object = match stored_answer {
+        StoredAnswer { running: Some(LoggedTurn { log, .. }), .. } => {
+            let rendering = rendering(app);
+            off_worker(log.bytes(), move || kept.object_of(rendering, &log)).await
         }
-        Answered { answer: Some(answer), .. } => answer.get().as_bytes().to_vec(),
-        Answered { .. } => kept.lost(),
+        StoredAnswer { answer: Some(answer), .. } => answer.get().as_bytes().to_vec(),
+        StoredAnswer { .. } => kept.lost(),
     };
     whole_reply(StatusCode::OK, object, "application/json")
 }
 
 /// Streams what follows event `seen`: live, from the log, or from the kept object.
 async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, Refusal> {
-    let Loaded { kept, answered, stored_as, turn_id, session_id } = loaded;
-    let turn = match answered.running {
+    let Loaded { kept, stored_answer, stored_as, turn_id, session_id } = loaded;
+    let turn = match stored_answer.running {
         Some(turn) => Some(turn),
         None => match app.gateway.find_turn(&stored_as, Some(&turn_id), 0).await? {
             session::Found::Turn(turn) => Some(turn),
@@ -165,9 +169,9 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
     };
     if let Some(turn) = turn {
         let from = seen.map_or(0, |seen| seen.saturating_add(1));
-        return Ok(stream(&session_id, &turn, 0, kept.encoder(means(app), from), app));
+        return Ok(stream(&session_id, &turn, 0, kept.encoder(rendering(app), from), app));
     }
-    let frames = match &answered.answer {
+    let frames = match &stored_answer.answer {
         Some(answer) => {
             let answer = Arc::clone(answer);
             off_worker(answer.get().len(), move || replay(&answer, seen)).await
@@ -205,7 +209,7 @@ pub(super) async fn delete(request: &Parts, id: &str, app: &App) -> Result<Reply
 /// `POST /v1/responses/{id}/cancel`: waits for the end. A response that is over stays as it is.
 pub(super) async fn cancel(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let loaded = load(request, id, app).await?;
-    if let Some(LoggedTurn { log, .. }) = &loaded.answered.running {
+    if let Some(LoggedTurn { log, .. }) = &loaded.stored_answer.running {
         if !loaded.kept.is_background() {
             return Err(Refusal::invalid(
                 "id",

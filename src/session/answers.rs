@@ -13,7 +13,7 @@ use crate::conversation::Conversation;
 
 /// An answer, as of one moment.
 #[derive(Debug, Clone)]
-pub struct Answered {
+pub struct StoredAnswer {
     /// What was known when its turn began.
     pub begun: Arc<RawValue>,
     /// The answer, once the turn is over. It is absent as well if its gateway died.
@@ -60,11 +60,11 @@ impl Sessions {
         &self,
         session_id: &str,
         turn_id: &str,
-    ) -> Result<Option<Answered>, SessionError> {
+    ) -> Result<Option<StoredAnswer>, SessionError> {
         let session = self.running.get(session_id);
         let running = session.filter(|session| session.turn.turn_id == turn_id);
         let Some(record) = self.record(session_id).await? else { return Ok(None) };
-        Ok(record.answers.find(turn_id).map(|kept| Answered {
+        Ok(record.answers.find(turn_id).map(|kept| StoredAnswer {
             begun: Arc::clone(&kept.begun),
             answer: kept.answer.clone(),
             running: running.map(|session| session.turn.clone()),

@@ -15,9 +15,9 @@ use crate::upstream::{Image, Images};
 #[derive(Debug, Clone)]
 pub(crate) struct Artifacts {
     store: Arc<dyn Store>,
-    /// The images that the turn's request has brought, oldest first. They need no store: a client
+    /// The images in the turn's request, oldest first. They need no store: a client
     /// that keeps its conversation sends them again.
-    brought: Arc<[Image]>,
+    client_history: Arc<[Image]>,
 }
 
 /// The path at which clients read a file, up to its id.
@@ -25,18 +25,18 @@ pub(crate) const ARTIFACTS: &str = "/api/v1/artifacts/";
 
 impl Artifacts {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, brought: Arc::default() }
+        Self { store, client_history: Arc::default() }
     }
 
     /// The same for a turn whose request brings these images.
     pub(crate) fn beside(self, images: Vec<Image>) -> Self {
-        Self { brought: images.into(), ..self }
+        Self { client_history: images.into(), ..self }
     }
 
-    /// Keeps the images that the request has brought in this session, for later turns. Those that
+    /// Keeps the images of the request in this session, for later turns. Those that
     /// cannot be kept are seen in this turn alone.
     pub(crate) async fn keep_images(&self, session_id: &str) {
-        for Image { id, mime_type, bytes } in &*self.brought {
+        for Image { id, mime_type, bytes } in &*self.client_history {
             let (id, mime_type) = (id.clone(), (*mime_type).to_owned());
             let artifact = Artifact { id, name: None, mime_type, bytes: bytes.clone() };
             if let Err(error) = self.store.keep_artifact(session_id, artifact).await {
@@ -98,7 +98,7 @@ impl Artifacts {
     }
 
     async fn image(&self, id: &str) -> Option<Image> {
-        if let Some(image) = self.brought.iter().find(|image| image.id == id) {
+        if let Some(image) = self.client_history.iter().find(|image| image.id == id) {
             return Some(image.clone());
         }
         match self.get(id).await {

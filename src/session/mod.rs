@@ -5,10 +5,10 @@
 //! on any client. Between turns, a session is a record in a [`store`]; while a turn runs, it is
 //! here as well.
 
+mod answer_serializer;
 mod answers;
 mod artifacts;
 mod codec;
-mod keeper;
 mod lease;
 pub(crate) mod log;
 pub(crate) mod record;
@@ -23,16 +23,18 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::conversation::{self, AnswerError, Ask, Conversation, Ending, Opening, Question};
+use crate::conversation::{
+    self, AnswerError, ClientInput, Conversation, Ending, Opening, Question,
+};
 use crate::event::TurnState;
 
 use record::{RecordError, SessionRecord};
 use store::{StoreError, Version};
 
-pub use answers::{Answered, Chain, DeletedAnswer};
+pub use answer_serializer::{AnswerSerializer, FinishedAnswer};
+pub use answers::{Chain, DeletedAnswer, StoredAnswer};
 pub(crate) use artifacts::{ARTIFACTS, Artifacts};
 pub(crate) use codec::off_worker;
-pub use keeper::{Keeper, KeptEnd};
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
 pub(crate) use sessions::{Sessions, TurnGuard, cancelled};
@@ -52,15 +54,15 @@ pub(crate) struct Beginning<'a> {
     pub(crate) turn_id: &'a str,
     /// The idempotency key.
     pub(crate) key: Option<&'a str>,
-    pub(crate) ask: &'a Ask,
+    pub(crate) input: &'a ClientInput,
     /// A conversation that takes the place of the session's own.
-    pub(crate) brought: Option<Conversation>,
+    pub(crate) client_history: Option<Conversation>,
     /// Whether nobody else knows the session. It is then not stored before the turn has ended.
     pub(crate) is_passing: bool,
     /// Whether a turn that still runs is cancelled to make room.
     pub(crate) supersedes: bool,
     /// What is kept from the beginning, if the turn's answer is kept in the client's own form. The
-    /// session must then end with the turn that `brought` ends with.
+    /// session must then end with the turn that `client_history` ends with.
     pub(crate) kept: Option<Arc<RawValue>>,
 }
 

@@ -14,7 +14,7 @@ use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
 use super::{Beginning, Begun, Cancel, Found, LoggedTurn, NotBegun, RunningSession, Snapshot};
-use crate::conversation::{self, AnswerError, Ask, Opening};
+use crate::conversation::{self, AnswerError, ClientInput, Opening};
 
 /// All sessions of a gateway.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Sessions {
         beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
-        let Beginning { turn_id, key, ask, brought, kept, is_passing, .. } = beginning;
+        let Beginning { turn_id, key, input, client_history, kept, is_passing, .. } = beginning;
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
@@ -117,18 +117,20 @@ impl Sessions {
         if let Some(turn_id) = key.and_then(|key| record.begun_by(key)) {
             return Err(self.repeated(&lease.session_id, turn_id).await?);
         }
-        if let (None, None, Ask::Answer { clarification_id, .. }) = (&stored, &brought, ask) {
+        if let (None, None, ClientInput::Answer { clarification_id, .. }) =
+            (&stored, &client_history, input)
+        {
             let id = clarification_id.clone();
             return Err(NotBegun::Refused(AnswerError::UnknownQuestion { id, open: None }));
         }
-        if let Some(brought) = brought {
+        if let Some(client_history) = client_history {
             // Another request may have continued the session since this one read it.
-            if kept.is_some() && stored.is_some() && !record.conversation.ends_as(&brought) {
+            if kept.is_some() && stored.is_some() && !record.conversation.ends_as(&client_history) {
                 return Err(NotBegun::Busy);
             }
-            record.conversation = brought;
+            record.conversation = client_history;
         }
-        let opening = record.conversation.open(ask, is_parked).map_err(NotBegun::Refused)?;
+        let opening = record.conversation.open(input, is_parked).map_err(NotBegun::Refused)?;
         record.epoch = lease.epoch;
         if let Some(key) = key {
             record.note_key(key, turn_id);

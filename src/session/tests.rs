@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 
 use super::*;
-use crate::conversation::{Ask, Choice, Ending};
+use crate::conversation::{Choice, ClientInput, Ending};
 use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::session as limits;
 use running::Claimed;
@@ -31,13 +31,17 @@ fn turn(turn_id: &str) -> conversation::Turn {
     }
 }
 
-const fn beginning<'a>(turn_id: &'a str, key: Option<&'a str>, ask: &'a Ask) -> Beginning<'a> {
+const fn beginning<'a>(
+    turn_id: &'a str,
+    key: Option<&'a str>,
+    input: &'a ClientInput,
+) -> Beginning<'a> {
     Beginning {
         session_id: "s",
         turn_id,
         key,
-        ask,
-        brought: None,
+        input,
+        client_history: None,
         is_passing: false,
         supersedes: false,
         kept: None,
@@ -49,7 +53,7 @@ async fn ask(
     turn_id: &str,
     key: Option<&str>,
 ) -> Result<Box<Begun>, NotBegun> {
-    sessions.begin(beginning(turn_id, key, &Ask::default()), |_| false).await
+    sessions.begin(beginning(turn_id, key, &ClientInput::default()), |_| false).await
 }
 
 async fn begin(sessions: &Sessions, turn_id: &str, key: Option<&str>) -> (TurnGuard, Writer) {
@@ -242,7 +246,7 @@ async fn a_session_knows_where_its_turn_is() {
 async fn a_refused_answer_leaves_no_key_and_no_session() {
     let sessions = sessions();
     let choice = Choice::Text("?".to_owned());
-    let answer = Ask::Answer { clarification_id: "q".to_owned(), choice, beside: None };
+    let answer = ClientInput::Answer { clarification_id: "q".to_owned(), choice, beside: None };
     let refused = async || sessions.begin(beginning("one", Some("key"), &answer), |_| false).await;
     assert!(matches!(refused().await, Err(NotBegun::Refused(_))));
     assert!(sessions.snapshot("s").await.unwrap().is_none());
@@ -430,7 +434,7 @@ async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
 async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
     let (store, sessions) = gated();
     let choice = Choice::Text("?".to_owned());
-    let answer = Ask::Answer { clarification_id: "q".to_owned(), choice, beside: None };
+    let answer = ClientInput::Answer { clarification_id: "q".to_owned(), choice, beside: None };
     // Acquired and loaded; the release waits.
     store.gate.add_permits(2);
     let release = async {
@@ -479,7 +483,7 @@ async fn a_turn_that_supersedes_cancels_the_one_before_it_and_waits_for_its_end(
     let sessions = sessions();
     let (guard, mut writer) = begin(&sessions, "one", None).await;
     let first = sessions.running.get("s").unwrap();
-    let words = Ask::default();
+    let words = ClientInput::default();
     let next = Beginning { supersedes: true, ..beginning("two", None, &words) };
     let mut second = pin!(sessions.begin(next, |_| false));
     assert!(second.as_mut().now_or_never().is_none(), "the first has not ended");
@@ -618,9 +622,10 @@ async fn a_session_that_nobody_else_knows_is_not_stored_before_its_end() {
     let store = Arc::new(MemoryStore::new(crate::limits::session::TTL));
     let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
     for is_kept in [false, true] {
-        let ask = Ask::default();
-        let brought = Some(Conversation::default());
-        let passing = Beginning { brought, is_passing: true, ..beginning("one", None, &ask) };
+        let input = ClientInput::default();
+        let client_history = Some(Conversation::default());
+        let passing =
+            Beginning { client_history, is_passing: true, ..beginning("one", None, &input) };
         let begun = sessions.begin(passing, |_| false).await.unwrap();
         assert!(store.load("s").await.unwrap().is_none());
         assert!(sessions.snapshot("s").await.unwrap().is_some(), "it runs");

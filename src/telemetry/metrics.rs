@@ -71,7 +71,7 @@ pub(crate) fn client_tool_left_out() {
     counter!("tether_client_tools_left_out_total").increment(1);
 }
 
-/// A conversation that a client brought was repaired in this way, however often. One client can send
+/// A client's history was repaired in this way, however often. One client can send
 /// any number of faults.
 pub(crate) fn history_repaired(kind: &'static str) {
     counter!("tether_history_repairs_total", "kind" => kind).increment(1);
@@ -154,7 +154,7 @@ pub(crate) fn memory(
     session_bytes: usize,
     turn_log_bytes: usize,
     artifact_bytes: usize,
-    remembered_bytes: usize,
+    turn_cache_bytes: usize,
 ) {
     #[expect(clippy::cast_precision_loss, reason = "no memory has more than 2^53 bytes")]
     let set = |gauge: Gauge, value: usize| gauge.set(value as f64);
@@ -162,5 +162,5 @@ pub(crate) fn memory(
     set(gauge!("tether_session_bytes"), session_bytes);
     set(gauge!("tether_turn_log_bytes"), turn_log_bytes);
     set(gauge!("tether_artifact_bytes"), artifact_bytes);
-    set(gauge!("tether_remembered_bytes"), remembered_bytes);
+    set(gauge!("tether_turn_cache_bytes"), turn_cache_bytes);
 }

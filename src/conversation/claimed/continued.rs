@@ -6,10 +6,10 @@ use super::reading::{self, Reading};
 use super::repairs::{Repair, Repairs};
 use super::turns::NOT_RETURNED;
 use super::{
-    Adopted, BroughtImages, ClaimedMessage, Content, HiddenTurns, NothingToAnswer, Placing, Room,
+    Adopted, ClaimedMessage, ClientImages, Content, NothingToAnswer, Placing, Room, TurnLookup,
     adopt_onto,
 };
-use crate::conversation::{Ask, ClientResult, Conversation};
+use crate::conversation::{ClientInput, ClientResult, Conversation};
 use crate::tools::ToolResult;
 
 /// Makes a conversation of one of ours and what a client says next. `returned` has what the calls
@@ -26,27 +26,28 @@ pub(crate) fn adopt_after(
     returned: HashMap<String, Content>,
     mut messages: Vec<ClaimedMessage>,
     (owner, image_seed): (&str, &str),
-    hidden: &dyn HiddenTurns,
+    lookup: &dyn TurnLookup,
 ) -> Result<Adopted, NothingToAnswer> {
     let (mut room, mut placing) = (Room::new(), Placing::new(image_seed));
     room.limit(&mut messages);
     let mut repairs = Repairs::default();
     let results = results(&history, returned, (&mut room, &mut placing), &mut repairs);
     if results.is_empty() {
-        return adopt_onto(history, messages, owner, (hidden, None), placing);
+        return adopt_onto(history, messages, owner, (lookup, None), placing);
     }
     if messages.iter().any(ClaimedMessage::is_said) {
         if let Ok(turn) = history.with_results(&results) {
             history.replace(turn);
         }
-        let mut adopted = adopt_onto(history, messages, owner, (hidden, None), placing)?;
+        let mut adopted = adopt_onto(history, messages, owner, (lookup, None), placing)?;
         adopted.repairs += repairs;
         return Ok(adopted);
     }
-    let Reading { system, past, repairs: more, .. } = reading::read(messages, owner, &mut placing);
+    let Reading { system, prefix, repairs: more, .. } =
+        reading::read(messages, owner, &mut placing);
     repairs += more;
-    let images = BroughtImages { opening: Vec::new(), files: placing.finish() };
-    Ok(Adopted { system, history, ask: Ask::Results(results), past, images, repairs })
+    let images = ClientImages { opening: Vec::new(), files: placing.finish() };
+    Ok(Adopted { system, history, input: ClientInput::Results(results), prefix, images, repairs })
 }
 
 /// The results for the calls that the last turn waits for. Those that are missing count as not run.

@@ -22,7 +22,7 @@ use crate::upstream::Image;
 
 /// The images that a request brings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BroughtImages {
+pub struct ClientImages {
     /// Those in the words that open the turn.
     pub opening: Vec<PlacedImage>,
     /// All that are kept, by their ids in the conversation, oldest first.

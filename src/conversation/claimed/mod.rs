@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   messages -- reading --> exchanges: the user's words, the replies, each result with its call
-//!            -- kept -----> the turn of our own that an exchange stands for, if any
+//!            -- restored -> the turn of our own that an exchange stands for, if any
 //!            -- turns ----> turns: calls numbered, each with its outcome
 //! ```
 //!
@@ -19,31 +19,31 @@
 //!
 //! [`Outcome::Claimed`]: super::Outcome::Claimed
 
-mod answered;
+mod answered_questions;
 mod content;
 mod continued;
 mod images;
-mod kept;
 mod markup;
 mod newest;
 mod pairs;
-mod past;
+mod prefix_hash;
 mod reading;
 mod repairs;
+mod restored;
 mod turns;
 
 use std::sync::Arc;
 
-use super::{Ask, Conversation, Turn, Words};
+use super::{ClientInput, Conversation, Turn, Words};
 use images::{Placing, Room};
-use kept::Finder;
 use reading::{Exchange, Reading};
+use restored::Finder;
 use turns::Draft;
 
 pub use content::{ClaimedImage, Content, ContentPart};
 pub(crate) use continued::adopt_after;
-pub use images::BroughtImages;
-pub use past::Past;
+pub use images::ClientImages;
+pub use prefix_hash::PrefixHash;
 pub use repairs::{Repair, Repairs};
 
 /// A message as a client tells it.
@@ -98,18 +98,18 @@ pub struct ClaimedCall {
     pub arguments: String,
 }
 
-/// Turns of our own that are behind what a client sees. A turn that is not found does no harm: the
+/// Finds our own turns by what a client knows of them. A turn that is not found does no harm: the
 /// model then knows only what the client tells.
 ///
 /// Keep the turns of each owner apart.
-pub trait HiddenTurns {
+pub trait TurnLookup {
     /// The call that has this id for the client.
-    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall>;
+    fn by_call(&self, client_call_id: &str) -> Option<FoundCall>;
 
-    /// The turn that ended with the last message of this past: the past of its request, then
+    /// The turn at whose end the client had seen exactly this: the messages of its request, then
     /// `assistant` with the text that the client was shown. If the client was also shown calls that
     /// the gateway ran, each of their messages and results counts as the client will send it.
-    fn by_past(&self, past: &Past) -> Option<Arc<Turn>>;
+    fn by_prefix(&self, prefix: &PrefixHash) -> Option<Arc<Turn>>;
 
     /// The turn that ended with this question.
     fn by_question(&self, _clarification_id: &str) -> Option<Arc<Turn>> {
@@ -135,7 +135,7 @@ pub trait HiddenTurns {
 
 /// A call that a client knows: one that it runs, or one of ours that it was shown.
 #[derive(Debug, Clone)]
-pub struct HiddenCall {
+pub struct FoundCall {
     /// The turn with this call, as it was when it ended.
     pub turn: Arc<Turn>,
     /// The call's id in that turn.
@@ -150,11 +150,11 @@ pub struct Adopted {
     /// The turns before the one that opens.
     pub history: Conversation,
     /// What opens the next turn. The history accepts it: [`Conversation::open`] succeeds.
-    pub ask: Ask,
-    /// Everything that the client says was said.
-    pub past: Past,
+    pub input: ClientInput,
+    /// The hash of everything that the client says was said.
+    pub prefix: PrefixHash,
     /// The images that the client sends with it.
-    pub images: BroughtImages,
+    pub images: ClientImages,
     /// What was wrong with the list.
     pub repairs: Repairs,
 }
@@ -164,16 +164,16 @@ pub struct Adopted {
 #[error("there is no message to answer")]
 pub struct NothingToAnswer;
 
-/// Makes a conversation of a client's messages. `owner` is whoever sends them; see [`Past::begin`].
+/// Makes a conversation of a client's messages. `owner` is whoever sends them; see [`PrefixHash::begin`].
 ///
 /// # Errors
 /// If there are none.
 pub fn adopt(
     messages: Vec<ClaimedMessage>,
     owner: &str,
-    hidden: &dyn HiddenTurns,
+    lookup: &dyn TurnLookup,
 ) -> Result<Adopted, NothingToAnswer> {
-    adopt_named(messages, owner, hidden, None)
+    adopt_named(messages, owner, lookup, None)
 }
 
 /// The same for a conversation to which the client gives this name, if it does.
@@ -183,12 +183,12 @@ pub fn adopt(
 pub fn adopt_named(
     mut messages: Vec<ClaimedMessage>,
     owner: &str,
-    hidden: &dyn HiddenTurns,
+    lookup: &dyn TurnLookup,
     conversation: Option<&str>,
 ) -> Result<Adopted, NothingToAnswer> {
     Room::new().limit(&mut messages);
     let placing = Placing::new("");
-    adopt_onto(Conversation::default(), messages, owner, (hidden, conversation), placing)
+    adopt_onto(Conversation::default(), messages, owner, (lookup, conversation), placing)
 }
 
 /// The same after this conversation of ours.
@@ -196,42 +196,42 @@ fn adopt_onto(
     mut history: Conversation,
     mut messages: Vec<ClaimedMessage>,
     owner: &str,
-    (hidden, conversation): (&dyn HiddenTurns, Option<&str>),
+    (lookup, conversation): (&dyn TurnLookup, Option<&str>),
     mut placing: Placing<'_>,
 ) -> Result<Adopted, NothingToAnswer> {
     if messages.is_empty() {
         return Err(NothingToAnswer);
     }
     let is_too_long = newest::keep(&mut messages);
-    let Reading { system, mut exchanges, notes, past, mut repairs } =
+    let Reading { system, mut exchanges, notes, prefix, mut repairs } =
         reading::read(messages, owner, &mut placing);
     if is_too_long {
         repairs.count(Repair::TooLong);
     }
-    exchanges = answered::split(exchanges, hidden);
+    exchanges = answered_questions::split(exchanges, lookup);
     let next = next(&mut exchanges, notes, &mut repairs);
-    let mut finder = Finder::new(hidden, conversation);
+    let mut finder = Finder::new(lookup, conversation);
     for exchange in exchanges {
-        let kept = finder.find(&exchange, false, &history);
-        let draft = Draft::new(exchange, kept, history.call_ids());
+        let restored = finder.find(&exchange, false, &history);
+        let draft = Draft::new(exchange, restored, history.call_ids());
         append(&mut history, draft.finish(&mut repairs));
     }
-    let mut images = BroughtImages { opening: Vec::new(), files: placing.finish() };
-    let ask = match next {
+    let mut images = ClientImages { opening: Vec::new(), files: placing.finish() };
+    let input = match next {
         Next::Words(words) => {
             images.opening = words.images;
-            Ask::Words(words.text)
+            ClientInput::Words(words.text)
         }
-        Next::Prompt(prompt) => Ask::Prompt(prompt),
+        Next::Prompt(prompt) => ClientInput::Prompt(prompt),
         Next::Results(exchange) => {
-            let kept = finder.find(&exchange, true, &history);
-            let draft = Draft::new(exchange, kept, history.call_ids());
+            let restored = finder.find(&exchange, true, &history);
+            let draft = Draft::new(exchange, restored, history.call_ids());
             let (turn, results) = draft.hand_out(&mut repairs);
             append(&mut history, turn);
-            Ask::Results(results)
+            ClientInput::Results(results)
         }
     };
-    Ok(Adopted { system, history, ask, past, images, repairs })
+    Ok(Adopted { system, history, input, prefix, images, repairs })
 }
 
 /// What the list ends with.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::pairs::{Pairing, Pairs, Place};
-use super::past::Past;
+use super::prefix_hash::PrefixHash;
 use super::repairs::{Repair, Repairs};
 use super::{ClaimedCall, ClaimedMessage, Content, Placing, Words, markup};
 use crate::call_format::CallFormat;
@@ -20,7 +20,7 @@ pub(super) struct Reading {
     pub(super) exchanges: Vec<Exchange>,
     /// Words of the user that no exchange has, because nothing followed them.
     pub(super) notes: Vec<String>,
-    pub(super) past: Past,
+    pub(super) prefix: PrefixHash,
     pub(super) repairs: Repairs,
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Exchange {
 pub(super) struct Reply {
     /// Its position in the list.
     pub(super) at: usize,
-    /// The past after it.
-    pub(super) past: Past,
+    /// The hash of everything up to it.
+    pub(super) prefix: PrefixHash,
     pub(super) text: String,
     pub(super) calls: Vec<ToldCall>,
     /// Whether one of them has a result.
@@ -80,7 +80,7 @@ pub(super) fn read(
         exchanges: Vec::new(),
         notes: Vec::new(),
         pairs: Pairs::default(),
-        past: Past::begin(owner),
+        prefix: PrefixHash::begin(owner),
         repairs: Repairs::default(),
     };
     for (at, message) in messages.into_iter().enumerate() {
@@ -94,9 +94,9 @@ pub(super) fn read(
             }
         }
     }
-    let Reader { system, exchanges, notes, past, repairs, .. } = reader;
+    let Reader { system, exchanges, notes, prefix, repairs, .. } = reader;
     let system = (!system.is_empty()).then(|| system.join("\n\n"));
-    Reading { system, exchanges, notes, past, repairs }
+    Reading { system, exchanges, notes, prefix, repairs }
 }
 
 struct Reader<'r, 's> {
@@ -106,7 +106,7 @@ struct Reader<'r, 's> {
     /// Words of results without a call, until the user speaks.
     notes: Vec<String>,
     pairs: Pairs,
-    past: Past,
+    prefix: PrefixHash,
     repairs: Repairs,
 }
 
@@ -115,7 +115,7 @@ impl Reader<'_, '_> {
         if self.is_blank(&text) {
             return;
         }
-        self.past = self.past.then("system", &text);
+        self.prefix = self.prefix.then("system", &text);
         if !self.exchanges.is_empty() {
             self.repairs.count(Repair::LateSystem);
         }
@@ -126,7 +126,7 @@ impl Reader<'_, '_> {
         if content.is_blank() {
             return self.repairs.count(Repair::EmptyMessage);
         }
-        self.past = self.past.then_content("user", &content);
+        self.prefix = self.prefix.then_content("user", &content);
         let notes = std::mem::take(&mut self.notes);
         let open = self.exchanges.last_mut().filter(|last| last.replies.is_empty());
         let before = open.as_ref().map_or(0, |last| last.prompt.images.len());
@@ -153,7 +153,7 @@ impl Reader<'_, '_> {
         if content.is_blank() {
             return;
         }
-        self.past = self.past.then_content("user", &content);
+        self.prefix = self.prefix.then_content("user", &content);
         let before = reply.aside.images.len();
         reply.aside.add(self.placing.place(content, before));
     }
@@ -166,7 +166,7 @@ impl Reader<'_, '_> {
         if calls.is_empty() && self.is_blank(&shown) {
             return;
         }
-        self.past = self.past.then("assistant", text);
+        self.prefix = self.prefix.then("assistant", text);
         if self.exchanges.is_empty() {
             self.begin_without_prompt();
         }
@@ -178,8 +178,8 @@ impl Reader<'_, '_> {
         let places = places.map(|(call, told)| (&*told.id, Place { exchange, reply, call }));
         let reused = self.pairs.add(places);
         (0..reused).for_each(|_| self.repairs.count(Repair::ReusedId));
-        let (past, text, aside) = (self.past, shown.into_owned(), Words::default());
-        replies.push(Reply { at, past, text, calls, has_results: false, aside });
+        let (prefix, text, aside) = (self.prefix, shown.into_owned(), Words::default());
+        replies.push(Reply { at, prefix, text, calls, has_results: false, aside });
     }
 
     fn begin_without_prompt(&mut self) {
@@ -210,7 +210,7 @@ impl Reader<'_, '_> {
     }
 
     fn read_result(&mut self, at: usize, call_id: &str, output: Content, is_error: bool) {
-        self.past = self.past.then_content("tool", &output);
+        self.prefix = self.prefix.then_content("tool", &output);
         match self.pairs.pair(call_id) {
             Pairing::Call(place) => {
                 if !self.is_latest(place) {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::kept::{Kept, Said};
 use super::reading::{Exchange, Reply, ToldCall};
 use super::repairs::{Repair, Repairs};
+use super::restored::{Restored, Said};
 use crate::conversation::{Call, ClientResult, Ending, Outcome, Part, Step, Turn, Words};
 use crate::event::TurnFinish;
 use crate::parser::Arguments;
@@ -31,10 +31,10 @@ pub(super) struct Draft {
 impl Draft {
     /// Begins with the turn that we kept for this exchange, if any, and adds the replies that are
     /// not in it.
-    pub(super) fn new(exchange: Exchange, kept: Option<Kept>, ids_before: usize) -> Self {
+    pub(super) fn new(exchange: Exchange, restored: Option<Restored>, ids_before: usize) -> Self {
         let Exchange { prompt, replies } = exchange;
-        let (turn, known, said) = match kept {
-            Some(Kept { turn, replies, said }) => (turn, replies, said),
+        let (turn, known, said) = match restored {
+            Some(Restored { turn, replies, said }) => (turn, replies, said),
             None => (Turn::default(), 0, Said::default()),
         };
         let Said { results, edited, asides } = said;

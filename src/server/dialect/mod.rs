@@ -42,21 +42,22 @@ use self::messages::Messages;
 use self::models::Models;
 use self::responses::Responses;
 use super::refusal::Refusal;
-use crate::conversation::claimed::{HiddenTurns, Repairs};
+use crate::conversation::claimed::{Repairs, TurnLookup};
 use crate::gateway::NewTurn;
 use crate::session::Record;
 
-/// An API that clients speak.
-pub(super) trait Dialect: fmt::Debug + Sync {
-    /// Reads a request that begins a turn. A dialect whose requests refer to what is stored has a
-    /// reader of its own.
+/// Reads requests that begin turns. A dialect whose requests refer to what is stored has a reader
+/// of its own.
+pub(super) trait RequestReader {
+    /// Reads a request.
     ///
     /// # Errors
     /// What is wrong with it.
-    fn read(&self, _asked: &Asked<'_>) -> Result<Asking, Refusal> {
-        Err(Refusal::NoSuchPath)
-    }
+    fn read(&self, request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal>;
+}
 
+/// How an API that clients speak words its errors.
+pub(super) trait Dialect: fmt::Debug + Sync {
     /// The status and the body of the answer to a refused request.
     fn error(&self, refusal: &Refusal) -> (u16, Value);
 
@@ -86,7 +87,7 @@ pub(super) struct Dialects {
 
 /// A request that begins a turn.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct ClientRequest<'a> {
     /// The media types that the client accepts.
     pub(super) accept: &'a str,
     pub(super) body: &'a [u8],
@@ -97,26 +98,26 @@ pub(super) struct Asked<'a> {
     pub(super) models: &'a Models,
     /// The name that a header gives to the conversation.
     pub(super) conversation: Option<&'a str>,
-    /// The turns behind what clients have seen.
-    pub(super) hidden: &'a dyn HiddenTurns,
+    /// Finds our own turns by what clients know of them.
+    pub(super) lookup: &'a dyn TurnLookup,
     /// Reads the images in it.
     pub(super) images: ImageReader,
     /// Seconds since the Unix epoch.
     pub(super) now_sec: u64,
 }
 
-impl fmt::Debug for Asked<'_> {
+impl fmt::Debug for ClientRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asked").field("bytes", &self.body.len()).finish_non_exhaustive()
+        f.debug_struct("ClientRequest").field("bytes", &self.body.len()).finish_non_exhaustive()
     }
 }
 
 /// The turn that a request asks for, and how its client wants to read it.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct ParsedRequest {
     pub(super) turn: NewTurn,
     pub(super) form: Form,
-    /// What was wrong with the conversation that the client brought.
+    /// What was repaired in the history that the client sent.
     pub(super) repairs: Repairs,
 }
 
@@ -126,14 +127,14 @@ pub(super) enum Form {
     /// As it comes.
     Stream(Box<dyn Encoder>),
     /// In one piece, at its end.
-    Whole(Box<dyn Whole>),
+    Whole(Box<dyn Collector>),
     /// Later: the client gets a receipt, and comes back for the answer.
     Later(Box<dyn Receipt>),
 }
 
 /// What an answer says about itself.
 #[derive(Debug, Clone)]
-pub(super) struct Answering {
+pub(super) struct AnswerMeta {
     /// The model, as the client named it.
     pub(super) model: String,
     /// When the turn began, in seconds since the Unix epoch.
@@ -169,7 +170,7 @@ pub(super) trait Encoder: fmt::Debug + Send {
 }
 
 /// Collects an answer that is sent in one piece.
-pub(super) trait Whole: fmt::Debug + Send {
+pub(super) trait Collector: fmt::Debug + Send {
     /// Takes the next record.
     fn take(&mut self, record: &Record<'_>);
 

@@ -12,11 +12,11 @@ use crate::limits::session as limits;
 /// The answers of a session, the oldest first.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct KeptAnswers(VecDeque<KeptAnswer>);
+pub(crate) struct AnswerRecords(VecDeque<AnswerRecord>);
 
 /// An answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct KeptAnswer {
+pub(crate) struct AnswerRecord {
     /// Its turn.
     turn_id: String,
     /// What was known when the turn began.
@@ -35,16 +35,16 @@ pub(crate) struct Replaced {
     pub(crate) turn: Arc<Turn>,
 }
 
-impl KeptAnswers {
+impl AnswerRecords {
     /// The answer of a turn.
-    pub(crate) fn find(&self, turn_id: &str) -> Option<&KeptAnswer> {
+    pub(crate) fn find(&self, turn_id: &str) -> Option<&AnswerRecord> {
         self.0.iter().find(|kept| kept.turn_id == turn_id)
     }
 
     /// Notes that a turn begins whose answer is kept.
     pub(crate) fn begin(&mut self, turn_id: &str, begun: Arc<RawValue>) {
         let turn_id = turn_id.to_owned();
-        self.0.push_back(KeptAnswer { turn_id, begun, answer: None, replaced: None });
+        self.0.push_back(AnswerRecord { turn_id, begun, answer: None, replaced: None });
         self.make_room();
     }
 
@@ -76,7 +76,7 @@ impl KeptAnswers {
 
     /// Their length as JSON, and the size of the turns that only they refer to.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.iter().map(KeptAnswer::bytes).sum()
+        self.0.iter().map(AnswerRecord::bytes).sum()
     }
 
     /// Whether there are none.
@@ -96,7 +96,7 @@ impl KeptAnswers {
     }
 }
 
-impl KeptAnswer {
+impl AnswerRecord {
     fn bytes(&self) -> usize {
         let answer = self.answer.as_ref().map_or(0, |answer| answer.get().len());
         let replaced = self.replaced.as_ref().map_or(0, |replaced| replaced.turn.bytes());
@@ -113,13 +113,13 @@ mod tests {
         Arc::from(RawValue::from_string(text).unwrap())
     }
 
-    fn ids(answers: &KeptAnswers) -> Vec<&str> {
+    fn ids(answers: &AnswerRecords) -> Vec<&str> {
         answers.0.iter().map(|kept| &*kept.turn_id).collect()
     }
 
     #[test]
     fn as_many_as_may_be_and_one_more() {
-        let mut answers = KeptAnswers::default();
+        let mut answers = AnswerRecords::default();
         for number in 0..limits::ANSWERS_MAX {
             answers.begin(&number.to_string(), json(2));
         }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn as_many_bytes_as_may_be_and_one_more() {
         let half = limits::ANSWER_BYTES_MAX / 2;
-        let mut answers = KeptAnswers::default();
+        let mut answers = AnswerRecords::default();
         answers.begin("1", json(half));
         answers.begin("2", json(half - 2));
         answers.end("2", Some(json(2)));

@@ -15,7 +15,7 @@ use crate::conversation::Conversation;
 use crate::limits::session as limits;
 use crate::text::is_deeper;
 
-pub(crate) use answers::{KeptAnswers, Replaced};
+pub(crate) use answers::{AnswerRecords, Replaced};
 
 /// The version that is written. Raise it if older records must be read in another way.
 pub(crate) const VERSION: u32 = 4;
@@ -35,7 +35,7 @@ pub(crate) struct SessionRecord {
     pub(crate) conversation: Conversation,
     /// Answers in clients' own forms.
     #[serde(default)]
-    pub(crate) answers: KeptAnswers,
+    pub(crate) answers: AnswerRecords,
 }
 
 /// Why a record cannot be read.

@@ -20,7 +20,7 @@ use crate::upstream::ReasoningItem;
 
 fn record(conversation: Conversation) -> SessionRecord {
     let keys = vec![("key".to_owned(), "turn".to_owned())];
-    let (nonce, answers) = (Some("7f3a90c2".to_owned()), KeptAnswers::default());
+    let (nonce, answers) = (Some("7f3a90c2".to_owned()), AnswerRecords::default());
     SessionRecord { epoch: 3, nonce, keys, conversation, answers }
 }
 
@@ -156,7 +156,7 @@ fn sample() -> SessionRecord {
     for turn in [asked(), answered(), confirms(), approved(), handed_out()] {
         conversation.push(turn);
     }
-    let mut answers = KeptAnswers::default();
+    let mut answers = AnswerRecords::default();
     let json = |text: &str| Arc::from(RawValue::from_string(text.to_owned()).unwrap());
     answers.begin("five", json(r#"{"created_at":1,"echo":{"model":"m"}}"#));
     answers.end("five", Some(json(r#"{"id":"resp_1","output":[]}"#)));

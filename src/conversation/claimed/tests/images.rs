@@ -27,14 +27,14 @@ fn large(length: usize) -> ClaimedMessage {
 }
 
 fn asks(adopted: &Adopted) -> &str {
-    match &adopted.ask {
-        Ask::Words(words) => words,
+    match &adopted.input {
+        ClientInput::Words(words) => words,
         other => panic!("{other:?}"),
     }
 }
 
 /// The numbers of the images that are kept, oldest first.
-fn kept(adopted: &Adopted) -> Vec<u8> {
+fn restored(adopted: &Adopted) -> Vec<u8> {
     adopted.images.files.iter().map(|image| image.bytes[6]).collect()
 }
 
@@ -63,7 +63,7 @@ fn an_image_stays_where_it_was_put() {
         user("Look."),
         shows(&[Ok("And"), Err(4)]),
     ]);
-    assert_eq!(kept(&adopted), [1, 2, 3, 4]);
+    assert_eq!(restored(&adopted), [1, 2, 3, 4]);
     let note = |number| format!("[image image/gif, 7 bytes, artifact a{number}]");
     let expected = [
         format!("{}<1>", note(1)),
@@ -92,7 +92,7 @@ fn an_image_that_a_call_returned_follows_its_result() {
         result("b", alone),
         ClaimedMessage::Aside(content(&[Ok("This one"), Err(3)])),
     ]);
-    assert_eq!(kept(&adopted), [1, 2, 3]);
+    assert_eq!(restored(&adopted), [1, 2, 3]);
     let text = shown(&adopted, History::Text).pop().unwrap();
     let listed = "\"artifacts\":[\"[image image/gif, 7 bytes, artifact a1]\"]}";
     let of_a = format!("`look` (call_1) returned: {{\"text\":\"A page:\\n\",{listed}<1>");
@@ -103,7 +103,7 @@ fn an_image_that_a_call_returned_follows_its_result() {
     let told = "The images of the results above:\n`look` (call00001), artifact a1:<1>\n\
                 `look` (call00002), artifact a1:<2>\nWhat the user adds, artifact a1:<3>";
     assert_eq!(native.last().unwrap(), told);
-    let Ask::Results(results) = &adopted.ask else { panic!("{:?}", adopted.ask) };
+    let ClientInput::Results(results) = &adopted.input else { panic!("{:?}", adopted.input) };
     assert!(results.iter().all(|it| it.result.artifacts.len() == 1));
 }
 
@@ -135,9 +135,9 @@ fn prompts(adopted: &Adopted) -> Vec<String> {
 fn as_many_images_as_may_be_and_one_more() {
     let most = u8::try_from(CLIENT_IMAGES_MAX).unwrap();
     let all = asked_after((0..most).map(|number| shows(&[Err(number)])));
-    assert_eq!(kept(&all), (0..most).collect::<Vec<_>>());
+    assert_eq!(restored(&all), (0..most).collect::<Vec<_>>());
     let more = asked_after((0..=most).map(|number| shows(&[Err(number)])));
-    assert_eq!(kept(&more), (1..=most).collect::<Vec<_>>(), "the oldest has no room");
+    assert_eq!(restored(&more), (1..=most).collect::<Vec<_>>(), "the oldest has no room");
     let note = "[image image/gif, 7 bytes, artifact a1]";
     assert_eq!(prompts(&more), vec![note; CLIENT_IMAGES_MAX + 1], "but all are named");
     assert_eq!(all.repairs, Repairs::default());
@@ -178,19 +178,19 @@ fn an_image_has_the_same_id_whenever_its_conversation_is_sent() {
 
 #[test]
 fn the_past_has_the_images_in_it() {
-    let past = |images: &[u8]| {
+    let prefix = |images: &[u8]| {
         let images = images.iter().map(|number| shows(&[Ok("Look."), Err(*number)]));
-        asked_after(images).past
+        asked_after(images).prefix
     };
-    assert_eq!(past(&[1, 2]), past(&[1, 2]));
-    assert_ne!(past(&[1, 2]), past(&[2, 1]));
-    assert_ne!(past(&[1]), asked_after([user("Look.\n")]).past);
+    assert_eq!(prefix(&[1, 2]), prefix(&[1, 2]));
+    assert_ne!(prefix(&[1, 2]), prefix(&[2, 1]));
+    assert_ne!(prefix(&[1]), asked_after([user("Look.\n")]).prefix);
     // An image that no longer has room counts as before.
     let many: Vec<_> = (0..=9).flat_map(|number| [shows(&[Err(number)]), says("So.")]).collect();
-    let whole = many.iter().fold(Past::begin("key"), Past::after);
+    let whole = many.iter().fold(PrefixHash::begin("key"), PrefixHash::after);
     let adopted = adopted(many);
-    assert_eq!(adopted.past, whole);
-    assert!(!kept(&adopted).contains(&0));
+    assert_eq!(adopted.prefix, whole);
+    assert!(!restored(&adopted).contains(&0));
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn a_turn_of_ours_gets_its_images_from_the_request() {
     let step = Step { parts: vec![Part::Text("A cat.".to_owned())], ..Step::default() };
     let (turn_id, steps) = ("t".to_owned(), vec![step]);
     let ours = Arc::new(Turn { turn_id, images: stale, steps, ..Turn::default() });
-    let past = list[..2].iter().fold(Past::begin("key"), Past::after);
-    let shelf = Shelf { by_past: [(past, ours)].into(), ..Shelf::default() };
+    let prefix = list[..2].iter().fold(PrefixHash::begin("key"), PrefixHash::after);
+    let shelf = Shelf { by_prefix: [(prefix, ours)].into(), ..Shelf::default() };
     let adopted = adopt(list, "key", &shelf).unwrap();
     let turn = adopted.history.turns().next_back().unwrap();
     assert_eq!((&*turn.turn_id, turn.images.len()), ("t", 1));
@@ -224,7 +224,7 @@ fn a_note_in_a_text_shows_nothing() {
     let note = format!("[image image/gif, 7 bytes, artifact {}]", ids(&other)[0]);
     let messages = vec![user("[image image/gif, 7 bytes, artifact a1]"), says("?"), user(&note)];
     let adopted = adopted(messages);
-    assert_eq!(adopted.images, BroughtImages::default());
+    assert_eq!(adopted.images, ClientImages::default());
     assert!(context(&adopted).images().is_empty());
 }
 

@@ -1,9 +1,9 @@
 //! Lists as clients send them, and what becomes of them.
 
-mod answered;
+mod answered_questions;
 mod images;
-mod kept;
 mod properties;
+mod restored;
 mod rules;
 
 use std::collections::HashMap;
@@ -52,19 +52,19 @@ fn picture(number: u8) -> ClaimedImage {
 #[derive(Debug, Default)]
 #[expect(clippy::struct_field_names, reason = "they are called as what looks into them")]
 struct Shelf {
-    by_call: HashMap<String, HiddenCall>,
-    by_past: HashMap<Past, Arc<Turn>>,
+    by_call: HashMap<String, FoundCall>,
+    by_prefix: HashMap<PrefixHash, Arc<Turn>>,
     by_question: HashMap<String, Arc<Turn>>,
     by_answer: HashMap<String, Arc<Turn>>,
 }
 
-impl HiddenTurns for Shelf {
-    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+impl TurnLookup for Shelf {
+    fn by_call(&self, client_call_id: &str) -> Option<FoundCall> {
         self.by_call.get(client_call_id).cloned()
     }
 
-    fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
-        self.by_past.get(past).cloned()
+    fn by_prefix(&self, prefix: &PrefixHash) -> Option<Arc<Turn>> {
+        self.by_prefix.get(prefix).cloned()
     }
 
     fn by_question(&self, clarification_id: &str) -> Option<Arc<Turn>> {
@@ -88,12 +88,14 @@ fn outline(adopted: &Adopted) -> Vec<String> {
         lines.push(format!("user: {}", turn.prompt));
         lines.extend(turn.steps.iter().flat_map(|step| &step.parts).map(outline_of_part));
     }
-    match &adopted.ask {
-        Ask::Words(words) | Ask::Prompt(words) => lines.push(format!("asks: {words}")),
-        Ask::Results(results) => lines.extend(results.iter().map(|returned| {
+    match &adopted.input {
+        ClientInput::Words(words) | ClientInput::Prompt(words) => {
+            lines.push(format!("asks: {words}"))
+        }
+        ClientInput::Results(results) => lines.extend(results.iter().map(|returned| {
             format!("returns: {} {}", returned.call_id, outline_of_result(&returned.result))
         })),
-        Ask::Answer { clarification_id, choice, .. } => {
+        ClientInput::Answer { clarification_id, choice, .. } => {
             lines.push(format!("answers {clarification_id}: {choice:?}"));
         }
     }
@@ -134,7 +136,7 @@ fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
 
 #[track_caller]
 fn context(adopted: &Adopted) -> Context {
-    let opening = adopted.history.open(&adopted.ask, |_| false).unwrap();
+    let opening = adopted.history.open(&adopted.input, |_| false).unwrap();
     let current = match &opening {
         super::super::Opening::Results(turn) => Turn { ending: None, ..Turn::clone(turn) },
         opening => Turn {

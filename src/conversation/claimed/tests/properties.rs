@@ -125,16 +125,16 @@ struct Chance {
     salt: u8,
 }
 
-impl HiddenTurns for Chance {
-    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+impl TurnLookup for Chance {
+    fn by_call(&self, client_call_id: &str) -> Option<FoundCall> {
         let turn = self.turns.get(usize::from(self.salt) % (self.turns.len() + 1))?;
         let at = usize::from(client_call_id.as_bytes()[0] - b'a');
         let call_id = turn.handed_out().nth(at)?.call_id.clone();
-        Some(HiddenCall { turn: Arc::clone(turn), call_id })
+        Some(FoundCall { turn: Arc::clone(turn), call_id })
     }
 
-    fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
-        let at = format!("{past:?}").bytes().map(usize::from).sum::<usize>();
+    fn by_prefix(&self, prefix: &PrefixHash) -> Option<Arc<Turn>> {
+        let at = format!("{prefix:?}").bytes().map(usize::from).sum::<usize>();
         self.turns.get((at + usize::from(self.salt)) % (self.turns.len() + 2)).cloned()
     }
 
@@ -182,9 +182,9 @@ fn any_chance() -> impl Strategy<Value = Chance> {
 }
 
 /// Every call has an id of its own, and no outcome that only we could know.
-fn check_calls(adopted: &Adopted, hidden: &[Arc<Turn>]) -> Result<(), TestCaseError> {
+fn check_calls(adopted: &Adopted, lookup: &[Arc<Turn>]) -> Result<(), TestCaseError> {
     let mut ids = HashSet::new();
-    let ours = hidden.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
+    let ours = lookup.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
     let ours: Vec<&Outcome> = ours.map(|call| &call.outcome).collect();
     for turn in adopted.history.turns() {
         for call in turn.steps.iter().flat_map(Step::calls) {
@@ -236,10 +236,10 @@ proptest! {
     #[test]
     fn with_turns_of_ours_the_sequence_stays_valid(
         messages in any_list(),
-        hidden in any_chance(),
+        lookup in any_chance(),
     ) {
-        let Ok(adopted) = adopt(messages.clone(), "key", &hidden) else { return Ok(()) };
-        check_calls(&adopted, &hidden.turns)?;
+        let Ok(adopted) = adopt(messages.clone(), "key", &lookup) else { return Ok(()) };
+        check_calls(&adopted, &lookup.turns)?;
         // An answer that opened a turn of ours is told in our words.
         let has_answer = adopted.history.turns().any(|turn| turn.answer.is_some());
         for form in [History::Text, History::Native] {
@@ -281,7 +281,9 @@ fn a_list_as_large_as_a_request_is_adopted() {
     let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
     let results = ids.iter().map(|id| returns(id, "1"));
     let one = [user("?"), calls("", &ids)].into_iter().chain(results).collect();
-    let Ask::Results(returned) = adopted(one).ask else { panic!("results open the turn") };
+    let ClientInput::Results(returned) = adopted(one).input else {
+        panic!("results open the turn")
+    };
     assert_eq!(returned.len(), HISTORY_CALLS_MAX);
 
     let same = (0..many).flat_map(|_| [calls("", &["a"]), returns("a", "1")]);

@@ -198,7 +198,7 @@ fn a_result_without_a_call_becomes_words_of_the_user() {
 
 #[test]
 fn broken_arguments_stay_readable() {
-    for (written, kept) in [
+    for (written, restored) in [
         ("", "{}"),
         (" ", "{}"),
         (r#"{"a": 1}"#, r#"{"a": 1}"#),
@@ -206,11 +206,11 @@ fn broken_arguments_stay_readable() {
         ("[1]", r#"{"...":"[1]"}"#),
         (r#"{"a":1,"a":2}"#, r#"{"...":"{\"a\":1,\"a\":2}"}"#),
     ] {
-        let broken = u32::from(kept.contains("..."));
+        let broken = u32::from(restored.contains("..."));
         let calls = vec![claimed_call("a", written)];
         let called = ClaimedMessage::Assistant { text: String::new(), calls };
         let adopted = adopted(vec![user("?"), called, returns("a", "{}"), says("So."), user("!")]);
-        assert_eq!(outline(&adopted)[1], format!("call_1: look {kept} claimed {{}}"));
+        assert_eq!(outline(&adopted)[1], format!("call_1: look {restored} claimed {{}}"));
         assert_eq!(adopted.repairs.of(Repair::BrokenArguments), broken, "{written}");
     }
 }
@@ -218,8 +218,8 @@ fn broken_arguments_stay_readable() {
 /// What an output becomes.
 fn result_of(output: &str, is_error: bool) -> ToolResult {
     let returned = ClaimedMessage::Result { call_id: "a".into(), output: output.into(), is_error };
-    match adopted(vec![user("?"), calls("", &["a"]), returned]).ask {
-        Ask::Results(mut results) => results.remove(0).result,
+    match adopted(vec![user("?"), calls("", &["a"]), returned]).input {
+        ClientInput::Results(mut results) => results.remove(0).result,
         ask => panic!("{ask:?}"),
     }
 }
@@ -260,7 +260,7 @@ fn an_empty_list_has_nothing_to_answer() {
 fn a_list_without_words_has_a_stand_in_for_them() {
     for messages in [vec![system("Be brief.")], vec![user(" "), says("")], vec![returns("x", "")]] {
         let adopted = adopt(messages, "key", &Shelf::default()).unwrap();
-        assert_eq!(adopted.ask, Ask::Prompt("(The user has sent no words.)".to_owned()));
+        assert_eq!(adopted.input, ClientInput::Prompt("(The user has sent no words.)".to_owned()));
         assert_eq!(adopted.repairs.of(Repair::NoWords), 1);
     }
 }

@@ -162,7 +162,8 @@ fn a_form_of_several_fields_asks_for_content_not_for_text() {
 fn an_answer_to_a_call_that_was_given_up_has_expired() {
     let history = history_of(asking(Continuation::Open));
     let choice = Choice::Option("l".into());
-    let ask = conversation::Ask::Answer { clarification_id: "t.1".into(), choice, beside: None };
+    let ask =
+        conversation::ClientInput::Answer { clarification_id: "t.1".into(), choice, beside: None };
     let open = |is_parked: bool| history.open(&ask, |question| question == "t.1" && is_parked);
     assert!(matches!(open(true), Ok(Opening::Answer(_))));
     let expired = open(false).unwrap_err();

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::messages::OpenCall;
+use super::history::OpenCall;
 use super::resume::Resumed;
 use crate::server::dialect::call_id;
 

@@ -3,12 +3,12 @@
 //! The client keeps the conversation and sends all of it with every run, with the tools that it was
 //! shown. A question interrupts the run; the next run resumes it with the user's answer.
 
-mod calling;
+mod call_events;
 mod calls;
+mod encoder;
 mod event;
-mod events;
+mod history;
 mod interrupt;
-mod messages;
 mod request;
 mod resume;
 mod snapshot;
@@ -20,7 +20,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use super::native::Native;
-use super::{Asked, Asking, Dialect, Refused, sse};
+use super::{ClientRequest, Dialect, ParsedRequest, Refused, RequestReader, sse};
 use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
@@ -38,11 +38,13 @@ pub(in crate::server) fn add_schema(generator: &mut SchemaGenerator) {
     generator.subschema_for::<event::RunEvent<'_>>();
 }
 
-impl Dialect for AgUi {
-    fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal> {
-        request::read(asked)
+impl RequestReader for AgUi {
+    fn read(&self, request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal> {
+        request::read(request)
     }
+}
 
+impl Dialect for AgUi {
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
         Native.error(refusal)
     }

@@ -5,14 +5,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::events::{Events, Run};
-use super::messages;
-use super::resume::{self, Answered};
+use super::encoder::{Run, RunEncoder};
+use super::history;
+use super::resume::{self, ResumedRun};
 use crate::conversation::claimed::{Adopted, adopt_named};
-use crate::gateway::{Brought, NewTurn};
+use crate::gateway::{ClientHistory, NewTurn};
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, json};
+use crate::server::dialect::{ClientRequest, Form, ParsedRequest, client_tools, digest, json};
 use crate::server::refusal::Refusal;
 
 /// The body as it was written.
@@ -33,8 +33,8 @@ pub(super) struct Raw {
     resume: Value,
 }
 
-pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
-    let raw: Raw = json::read(asked.body)?;
+pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal> {
+    let raw: Raw = json::read(request.body)?;
     let present = |id: &String| !id.is_empty();
     let Some(thread_id) = raw.thread_id.filter(present) else {
         return Err(Refusal::invalid("threadId", "threadId is required (a string, not empty)"));
@@ -44,31 +44,31 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     };
     let thread = digest::name("ag-ui", &thread_id);
     let messages = raw.messages.unwrap_or_default();
-    let claimed = messages.iter().filter_map(|it| messages::claimed(it, asked.images)).collect();
-    let adopted = adopt_named(claimed, asked.owner, asked.hidden, Some(&thread))
+    let claimed = messages.iter().filter_map(|it| history::claimed(it, request.images)).collect();
+    let adopted = adopt_named(claimed, request.owner, request.lookup, Some(&thread))
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
-    let open_calls = messages::open_calls(&messages);
+    let open_calls = history::open_calls(&messages);
     let entries = resume::entries(&raw.resume)?;
-    let answered = resume::read(entries, adopted, &open_calls, asked.hidden)?;
-    let Answered { adopted, resumed, clarification_id } = answered;
-    let Adopted { system, history, ask, past, images, repairs } = adopted;
-    let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, asked.models);
+    let answered = resume::read(entries, adopted, &open_calls, request.lookup)?;
+    let ResumedRun { adopted, resumed, clarification_id } = answered;
+    let Adopted { system, history, input, prefix, images, repairs } = adopted;
+    let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, request.models);
     let ChosenTools { clients, ours, choice } =
         chosen(&raw.forwarded_props, raw.tools.as_ref(), tools.as_deref())?;
     let turn = NewTurn {
-        owner: asked.owner.to_owned(),
+        owner: request.owner.to_owned(),
         session_id: Some(thread.clone()),
         supersedes: true,
-        ask,
+        input,
         aside: aside(&raw.context),
         model: upstream,
         tools: ours,
         client_tools: clients,
         tool_choice: choice,
-        brought: Some(Brought {
+        client_history: Some(ClientHistory {
             history,
             instructions: system,
-            past,
+            prefix,
             images,
             can_be_joined: false,
         }),
@@ -77,7 +77,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         ..NewTurn::default()
     };
     let run = Run { thread_id, id: run_id, messages, open_calls, resumed };
-    Ok(Asking { turn, form: Form::Stream(Box::new(Events::new(run))), repairs })
+    Ok(ParsedRequest { turn, form: Form::Stream(Box::new(RunEncoder::new(run))), repairs })
 }
 
 /// The model that the front end names, if there is one with this name: applications use the field

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::messages::OpenCall;
-use crate::conversation::claimed::{Adopted, HiddenTurns};
-use crate::conversation::{AnswerError, Ask, Choice, Opening, Question, approval};
+use super::history::OpenCall;
+use crate::conversation::claimed::{Adopted, TurnLookup};
+use crate::conversation::{AnswerError, Choice, ClientInput, Opening, Question, approval};
 use crate::gateway::BeginError;
 use crate::server::dialect::call_id;
 use crate::server::refusal::Refusal;
@@ -66,7 +66,7 @@ pub(super) struct Resumed {
 
 /// A run with its answer, if it has one.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct ResumedRun {
     pub(super) adopted: Adopted,
     pub(super) resumed: Option<Resumed>,
     /// The question, if this answers it.
@@ -78,19 +78,19 @@ pub(super) fn read(
     entries: Vec<Entry>,
     adopted: Adopted,
     open: &[OpenCall],
-    hidden: &dyn HiddenTurns,
-) -> Result<Answered, Refusal> {
+    lookup: &dyn TurnLookup,
+) -> Result<ResumedRun, Refusal> {
     let mut entries = entries.into_iter();
     let Some(Entry { interrupt_id, status, payload }) = entries.next() else {
-        let resumed = in_words_alone(&adopted, open, hidden);
-        return Ok(Answered { adopted, resumed, clarification_id: None });
+        let resumed = in_words_alone(&adopted, open, lookup);
+        return Ok(ResumedRun { adopted, resumed, clarification_id: None });
     };
     if entries.next().is_some() {
         return Err(Refusal::invalid(PARAM, "resume must have one entry: a run asks one question"));
     }
-    let turn = hidden.by_question(&interrupt_id);
+    let turn = lookup.by_question(&interrupt_id);
     let question = turn.as_deref().and_then(|turn| turn.questions.first());
-    let is_closed = hidden.is_closed(&interrupt_id);
+    let is_closed = lookup.is_closed(&interrupt_id);
     let resumed = |choice: Option<&Choice>| {
         let (turn, question) = (turn.as_deref()?, question?);
         let id = id_of(&turn.turn_id, question, open);
@@ -109,19 +109,19 @@ pub(super) fn read(
         Status::Resolved => choice_of(payload, question)?,
         // The user has said something else. Clients insist on an entry until a run has succeeded, so
         // a question may be dropped again, whatever has become of it.
-        Status::Cancelled if matches!(adopted.ask, Ask::Words(_)) => {
+        Status::Cancelled if matches!(adopted.input, ClientInput::Words(_)) => {
             if question.is_none() {
                 return Err(unknown(interrupt_id, &adopted));
             }
             let resumed = resumed(None);
-            let adopted = adopted.dropping(&interrupt_id, hidden);
-            return Ok(Answered { adopted, resumed, clarification_id: None });
+            let adopted = adopted.dropping(&interrupt_id, lookup);
+            return Ok(ResumedRun { adopted, resumed, clarification_id: None });
         }
         Status::Cancelled => Choice::Cancel,
     };
     let resumed = resumed(Some(&choice));
-    let adopted = adopted.answering(interrupt_id.clone(), choice, hidden);
-    Ok(Answered { adopted, resumed, clarification_id: Some(interrupt_id) })
+    let adopted = adopted.answering(interrupt_id.clone(), choice, lookup);
+    Ok(ResumedRun { adopted, resumed, clarification_id: Some(interrupt_id) })
 }
 
 /// The call that waits, if the client says nothing of it: the user's words answer the question or
@@ -129,19 +129,19 @@ pub(super) fn read(
 fn in_words_alone(
     adopted: &Adopted,
     open: &[OpenCall],
-    hidden: &dyn HiddenTurns,
+    lookup: &dyn TurnLookup,
 ) -> Option<Resumed> {
-    let Ask::Words(words) = &adopted.ask else { return None };
+    let ClientInput::Words(words) = &adopted.input else { return None };
     let asked = adopted.history.open_questions().first()?;
     // As it was asked. Its call has another number in the list.
-    let turn = hidden.by_question(&asked.clarification_id)?;
+    let turn = lookup.by_question(&asked.clarification_id)?;
     let question = turn.questions.first()?;
     let id = id_of(&turn.turn_id, question, open);
     if !is_open(&id, open) {
         return None;
     }
-    let is_stale = !asked.may_repeat() && hidden.is_closed(&asked.clarification_id);
-    let given = match adopted.history.open(&adopted.ask, |_| true) {
+    let is_stale = !asked.may_repeat() && lookup.is_closed(&asked.clarification_id);
+    let given = match adopted.history.open(&adopted.input, |_| true) {
         Ok(Opening::Answer(answer)) if !is_stale => Some(answer.given),
         _ => None,
     };

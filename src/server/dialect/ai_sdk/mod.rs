@@ -3,9 +3,9 @@
 //! The client keeps the conversation and sends all of it with every request, with the tools that it
 //! was shown. The id of its chat names the session, so that it can join a running turn again.
 
-mod messages;
+mod encoder;
+mod history;
 mod part;
-mod parts;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -13,9 +13,9 @@ mod tests;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
-use super::{Asked, Asking, Dialect, Encoder, Refused};
+use super::{ClientRequest, Dialect, Encoder, ParsedRequest, Refused, RequestReader};
 use crate::server::refusal::Refusal;
-use parts::Parts;
+use encoder::PartEncoder;
 
 pub(in crate::server) use request::session_id;
 
@@ -33,11 +33,13 @@ pub(in crate::server) fn add_schema(generator: &mut SchemaGenerator) {
     generator.subschema_for::<part::Part<'_>>();
 }
 
-impl Dialect for AiSdk {
-    fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal> {
-        request::read(asked)
+impl RequestReader for AiSdk {
+    fn read(&self, request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal> {
+        request::read(request)
     }
+}
 
+impl Dialect for AiSdk {
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
         (refusal.kind().0.as_u16(), refusal.message().into())
     }
@@ -54,5 +56,5 @@ impl Dialect for AiSdk {
 /// if the turn continues a message of the client, what follows becomes a message of its own,
 /// because clients reset the message that they join.
 pub(in crate::server) fn encoder() -> Box<dyn Encoder> {
-    Box::new(Parts::new(None))
+    Box::new(PartEncoder::new(None))
 }

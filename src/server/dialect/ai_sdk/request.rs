@@ -4,15 +4,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::messages::RawMessage;
-use super::parts::{Message, Parts};
+use super::encoder::{Message, PartEncoder};
+use super::history::RawMessage;
 use crate::conversation::claimed::{Adopted, adopt_named};
-use crate::gateway::{Brought, NewTurn};
+use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::server::MESSAGE_ID_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::native::request::ClarificationResponse;
 use crate::server::dialect::object::Object;
-use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, instructions, json};
+use crate::server::dialect::{
+    ClientRequest, Form, ParsedRequest, client_tools, digest, instructions, json,
+};
 use crate::server::refusal::Refusal;
 use crate::upstream::ToolChoice;
 
@@ -40,45 +42,45 @@ pub(in crate::server) fn session_id(chat_id: &str) -> String {
     digest::name("ai-sdk", chat_id)
 }
 
-pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
-    let raw: Raw = json::read(asked.body)?;
+pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal> {
+    let raw: Raw = json::read(request.body)?;
     let messages = raw.messages.unwrap_or_default();
     let mut claimed = Vec::new();
     for message in &messages {
-        message.claim(asked.images, &mut claimed);
+        message.claim(request.images, &mut claimed);
     }
     let chat = raw.id.as_str().filter(|id| !id.is_empty()).map(session_id);
-    let conversation = chat.clone().or_else(|| asked.conversation.map(str::to_owned));
-    let adopted = adopt_named(claimed, asked.owner, asked.hidden, conversation.as_deref())
+    let conversation = chat.clone().or_else(|| request.conversation.map(str::to_owned));
+    let adopted = adopt_named(claimed, request.owner, request.lookup, conversation.as_deref())
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let (adopted, idempotency_key) = match raw.clarification_response {
         None => (adopted, None),
         Some(Object(response)) => {
             let (clarification_id, choice) = response.read()?;
             let key = digest::name("answer", &clarification_id);
-            (adopted.answering(clarification_id, choice, asked.hidden), Some(key))
+            (adopted.answering(clarification_id, choice, request.lookup), Some(key))
         }
     };
-    let Adopted { system, history, ask, past, images, repairs } = adopted;
+    let Adopted { system, history, input, prefix, images, repairs } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
     let ChosenModel { upstream, tools: ours, .. } = match raw.model.as_str() {
-        Some(name) => asked.models.choose(name)?,
+        Some(name) => request.models.choose(name)?,
         None => ChosenModel::default(),
     };
     let tools = raw.tools.as_ref().filter(|_| !is_none);
     let turn = NewTurn {
-        owner: asked.owner.to_owned(),
+        owner: request.owner.to_owned(),
         supersedes: true,
-        ask,
+        input,
         model: upstream,
         tools: if is_none { Some(Vec::new()) } else { ours },
         client_tools: client_tools::read(tools),
         tool_choice: choice(&raw.tool_choice),
-        brought: Some(Brought {
+        client_history: Some(ClientHistory {
             history,
             instructions: instructions::join(first, system),
-            past,
+            prefix,
             images,
             can_be_joined: chat.is_some(),
         }),
@@ -87,8 +89,8 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         idempotency_key,
         ..NewTurn::default()
     };
-    let form = Form::Stream(Box::new(Parts::new(continued(&messages))));
-    Ok(Asking { turn, form, repairs })
+    let form = Form::Stream(Box::new(PartEncoder::new(continued(&messages))));
+    Ok(ParsedRequest { turn, form, repairs })
 }
 
 /// The message that the answer belongs to, if the client's list ends with one of the assistant: the

@@ -4,11 +4,11 @@ use bytes::BytesMut;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::messages::RawMessage;
-use super::parts::{Message, Parts};
+use super::encoder::{Message, PartEncoder};
+use super::history::RawMessage;
 use super::{AiSdk, request};
 use crate::conversation::claimed::ClaimedMessage;
-use crate::conversation::{Ask, Choice};
+use crate::conversation::{Choice, ClientInput};
 use crate::event::{AcknowledgementSource, Event, FailureCode, FeedbackReason, TurnFinish};
 use crate::gateway::BeginError;
 use crate::limits::server::MESSAGE_ID_BYTES_MAX;
@@ -16,7 +16,9 @@ use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
 use crate::server::dialect::tests::Forgetful;
 use crate::server::dialect::tests::events::{completed, end, raw, start, started, summary, text};
-use crate::server::dialect::{Asked, Asking, Dialect as _, Encoder as _, Form, Refused};
+use crate::server::dialect::{
+    ClientRequest, Dialect as _, Encoder as _, Form, ParsedRequest, Refused, RequestReader as _,
+};
 use crate::server::openapi::tests::strict;
 use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
@@ -30,7 +32,7 @@ fn id(number: u32) -> String {
 }
 
 /// The parts of a stream, which ends with `[DONE]`.
-fn parts_of(mut encoder: Parts, events: &[Event<'_>]) -> Vec<Value> {
+fn parts_of(mut encoder: PartEncoder, events: &[Event<'_>]) -> Vec<Value> {
     let mut out = BytesMut::new();
     records(events, |record| encoder.encode(&record, &mut out));
     let stream = String::from_utf8(out.to_vec()).unwrap();
@@ -46,7 +48,7 @@ fn parts_of(mut encoder: Parts, events: &[Event<'_>]) -> Vec<Value> {
 }
 
 fn parts(events: &[Event<'_>]) -> Vec<Value> {
-    parts_of(Parts::new(None), events)
+    parts_of(PartEncoder::new(None), events)
 }
 
 /// The types of parts, in order.
@@ -287,7 +289,7 @@ fn which_john() -> Clarification {
     }
 }
 
-fn asking<'a>(
+fn parsed<'a>(
     clarification: &'a Clarification,
     source: &'a Source,
     arguments: Option<&'a RawValue>,
@@ -310,7 +312,7 @@ fn a_question_is_asked_in_words_and_stays_as_data() {
         started(),
         start("call_1", &arguments, 1),
         end("call_1", &result),
-        asking(&clarification, &source, None),
+        parsed(&clarification, &source, None),
         completed(TurnFinish::ClarificationNeeded),
     ];
     let parts = parts(&events);
@@ -331,7 +333,7 @@ fn a_call_to_approve_is_shown_with_its_arguments() {
     let (arguments, source) = (raw(&json!({"all": true})), Source::builtin());
     let events = [
         started(),
-        asking(&confirmation, &source, Some(&arguments)),
+        parsed(&confirmation, &source, Some(&arguments)),
         completed(TurnFinish::ClarificationNeeded),
     ];
     let parts = parts(&events);
@@ -357,7 +359,7 @@ fn what_is_shown_for_a_while_is_transient() {
             total: None,
             message: Some("one"),
         },
-        Event::Status { message: "asking again" },
+        Event::Status { message: "parsed again" },
         Event::LoopLimitReached { max_tool_loops: 1 },
         completed(TurnFinish::LoopLimit),
     ];
@@ -406,7 +408,7 @@ fn the_ways_to_end() {
 #[test]
 fn an_answer_continues_the_clients_last_message() {
     let start = |message| {
-        parts_of(Parts::new(message), &[started(), completed(TurnFinish::Stop)])[0].clone()
+        parts_of(PartEncoder::new(message), &[started(), completed(TurnFinish::Stop)])[0].clone()
     };
     let continued = |id: Option<&str>| Some(Message { id: id.map(str::to_owned) });
     assert_eq!(start(continued(Some("m7")))["messageId"], "m7");
@@ -415,21 +417,21 @@ fn an_answer_continues_the_clients_last_message() {
 
 #[test]
 fn the_stream_says_what_it_is() {
-    let parts = Parts::new(None);
+    let parts = PartEncoder::new(None);
     assert_eq!(parts.mark(), Some(("x-vercel-ai-ui-message-stream", "v1")));
     assert_eq!(&parts.keep_alive()[..], b":\n\n");
 }
 
-fn read(body: &Value) -> Result<Asking, Refusal> {
+fn read(body: &Value) -> Result<ParsedRequest, Refusal> {
     let body = body.to_string();
-    let asked = Asked {
+    let asked = ClientRequest {
         accept: "*/*",
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "key",
         models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
         conversation: None,
-        hidden: &Forgetful,
+        lookup: &Forgetful,
         images: ImageReader::new(true),
         now_sec: 0,
     };
@@ -501,10 +503,10 @@ fn whatever_a_message_is_it_is_no_reason_to_refuse() {
 #[test]
 fn a_list_is_not_refused_for_one_of_its_messages() {
     let said = json!({"role": "user", "content": "Hi."});
-    let Asking { turn, .. } = read(&json!({"messages": [null, [], said]})).unwrap();
-    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
-    let Asking { turn, .. } = read(&json!({"messages": ["Hi."]})).unwrap();
-    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+    let ParsedRequest { turn, .. } = read(&json!({"messages": [null, [], said]})).unwrap();
+    assert_eq!(turn.input, ClientInput::Words("Hi.".to_owned()));
+    let ParsedRequest { turn, .. } = read(&json!({"messages": ["Hi."]})).unwrap();
+    assert_eq!(turn.input, ClientInput::Words("Hi.".to_owned()));
 }
 
 #[test]
@@ -530,25 +532,25 @@ fn a_request_of_use_chat() {
         "tools": {"open": {"description": "Opens.", "parameters": {"type": "object"}}},
         "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi."}]}],
     });
-    let Asking { turn, form, .. } = read(&body).unwrap();
+    let ParsedRequest { turn, form, .. } = read(&body).unwrap();
     assert!(matches!(form, Form::Stream(_)));
-    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+    assert_eq!(turn.input, ClientInput::Words("Hi.".to_owned()));
     assert_eq!(turn.session_id.as_deref(), Some(&*request::session_id("chat/1")));
     assert_eq!((turn.model.as_deref(), turn.tools), (Some("local"), Some(Vec::new())));
     assert_eq!((turn.tool_choice, turn.supersedes), (ToolChoice::Required, true));
     assert!(!turn.client_tools.is_empty());
-    let brought = turn.brought.unwrap();
-    assert_eq!(brought.instructions.as_deref(), Some("Speak like a pirate."));
-    assert!(brought.can_be_joined);
+    let client_history = turn.client_history.unwrap();
+    assert_eq!(client_history.instructions.as_deref(), Some("Speak like a pirate."));
+    assert!(client_history.can_be_joined);
     assert_eq!(turn.owner, "key");
 }
 
 #[test]
 fn a_chat_with_an_empty_id_has_none() {
     let messages = json!([{"role": "user", "content": "Hi."}]);
-    let Asking { turn, .. } = read(&json!({"id": "", "messages": messages})).unwrap();
+    let ParsedRequest { turn, .. } = read(&json!({"id": "", "messages": messages})).unwrap();
     assert_eq!(turn.session_id, None);
-    assert!(!turn.brought.unwrap().can_be_joined, "no address leads to it");
+    assert!(!turn.client_history.unwrap().can_be_joined, "no address leads to it");
 }
 
 #[test]
@@ -563,9 +565,9 @@ fn tools_are_read_in_each_form_that_applications_send() {
         json!([{"type": "function", "function": {"name": "open", "parameters": schema}}]),
         json!({"open": {"parameters": schema}}),
     ] {
-        let Asking { turn, .. } = tools(tools_of_one).unwrap();
+        let ParsedRequest { turn, .. } = tools(tools_of_one).unwrap();
         assert!(!turn.client_tools.is_empty());
-        assert!(!turn.brought.unwrap().can_be_joined, "a chat without an id");
+        assert!(!turn.client_history.unwrap().can_be_joined, "a chat without an id");
     }
     for none in [json!(["search"]), json!({"search": true}), json!("all"), json!(null)] {
         assert!(tools(none).unwrap().turn.client_tools.is_empty());
@@ -579,9 +581,12 @@ fn an_explicit_answer_takes_the_place_of_the_last_words() {
     let messages = json!([{"role": "user", "content": "Smith"}]);
     let answer = json!({"clarification_id": "t.1", "selected_option": {"id": "b"}});
     let body = json!({"id": "c", "messages": messages, "clarification_response": answer});
-    let Asking { turn, .. } = read(&body).unwrap();
+    let ParsedRequest { turn, .. } = read(&body).unwrap();
     let choice = Choice::Option("b".to_owned());
-    assert_eq!(turn.ask, Ask::Answer { clarification_id: "t.1".to_owned(), choice, beside: None });
+    assert_eq!(
+        turn.input,
+        ClientInput::Answer { clarification_id: "t.1".to_owned(), choice, beside: None }
+    );
     assert!(turn.idempotency_key.is_some(), "the same answer again joins its turn");
 }
 
@@ -590,7 +595,7 @@ fn a_message_keeps_its_id_unless_that_is_too_long() {
     let start = |id: &str| {
         let messages = json!([{"role": "user", "content": "Hi."},
             {"role": "assistant", "id": id, "content": "Well"}]);
-        let Asking { form, .. } = read(&json!({"messages": messages})).unwrap();
+        let ParsedRequest { form, .. } = read(&json!({"messages": messages})).unwrap();
         let Form::Stream(mut encoder) = form else { panic!("it is a stream") };
         let mut out = BytesMut::new();
         records(&[started()], |record| encoder.encode(&record, &mut out));

@@ -4,20 +4,20 @@
 //! in a session of its own; the turns behind earlier answers are found again by what the client
 //! could see of them.
 
-mod chunk;
+mod collector;
+mod encoder;
 mod ended;
-mod messages;
+mod history;
 mod request;
 pub(in crate::server) mod schema;
 #[cfg(test)]
 mod tests;
-mod whole;
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use super::server_tools::ServerTools;
-use super::{Asked, Asking, Dialect, openai_error};
+use super::{ClientRequest, Dialect, ParsedRequest, RequestReader, openai_error};
 use crate::server::refusal::Refusal;
 
 /// Chat Completions.
@@ -32,11 +32,13 @@ pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Sche
     generator.subschema_for::<request::Raw>()
 }
 
-impl Dialect for ChatCompletions {
-    fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal> {
-        request::read(asked, self.shown)
+impl RequestReader for ChatCompletions {
+    fn read(&self, request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal> {
+        request::read(request, self.shown)
     }
+}
 
+impl Dialect for ChatCompletions {
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
         let (status, _) = openai_error::status_and_code(refusal);
         let kind = match status {

@@ -5,18 +5,20 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::chunk::Chunks;
-use super::messages::RawMessage;
-use super::whole::Completion;
+use super::collector::CompletionCollector;
+use super::encoder::ChunkEncoder;
+use super::history::RawMessage;
 use crate::conversation::claimed::{Adopted, Repairs, adopt_named};
-use crate::gateway::{Brought, NewTurn};
+use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::server::CONVERSATION_NAME_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::sampling::{self, NAMES};
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Answering, Asked, Asking, Form, client_tools, json, response_format};
+use crate::server::dialect::{
+    AnswerMeta, ClientRequest, Form, ParsedRequest, client_tools, json, response_format,
+};
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 use crate::upstream::Sampling;
@@ -74,34 +76,37 @@ struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-pub(super) fn read(asked: &Asked<'_>, shown: ServerTools) -> Result<Asking, Refusal> {
-    let mut raw: Raw = json::read(asked.body)?;
+pub(super) fn read(
+    request: &ClientRequest<'_>,
+    shown: ServerTools,
+) -> Result<ParsedRequest, Refusal> {
+    let mut raw: Raw = json::read(request.body)?;
     check(&raw)?;
     let Object(tether) = raw.tether.take().unwrap_or_default();
     let model = raw.model.clone().ok_or_else(|| {
         Refusal::invalid("model", "model is required; GET /v1/models lists the names")
     })?;
-    let chosen = asked.models.choose(&model)?;
+    let chosen = request.models.choose(&model)?;
     let shown = tether.server_tools.or(chosen.server_tools).unwrap_or(shown);
     let wants_usage =
         raw.stream_options.as_ref().is_some_and(|Object(it)| it.include_usage == Some(true));
-    let answering = Answering { model, now_sec: asked.now_sec };
+    let meta = AnswerMeta { model, now_sec: request.now_sec };
     let form = if raw.stream == Some(true) {
-        Form::Stream(Box::new(Chunks::new(answering, wants_usage, shown)))
+        Form::Stream(Box::new(ChunkEncoder::new(meta, wants_usage, shown)))
     } else {
-        Form::Whole(Box::new(Completion::new(answering, shown)))
+        Form::Whole(Box::new(CompletionCollector::new(meta, shown)))
     };
-    let (turn, repairs) = turn(raw, tether, chosen, asked)?;
-    Ok(Asking { turn, form, repairs })
+    let (turn, repairs) = turn(raw, tether, chosen, request)?;
+    Ok(ParsedRequest { turn, form, repairs })
 }
 
 fn turn(
     raw: Raw,
     tether: Tether,
     ChosenModel { upstream, tools, .. }: ChosenModel,
-    asked: &Asked<'_>,
+    request: &ClientRequest<'_>,
 ) -> Result<(NewTurn, Repairs), Refusal> {
-    let conversation = conversation(tether.session_id, asked)?;
+    let conversation = conversation(tether.session_id, request)?;
     let sampling = sampling(&raw)?;
     let response_format = response_format::read(raw.response_format, "response_format")?;
     let tools = tool_choice::both(tether.tools, tools);
@@ -109,12 +114,12 @@ fn turn(
     let ChosenTools { clients, ours, choice } =
         tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
     let messages = raw.messages.unwrap_or_default().into_iter();
-    let messages = messages.map(|message: RawMessage| message.claimed(asked.images));
-    let Adopted { system, history, ask, past, images, repairs } =
-        adopt_named(messages.collect(), asked.owner, asked.hidden, conversation.as_deref())
+    let messages = messages.map(|message: RawMessage| message.claimed(request.images));
+    let Adopted { system, history, input, prefix, images, repairs } =
+        adopt_named(messages.collect(), request.owner, request.lookup, conversation.as_deref())
             .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let turn = NewTurn {
-        ask,
+        input,
         model: upstream,
         tools: ours,
         client_tools: clients,
@@ -124,10 +129,10 @@ fn turn(
         response_format,
         sampling,
         conversation,
-        brought: Some(Brought {
+        client_history: Some(ClientHistory {
             history,
             instructions: system,
-            past,
+            prefix,
             images,
             can_be_joined: false,
         }),
@@ -137,8 +142,11 @@ fn turn(
 }
 
 /// The name of the conversation: the request's own, or that of a header.
-fn conversation(own: Option<String>, asked: &Asked<'_>) -> Result<Option<String>, Refusal> {
-    let Some(name) = own else { return Ok(asked.conversation.map(str::to_owned)) };
+fn conversation(
+    own: Option<String>,
+    request: &ClientRequest<'_>,
+) -> Result<Option<String>, Refusal> {
+    let Some(name) = own else { return Ok(request.conversation.map(str::to_owned)) };
     if (1..=CONVERSATION_NAME_BYTES_MAX).contains(&name.len()) {
         return Ok(Some(name));
     }

@@ -4,23 +4,23 @@ use bytes::BytesMut;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::chunk::Chunks;
-use super::whole::Completion;
+use super::collector::CompletionCollector;
+use super::encoder::ChunkEncoder;
 use crate::event::{AcknowledgementSource, Event, TurnFinish};
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::tests::events::{completed, failed, started};
-use crate::server::dialect::{Answering, Encoder as _, Whole as _, WholeAnswer};
+use crate::server::dialect::{AnswerMeta, Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 
-fn answering() -> Answering {
-    Answering { model: "qwen3".to_owned(), now_sec: 1_795_315_264 }
+fn meta() -> AnswerMeta {
+    AnswerMeta { model: "qwen3".to_owned(), now_sec: 1_795_315_264 }
 }
 
 /// The frames of a stream, without `data: `.
 fn streamed(events: &[Event<'_>], wants_usage: bool, shown: ServerTools) -> Vec<String> {
-    let mut chunks = Chunks::new(answering(), wants_usage, shown);
+    let mut chunks = ChunkEncoder::new(meta(), wants_usage, shown);
     let mut out = BytesMut::new();
     records(events, |record| chunks.encode(&record, &mut out));
     let text = String::from_utf8(out.to_vec()).unwrap();
@@ -41,7 +41,7 @@ fn chunks(events: &[Event<'_>], wants_usage: bool, shown: ServerTools) -> Vec<Va
 }
 
 fn whole(events: &[Event<'_>], shown: ServerTools) -> WholeAnswer {
-    let mut completion = Completion::new(answering(), shown);
+    let mut completion = CompletionCollector::new(meta(), shown);
     records(events, |record| completion.take(&record));
     let answer = Box::new(completion).answer();
     let name = if answer.status == 200 { "ChatCompletion" } else { "OpenAiError" };

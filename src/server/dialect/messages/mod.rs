@@ -5,20 +5,20 @@
 //! configuration says so.
 
 mod blocks;
-mod content;
+mod collector;
+mod encoder;
+mod history;
 mod request;
 pub(in crate::server) mod schema;
 mod server_tools;
-mod stream;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod whole;
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::{Asked, Asking, Dialect, openai_error};
+use super::{ClientRequest, Dialect, ParsedRequest, RequestReader, openai_error};
 use crate::gateway::NewTurn;
 use crate::server::refusal::Refusal;
 
@@ -45,8 +45,11 @@ impl Messages {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(in crate::server) fn read_to_count(&self, asked: &Asked<'_>) -> Result<Counting, Refusal> {
-        request::read_to_count(asked, self.server_tools)
+    pub(in crate::server) fn read_to_count(
+        &self,
+        request: &ClientRequest<'_>,
+    ) -> Result<Counting, Refusal> {
+        request::read_to_count(request, self.server_tools)
     }
 }
 
@@ -55,11 +58,13 @@ pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Sche
     generator.subschema_for::<request::Raw>()
 }
 
-impl Dialect for Messages {
-    fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal> {
-        request::read(asked, self.server_tools)
+impl RequestReader for Messages {
+    fn read(&self, request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal> {
+        request::read(request, self.server_tools)
     }
+}
 
+impl Dialect for Messages {
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
         let (status, _) = openai_error::status_and_code(refusal);
         (status, error(error_kind(status), &refusal.message()))

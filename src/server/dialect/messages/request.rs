@@ -6,19 +6,19 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Counting;
-use super::content::{self, RawMessage};
+use super::collector::MessageCollector;
+use super::encoder::{MessageEncoder, Shown};
+use super::history::{self, RawMessage};
 use super::server_tools::MessagesServerTools;
-use super::stream::{Events, Shown};
 use super::tools;
-use super::whole::Message;
 use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt_named};
 use crate::conversation::trim;
-use crate::gateway::{Brought, NewTurn};
+use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::turn::{IMAGE_TOKENS, IMAGES_MAX};
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::sampling::{self, NAMES, Names};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Answering, Asked, Asking, Form, json};
+use crate::server::dialect::{AnswerMeta, ClientRequest, Form, ParsedRequest, json};
 use crate::server::refusal::Refusal;
 use crate::upstream::Sampling;
 
@@ -43,39 +43,39 @@ pub(super) struct Raw {
 }
 
 pub(super) fn read(
-    asked: &Asked<'_>,
+    request: &ClientRequest<'_>,
     server_tools: MessagesServerTools,
-) -> Result<Asking, Refusal> {
-    let raw: Raw = json::read(asked.body)?;
+) -> Result<ParsedRequest, Refusal> {
+    let raw: Raw = json::read(request.body)?;
     if raw.max_tokens.is_none_or(|max| max == 0) {
         return Err(Refusal::invalid("max_tokens", "max_tokens is required, and at least 1"));
     }
-    let answering = Answering { model: model_of(&raw)?, now_sec: asked.now_sec };
+    let meta = AnswerMeta { model: model_of(&raw)?, now_sec: request.now_sec };
     let shown = Shown { server_tools, reasoning: wants_reasoning(&raw.thinking) };
     let form = if raw.stream == Some(true) {
-        Form::Stream(Box::new(Events::new(answering, shown)))
+        Form::Stream(Box::new(MessageEncoder::new(meta, shown)))
     } else {
-        Form::Whole(Box::new(Message::new(answering, shown)))
+        Form::Whole(Box::new(MessageCollector::new(meta, shown)))
     };
-    let (turn, repairs, _) = turn(raw, asked, server_tools)?;
-    Ok(Asking { turn, form, repairs })
+    let (turn, repairs, _) = turn(raw, request, server_tools)?;
+    Ok(ParsedRequest { turn, form, repairs })
 }
 
 pub(super) fn read_to_count(
-    asked: &Asked<'_>,
+    request: &ClientRequest<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<Counting, Refusal> {
-    let (turn, _, message_tokens) = turn(json::read(asked.body)?, asked, server_tools)?;
+    let (turn, _, message_tokens) = turn(json::read(request.body)?, request, server_tools)?;
     Ok(Counting { turn, message_tokens })
 }
 
 /// The turn, what was wrong with its conversation, and about how many tokens that takes.
 fn turn(
     raw: Raw,
-    asked: &Asked<'_>,
+    request: &ClientRequest<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<(NewTurn, Repairs, usize), Refusal> {
-    let ChosenModel { upstream, tools: ours, .. } = model(&model_of(&raw)?, asked.models)?;
+    let ChosenModel { upstream, tools: ours, .. } = model(&model_of(&raw)?, request.models)?;
     let sampling = sampling(&raw)?;
     let (choice, is_single) = tools::choice(raw.tool_choice.as_ref())?;
     let is_off = server_tools == MessagesServerTools::Off;
@@ -86,19 +86,19 @@ fn turn(
         ours.as_deref(),
     )?;
     let mut said: Vec<_> =
-        content::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
+        history::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
     for message in raw.messages.unwrap_or_default() {
-        message.claim(asked.images, &mut said);
+        message.claim(request.images, &mut said);
     }
     let images: usize = said.iter().map(images).sum();
     let message_tokens =
         said.iter().map(tokens).sum::<usize>() + images.min(IMAGES_MAX) * IMAGE_TOKENS;
-    let conversation = asked.conversation;
-    let Adopted { system, history, ask, past, images, repairs } =
-        adopt_named(said, asked.owner, asked.hidden, conversation)
+    let conversation = request.conversation;
+    let Adopted { system, history, input, prefix, images, repairs } =
+        adopt_named(said, request.owner, request.lookup, conversation)
             .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
     let turn = NewTurn {
-        ask,
+        input,
         model: upstream,
         tools: ours,
         client_tools: clients,
@@ -107,10 +107,10 @@ fn turn(
         tool_choice: choice,
         sampling,
         conversation: conversation.map(str::to_owned),
-        brought: Some(Brought {
+        client_history: Some(ClientHistory {
             history,
             instructions: system,
-            past,
+            prefix,
             images,
             can_be_joined: false,
         }),

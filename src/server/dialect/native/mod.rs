@@ -9,7 +9,7 @@ mod type_mismatch;
 
 use serde_json::{Value, json};
 
-use super::{Asked, Asking, Dialect, Encoder, Form};
+use super::{ClientRequest, Dialect, Encoder, Form, ParsedRequest, RequestReader};
 use crate::conversation::AnswerError;
 use crate::conversation::claimed::Repairs;
 use crate::gateway::BeginError;
@@ -26,14 +26,16 @@ pub(in crate::server) use frame_id::FrameId;
 #[derive(Debug)]
 pub(in crate::server) struct Native;
 
-impl Dialect for Native {
-    fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal> {
-        let key = asked.idempotency_key.map(str::to_owned);
-        let turn = request::parse(asked.body, key)?;
-        let form = Form::Stream(encoder(asked.accept));
-        Ok(Asking { turn, form, repairs: Repairs::default() })
+impl RequestReader for Native {
+    fn read(&self, request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal> {
+        let key = request.idempotency_key.map(str::to_owned);
+        let turn = request::parse(request.body, key)?;
+        let form = Form::Stream(encoder(request.accept));
+        Ok(ParsedRequest { turn, form, repairs: Repairs::default() })
     }
+}
 
+impl Dialect for Native {
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
         let (status, code) = refusal.kind();
         let mut error = json!({ "code": code, "message": refusal.message() });

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::type_mismatch;
-use crate::conversation::{Ask, Choice, ClientResult};
+use crate::conversation::{Choice, ClientInput, ClientResult};
 use crate::gateway::NewTurn;
 use crate::limits;
 use crate::server::dialect::json;
@@ -103,8 +103,8 @@ pub(in crate::server) fn parse(
     if let Some(id) = &raw.session_id {
         check_session_id(id)?;
     }
-    let ask = read_ask(raw.prompt, raw.clarification_response, raw.tool_results)?;
-    if raw.session_id.is_none() && !matches!(ask, Ask::Prompt(_)) {
+    let input = read_input(raw.prompt, raw.clarification_response, raw.tool_results)?;
+    if raw.session_id.is_none() && !matches!(input, ClientInput::Prompt(_)) {
         return Err(Refusal::invalid(
             "session_id",
             "session_id is required with clarification_response and with tool_results; send the \
@@ -135,7 +135,7 @@ pub(in crate::server) fn parse(
     }
     Ok(NewTurn {
         session_id: raw.session_id,
-        ask,
+        input,
         model: raw.model,
         tools,
         client_tools,
@@ -150,16 +150,16 @@ pub(in crate::server) fn parse(
 }
 
 /// What opens the turn.
-fn read_ask(
+fn read_input(
     prompt: Option<String>,
     answer: Option<Object<ClarificationResponse>>,
     results: Option<Vec<Object<RawResult>>>,
-) -> Result<Ask, Refusal> {
+) -> Result<ClientInput, Refusal> {
     match (prompt, answer, results) {
         (Some(prompt), None, None) => read_prompt(prompt),
         (None, Some(Object(response)), None) => {
             let (clarification_id, choice) = response.read()?;
-            Ok(Ask::Answer { clarification_id, choice, beside: None })
+            Ok(ClientInput::Answer { clarification_id, choice, beside: None })
         }
         (None, None, Some(results)) => read_results(results),
         (None, None, None) => Err(Refusal::invalid(
@@ -175,7 +175,7 @@ fn read_ask(
     }
 }
 
-fn read_results(results: Vec<Object<RawResult>>) -> Result<Ask, Refusal> {
+fn read_results(results: Vec<Object<RawResult>>) -> Result<ClientInput, Refusal> {
     let read = |Object(RawResult { call_id, result, error })| {
         let result = match (result, error) {
             (Some(data), None) => ToolResult::data(data),
@@ -191,7 +191,7 @@ fn read_results(results: Vec<Object<RawResult>>) -> Result<Ask, Refusal> {
         let result = result.checked().capped(limits::tools::OUTPUT_BYTES_MAX);
         Ok(ClientResult { call_id, result })
     };
-    results.into_iter().map(read).collect::<Result<_, _>>().map(Ask::Results)
+    results.into_iter().map(read).collect::<Result<_, _>>().map(ClientInput::Results)
 }
 
 fn read_client_tools(tools: Option<Vec<Object<RawClientTool>>>) -> Result<ClientTools, Refusal> {
@@ -235,11 +235,11 @@ fn read_confirm(name: &str) -> Result<Confirm, Refusal> {
     })
 }
 
-fn read_prompt(prompt: String) -> Result<Ask, Refusal> {
+fn read_prompt(prompt: String) -> Result<ClientInput, Refusal> {
     if prompt.trim().is_empty() {
         return Err(Refusal::invalid("prompt", "prompt is empty; send the user's message"));
     }
-    Ok(Ask::Prompt(prompt))
+    Ok(ClientInput::Prompt(prompt))
 }
 
 impl ClarificationResponse {

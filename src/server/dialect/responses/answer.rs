@@ -1,22 +1,21 @@
 //! The state of an answer. It serves the stream and the whole object alike.
 
-use bytes::BytesMut;
 use serde_json::Value;
 
-use super::about::{About, Answers};
 use super::end::{End, error_members};
+use super::envelope::{AnswerOptions, Envelope};
 use super::frames::Frames;
 use super::id::ResponseId;
 use super::items::Items;
 use super::text::{Status, Words};
 use crate::event::Kind;
-use crate::server::dialect::{self, ended, sse, words};
+use crate::server::dialect::{self, ended, words};
 use crate::session::Record;
 
 /// An answer, up to the last record that it took.
 #[derive(Debug)]
 pub(super) struct Answer {
-    about: About,
+    envelope: Envelope,
     id: ResponseId,
     items: Items,
     end: Option<End>,
@@ -26,24 +25,24 @@ pub(super) struct Answer {
 
 impl Answer {
     /// An answer before its first record, which says whose it is.
-    pub(super) fn new(Answers { about, shown, labels }: Answers) -> Self {
+    pub(super) fn new(AnswerOptions { envelope, shown, labels }: AnswerOptions) -> Self {
         let id = ResponseId::of("", "");
-        let granted = about.begun.approval_request_id.clone();
+        let granted = envelope.begun.approval_request_id.clone();
         let items = Items::new(shown, labels, id, granted);
-        Self { about, id, items, end: None, has_acted: false }
+        Self { envelope, id, items, end: None, has_acted: false }
     }
 
     /// Takes a record, and writes its frames.
-    pub(super) fn take(&mut self, record: &Record<'_>, frames: &mut Frames, out: &mut BytesMut) {
+    pub(super) fn take(&mut self, record: &Record<'_>, frames: &mut Frames<'_>) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                return self.items.push_text(frames, out, Words::Message, text);
+                return self.items.push_text(frames, Words::Message, text);
             }
             (Kind::ReasoningDelta, Some(text)) => {
-                return self.items.push_text(frames, out, Words::Reasoning, text);
+                return self.items.push_text(frames, Words::Reasoning, text);
             }
             (Kind::ToolMarkerDetected, _) => {
-                return self.items.close_text(frames, out, Status::Completed);
+                return self.items.close_text(frames, Status::Completed);
             }
             // Sentences of the gateway are no part of the answer: SDKs join the texts of all messages,
             // and clients send them back to a model that would learn to write them.
@@ -59,53 +58,53 @@ impl Answer {
         let event = dialect::json::event(record.data);
         let data = &event["data"];
         match record.kind {
-            Kind::TurnStarted => self.begin(data, frames, out),
+            Kind::TurnStarted => self.begin(data, frames),
             Kind::ToolStarted => {
                 self.has_acted = true;
-                self.items.start_call(frames, out, data);
+                self.items.start_call(frames, data);
             }
-            Kind::ToolCompleted => self.items.end_call(frames, out, data),
-            Kind::ClientToolCall => self.items.push_client_call(frames, out, data),
+            Kind::ToolCompleted => self.items.end_call(frames, data),
+            Kind::ClientToolCall => self.items.push_client_call(frames, data),
             Kind::ClarificationNeeded if data["type"] == "confirmation" => {
-                self.items.push_approval_request(frames, out, data);
+                self.items.push_approval_request(frames, data);
             }
             Kind::ClarificationNeeded => {
                 let words = ended::question(data).in_words(false);
-                self.items.push_message(frames, out, &words);
+                self.items.push_message(frames, &words);
             }
-            Kind::LoopLimitReached => self.items.close_text(frames, out, Status::Completed),
+            Kind::LoopLimitReached => self.items.close_text(frames, Status::Completed),
             Kind::Feedback if words::end_before(data) => {
-                self.items.close_text(frames, out, Status::Completed);
+                self.items.close_text(frames, Status::Completed);
             }
             Kind::TurnCompleted | Kind::TurnFailed => {
-                self.finish(record.kind, data, frames, out);
+                self.finish(record.kind, data, frames);
             }
             _ => {}
         }
     }
 
-    fn begin(&mut self, started: &Value, frames: &mut Frames, out: &mut BytesMut) {
+    fn begin(&mut self, started: &Value, frames: &mut Frames<'_>) {
         let text = |key: &str| started[key].as_str().unwrap_or_default();
         self.id = ResponseId::of(text("session_id"), text("turn_id"));
         self.items.set_id(self.id);
-        let created = self.object_as(self.about.first_status());
-        frames.push(out, "response.created", &[b",\"response\":", &created]);
+        let created = self.object_as(self.envelope.first_status());
+        frames.push("response.created", &[b",\"response\":", &created]);
         let object = self.object_as("in_progress");
-        frames.push(out, "response.in_progress", &[b",\"response\":", &object]);
+        frames.push("response.in_progress", &[b",\"response\":", &object]);
     }
 
-    fn finish(&mut self, kind: Kind, data: &Value, frames: &mut Frames, out: &mut BytesMut) {
+    fn finish(&mut self, kind: Kind, data: &Value, frames: &mut Frames<'_>) {
         let end = End::of(kind, data);
         let open = if end.status == "completed" { Status::Completed } else { Status::Incomplete };
-        self.items.close_all(frames, out, open);
+        self.items.close_all(frames, open);
         if let Some(error) = &end.error {
-            frames.push(out, "error", &[&error_members(error)]);
+            frames.push("error", &[&error_members(error)]);
         }
         let event = end.event();
         self.end = Some(end);
         let object = self.object();
-        frames.push(out, event, &[b",\"response\":", &object]);
-        out.extend_from_slice(sse::DONE);
+        frames.push(event, &[b",\"response\":", &object]);
+        frames.end();
     }
 
     pub(super) const fn end(&self) -> Option<&End> {
@@ -129,6 +128,6 @@ impl Answer {
     /// The same. Before its end, it has this status.
     pub(super) fn object_as(&self, status: &str) -> Vec<u8> {
         let output = self.items.done().collect::<Vec<_>>().join(&b","[..]);
-        self.about.object(self.id, status, self.end.as_ref(), &output)
+        self.envelope.object(self.id, status, self.end.as_ref(), &output)
     }
 }

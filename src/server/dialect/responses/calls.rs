@@ -1,56 +1,50 @@
 //! Calls: their frames up to the point at which they run.
 
-use bytes::BytesMut;
 use serde_json::Value;
 
 use super::frames::Frames;
 use super::parts::{added, bytes, place};
 
 /// Tells of a function call with all of its arguments. `item` is its final form.
-pub(super) fn function_call(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
-    let place = begin(frames, out, index, item);
+pub(super) fn function_call(frames: &mut Frames<'_>, index: usize, item: &Value) {
+    let place = begin(frames, index, item);
     let arguments = bytes(&item["arguments"]);
     let delta = "response.function_call_arguments.delta";
-    frames.push(out, delta, &[&place, b",\"delta\":", &arguments]);
+    frames.push(delta, &[&place, b",\"delta\":", &arguments]);
     let name = bytes(&item["name"]);
     let parts = [&*place, b",\"name\":", &name, b",\"arguments\":", &arguments];
-    frames.push(out, "response.function_call_arguments.done", &parts);
+    frames.push("response.function_call_arguments.done", &parts);
 }
 
 /// Tells of a call of an MCP server with all of its arguments.
-pub(super) fn mcp_call(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
-    let place = begin(frames, out, index, item);
-    frames.push(out, "response.mcp_call.in_progress", &[&place]);
+pub(super) fn mcp_call(frames: &mut Frames<'_>, index: usize, item: &Value) {
+    let place = begin(frames, index, item);
+    frames.push("response.mcp_call.in_progress", &[&place]);
     let arguments = bytes(&item["arguments"]);
-    frames.push(out, "response.mcp_call_arguments.delta", &[&place, b",\"delta\":", &arguments]);
+    frames.push("response.mcp_call_arguments.delta", &[&place, b",\"delta\":", &arguments]);
     let parts = [&*place, b",\"arguments\":", &arguments];
-    frames.push(out, "response.mcp_call_arguments.done", &parts);
+    frames.push("response.mcp_call_arguments.done", &parts);
 }
 
 /// Tells that such a call has ended.
-pub(super) fn mcp_call_ended(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
+pub(super) fn mcp_call_ended(frames: &mut Frames<'_>, index: usize, item: &Value) {
     let event = match item["status"].as_str() {
         Some("completed") => "response.mcp_call.completed",
         _ => "response.mcp_call.failed",
     };
-    frames.push(out, event, &[&place(id_of(item), index)]);
+    frames.push(event, &[&place(id_of(item), index)]);
 }
 
 /// Tells that the output of a function call begins.
-pub(super) fn function_call_output(
-    frames: &mut Frames,
-    out: &mut BytesMut,
-    index: usize,
-    item: &Value,
-) {
+pub(super) fn function_call_output(frames: &mut Frames<'_>, index: usize, item: &Value) {
     let mut first = item.clone();
     first["status"] = "in_progress".into();
     first["output"] = "".into();
-    added(frames, out, index, &first);
+    added(frames, index, &first);
 }
 
 /// Tells that a call begins, as it is then. Returns its place.
-fn begin(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) -> Vec<u8> {
+fn begin(frames: &mut Frames<'_>, index: usize, item: &Value) -> Vec<u8> {
     let mut first = item.clone();
     first["status"] = "in_progress".into();
     first["arguments"] = "".into();
@@ -59,7 +53,7 @@ fn begin(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) ->
             *value = Value::Null;
         }
     }
-    added(frames, out, index, &first);
+    added(frames, index, &first);
     place(id_of(item), index)
 }
 

@@ -9,13 +9,12 @@
 //! An item's final form is kept as it was sent. The response's `output` repeats it byte for byte,
 //! because SDKs compare the two.
 
-use bytes::BytesMut;
 use serde_json::{Value, json};
 
 use super::calls;
 use super::frames::Frames;
+use super::history::APPROVAL_REQUEST;
 use super::id::ResponseId;
-use super::input::APPROVAL_REQUEST;
 use super::parts::{added, bytes, done};
 use super::server_items::{Labels, ServerItems};
 use super::text::{OpenText, Status, Words};
@@ -67,65 +66,49 @@ impl Items {
     }
 
     /// A piece of text, escaped.
-    pub(super) fn push_text(
-        &mut self,
-        frames: &mut Frames,
-        out: &mut BytesMut,
-        words: Words,
-        mut text: &[u8],
-    ) {
+    pub(super) fn push_text(&mut self, frames: &mut Frames<'_>, words: Words, mut text: &[u8]) {
         if self.open.as_ref().is_none_or(|open| open.words != words) {
             let Some(first) = from_first(text) else { return };
-            self.close_text(frames, out, Status::Completed);
-            self.open_text(frames, out, words);
+            self.close_text(frames, Status::Completed);
+            self.open_text(frames, words);
             text = first;
         }
         if let Some(open) = &mut self.open {
-            open.push(frames, out, text);
+            open.push(frames, text);
         }
     }
 
-    fn open_text(&mut self, frames: &mut Frames, out: &mut BytesMut, words: Words) {
+    fn open_text(&mut self, frames: &mut Frames<'_>, words: Words) {
         let index = self.reserve();
         let id = self.id.item(words.prefix(), index);
-        self.open = Some(OpenText::begin((frames, out), words, (index, id)));
+        self.open = Some(OpenText::begin(frames, words, (index, id)));
     }
 
     /// Ends the text that is being written, if any.
-    pub(super) fn close_text(&mut self, frames: &mut Frames, out: &mut BytesMut, status: Status) {
+    pub(super) fn close_text(&mut self, frames: &mut Frames<'_>, status: Status) {
         if let Some(open) = self.open.take() {
             let index = open.index;
-            let item = open.end(frames, out, status);
-            self.finish(frames, out, index, item);
+            let item = open.end(frames, status);
+            self.finish(frames, index, item);
         }
     }
 
     /// A message of its own, in one piece.
-    pub(super) fn push_message(&mut self, frames: &mut Frames, out: &mut BytesMut, text: &str) {
-        self.close_text(frames, out, Status::Completed);
-        self.open_text(frames, out, Words::Message);
-        self.push_text(frames, out, Words::Message, &escaped(text));
-        self.close_text(frames, out, Status::Completed);
+    pub(super) fn push_message(&mut self, frames: &mut Frames<'_>, text: &str) {
+        self.close_text(frames, Status::Completed);
+        self.open_text(frames, Words::Message);
+        self.push_text(frames, Words::Message, &escaped(text));
+        self.close_text(frames, Status::Completed);
     }
 
     /// A call that the client runs.
-    pub(super) fn push_client_call(
-        &mut self,
-        frames: &mut Frames,
-        out: &mut BytesMut,
-        data: &Value,
-    ) {
-        self.close_text(frames, out, Status::Completed);
-        self.push_function_call(frames, out, data);
+    pub(super) fn push_client_call(&mut self, frames: &mut Frames<'_>, data: &Value) {
+        self.close_text(frames, Status::Completed);
+        self.push_function_call(frames, data);
     }
 
     /// A function call, whoever runs it. Returns the call's id outside.
-    fn push_function_call(
-        &mut self,
-        frames: &mut Frames,
-        out: &mut BytesMut,
-        data: &Value,
-    ) -> String {
+    fn push_function_call(&mut self, frames: &mut Frames<'_>, data: &Value) -> String {
         let call_id = text_of(data, "call_id");
         let outside = call_id::outside(&self.id.turn_id(), call_id);
         let item = json!({
@@ -134,19 +117,19 @@ impl Items {
             "name": text_of(data, "tool_name"), "arguments": arguments_of(data, "tool_args"),
         });
         let index = self.reserve();
-        calls::function_call(frames, out, index, &item);
-        self.finish(frames, out, index, bytes(&item));
+        calls::function_call(frames, index, &item);
+        self.finish(frames, index, bytes(&item));
         outside
     }
 
     /// One of our tools starts to run.
-    pub(super) fn start_call(&mut self, frames: &mut Frames, out: &mut BytesMut, data: &Value) {
+    pub(super) fn start_call(&mut self, frames: &mut Frames<'_>, data: &Value) {
         let call_id = text_of(data, "call_id").to_owned();
         let number = number_of(&call_id);
         let (index, item) = match self.shown {
             ServerItems::Hidden => return,
             ServerItems::FunctionCall => {
-                let outside = self.push_function_call(frames, out, data);
+                let outside = self.push_function_call(frames, data);
                 let item = json!({
                     "id": self.id.item("fco", number), "type": "function_call_output",
                     "status": Status::Completed.name(), "call_id": outside, "output": null,
@@ -162,7 +145,7 @@ impl Items {
                     "output": null, "error": null, "approval_request_id": self.granted.take(),
                 });
                 let index = self.reserve();
-                calls::mcp_call(frames, out, index, &item);
+                calls::mcp_call(frames, index, &item);
                 (Some(index), item)
             }
         };
@@ -170,17 +153,16 @@ impl Items {
     }
 
     /// One of our tools has ended.
-    pub(super) fn end_call(&mut self, frames: &mut Frames, out: &mut BytesMut, data: &Value) {
+    pub(super) fn end_call(&mut self, frames: &mut Frames<'_>, data: &Value) {
         let call_id = text_of(data, "call_id");
         let Some(at) = self.running.iter().position(|call| call.call_id == call_id) else { return };
         let call = self.running.remove(at);
-        self.finish_call(frames, out, call, outcome(&data["tool_result"]));
+        self.finish_call(frames, call, outcome(&data["tool_result"]));
     }
 
     fn finish_call(
         &mut self,
-        frames: &mut Frames,
-        out: &mut BytesMut,
+        frames: &mut Frames<'_>,
         call: RunningCall,
         outcome: Result<String, String>,
     ) {
@@ -191,25 +173,20 @@ impl Items {
                 Ok(output) => item["output"] = output.into(),
                 Err(error) => item["error"] = error.into(),
             }
-            calls::mcp_call_ended(frames, out, index, &item);
+            calls::mcp_call_ended(frames, index, &item);
             index
         } else {
             let index = self.reserve();
             item["output"] = outcome.unwrap_or_else(|error| error).into();
-            calls::function_call_output(frames, out, index, &item);
+            calls::function_call_output(frames, index, &item);
             index
         };
-        self.finish(frames, out, index, bytes(&item));
+        self.finish(frames, index, bytes(&item));
     }
 
     /// A call that waits for the user's approval.
-    pub(super) fn push_approval_request(
-        &mut self,
-        frames: &mut Frames,
-        out: &mut BytesMut,
-        data: &Value,
-    ) {
-        self.close_text(frames, out, Status::Completed);
+    pub(super) fn push_approval_request(&mut self, frames: &mut Frames<'_>, data: &Value) {
+        self.close_text(frames, Status::Completed);
         let index = self.reserve();
         let name = text_of(data, "tool_name");
         let (_, number) = text_of(data, "clarification_id").rsplit_once('.').unwrap_or_default();
@@ -218,15 +195,15 @@ impl Items {
             "server_label": self.labels.of(name), "name": name,
             "arguments": arguments_of(data, "arguments"),
         });
-        added(frames, out, index, &item);
-        self.finish(frames, out, index, bytes(&item));
+        added(frames, index, &item);
+        self.finish(frames, index, bytes(&item));
     }
 
     /// Ends everything that is open. Calls that have not ended never will.
-    pub(super) fn close_all(&mut self, frames: &mut Frames, out: &mut BytesMut, status: Status) {
-        self.close_text(frames, out, status);
+    pub(super) fn close_all(&mut self, frames: &mut Frames<'_>, status: Status) {
+        self.close_text(frames, status);
         for call in std::mem::take(&mut self.running) {
-            self.finish_call(frames, out, call, Err(shown::INTERRUPTED.to_owned()));
+            self.finish_call(frames, call, Err(shown::INTERRUPTED.to_owned()));
         }
     }
 
@@ -236,8 +213,8 @@ impl Items {
         self.done.len() - 1
     }
 
-    fn finish(&mut self, frames: &mut Frames, out: &mut BytesMut, index: usize, item: Vec<u8>) {
-        done(frames, out, index, &item);
+    fn finish(&mut self, frames: &mut Frames<'_>, index: usize, item: Vec<u8>) {
+        done(frames, index, &item);
         self.done[index] = Some(item);
     }
 }

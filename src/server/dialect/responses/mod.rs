@@ -8,25 +8,27 @@
 //!                 '-----> object              whole, kept, fetched
 //! ```
 
-mod about;
 mod answer;
 mod calls;
+mod collector;
+mod encoder;
 mod end;
+mod envelope;
 mod frames;
+mod history;
 mod id;
-mod input;
 mod items;
-mod kept;
 mod parts;
+mod receipt;
 mod replay;
 mod request;
 pub(in crate::server) mod schema;
 mod server_items;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod text;
 mod tools;
-mod whole;
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
@@ -36,11 +38,11 @@ use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
 pub(in crate::server) use id::ResponseId;
-pub(in crate::server) use kept::{Kept, Means, Page};
 pub(in crate::server) use replay::replay;
-pub(in crate::server) use request::{Found, Parent, Request, Surroundings};
+pub(in crate::server) use request::{Found, Parent, Request, RequestContext};
 pub(in crate::server) use server_items::Labels;
 pub use server_items::ServerItems;
+pub(in crate::server) use stored::{Page, Rendering, StoredResponse};
 
 /// The schema of a request's body.
 pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {

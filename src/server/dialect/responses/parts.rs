@@ -1,23 +1,22 @@
 //! Pieces of frames that several kinds of items share.
 
-use bytes::BytesMut;
 use serde_json::Value;
 
 use super::frames::Frames;
 use crate::session::log::encode::serialize;
 
 /// Tells of an item that begins.
-pub(super) fn added(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
+pub(super) fn added(frames: &mut Frames<'_>, index: usize, item: &Value) {
     let index = index.to_string();
     let parts = [b",\"output_index\":", index.as_bytes(), b",\"item\":", &bytes(item)];
-    frames.push(out, "response.output_item.added", &parts);
+    frames.push("response.output_item.added", &parts);
 }
 
 /// Tells of an item in its final form.
-pub(super) fn done(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &[u8]) {
+pub(super) fn done(frames: &mut Frames<'_>, index: usize, item: &[u8]) {
     let index = index.to_string();
     let parts = [b",\"output_index\":", index.as_bytes(), b",\"item\":", item];
-    frames.push(out, "response.output_item.done", &parts);
+    frames.push("response.output_item.done", &parts);
 }
 
 /// Members that say which item a frame is about. Ids need no escapes.

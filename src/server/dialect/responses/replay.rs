@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::calls;
 use super::end::error_members;
-use super::frames::Frames;
+use super::frames::{Frames, Numbers};
 use super::parts::{added, bytes, done};
 use super::text::{OpenText, Status, Words};
+use crate::server::dialect;
 use crate::server::dialect::json::escaped;
-use crate::server::dialect::{self, sse};
 
 /// The whole stream, or its end.
 ///
@@ -19,17 +19,18 @@ use crate::server::dialect::{self, sse};
 pub(in crate::server) fn replay(answer: &RawValue, seen: Option<u64>) -> Bytes {
     let object = dialect::json::event(answer.get().as_bytes());
     let mut out = BytesMut::new();
-    let mut frames = Frames::numbered_from(seen.map_or(0, |seen| seen.saturating_add(1)));
+    let mut numbers = Numbers::numbered_from(seen.map_or(0, |seen| seen.saturating_add(1)));
+    let mut frames = Frames { numbers: &mut numbers, out: &mut out };
     if seen.is_none() {
         let begun = bytes(&begun(&object));
         for event in ["response.created", "response.in_progress"] {
-            frames.push(&mut out, event, &[b",\"response\":", &begun]);
+            frames.push(event, &[b",\"response\":", &begun]);
         }
         for (index, item) in object["output"].as_array().into_iter().flatten().enumerate() {
-            replay_item(&mut frames, &mut out, index, item);
+            replay_item(&mut frames, index, item);
         }
         if !object["error"].is_null() {
-            frames.push(&mut out, "error", &[&error_members(&object["error"])]);
+            frames.push("error", &[&error_members(&object["error"])]);
         }
     }
     let event = match object["status"].as_str() {
@@ -37,8 +38,8 @@ pub(in crate::server) fn replay(answer: &RawValue, seen: Option<u64>) -> Bytes {
         Some("failed") => "response.failed",
         _ => "response.incomplete",
     };
-    frames.push(&mut out, event, &[b",\"response\":", answer.get().as_bytes()]);
-    out.extend_from_slice(sse::DONE);
+    frames.push(event, &[b",\"response\":", answer.get().as_bytes()]);
+    frames.end();
     out.freeze()
 }
 
@@ -53,7 +54,7 @@ fn begun(object: &Value) -> Value {
     begun
 }
 
-fn replay_item(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
+fn replay_item(frames: &mut Frames<'_>, index: usize, item: &Value) {
     let id = item["id"].as_str().unwrap_or_default().to_owned();
     let text = match item["type"].as_str() {
         Some("message") => Some((Words::Message, &item["content"][0]["text"])),
@@ -62,20 +63,20 @@ fn replay_item(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Val
     };
     match (text, item["type"].as_str()) {
         (Some((words, text)), _) => {
-            let mut open = OpenText::begin((frames, out), words, (index, id));
+            let mut open = OpenText::begin(frames, words, (index, id));
             let text = escaped(text.as_str().unwrap_or_default());
-            open.push(frames, out, &text);
-            open.end(frames, out, Status::Completed);
+            open.push(frames, &text);
+            open.end(frames, Status::Completed);
         }
-        (None, Some("function_call")) => calls::function_call(frames, out, index, item),
+        (None, Some("function_call")) => calls::function_call(frames, index, item),
         (None, Some("mcp_call")) => {
-            calls::mcp_call(frames, out, index, item);
-            calls::mcp_call_ended(frames, out, index, item);
+            calls::mcp_call(frames, index, item);
+            calls::mcp_call_ended(frames, index, item);
         }
         (None, Some("function_call_output")) => {
-            calls::function_call_output(frames, out, index, item);
+            calls::function_call_output(frames, index, item);
         }
-        (None, _) => added(frames, out, index, item),
+        (None, _) => added(frames, index, item),
     }
-    done(frames, out, index, &bytes(item));
+    done(frames, index, &bytes(item));
 }

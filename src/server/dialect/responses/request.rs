@@ -10,22 +10,26 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::about::{About, Answers, Begun};
+use super::collector::ResponseCollector;
+use super::encoder::ResponseEncoder;
+use super::envelope::{AnswerOptions, Envelope, ResponseHead};
+use super::history::Approval;
 use super::id::{ItemId, ResponseId};
-use super::input::Approval;
-use super::kept::AnswerKeeper;
+use super::receipt::Queued;
 use super::server_items::{Labels, ServerItems};
+use super::stored::ResponseSerializer;
 use super::tools::Tools;
-use super::whole::{Collected, Queued, Streamed};
-use super::{input, tools};
-use crate::conversation::claimed::{Adopted, ClaimedMessage, HiddenTurns, adopt_after};
-use crate::conversation::{Ask, Choice, Conversation};
-use crate::gateway::{Brought, NewTurn};
+use super::{history, tools};
+use crate::conversation::claimed::{Adopted, ClaimedMessage, TurnLookup, adopt_after};
+use crate::conversation::{Choice, ClientInput, Conversation};
+use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::sampling::{self, NAMES, Names};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Asking, Form, ImageReader, instructions, json, response_format};
+use crate::server::dialect::{
+    Form, ImageReader, ParsedRequest, instructions, json, response_format,
+};
 use crate::server::refusal::Refusal;
 use crate::upstream::Sampling;
 
@@ -94,14 +98,14 @@ impl Parent {
         begun: &RawValue,
         session_id: Option<String>,
     ) -> Self {
-        Self { history, session_id, system: Begun::read(begun).system }
+        Self { history, session_id, system: ResponseHead::read(begun).system }
     }
 }
 
 /// What a turn needs to know besides its request.
-pub(in crate::server) struct Surroundings<'a> {
+pub(in crate::server) struct RequestContext<'a> {
     pub(in crate::server) owner: &'a str,
-    pub(in crate::server) hidden: &'a dyn HiddenTurns,
+    pub(in crate::server) lookup: &'a dyn TurnLookup,
     pub(in crate::server) models: &'a Models,
     pub(in crate::server) labels: Labels,
     pub(in crate::server) shown: ServerItems,
@@ -115,9 +119,9 @@ pub(in crate::server) struct Surroundings<'a> {
     pub(in crate::server) idempotency_key: Option<String>,
 }
 
-impl fmt::Debug for Surroundings<'_> {
+impl fmt::Debug for RequestContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings").field("shown", &self.shown).finish_non_exhaustive()
+        f.debug_struct("RequestContext").field("shown", &self.shown).finish_non_exhaustive()
     }
 }
 
@@ -139,7 +143,7 @@ impl Request {
         if !is_input {
             return Err(Refusal::invalid("input", "input must be a string or a list of items"));
         }
-        let items = input::items(raw.input.take());
+        let items = history::items(raw.input.take());
         Ok(Self { raw, items, parent })
     }
 
@@ -156,7 +160,7 @@ impl Request {
     /// The responses whose items it refers to, the latest [`REFERENCES_MAX`].
     pub(in crate::server) fn references(&self) -> Vec<ResponseId> {
         let mut found = Vec::new();
-        for id in input::references(&self.items).filter_map(ItemId::parse) {
+        for id in history::references(&self.items).filter_map(ItemId::parse) {
             if found.last() != Some(&id.response) && !found.contains(&id.response) {
                 found.push(id.response);
             }
@@ -168,16 +172,16 @@ impl Request {
     }
 
     /// The turn that it asks for.
-    pub(in crate::server) fn ask(
+    pub(in crate::server) fn parse(
         self,
         found: Found,
-        around: Surroundings<'_>,
-    ) -> Result<Asking, Refusal> {
+        context: RequestContext<'_>,
+    ) -> Result<ParsedRequest, Refusal> {
         let Self { raw, items, .. } = self;
         let Found { parent, items: known } = found;
-        let Surroundings { owner, hidden, models, labels, shown, new_session_id, clock, .. } =
-            around;
-        let (images, image_seed) = (around.images, &*around.image_seed);
+        let RequestContext { owner, lookup, models, labels, shown, new_session_id, clock, .. } =
+            context;
+        let (images, image_seed) = (context.images, &*context.image_seed);
         let sampling = sampling(&raw)?;
         let format = raw.text.as_ref().map(|text| text["format"].clone());
         let response_format = response_format::read(format, "text.format")?;
@@ -188,37 +192,41 @@ impl Request {
         let ChosenTools { clients, ours, choice } =
             tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
         let is_stored = raw.store != Some(false);
-        let input = if is_stored { input::without_images(&items) } else { Vec::new() };
-        let items = input::resolve(items, &known);
+        let kept_items = if is_stored { history::without_images(&items) } else { Vec::new() };
+        let items = history::resolve(items, &known);
         let is_root = parent.is_none();
         let (history, native, chain_system) = match parent {
             Some(Parent { history, session_id, system }) => (Some(history), session_id, system),
             None => (None, None, None),
         };
         let session_id = native.unwrap_or(new_session_id);
-        let approval = input::approval(&items, !is_root)?;
+        let approval = history::approval(&items, !is_root)?;
         let granted = approval.as_ref().filter(|approval| approval.approves);
         let approval_request_id = granted.map(|approval| approval.request_id.clone());
         let owner = (owner, image_seed);
-        let adopted = adopted(items, history, approval, images, (owner, hidden))?;
-        let Adopted { system, history, ask, past, images, repairs } = adopted;
+        let adopted = adopted(items, history, approval, images, (owner, lookup))?;
+        let Adopted { system, history, input, prefix, images, repairs } = adopted;
         let system = instructions::join(chain_system.as_deref(), system);
         let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
-        let begun = Begun {
+        let begun = ResponseHead {
             created_at: clock(),
             background: raw.background == Some(true),
             echo: echo(&raw),
-            input,
+            input: kept_items,
             system,
             approval_request_id,
         };
         let kept = is_stored.then(|| to_raw_value(&begun).ok()).flatten().map(Arc::from);
-        let about = About { begun: Arc::new(begun), ended_at: None, clock };
-        let answers = Answers { about, shown, labels };
-        let keeper = AnswerKeeper { answers: answers.clone(), kept, past: is_root.then_some(past) };
+        let envelope = Envelope { begun: Arc::new(begun), ended_at: None, clock };
+        let options = AnswerOptions { envelope, shown, labels };
+        let serializer = ResponseSerializer {
+            options: options.clone(),
+            kept,
+            prefix: is_root.then_some(prefix),
+        };
         let turn = NewTurn {
             session_id: is_stored.then_some(session_id),
-            ask,
+            input,
             model: upstream,
             tools: ours,
             client_tools: clients,
@@ -229,27 +237,27 @@ impl Request {
             max_calls: raw.max_tool_calls,
             response_format,
             sampling,
-            runs_alone: answers.about.begun.background,
-            brought: Some(Brought {
+            runs_alone: options.envelope.begun.background,
+            client_history: Some(ClientHistory {
                 history,
                 instructions,
-                past,
+                prefix,
                 images,
                 can_be_joined: is_stored,
             }),
-            keeper: Some(Arc::new(keeper)),
-            idempotency_key: around.idempotency_key.filter(|_| is_stored),
+            serializer: Some(Arc::new(serializer)),
+            idempotency_key: context.idempotency_key.filter(|_| is_stored),
             ..NewTurn::default()
         };
-        Ok(Asking { turn, form: form(&raw, answers), repairs })
+        Ok(ParsedRequest { turn, form: form(&raw, options), repairs })
     }
 }
 
-fn form(raw: &Raw, answers: Answers) -> Form {
+fn form(raw: &Raw, options: AnswerOptions) -> Form {
     match (raw.stream == Some(true), raw.background == Some(true)) {
-        (true, _) => Form::Stream(Box::new(Streamed::new(answers, 0))),
-        (false, true) => Form::Later(Box::new(Queued(answers.about))),
-        (false, false) => Form::Whole(Box::new(Collected::new(answers))),
+        (true, _) => Form::Stream(Box::new(ResponseEncoder::new(options, 0))),
+        (false, true) => Form::Later(Box::new(Queued(options.envelope))),
+        (false, false) => Form::Whole(Box::new(ResponseCollector::new(options))),
     }
 }
 
@@ -259,34 +267,34 @@ fn adopted(
     history: Option<Conversation>,
     approval: Option<Approval>,
     images: ImageReader,
-    (owner, hidden): ((&str, &str), &dyn HiddenTurns),
+    (owner, lookup): ((&str, &str), &dyn TurnLookup),
 ) -> Result<Adopted, Refusal> {
     let is_chain = history.is_some();
     let results = match history.as_ref().and_then(|history| history.turns().next_back()) {
-        Some(last) => input::take_results(&mut items, &last.turn_id, images),
+        Some(last) => history::take_results(&mut items, &last.turn_id, images),
         None => HashMap::new(),
     };
-    let mut messages = input::claimed(&items, images);
+    let mut messages = history::claimed(&items, images);
     if results.is_empty() && messages.is_empty() {
         // Programs send an empty list to see whether a model is there.
         messages.push(ClaimedMessage::User(String::new().into()));
     }
     let nothing = |_| Refusal::invalid("input", "input has nothing to answer");
     let history = history.unwrap_or_default();
-    let mut adopted = adopt_after(history, results, messages, owner, hidden).map_err(nothing)?;
+    let mut adopted = adopt_after(history, results, messages, owner, lookup).map_err(nothing)?;
     // Without a chain, the question may be forgotten. The answer is then just words.
     let asked = adopted.history.open_questions().first().map(|asked| &asked.clarification_id);
     if let Some(approval) = approval
         && (is_chain || asked == Some(&approval.clarification_id))
     {
-        adopted.ask = answer(approval);
+        adopted.input = answer(approval);
         // Their words are part of other ones now.
         adopted.images.opening.clear();
     }
     Ok(adopted)
 }
 
-fn answer(approval: Approval) -> Ask {
+fn answer(approval: Approval) -> ClientInput {
     use crate::conversation::approval::APPROVE;
 
     let Approval { clarification_id, approves, reason, beside, .. } = approval;
@@ -295,7 +303,7 @@ fn answer(approval: Approval) -> Ask {
         (false, Some(reason)) => (Choice::Text(reason), beside),
         (false, None) => (Choice::Decline, beside),
     };
-    Ask::Answer { clarification_id, choice, beside }
+    ClientInput::Answer { clarification_id, choice, beside }
 }
 
 fn check(raw: &Raw) -> Result<(), Refusal> {

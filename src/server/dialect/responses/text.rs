@@ -1,6 +1,5 @@
 //! Messages and reasoning: their frames, and their final forms.
 
-use bytes::BytesMut;
 use serde_json::{Value, json};
 
 use super::frames::Frames;
@@ -77,7 +76,7 @@ impl Status {
 impl OpenText {
     /// Begins an item.
     pub(super) fn begin(
-        (frames, out): (&mut Frames, &mut BytesMut),
+        frames: &mut Frames<'_>,
         words: Words,
         (index, id): (usize, String),
     ) -> Self {
@@ -95,20 +94,20 @@ impl OpenText {
                 (item, "response.reasoning_summary_part.added", summary_part(b""))
             }
         };
-        added(frames, out, index, &item);
-        frames.push(out, event, &[&place, b",\"part\":", &part]);
+        added(frames, index, &item);
+        frames.push(event, &[&place, b",\"part\":", &part]);
         Self { words, index, id, place, text: Vec::new() }
     }
 
     /// Adds a piece, escaped.
-    pub(super) fn push(&mut self, frames: &mut Frames, out: &mut BytesMut, text: &[u8]) {
+    pub(super) fn push(&mut self, frames: &mut Frames<'_>, text: &[u8]) {
         self.text.extend_from_slice(text);
         let parts = [&*self.place, self.words.before_delta(), text, b"\""];
-        frames.push(out, self.words.delta(), &parts);
+        frames.push(self.words.delta(), &parts);
     }
 
     /// Ends the text. Returns the item's final form.
-    pub(super) fn end(self, frames: &mut Frames, out: &mut BytesMut, status: Status) -> Vec<u8> {
+    pub(super) fn end(self, frames: &mut Frames<'_>, status: Status) -> Vec<u8> {
         let Self { words, id, place, text, .. } = self;
         let (text_done, part_done) = match words {
             Words::Message => ("response.output_text.done", "response.content_part.done"),
@@ -116,12 +115,12 @@ impl OpenText {
                 ("response.reasoning_summary_text.done", "response.reasoning_summary_part.done")
             }
         };
-        frames.push(out, text_done, &[&place, words.before_text(), &text, b"\""]);
+        frames.push(text_done, &[&place, words.before_text(), &text, b"\""]);
         let part = match words {
             Words::Message => text_part(&text),
             Words::Reasoning => summary_part(&text),
         };
-        frames.push(out, part_done, &[&place, b",\"part\":", &part]);
+        frames.push(part_done, &[&place, b",\"part\":", &part]);
         match words {
             Words::Message => {
                 let head = open_object(&message_head(&id, status.name()));

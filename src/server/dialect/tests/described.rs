@@ -13,10 +13,10 @@ use crate::server::dialect::chat_completions::ChatCompletions;
 use crate::server::dialect::messages::{Messages, MessagesServerTools};
 use crate::server::dialect::models::Models;
 use crate::server::dialect::responses::{
-    Found, Kept, Labels, Page, Request, ResponseId, ServerItems, Surroundings,
+    Found, Labels, Page, Request, RequestContext, ResponseId, ServerItems, StoredResponse,
 };
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::{Asked, Asking, Dialect, Form, WholeAnswer};
+use crate::server::dialect::{ClientRequest, Form, ParsedRequest, RequestReader, WholeAnswer};
 use crate::server::openapi::tests::strict::Seen;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Registry, ToolResult};
@@ -43,12 +43,12 @@ struct Names {
 }
 
 /// Answers in one form, and what becomes of them.
-struct Answers {
+struct AnswerOptions {
     names: Names,
     seen: Seen,
 }
 
-impl Answers {
+impl AnswerOptions {
     fn of(names: [&'static str; 4]) -> Self {
         let [whole, frame, data, error] = names;
         Self { names: Names { whole, frame, data, error }, seen: Seen::default() }
@@ -95,7 +95,7 @@ impl Answers {
 
     /// Checks the answers to all turns, in the form that a request asks for.
     #[track_caller]
-    fn take_all(&mut self, dialect: &dyn Dialect, body: &Value) {
+    fn take_all(&mut self, dialect: &dyn RequestReader, body: &Value) {
         for events in turns() {
             self.take(read(dialect, body), &events);
         }
@@ -110,9 +110,9 @@ impl Answers {
     }
 }
 
-fn read(dialect: &dyn Dialect, body: &Value) -> Form {
+fn read(dialect: &dyn RequestReader, body: &Value) -> Form {
     let body = body.to_string();
-    let asked = Asked {
+    let asked = ClientRequest {
         accept: "",
         body: body.as_bytes(),
         idempotency_key: None,
@@ -120,14 +120,14 @@ fn read(dialect: &dyn Dialect, body: &Value) -> Form {
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         conversation: None,
         images: ImageReader::new(true),
-        hidden: &Forgetful,
+        lookup: &Forgetful,
         now_sec: 1_795_315_264,
     };
     dialect.read(&asked).expect("the request is valid").form
 }
 
 /// A request with these members, and others that all need.
-fn asking(more: &Value) -> Value {
+fn parsed(more: &Value) -> Value {
     let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "Hello?"}]});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     body
@@ -135,9 +135,9 @@ fn asking(more: &Value) -> Value {
 
 #[test]
 fn native_events() {
-    let mut answers = Answers::streamed("EventFrame", "Event");
-    answers.take_all(&Native, &json!({"prompt": "Hello?"}));
-    answers.finish(&[]);
+    let mut options = AnswerOptions::streamed("EventFrame", "Event");
+    options.take_all(&Native, &json!({"prompt": "Hello?"}));
+    options.finish(&[]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn native_events_that_are_cut() {
         asks(kept(Box::new(Clarification { r#type: "confirmation".to_owned(), ..asked }))),
         completed(TurnFinish::Stop),
     ];
-    let mut answers = Answers::streamed("EventFrame", "Event");
+    let mut options = AnswerOptions::streamed("EventFrame", "Event");
     let mut encoder = crate::server::dialect::native::encoder("");
     let mut out = BytesMut::new();
     records(&events, |record| encoder.encode(&record, &mut out));
@@ -186,40 +186,41 @@ fn native_events_that_are_cut() {
     for name in cut {
         assert!(stream.contains(&format!("\"{name}_truncated\":")), "{name}");
     }
-    answers.take_stream(stream);
+    options.take_stream(stream);
 }
 
 #[test]
 fn chat_completions() {
     let names = ["ChatCompletion", "ChatCompletionFrame", "ChatCompletionChunk", "OpenAiError"];
-    let mut answers = Answers::of(names);
+    let mut options = AnswerOptions::of(names);
     for shown in [ServerTools::Off, ServerTools::Reasoning, ServerTools::Extension] {
         let dialect = ChatCompletions { shown };
-        answers.take_all(&dialect, &asking(&json!({})));
-        answers.take_all(&dialect, &asking(&json!({"stream": true})));
+        options.take_all(&dialect, &parsed(&json!({})));
+        options.take_all(&dialect, &parsed(&json!({"stream": true})));
         let usage = json!({"stream": true, "stream_options": {"include_usage": true}});
-        answers.take_all(&dialect, &asking(&usage));
+        options.take_all(&dialect, &parsed(&usage));
     }
-    answers.finish(&["Event"]);
+    options.finish(&["Event"]);
 }
 
 #[test]
 fn messages() {
     let names = ["Message", "MessagesFrame", "MessagesEvent", "AnthropicError"];
-    let mut answers = Answers::of(names);
+    let mut options = AnswerOptions::of(names);
     for server_tools in [MessagesServerTools::Off, MessagesServerTools::McpToolUse] {
         let dialect = Messages { server_tools };
         for stream in [true, false] {
             let more = json!({"max_tokens": 9, "thinking": {"type": "adaptive"}, "stream": stream});
-            answers.take_all(&dialect, &asking(&more));
+            options.take_all(&dialect, &parsed(&more));
         }
     }
-    answers.finish(&[]);
+    options.finish(&[]);
 }
 
 #[test]
 fn responses() {
-    let mut answers = Answers::of(["Response", "ResponseFrame", "ResponseEvent", "OpenAiError"]);
+    let mut options =
+        AnswerOptions::of(["Response", "ResponseFrame", "ResponseEvent", "OpenAiError"]);
     let function = json!({"type": "function", "name": "open", "parameters": {"type": "object"}});
     let plain = json!({"model": "m", "input": "Hello?"});
     let rich = json!({
@@ -239,19 +240,19 @@ fn responses() {
     for shown in [ServerItems::McpCall, ServerItems::FunctionCall, ServerItems::Hidden] {
         for body in [&plain, &rich, &later, &granted] {
             for events in turns() {
-                answers.take(respond(body, shown).form, &events);
+                options.take(respond(body, shown).form, &events);
             }
         }
     }
-    answers.finish(&[]);
+    options.finish(&[]);
 }
 
-fn respond(body: &Value, shown: ServerItems) -> Asking {
-    let around = Surroundings {
+fn respond(body: &Value, shown: ServerItems) -> ParsedRequest {
+    let context = RequestContext {
         owner: "o",
         image_seed: "seed".to_owned(),
         images: ImageReader::new(true),
-        hidden: &Forgetful,
+        lookup: &Forgetful,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: Labels(Registry::default().into()),
         shown,
@@ -260,7 +261,7 @@ fn respond(body: &Value, shown: ServerItems) -> Asking {
         idempotency_key: None,
     };
     let request = Request::read(body.to_string().as_bytes()).unwrap();
-    request.ask(Found::default(), around).unwrap()
+    request.parse(Found::default(), context).unwrap()
 }
 
 #[test]
@@ -268,10 +269,10 @@ fn responses_that_are_fetched_again() {
     let input = json!([
         {"role": "user", "content": "Hi."}, {"type": "function_call_output", "output": "a"},
     ]);
-    let asking = respond(&json!({"model": "m", "input": input}), ServerItems::McpCall);
-    let begun = asking.turn.keeper.unwrap().begun().unwrap();
+    let parsed = respond(&json!({"model": "m", "input": input}), ServerItems::McpCall);
+    let begun = parsed.turn.serializer.unwrap().begun().unwrap();
     let id = ResponseId::of("resp-000000000000000000000000000000aa", TURN);
-    let kept = Kept::read(id, &begun, None);
+    let kept = StoredResponse::read(id, &begun, None);
     let mut seen = Seen::default();
     for limit in [1, 9] {
         let page = Page { after: None, limit, is_ascending: true };
@@ -279,20 +280,21 @@ fn responses_that_are_fetched_again() {
     }
     assert_eq!(seen.missing(&["InputItems"], &[]), [""; 0]);
     seen.check("Response", &serde_json::from_slice(&kept.lost()).unwrap());
-    let mut answers = Answers::of(["Response", "ResponseFrame", "ResponseEvent", "OpenAiError"]);
-    answers.take_stream(std::str::from_utf8(&kept.lost_stream(None)).unwrap());
+    let mut options =
+        AnswerOptions::of(["Response", "ResponseFrame", "ResponseEvent", "OpenAiError"]);
+    options.take_stream(std::str::from_utf8(&kept.lost_stream(None)).unwrap());
 }
 
 #[test]
 fn ui_messages() {
-    let mut answers = Answers::streamed("UiMessageFrame", "UiMessagePart");
-    answers.take_all(&AiSdk, &asking(&json!({})));
-    answers.finish(&[]);
+    let mut options = AnswerOptions::streamed("UiMessageFrame", "UiMessagePart");
+    options.take_all(&AiSdk, &parsed(&json!({})));
+    options.finish(&[]);
 }
 
 #[test]
 fn ag_ui_events() {
-    let mut answers = Answers::streamed("AgUiFrame", "AgUiEvent");
+    let mut options = AnswerOptions::streamed("AgUiFrame", "AgUiEvent");
     let messages = json!([
         {"id": "u", "role": "user", "content": "Hi."},
         {"id": "a", "role": "assistant", "toolCalls": [{"id": "c", "type": "function",
@@ -300,6 +302,6 @@ fn ag_ui_events() {
         {"id": "t", "role": "tool", "toolCallId": "c", "content": "", "error": "no"},
         {"id": "v", "role": "user", "content": [{"type": "text", "text": "Hello?"}]},
     ]);
-    answers.take_all(&AgUi, &asking(&json!({"threadId": "t", "runId": "r", "messages": messages})));
-    answers.finish(&[]);
+    options.take_all(&AgUi, &parsed(&json!({"threadId": "t", "runId": "r", "messages": messages})));
+    options.finish(&[]);
 }

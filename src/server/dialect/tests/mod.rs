@@ -17,27 +17,27 @@ use super::messages::{Messages, MessagesServerTools};
 use super::models::Models;
 use super::native::Native;
 use super::server_tools::ServerTools;
-use super::{Asked, Dialect, Encoder, Form};
+use super::{ClientRequest, Encoder, Form, RequestReader};
 use crate::conversation::Turn;
-use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
+use crate::conversation::claimed::{FoundCall, PrefixHash, TurnLookup};
 use crate::event::Event;
 use crate::session::log::tests::records;
 
-/// Nothing is remembered.
+/// An empty cache.
 pub(super) struct Forgetful;
 
-impl HiddenTurns for Forgetful {
-    fn by_call(&self, _client_call_id: &str) -> Option<HiddenCall> {
+impl TurnLookup for Forgetful {
+    fn by_call(&self, _client_call_id: &str) -> Option<FoundCall> {
         None
     }
 
-    fn by_past(&self, _past: &Past) -> Option<Arc<Turn>> {
+    fn by_prefix(&self, _past: &PrefixHash) -> Option<Arc<Turn>> {
         None
     }
 }
 
 /// Each dialect with a request for a stream.
-fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
+fn dialects() -> Vec<(Box<dyn RequestReader>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
     let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
@@ -60,15 +60,15 @@ fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
 }
 
 /// The encoder of a request for a stream.
-fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
-    let asked = Asked {
+fn encoder(dialect: &dyn RequestReader, body: &str) -> Box<dyn Encoder> {
+    let asked = ClientRequest {
         accept: "",
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         conversation: None,
-        hidden: &Forgetful,
+        lookup: &Forgetful,
         images: ImageReader::new(true),
         now_sec: 1_795_315_264,
     };

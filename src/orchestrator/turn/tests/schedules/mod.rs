@@ -13,7 +13,7 @@ use super::chains::{add_policies, asks, completes};
 use super::*;
 use crate::conversation::Given;
 use crate::conversation::render::tests::check_sequence;
-use crate::conversation::{Ask, Choice, ClientResult, UtteranceKind};
+use crate::conversation::{Choice, ClientInput, ClientResult, UtteranceKind};
 use crate::orchestrator::call::{CallDraft, Origin, Standing};
 use crate::parser::Segment;
 use crate::tools::Confirm;
@@ -53,7 +53,7 @@ fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
 /// The words of a user who has read the question as text.
 fn words(dice: &mut Dice, history: &Conversation) -> Opening {
     let words = ["1", "2.", "approve", "No", "the first"][dice.roll(5)];
-    history.open(&Ask::Words(words.to_owned()), |_| true).expect("no words are refused")
+    history.open(&ClientInput::Words(words.to_owned()), |_| true).expect("no words are refused")
 }
 
 /// The results of the calls that the last turn handed out, if there are any; seldom none.
@@ -67,7 +67,7 @@ fn client_results(dice: &mut Dice, history: &Conversation) -> Option<Opening> {
     if dice.roll(4) == 0 {
         return None;
     }
-    history.open(&Ask::Results(results), |_| false).ok()
+    history.open(&ClientInput::Results(results), |_| false).ok()
 }
 
 fn play(seed: u64) -> Coverage {

@@ -9,17 +9,19 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::AgUi;
-use super::events::{Events, Run};
-use super::messages::{OpenCall, claimed, open_calls};
+use super::encoder::{Run, RunEncoder};
+use super::history::{OpenCall, claimed, open_calls};
 use super::resume::Resumed;
-use crate::conversation::claimed::{ClaimedMessage, HiddenCall, HiddenTurns, Past};
-use crate::conversation::{Ask, Choice, Ending, Question, Turn};
+use crate::conversation::claimed::{ClaimedMessage, FoundCall, PrefixHash, TurnLookup};
+use crate::conversation::{Choice, ClientInput, Ending, Question, Turn};
 use crate::event::{AcknowledgementSource, Event, FailureCode, FeedbackReason, TurnFinish};
 use crate::gateway::NewTurn;
 use crate::server::dialect::tests::events::{
     TURN, completed, end, raw, start, started, summary, text,
 };
-use crate::server::dialect::{Asked, Asking, Dialect as _, Encoder as _, Form, Refused};
+use crate::server::dialect::{
+    ClientRequest, Dialect as _, Encoder as _, Form, ParsedRequest, Refused,
+};
 use crate::server::openapi::tests::strict;
 use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
@@ -46,7 +48,7 @@ fn run() -> Run {
 /// The events of a run, which has no `[DONE]`. What every run must keep to is checked.
 #[track_caller]
 fn events_of(run: Run, events: &[Event<'_>]) -> Vec<Value> {
-    let mut encoder = Events::new(run);
+    let mut encoder = RunEncoder::new(run);
     let mut out = BytesMut::new();
     records(events, |record| encoder.encode(&record, &mut out));
     let stream = String::from_utf8(out.to_vec()).unwrap();
@@ -305,7 +307,7 @@ fn what_is_our_own_has_names_of_our_own() {
             total: None,
             message: None,
         },
-        Event::Status { message: "asking again" },
+        Event::Status { message: "parsed again" },
         Event::LoopLimitReached { max_tool_loops: 1 },
         completed(TurnFinish::LoopLimit),
     ];
@@ -321,7 +323,7 @@ fn what_is_our_own_has_names_of_our_own() {
                 "tether.tool_progress",
                 &json!({"call_id": id(1), "tool_name": "look", "progress": 1.0}),
             ),
-            ("tether.status", &json!({"message": "asking again"})),
+            ("tether.status", &json!({"message": "parsed again"})),
             ("tether.loop_limit_reached", &json!({"max_tool_loops": 1})),
         ]
     );
@@ -336,7 +338,7 @@ fn which_john() -> Clarification {
     }
 }
 
-fn asking<'a>(
+fn parsed<'a>(
     call_id: &'a str,
     clarification: &'a Clarification,
     source: &'a Source,
@@ -367,7 +369,7 @@ fn a_question_interrupts_the_run_after_a_snapshot_of_its_messages() {
         start("call_2", &arguments, 1),
         end("call_2", &ends),
         end("call_1", &asks),
-        asking("call_1", &clarification, &source, None),
+        parsed("call_1", &clarification, &source, None),
         completed(TurnFinish::ClarificationNeeded),
     ];
     let mut run = run();
@@ -412,7 +414,7 @@ fn a_call_to_approve_begins_before_it_interrupts() {
     let (arguments, source) = (raw(&json!({"all": true})), Source::builtin());
     let list = [
         started(),
-        asking("call_1", &confirmation, &source, Some(&arguments)),
+        parsed("call_1", &confirmation, &source, Some(&arguments)),
         completed(TurnFinish::ClarificationNeeded),
     ];
     let events = events(&list);
@@ -497,7 +499,7 @@ fn a_call_that_goes_on_does_not_begin_again_and_has_its_result_under_its_old_id(
 fn a_call_that_asks_again_stays_open_under_its_old_id() {
     let (arguments, clarification, source) = (raw(&json!({})), which_john(), Source::builtin());
     let asks = ToolResult::clarification(clarification.clone());
-    let question = asking("call_2", &clarification, &source, None);
+    let question = parsed("call_2", &clarification, &source, None);
     let end_of = completed(TurnFinish::ClarificationNeeded);
     let ran = [
         started(),
@@ -520,7 +522,7 @@ fn a_question_that_waited_is_asked_by_the_call_of_its_own_turn() {
     let open_calls = vec![OpenCall { id: waiting.clone(), name: "look".to_owned() }];
     let list = [
         started(),
-        asking("call_2", &clarification, &source, None),
+        parsed("call_2", &clarification, &source, None),
         completed(TurnFinish::ClarificationNeeded),
     ];
     let events = events_of(Run { open_calls, ..resuming(false) }, &list);

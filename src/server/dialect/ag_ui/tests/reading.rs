@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::server::dialect::ImageReader;
+use crate::server::dialect::RequestReader as _;
 use crate::server::dialect::models::Models;
 
 /// A turn that ended with a question.
@@ -29,12 +30,12 @@ impl Asking1 {
     }
 }
 
-impl HiddenTurns for Asking1 {
-    fn by_call(&self, _: &str) -> Option<HiddenCall> {
+impl TurnLookup for Asking1 {
+    fn by_call(&self, _: &str) -> Option<FoundCall> {
         None
     }
 
-    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
+    fn by_prefix(&self, _: &PrefixHash) -> Option<Arc<Turn>> {
         None
     }
 
@@ -43,28 +44,28 @@ impl HiddenTurns for Asking1 {
     }
 }
 
-fn read_with(hidden: &dyn HiddenTurns, more: &Value) -> Result<Asking, Refusal> {
+fn read_with(lookup: &dyn TurnLookup, more: &Value) -> Result<ParsedRequest, Refusal> {
     let mut body = json!({
         "threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [],
         "messages": [{"id": "u", "role": "user", "content": "Hi."}],
     });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let body = body.to_string();
-    AgUi.read(&Asked {
+    AgUi.read(&ClientRequest {
         accept: "*/*",
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "key",
         models: &Models::new(vec!["local".to_owned(), "other".to_owned()], Vec::new(), true),
         conversation: None,
-        hidden,
+        lookup,
         images: ImageReader::new(true),
         now_sec: 0,
     })
 }
 
 fn read(more: &Value) -> Result<NewTurn, Refusal> {
-    read_with(&Asking1::new(Continuation::Model), more).map(|asking| asking.turn)
+    read_with(&Asking1::new(Continuation::Model), more).map(|parsed| parsed.turn)
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn a_run_brings_its_tools_context_and_model() {
     }))
     .unwrap();
     assert!(!turn.client_tools.is_empty());
-    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+    assert_eq!(turn.input, ClientInput::Words("Hi.".to_owned()));
     assert_eq!(turn.aside, "\n\nThe page:\n42", "the user has not said it");
     assert_eq!(turn.model.as_deref(), Some("other"));
     assert!(turn.supersedes && turn.session_id.is_some());
@@ -100,9 +101,9 @@ fn thread_and_run_need_their_ids() {
     }
 }
 
-fn resumed(payload: &Value) -> Ask {
+fn resumed(payload: &Value) -> ClientInput {
     let entry = json!({"interruptId": "t.1", "status": "resolved", "payload": payload});
-    read(&json!({"resume": [entry]})).unwrap().ask
+    read(&json!({"resume": [entry]})).unwrap().input
 }
 
 #[test]
@@ -123,7 +124,8 @@ fn payloads_that_answer_a_question() {
         (json!("b"), option("b")),
         (json!("The other."), text("The other.")),
     ] {
-        let expected = Ask::Answer { clarification_id: "t.1".to_owned(), choice, beside: None };
+        let expected =
+            ClientInput::Answer { clarification_id: "t.1".to_owned(), choice, beside: None };
         assert_eq!(resumed(&payload), expected, "{payload}");
     }
 }
@@ -168,14 +170,17 @@ fn a_cancelled_question_is_dropped_for_what_the_user_says_or_put_aside() {
     let resume = json!([{"interruptId": "t.1", "status": "cancelled"}]);
     let asked = Asking1::new(Continuation::Model);
     let said = read_with(&asked, &json!({ "resume": resume })).unwrap().turn;
-    assert_eq!(said.ask, Ask::Prompt("Hi.".to_owned()), "it answers nothing");
+    assert_eq!(said.input, ClientInput::Prompt("Hi.".to_owned()), "it answers nothing");
     assert_eq!(said.idempotency_key, None);
     let messages =
         json!([{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "So?"}]);
     let silent = read(&json!({ "resume": resume, "messages": messages })).unwrap();
-    let aside =
-        Ask::Answer { clarification_id: "t.1".to_owned(), choice: Choice::Cancel, beside: None };
-    assert_eq!(silent.ask, aside);
+    let aside = ClientInput::Answer {
+        clarification_id: "t.1".to_owned(),
+        choice: Choice::Cancel,
+        beside: None,
+    };
+    assert_eq!(silent.input, aside);
     assert!(silent.idempotency_key.is_some(), "the same again joins its turn");
 }
 
@@ -277,8 +282,8 @@ fn an_approval_goes_on_with_its_call_and_a_refusal_does_not() {
         (Continuation::Model, json!("b"), false),
     ] {
         let entry = json!({"interruptId": "t.1", "status": "resolved", "payload": payload});
-        let asking = read_with(&Asking1::new(continuation), &json!({"resume": [entry]})).unwrap();
-        let Form::Stream(mut encoder) = asking.form else { panic!("it is a stream") };
+        let parsed = read_with(&Asking1::new(continuation), &json!({"resume": [entry]})).unwrap();
+        let Form::Stream(mut encoder) = parsed.form else { panic!("it is a stream") };
         let (arguments, mut out) = (raw(&json!({})), BytesMut::new());
         records(&[started(), start("call_2", &arguments, 0)], |record| {
             encoder.encode(&record, &mut out);

@@ -4,12 +4,12 @@ use bytes::BytesMut;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::collector::MessageCollector;
+use super::encoder::{MessageEncoder, Shown};
 use super::server_tools::MessagesServerTools;
-use super::stream::{Events, Shown};
-use super::whole::Message;
 use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish};
 use crate::server::dialect::tests::events::{USAGE, completed, started};
-use crate::server::dialect::{Answering, Encoder as _, Whole as _, WholeAnswer};
+use crate::server::dialect::{AnswerMeta, Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
@@ -20,13 +20,13 @@ const OFF: Shown = Shown { server_tools: MessagesServerTools::Off, reasoning: tr
 const HIDDEN: Shown = Shown { server_tools: MessagesServerTools::Hidden, reasoning: false };
 const MCP: Shown = Shown { server_tools: MessagesServerTools::McpToolUse, reasoning: true };
 
-fn answering() -> Answering {
-    Answering { model: "claude-9".to_owned(), now_sec: 1_795_315_264 }
+fn meta() -> AnswerMeta {
+    AnswerMeta { model: "claude-9".to_owned(), now_sec: 1_795_315_264 }
 }
 
 /// The events of a stream: each frame's name is its data's type.
 fn streamed(events: &[Event<'_>], shown: Shown) -> Vec<Value> {
-    let mut encoder = Events::new(answering(), shown);
+    let mut encoder = MessageEncoder::new(meta(), shown);
     let mut out = BytesMut::new();
     records(events, |record| encoder.encode(&record, &mut out));
     let text = String::from_utf8(out.to_vec()).unwrap();
@@ -41,7 +41,7 @@ fn streamed(events: &[Event<'_>], shown: Shown) -> Vec<Value> {
 }
 
 fn whole(events: &[Event<'_>], shown: Shown) -> WholeAnswer {
-    let mut message = Message::new(answering(), shown);
+    let mut message = MessageCollector::new(meta(), shown);
     records(events, |record| message.take(&record));
     let answer = Box::new(message).answer();
     let name = if answer.status == 200 { "Message" } else { "AnthropicError" };
@@ -343,7 +343,7 @@ fn a_failure_is_an_error_event_and_nothing_follows_it() {
 #[test]
 fn a_cancelled_answer_has_no_end() {
     let events = [started(), Event::TextDelta { text: "Hi" }, completed(TurnFinish::Cancelled)];
-    let mut encoder = Events::new(answering(), OFF);
+    let mut encoder = MessageEncoder::new(meta(), OFF);
     records(&events, |record| encoder.encode(&record, &mut BytesMut::new()));
     assert!(encoder.is_cut());
     assert_eq!(streamed(&events, OFF).pop().unwrap()["type"], "content_block_delta");
@@ -352,6 +352,6 @@ fn a_cancelled_answer_has_no_end() {
 
 #[test]
 fn a_keep_alive_is_a_ping() {
-    let ping = Events::new(answering(), OFF).keep_alive();
+    let ping = MessageEncoder::new(meta(), OFF).keep_alive();
     assert_eq!(&*ping, b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
 }

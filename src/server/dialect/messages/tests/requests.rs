@@ -4,47 +4,47 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
-use crate::conversation::{Ask, Turn};
+use crate::conversation::claimed::{FoundCall, PrefixHash, TurnLookup};
+use crate::conversation::{ClientInput, Turn};
 use crate::gateway::{BeginError, NewTurn};
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::messages::request::{read, read_to_count};
 use crate::server::dialect::messages::server_tools::MessagesServerTools;
 use crate::server::dialect::models::Models;
-use crate::server::dialect::{Asked, Asking, Form};
+use crate::server::dialect::{ClientRequest, Form, ParsedRequest};
 use crate::server::refusal::Refusal;
 use crate::upstream::ToolChoice;
 
 /// Remembers one turn, or none.
 struct Remembered(bool);
 
-impl HiddenTurns for Remembered {
-    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+impl TurnLookup for Remembered {
+    fn by_call(&self, client_call_id: &str) -> Option<FoundCall> {
         let (turn, call_id) = (Arc::new(Turn::default()), client_call_id.to_owned());
-        self.0.then(|| HiddenCall { turn, call_id })
+        self.0.then(|| FoundCall { turn, call_id })
     }
 
-    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
+    fn by_prefix(&self, _: &PrefixHash) -> Option<Arc<Turn>> {
         None
     }
 }
 
-fn with<T>(body: &Value, remembers: bool, read: impl FnOnce(&Asked<'_>) -> T) -> T {
+fn with<T>(body: &Value, remembers: bool, read: impl FnOnce(&ClientRequest<'_>) -> T) -> T {
     let body = body.to_string();
-    read(&Asked {
+    read(&ClientRequest {
         accept: "",
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
         models: &Models::new(vec!["local".to_owned(), "claude-mine".to_owned()], Vec::new(), false),
         conversation: None,
-        hidden: &Remembered(remembers),
+        lookup: &Remembered(remembers),
         images: ImageReader::new(true),
         now_sec: 0,
     })
 }
 
-fn try_read(body: &Value) -> Result<Asking, Refusal> {
+fn try_read(body: &Value) -> Result<ParsedRequest, Refusal> {
     with(body, false, |asked| read(asked, MessagesServerTools::Off))
 }
 
@@ -62,11 +62,11 @@ fn turn(fields: &Value) -> NewTurn {
 }
 
 fn instructions(system: &Value) -> Option<String> {
-    turn(&json!({ "system": system })).brought.unwrap().instructions
+    turn(&json!({ "system": system })).client_history.unwrap().instructions
 }
 
 fn prompt(turn: &NewTurn) -> &str {
-    let Ask::Words(prompt) = &turn.ask else { panic!("{:?}", turn.ask) };
+    let ClientInput::Words(prompt) = &turn.input else { panic!("{:?}", turn.input) };
     prompt
 }
 
@@ -102,8 +102,8 @@ fn names_of_anthropics_models_mean_the_default() {
         ("claude-mine", Some("claude-mine"), true),
     ] {
         let body = request(&json!({ "model": name }));
-        let hidden = MessagesServerTools::Hidden;
-        let turn = with(&body, false, |asked| read(asked, hidden)).unwrap().turn;
+        let lookup = MessagesServerTools::Hidden;
+        let turn = with(&body, false, |asked| read(asked, lookup)).unwrap().turn;
         assert_eq!(turn.model.as_deref(), model, "{name}");
         assert_eq!(turn.tools.is_none(), has_ours, "{name}");
     }
@@ -136,8 +136,8 @@ fn the_choice_of_tools_is_read() {
     assert_eq!(offered.names(), ["open"], "the others are not offered");
     let none = json!({"tools": tools, "tool_choice": {"type": "none"}});
     let body = request(&none);
-    let hidden = MessagesServerTools::Hidden;
-    let turn = with(&body, false, |asked| read(asked, hidden)).unwrap().turn;
+    let lookup = MessagesServerTools::Hidden;
+    let turn = with(&body, false, |asked| read(asked, lookup)).unwrap().turn;
     assert!(turn.client_tools.is_empty());
     assert_eq!(turn.tools, Some(Vec::new()), "ours are not offered either");
 }
@@ -202,7 +202,8 @@ fn reasoning_is_shown_if_it_is_asked_for() {
         (json!({"type": "adaptive"}), true),
         (json!({"type": "adaptive", "display": "omitted"}), false),
     ] {
-        let Asking { form, .. } = try_read(&request(&json!({ "thinking": thinking }))).unwrap();
+        let ParsedRequest { form, .. } =
+            try_read(&request(&json!({ "thinking": thinking }))).unwrap();
         let Form::Whole(whole) = form else { panic!("it is not streamed") };
         let expected = format!("reasoning: {is_shown}");
         assert!(format!("{whole:?}").contains(&expected), "{thinking}");
@@ -237,10 +238,10 @@ fn results_continue_the_turn_of_their_calls() {
             {"role": "assistant", "content": [thought, {"type": "text", "text": "I will."}, used]},
             {"role": "user", "content": [returned(result)]},
         ]));
-        let Ask::Results(results) = &turn.ask else { panic!("{:?}", turn.ask) };
+        let ClientInput::Results(results) = &turn.input else { panic!("{:?}", turn.input) };
         let told = serde_json::to_string(&results[0].result).unwrap();
         assert!(told.contains(&expected.replace('\n', "\\n")), "{told}");
-        let history = format!("{:?}", turn.brought.unwrap().history);
+        let history = format!("{:?}", turn.client_history.unwrap().history);
         assert!(history.contains("I will.") && !history.contains("Hm."), "{history}");
     }
 }
@@ -254,7 +255,7 @@ fn images_are_read_from_their_source() {
     ] {
         let block = json!({"type": "image", "source": source});
         let turn = messages(&json!([{"role": "user", "content": [block]}]));
-        let images = &turn.brought.as_ref().unwrap().images;
+        let images = &turn.client_history.as_ref().unwrap().images;
         let expected = match note {
             None => "[image image/gif, 6 bytes, artifact a1]".to_owned(),
             Some(reason) => format!("[an image, which is not shown{reason}]"),
@@ -287,14 +288,14 @@ fn words_beside_results_continue_the_turn() {
     let result = json!({"type": "tool_result", "tool_use_id": "x", "content": "Buy milk."});
     let words = json!({"type": "text", "text": "<system-reminder>Be quick.</system-reminder>"});
     for content in [json!([result, words]), json!([words, result])] {
-        let Asking { turn, repairs, .. } = try_read(&request(&json!({"messages": [
+        let ParsedRequest { turn, repairs, .. } = try_read(&request(&json!({"messages": [
             {"role": "user", "content": "Open it."},
             {"role": "assistant", "content": [used]},
             {"role": "user", "content": content},
         ]})))
         .unwrap();
-        assert!(matches!(&turn.ask, Ask::Results(results) if results.len() == 1));
-        let history = turn.brought.unwrap().history;
+        assert!(matches!(&turn.input, ClientInput::Results(results) if results.len() == 1));
+        let history = turn.client_history.unwrap().history;
         let step = &history.turns().last().unwrap().steps[0];
         assert_eq!(step.aside, "<system-reminder>Be quick.</system-reminder>");
         assert_eq!(repairs.iter().count(), 0);
@@ -320,7 +321,7 @@ fn with_our_call() -> Value {
 #[test]
 fn a_call_of_ours_that_nobody_remembers_is_told_in_its_place() {
     let turn = messages(&with_our_call());
-    let history = format!("{:?}", turn.brought.unwrap().history);
+    let history = format!("{:?}", turn.client_history.unwrap().history);
     let places = ["Let me see.", "calculate", "42", "It is 42."];
     let at =
         places.map(|words| history.find(words).unwrap_or_else(|| panic!("{words}: {history}")));
@@ -333,7 +334,7 @@ fn a_call_of_ours_in_an_edited_message_is_told_in_its_place() {
     let body = request(&json!({ "messages": with_our_call() }));
     let turn =
         with(&body, true, |asked| read(asked, MessagesServerTools::McpToolUse)).unwrap().turn;
-    let history = format!("{:?}", turn.brought.unwrap().history);
+    let history = format!("{:?}", turn.client_history.unwrap().history);
     let places = ["Let me see.", "calculate", "42", "It is 42."];
     let at =
         places.map(|words| history.find(words).unwrap_or_else(|| panic!("{words}: {history}")));
@@ -351,14 +352,14 @@ fn a_message_of_many_blocks_is_read_in_one_pass() {
     let body = request(&json!({"messages": [{"role": "assistant", "content": blocks}]}));
     let lookups = Lookups::default();
     let body = body.to_string();
-    let asked = Asked {
+    let asked = ClientRequest {
         accept: "",
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
         models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
         conversation: None,
-        hidden: &lookups,
+        lookup: &lookups,
         images: ImageReader::new(true),
         now_sec: 0,
     };
@@ -371,14 +372,14 @@ fn a_message_of_many_blocks_is_read_in_one_pass() {
 #[derive(Default)]
 struct Lookups(std::cell::Cell<usize>);
 
-impl HiddenTurns for Lookups {
-    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+impl TurnLookup for Lookups {
+    fn by_call(&self, client_call_id: &str) -> Option<FoundCall> {
         self.0.set(self.0.get() + 1);
         let (turn, call_id) = (Arc::new(Turn::default()), client_call_id.to_owned());
-        (client_call_id == "c9999").then(|| HiddenCall { turn, call_id })
+        (client_call_id == "c9999").then(|| FoundCall { turn, call_id })
     }
 
-    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
+    fn by_prefix(&self, _: &PrefixHash) -> Option<Arc<Turn>> {
         None
     }
 }

@@ -9,12 +9,13 @@ use bytes::BytesMut;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::about::{About, Answers, Begun};
+use super::collector::ResponseCollector;
+use super::encoder::ResponseEncoder;
+use super::envelope::{AnswerOptions, Envelope, ResponseHead};
 use super::server_items::{Labels, ServerItems};
-use super::whole::{Collected, Streamed};
 use crate::event::{AcknowledgementSource, Event, FeedbackReason, TurnFinish};
 use crate::server::dialect::tests::events::{TURN, completed, failed, started_in};
-use crate::server::dialect::{Encoder as _, Whole as _, WholeAnswer};
+use crate::server::dialect::{Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Registry, Source, ToolResult};
@@ -22,11 +23,11 @@ use crate::tools::{Clarification, ClarificationOption, Registry, Source, ToolRes
 const SESSION: &str = "resp-000000000000000000000000000000aa";
 const IDS: &str = "000000000000000000000000000000aa5eef151ef35146209769441c3a4f562f";
 
-fn answers(shown: ServerItems) -> Answers {
+fn options(shown: ServerItems) -> AnswerOptions {
     let echo = json!({ "model": "qwen3", "metadata": {} });
-    let begun = Begun { created_at: 1_795_315_264, echo, ..Begun::default() };
-    let about = About { begun: Arc::new(begun), ended_at: None, clock: || 1_795_315_270 };
-    Answers { about, shown, labels: Labels(Arc::new(Registry::default())) }
+    let begun = ResponseHead { created_at: 1_795_315_264, echo, ..ResponseHead::default() };
+    let envelope = Envelope { begun: Arc::new(begun), ended_at: None, clock: || 1_795_315_270 };
+    AnswerOptions { envelope, shown, labels: Labels(Arc::new(Registry::default())) }
 }
 
 fn started() -> Event<'static> {
@@ -35,7 +36,7 @@ fn started() -> Event<'static> {
 
 /// The text of a stream from event `from` on.
 fn streamed(events: &[Event<'_>], shown: ServerItems, from: u64) -> String {
-    let mut stream = Streamed::new(answers(shown), from);
+    let mut stream = ResponseEncoder::new(options(shown), from);
     let mut out = BytesMut::new();
     records(events, |record| stream.encode(&record, &mut out));
     String::from_utf8(out.to_vec()).unwrap()
@@ -108,7 +109,7 @@ fn types(events: &[Value]) -> Vec<&str> {
 }
 
 fn whole(events: &[Event<'_>], shown: ServerItems) -> WholeAnswer {
-    let mut collected = Collected::new(answers(shown));
+    let mut collected = ResponseCollector::new(options(shown));
     records(events, |record| collected.take(&record));
     Box::new(collected).answer()
 }
@@ -217,7 +218,7 @@ fn the_output_repeats_the_done_items_byte_for_byte() {
     assert_eq!(items.len(), 3);
     let output = format!("\"output\":[{}],", items.join(","));
     assert!(stream.contains(&output), "{stream}");
-    let mut collected = Collected::new(answers(ServerItems::McpCall));
+    let mut collected = ResponseCollector::new(options(ServerItems::McpCall));
     records(&all, |record| collected.take(&record));
     let object = String::from_utf8(collected.answer.object()).unwrap();
     assert!(object.contains(&output), "{object}");
@@ -497,7 +498,7 @@ fn a_client_that_joins_again_gets_what_it_lacks() {
 
 #[test]
 fn a_text_delta_allocates_nothing() {
-    let mut stream = Streamed::new(answers(ServerItems::McpCall), 0);
+    let mut stream = ResponseEncoder::new(options(ServerItems::McpCall), 0);
     let mut out = BytesMut::with_capacity(1 << 20);
     let delta = Event::TextDelta { text: "words" };
     let mut all = vec![started()];

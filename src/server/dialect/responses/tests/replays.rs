@@ -8,7 +8,7 @@ use crate::server::dialect::responses::replay::replay;
 
 /// Every kind of item, and the deltas of each text joined.
 fn object_and_stream(events: &[Event<'_>], shown: ServerItems) -> (Box<RawValue>, String) {
-    let mut collected = Collected::new(answers(shown));
+    let mut collected = ResponseCollector::new(options(shown));
     records(events, |record| collected.take(&record));
     let object = String::from_utf8(collected.answer.object()).unwrap();
     (RawValue::from_string(object).unwrap(), streamed(events, shown, 0))

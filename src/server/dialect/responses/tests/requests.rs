@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::claimed::{ClaimedMessage, Past, adopt};
-use crate::conversation::{Ask, Conversation, Ending, Turn};
+use crate::conversation::claimed::{ClaimedMessage, PrefixHash, adopt};
+use crate::conversation::{ClientInput, Conversation, Ending, Turn};
 use crate::gateway::NewTurn;
 use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::Form;
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
-use crate::server::dialect::responses::request::{Found, Parent, Request, Surroundings};
-use crate::server::dialect::responses::{ResponseId, input};
+use crate::server::dialect::responses::request::{Found, Parent, Request, RequestContext};
+use crate::server::dialect::responses::{ResponseId, history};
 use crate::server::dialect::tests::Forgetful;
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
@@ -36,9 +36,9 @@ fn labels() -> Labels {
 }
 
 fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
-    let around = Surroundings {
+    let context = RequestContext {
         owner: "o",
-        hidden: &Forgetful,
+        lookup: &Forgetful,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: labels(),
         shown: ServerItems::McpCall,
@@ -48,8 +48,8 @@ fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
         image_seed: "seed".to_owned(),
         idempotency_key: None,
     };
-    let asking = Request::read(body.to_string().as_bytes())?.ask(found, around)?;
-    Ok((asking.turn, asking.form))
+    let parsed = Request::read(body.to_string().as_bytes())?.parse(found, context)?;
+    Ok((parsed.turn, parsed.form))
 }
 
 #[track_caller]
@@ -60,8 +60,8 @@ fn turn(more: &Value) -> NewTurn {
 }
 
 fn words(turn: &NewTurn) -> &str {
-    match &turn.ask {
-        Ask::Words(words) | Ask::Prompt(words) => words,
+    match &turn.input {
+        ClientInput::Words(words) | ClientInput::Prompt(words) => words,
         other => panic!("{other:?}"),
     }
 }
@@ -82,9 +82,9 @@ fn input_is_words_or_items() {
     ]);
     let turn = turn(&json!({"input": items, "instructions": "Be kind."}));
     assert_eq!(words(&turn), "a\n[an image, which is not shown]");
-    let brought = turn.brought.unwrap();
-    assert_eq!(brought.instructions.as_deref(), Some("Be kind.\n\nBe brief."));
-    assert_eq!(brought.history.turns().len(), 1);
+    let client_history = turn.client_history.unwrap();
+    assert_eq!(client_history.instructions.as_deref(), Some("Be kind.\n\nBe brief."));
+    assert_eq!(client_history.history.turns().len(), 1);
 }
 
 /// Programs send them to see whether a model is there.
@@ -166,12 +166,12 @@ fn limits_and_forms_of_a_request() {
 #[test]
 fn what_is_not_stored_has_no_session_and_asks_for_no_approval() {
     let stored = turn(&json!({}));
-    assert!(stored.keeper.unwrap().begun().is_some());
+    assert!(stored.serializer.unwrap().begun().is_some());
     assert!(!stored.nobody_approves);
     let turn = turn(&json!({"store": false}));
-    assert!(turn.keeper.unwrap().begun().is_none());
+    assert!(turn.serializer.unwrap().begun().is_none());
     assert!(turn.nobody_approves && turn.session_id.is_none());
-    assert!(!turn.brought.unwrap().can_be_joined);
+    assert!(!turn.client_history.unwrap().can_be_joined);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn requests_that_cannot_be_answered_name_the_field() {
 #[test]
 fn the_response_has_every_member() {
     let turn = turn(&json!({"tools": [function("open"), {"type": "web_search"}]}));
-    let begun = turn.keeper.unwrap().begun().unwrap();
+    let begun = turn.serializer.unwrap().begun().unwrap();
     let begun: Value = serde_json::from_str(begun.get()).unwrap();
     assert_eq!(
         begun["echo"],
@@ -265,7 +265,7 @@ fn output(call: u32, text: &str) -> Value {
 fn outputs_alone_continue_the_turn() {
     let items = json!([output(2, "b"), output(1, "a"), output(1, "again")]);
     let turn = after(TurnFinish::ClientToolCalls, &items);
-    let Ask::Results(results) = &turn.ask else { panic!("{:?}", turn.ask) };
+    let ClientInput::Results(results) = &turn.input else { panic!("{:?}", turn.input) };
     let told: Vec<_> = results.iter().map(|it| (&*it.call_id, it.result.data.clone())).collect();
     let text = |text: &str| Some(json!({ "text": text }));
     assert_eq!(told, [("call_1", text("a")), ("call_2", text("b"))]);
@@ -275,7 +275,7 @@ fn outputs_alone_continue_the_turn() {
 #[test]
 fn an_output_that_is_missing_counts_as_not_run() {
     let turn = after(TurnFinish::ClientToolCalls, &json!([output(2, "b")]));
-    let Ask::Results(results) = &turn.ask else { panic!("{:?}", turn.ask) };
+    let ClientInput::Results(results) = &turn.input else { panic!("{:?}", turn.input) };
     assert!(!results[0].result.success && results[1].result.success);
 }
 
@@ -284,7 +284,7 @@ fn words_after_outputs_open_the_next_turn() {
     let items = json!([output(1, "a"), output(2, "b"), {"role": "user", "content": "And?"}]);
     let turn = after(TurnFinish::ClientToolCalls, &items);
     assert_eq!(words(&turn), "And?");
-    let history = turn.brought.unwrap().history;
+    let history = turn.client_history.unwrap().history;
     let last = history.turns().next_back().unwrap();
     assert_eq!((history.turns().len(), last.handed_out().count()), (1, 0));
     assert!(history.ends_as(&parent(TurnFinish::Stop).parent.unwrap().history));
@@ -294,7 +294,7 @@ fn words_after_outputs_open_the_next_turn() {
 fn outputs_of_other_calls_are_the_users_words() {
     let stray = json!({"type": "function_call_output", "call_id": "x", "output": "Milk."});
     let turn = after(TurnFinish::Stop, &json!([stray]));
-    assert!(words(&turn).contains("Milk."), "{:?}", turn.ask);
+    assert!(words(&turn).contains("Milk."), "{:?}", turn.input);
 }
 
 #[test]
@@ -304,8 +304,8 @@ fn an_approval_answers_its_question() {
             "type": "mcp_approval_response", "approval_request_id": format!("mcpr_{IDS}_1"),
         });
         item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        match after(TurnFinish::ClarificationNeeded, &json!([item])).ask {
-            Ask::Answer { clarification_id, choice, .. } => {
+        match after(TurnFinish::ClarificationNeeded, &json!([item])).input {
+            ClientInput::Answer { clarification_id, choice, .. } => {
                 assert_eq!(clarification_id, format!("{TURN}.1"));
                 format!("{choice:?}")
             }
@@ -337,7 +337,7 @@ fn our_own_items_come_back_as_one_message_for_each_round() {
         said("Sure."),
         theirs,
     ];
-    let messages = input::claimed(&items, ImageReader::NAMING);
+    let messages = history::claimed(&items, ImageReader::NAMING);
     let text: Vec<String> = messages.iter().map(|message| format!("{message:?}")).collect();
     assert_eq!(text.len(), 4, "{text:#?}");
     assert!(text[1].contains("Let me see.\"") && text[1].contains("call_5eef"), "{}", text[1]);
@@ -354,13 +354,13 @@ fn images_are_read_but_their_data_is_not_stored() {
         {"type": "function_call_output", "call_id": "c", "output": [image(data)]},
         "odd",
     ]);
-    let stored = input::without_images(items.as_array().unwrap());
+    let stored = history::without_images(items.as_array().unwrap());
     let mut without = items.clone();
     without[0]["content"][0]["image_url"] = Value::Null;
     without[1]["output"][0]["image_url"] = Value::Null;
     assert_eq!(Value::from(stored), without);
     let turn = turn(&json!({ "input": [items[0]] }));
-    assert_eq!(turn.brought.unwrap().images.files.len(), 1);
+    assert_eq!(turn.client_history.unwrap().images.files.len(), 1);
 }
 
 /// A turn is found again whether or not its client sends our calls back.
@@ -373,15 +373,15 @@ fn an_answer_is_recognised_in_both_forms() {
         json!({"type": "mcp_call", "id": "mcp_x", "name": "add", "arguments": "{}", "output": "2"}),
         json!({"type": "message", "role": "assistant", "content": "It is 2."}),
     ];
-    let before = Past::begin("o").then("user", "Hi.");
-    let pasts = input::pasts(before, &output);
-    let past_of = |items: Vec<Value>| {
+    let before = PrefixHash::begin("o").then("user", "Hi.");
+    let prefixes = history::prefixes(before, &output);
+    let prefix_of = |items: Vec<Value>| {
         let mut all = vec![user.clone()];
         all.extend(items);
-        adopt(input::claimed(&all, ImageReader::NAMING), "o", &Forgetful).unwrap().past
+        adopt(history::claimed(&all, ImageReader::NAMING), "o", &Forgetful).unwrap().prefix
     };
-    assert_eq!(past_of(output.to_vec()), pasts[0]);
-    assert_eq!(past_of(vec![output[0].clone(), output[2].clone()]), pasts[1]);
+    assert_eq!(prefix_of(output.to_vec()), prefixes[0]);
+    assert_eq!(prefix_of(vec![output[0].clone(), output[2].clone()]), prefixes[1]);
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn an_item_takes_the_place_of_its_reference() {
     let input = json!([said("Hi."), refer("msg_a"), refer("msg_gone"), said("And?")]);
     let (turn, _) = with(found, &json!({"model": "m", "input": input})).unwrap();
     assert_eq!(words(&turn), "And?");
-    assert_eq!(turn.brought.unwrap().history.turns().len(), 1);
+    assert_eq!(turn.client_history.unwrap().history.turns().len(), 1);
 }
 
 /// Whatever the input, a turn comes of it, or a refusal.
@@ -455,7 +455,7 @@ fn results_and_arguments_that_are_not_texts_are_told_as_json() {
     let told = |output: Value| {
         let output = json!({"type": "function_call_output", "call_id": "c", "output": output});
         let items = [json!({"role": "user", "content": "Hi."}), call.clone(), output];
-        let messages = input::claimed(&items, ImageReader::NAMING);
+        let messages = history::claimed(&items, ImageReader::NAMING);
         let ClaimedMessage::Assistant { calls, .. } = &messages[1] else { panic!("{messages:?}") };
         assert_eq!(calls[0].arguments, "{\"a\":1}");
         let ClaimedMessage::Result { output, .. } = &messages[2] else { panic!("{messages:?}") };

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::reading::{Exchange, Reply, ToldCall};
-use super::{HiddenCall, HiddenTurns, asked};
+use super::{FoundCall, TurnLookup, asked};
 use crate::conversation::{Call, Conversation, Outcome, Part, Step, Turn, Words};
 use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
 /// A turn of our own, in place of a client's messages.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct Restored {
     pub(super) turn: Turn,
     /// How many of the replies it stands for.
     pub(super) replies: usize,
@@ -38,7 +38,7 @@ pub(super) struct Said {
 
 /// Looks for our turns, one exchange after the other.
 pub(super) struct Finder<'h> {
-    hidden: &'h dyn HiddenTurns,
+    lookup: &'h dyn TurnLookup,
     /// The name that the client gives to the conversation.
     conversation: Option<&'h str>,
     /// The turns found so far. None is used twice: a list that names one again and again would cost
@@ -47,8 +47,8 @@ pub(super) struct Finder<'h> {
 }
 
 impl<'h> Finder<'h> {
-    pub(super) fn new(hidden: &'h dyn HiddenTurns, conversation: Option<&'h str>) -> Self {
-        Self { hidden, conversation, used: HashSet::new() }
+    pub(super) fn new(lookup: &'h dyn TurnLookup, conversation: Option<&'h str>) -> Self {
+        Self { lookup, conversation, used: HashSet::new() }
     }
 
     /// The turn for this exchange.
@@ -59,23 +59,23 @@ impl<'h> Finder<'h> {
         exchange: &Exchange,
         awaits: bool,
         before: &Conversation,
-    ) -> Option<Kept> {
-        let kept = self
-            .by_past(exchange, awaits)
+    ) -> Option<Restored> {
+        let restored = self
+            .by_prefix(exchange, awaits)
             .or_else(|| self.by_answer(exchange, awaits, before))
             .or_else(|| self.by_call(exchange, awaits))
             .or_else(|| self.by_prompt(exchange, awaits))?;
-        self.used.insert(kept.turn.turn_id.clone());
-        Some(kept)
+        self.used.insert(restored.turn.turn_id.clone());
+        Some(restored)
     }
 
     /// By all that was said: nothing has been edited since.
-    fn by_past(&self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
+    fn by_prefix(&self, exchange: &Exchange, awaits: bool) -> Option<Restored> {
         let (last, before) = exchange.replies.split_last()?;
-        let turn = self.hidden.by_past(&last.past).filter(|turn| self.is_new(turn))?;
-        let mut placing = Placing::new(self.hidden, &turn);
+        let turn = self.lookup.by_prefix(&last.prefix).filter(|turn| self.is_new(turn))?;
+        let mut placing = Placing::new(self.lookup, &turn);
         for call in before.iter().flat_map(|reply| &reply.calls) {
-            // Earlier results are part of the past, so the turn has them.
+            // Earlier results are part of the prefix, so the turn has them.
             if call.returned.as_ref().is_some_and(|it| it.at > last.at) {
                 placing.place(call, false)?;
             } else if !placing.may_have(call) {
@@ -84,13 +84,18 @@ impl<'h> Finder<'h> {
         }
         placing.place_all(last, awaits)?;
         let said = placing.finish(awaits)?;
-        Some(Kept { turn: Turn::clone(&turn), replies: exchange.replies.len(), said })
+        Some(Restored { turn: Turn::clone(&turn), replies: exchange.replies.len(), said })
     }
 
     /// By the question that it answers, if the user has answered so. Another answer opens another
     /// turn, even if that says the same.
-    fn by_answer(&self, exchange: &Exchange, awaits: bool, before: &Conversation) -> Option<Kept> {
-        let turn = self.hidden.by_answer(asked(before)?).filter(|turn| self.is_new(turn))?;
+    fn by_answer(
+        &self,
+        exchange: &Exchange,
+        awaits: bool,
+        before: &Conversation,
+    ) -> Option<Restored> {
+        let turn = self.lookup.by_answer(asked(before)?).filter(|turn| self.is_new(turn))?;
         let is_given = || {
             let told = before.answer_in(&exchange.prompt.text, |_| true);
             told.zip(turn.answer.as_ref()).is_some_and(|(told, ours)| told.given == ours.given)
@@ -106,10 +111,10 @@ impl<'h> Finder<'h> {
 
     /// By the ids of calls that the client got from the turn. What the client says after the turn
     /// stays.
-    fn by_call(&self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
+    fn by_call(&self, exchange: &Exchange, awaits: bool) -> Option<Restored> {
         let mut replies = exchange.replies.iter().enumerate().rev();
         let (last, turn) = replies
-            .find_map(|(at, reply)| Some((at, turn_of(reply, self.hidden)?)))
+            .find_map(|(at, reply)| Some((at, turn_of(reply, self.lookup)?)))
             .filter(|(_, turn)| self.is_new(turn))?;
         // The user's words may have been edited.
         let turn = Turn { answer: None, dropped: None, ..Turn::clone(&turn) };
@@ -124,12 +129,12 @@ impl<'h> Finder<'h> {
         exchange: &Exchange,
         awaits: bool,
         least: usize,
-    ) -> Option<Kept> {
+    ) -> Option<Restored> {
         let replies = &exchange.replies;
         let rest = &replies[least..];
         let silent = rest.iter().take_while(|reply| {
             reply.calls.is_empty()
-                || turn_of(reply, self.hidden).is_some_and(|of| of.turn_id == turn.turn_id)
+                || turn_of(reply, self.lookup).is_some_and(|of| of.turn_id == turn.turn_id)
         });
         let most = least + silent.count();
         let said = says(&turn, &replies[..most]);
@@ -138,26 +143,26 @@ impl<'h> Finder<'h> {
         }
         let awaits = awaits && said == replies.len();
         let placed = self.place_all(&turn, &replies[..said], awaits)?;
-        Some(Kept { turn, replies: said, said: placed })
+        Some(Restored { turn, replies: said, said: placed })
     }
 
     /// By the prompt, in a conversation that the client names: it may have changed or cut off what
     /// came before. The newest turn that says all that the client says, and makes all its calls.
-    fn by_prompt(&self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
+    fn by_prompt(&self, exchange: &Exchange, awaits: bool) -> Option<Restored> {
         if exchange.replies.is_empty() {
             return None;
         }
-        let turns = self.hidden.by_prompt(self.conversation?, &exchange.prompt.text);
+        let turns = self.lookup.by_prompt(self.conversation?, &exchange.prompt.text);
         turns.iter().filter(|turn| self.is_new(turn)).find_map(|turn| {
             let says_all = says(turn, &exchange.replies) == exchange.replies.len();
             let said = says_all.then(|| self.place_all(turn, &exchange.replies, awaits))??;
-            Some(Kept { turn: Turn::clone(turn), replies: exchange.replies.len(), said })
+            Some(Restored { turn: Turn::clone(turn), replies: exchange.replies.len(), said })
         })
     }
 
     /// Pairs all calls of these replies with those of a turn.
     fn place_all(&self, turn: &Turn, replies: &[Reply], awaits: bool) -> Option<Said> {
-        let mut placing = Placing::new(self.hidden, turn);
+        let mut placing = Placing::new(self.lookup, turn);
         for (at, reply) in replies.iter().enumerate() {
             placing.place_all(reply, awaits && at + 1 == replies.len())?;
         }
@@ -170,8 +175,8 @@ impl<'h> Finder<'h> {
 }
 
 /// The turn that a reply's calls are from.
-pub(super) fn turn_of(reply: &Reply, hidden: &dyn HiddenTurns) -> Option<Arc<Turn>> {
-    reply.calls.iter().find_map(|call| Some(hidden.by_call(&call.id)?.turn))
+pub(super) fn turn_of(reply: &Reply, lookup: &dyn TurnLookup) -> Option<Arc<Turn>> {
+    reply.calls.iter().find_map(|call| Some(lookup.by_call(&call.id)?.turn))
 }
 
 /// Pairs the client's calls with those of a turn.
@@ -180,7 +185,7 @@ pub(super) fn turn_of(reply: &Reply, hidden: &dyn HiddenTurns) -> Option<Arc<Tur
 /// turn has gone on from that one: it has the same calls, in the same places. Their own ids may
 /// have changed since.
 struct Placing<'t> {
-    hidden: &'t dyn HiddenTurns,
+    lookup: &'t dyn TurnLookup,
     turn: &'t Turn,
     /// The calls of the turn by their places, each with the number of its step.
     open: HashMap<usize, (&'t Call, usize)>,
@@ -192,19 +197,19 @@ struct Placing<'t> {
 }
 
 impl<'t> Placing<'t> {
-    fn new(hidden: &'t dyn HiddenTurns, turn: &'t Turn) -> Self {
+    fn new(lookup: &'t dyn TurnLookup, turn: &'t Turn) -> Self {
         let steps = turn.steps.iter().enumerate();
         let calls = steps.flat_map(|(at, step)| step.calls().map(move |call| (call, at)));
         let open = calls.enumerate().collect();
         let (places, said) = (HashMap::new(), Said::default());
-        Self { hidden, turn, open, places, said, is_awaiting: false }
+        Self { lookup, turn, open, places, said, is_awaiting: false }
     }
 
     /// Whether nothing says that this call is another turn's. A turn that went on from messages of
     /// the client names no other.
     fn may_have(&self, told: &ToldCall) -> bool {
         self.turn.continued.is_empty()
-            || self.hidden.by_call(&told.id).is_none_or(|call| self.has(&call.turn))
+            || self.lookup.by_call(&told.id).is_none_or(|call| self.has(&call.turn))
     }
 
     /// Whether the turn is this one, or begins this one.
@@ -230,7 +235,7 @@ impl<'t> Placing<'t> {
     /// says whether the turn ends with its message and waits for results. `None` if the turn has no
     /// such call.
     fn place(&mut self, told: &ToldCall, is_awaited: bool) -> Option<usize> {
-        let HiddenCall { turn, call_id } = self.hidden.by_call(&told.id)?;
+        let FoundCall { turn, call_id } = self.lookup.by_call(&told.id)?;
         if !self.has(&turn) {
             return None;
         }

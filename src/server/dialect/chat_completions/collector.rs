@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::{self, Answering, Whole, WholeAnswer};
+use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
 /// Collects an answer.
 #[derive(Debug)]
-pub(super) struct Completion {
-    answering: Answering,
+pub(super) struct CompletionCollector {
+    meta: AnswerMeta,
     shown: ServerTools,
     turn_id: String,
     content: String,
@@ -24,10 +24,10 @@ pub(super) struct Completion {
     has_acted: bool,
 }
 
-impl Completion {
-    pub(super) const fn new(answering: Answering, shown: ServerTools) -> Self {
+impl CompletionCollector {
+    pub(super) const fn new(meta: AnswerMeta, shown: ServerTools) -> Self {
         Self {
-            answering,
+            meta,
             shown,
             turn_id: String::new(),
             content: String::new(),
@@ -59,7 +59,7 @@ impl Completion {
         let choice = json!({
             "index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason,
         });
-        let Answering { model, now_sec } = &self.answering;
+        let AnswerMeta { model, now_sec } = &self.meta;
         let mut answer = json!({
             "id": ended::answer_id(&self.turn_id),
             "object": "chat.completion",
@@ -91,7 +91,7 @@ fn cancelled() -> (u16, Value) {
     (503, ended::failure(&error))
 }
 
-impl Whole for Completion {
+impl Collector for CompletionCollector {
     fn take(&mut self, record: &Record<'_>) {
         if matches!(record.kind, Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected) {
             return;

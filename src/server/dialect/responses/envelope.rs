@@ -13,8 +13,8 @@ use super::server_items::{Labels, ServerItems};
 
 /// See the module docs. Copies share it.
 #[derive(Debug, Clone)]
-pub(in crate::server) struct About {
-    pub(super) begun: Arc<Begun>,
+pub(in crate::server) struct Envelope {
+    pub(super) begun: Arc<ResponseHead>,
     /// When it ended, in seconds since the Unix epoch, if it is known.
     pub(super) ended_at: Option<u64>,
     /// Tells the time otherwise.
@@ -23,7 +23,7 @@ pub(in crate::server) struct About {
 
 /// What is known when the turn begins. It is kept with the session, so its fields stay readable.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(in crate::server) struct Begun {
+pub(in crate::server) struct ResponseHead {
     /// In seconds since the Unix epoch.
     pub(super) created_at: u64,
     /// Whether it runs without readers, and can be cancelled.
@@ -45,13 +45,13 @@ pub(in crate::server) struct Begun {
 
 /// What is needed to make an answer of a turn's log.
 #[derive(Debug, Clone)]
-pub(super) struct Answers {
-    pub(super) about: About,
+pub(super) struct AnswerOptions {
+    pub(super) envelope: Envelope,
     pub(super) shown: ServerItems,
     pub(super) labels: Labels,
 }
 
-impl Begun {
+impl ResponseHead {
     /// Reads what was kept.
     pub(super) fn read(kept: &RawValue) -> Self {
         let mut reader = serde_json::Deserializer::from_str(kept.get());
@@ -61,7 +61,7 @@ impl Begun {
     }
 }
 
-impl About {
+impl Envelope {
     /// The status in the first event.
     pub(super) fn first_status(&self) -> &'static str {
         if self.begun.background { "queued" } else { "in_progress" }

@@ -11,26 +11,26 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::kept::{says, turn_of};
 use super::reading::{Exchange, Reply};
 use super::repairs::Repairs;
+use super::restored::{says, turn_of};
 use super::turns::Draft;
-use super::{Adopted, HiddenTurns, append, asked};
-use crate::conversation::{Ask, Choice, Turn, Words};
+use super::{Adopted, TurnLookup, append, asked};
+use crate::conversation::{Choice, ClientInput, Turn, Words};
 
 /// Splits the exchanges that hold a question and the turn that its answer opened.
-pub(super) fn split(exchanges: Vec<Exchange>, hidden: &dyn HiddenTurns) -> Vec<Exchange> {
+pub(super) fn split(exchanges: Vec<Exchange>, lookup: &dyn TurnLookup) -> Vec<Exchange> {
     let mut all = Vec::with_capacity(exchanges.len());
     // A list that names one turn again and again would cost a look at its words each time.
     let mut seen = HashSet::new();
     for mut exchange in exchanges {
         let mut at = 0;
         while at < exchange.replies.len() {
-            let asking = turn_of(&exchange.replies[at], hidden);
+            let asking = turn_of(&exchange.replies[at], lookup);
             let asking = asking.filter(|turn| seen.insert(turn.turn_id.clone()));
             at += 1;
             let Some(asking) = asking else { continue };
-            let Some((end, prompt)) = answered_at(&exchange, &asking, at, hidden) else { continue };
+            let Some((end, prompt)) = answered_at(&exchange, &asking, at, lookup) else { continue };
             let replies = exchange.replies.split_off(end);
             all.push(std::mem::replace(&mut exchange, Exchange { prompt, replies }));
             at = 0;
@@ -46,13 +46,13 @@ fn answered_at(
     exchange: &Exchange,
     asking: &Arc<Turn>,
     at: usize,
-    hidden: &dyn HiddenTurns,
+    lookup: &dyn TurnLookup,
 ) -> Option<(usize, Words)> {
     let question = asking.questions.first()?;
-    let opened = hidden.by_answer(&question.clarification_id)?;
+    let opened = lookup.by_answer(&question.clarification_id)?;
     // It may have made other calls as well.
     let is_of_turn =
-        |reply: &&Reply| turn_of(reply, hidden).is_some_and(|turn| turn.turn_id == asking.turn_id);
+        |reply: &&Reply| turn_of(reply, lookup).is_some_and(|turn| turn.turn_id == asking.turn_id);
     let calls = exchange.replies[at..].iter().take_while(is_of_turn).count();
     let end = (at + calls).max(says(asking, &exchange.replies));
     (end < exchange.replies.len())
@@ -67,39 +67,39 @@ impl Adopted {
         mut self,
         clarification_id: String,
         choice: Choice,
-        hidden: &dyn HiddenTurns,
+        lookup: &dyn TurnLookup,
     ) -> Self {
         let is_open = asked(&self.history) == Some(&clarification_id);
-        self.recall(&clarification_id, hidden);
+        self.recall(&clarification_id, lookup);
         // Of a list that lacks the question, the words may be those that led to it.
-        let beside = match self.ask {
-            Ask::Words(words) if is_open => Some(words),
+        let beside = match self.input {
+            ClientInput::Words(words) if is_open => Some(words),
             _ => None,
         };
         if beside.is_none() {
             self.images.opening.clear();
         }
-        self.ask = Ask::Answer { clarification_id, choice, beside };
+        self.input = ClientInput::Answer { clarification_id, choice, beside };
         self
     }
 
     /// The same if the user has dropped this question: no words answer it.
     #[must_use]
-    pub fn dropping(mut self, clarification_id: &str, hidden: &dyn HiddenTurns) -> Self {
-        if let Ask::Words(words) = self.ask {
-            self.ask = Ask::Prompt(words);
+    pub fn dropping(mut self, clarification_id: &str, lookup: &dyn TurnLookup) -> Self {
+        if let ClientInput::Words(words) = self.input {
+            self.input = ClientInput::Prompt(words);
         }
-        self.recall(clarification_id, hidden);
+        self.recall(clarification_id, lookup);
         self
     }
 
     /// Appends the turn that asked, if the list lacks it and the question is still open. A list
     /// that has it and goes on has left the question behind.
-    fn recall(&mut self, clarification_id: &str, hidden: &dyn HiddenTurns) {
-        if hidden.is_closed(clarification_id) {
+    fn recall(&mut self, clarification_id: &str, lookup: &dyn TurnLookup) {
+        if lookup.is_closed(clarification_id) {
             return;
         }
-        let Some(turn) = hidden.by_question(clarification_id) else { return };
+        let Some(turn) = lookup.by_question(clarification_id) else { return };
         if self.history.turns().any(|known| known.turn_id == turn.turn_id) {
             return;
         }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::blocks;
 use super::server_tools::MessagesServerTools;
 use crate::event::Kind;
-use crate::server::dialect::{self, Answering, Encoder, words};
+use crate::server::dialect::{self, AnswerMeta, Encoder, words};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
@@ -38,8 +38,8 @@ impl Shown {
 
 /// Writes the events of an answer.
 #[derive(Debug)]
-pub(super) struct Events {
-    answering: Answering,
+pub(super) struct MessageEncoder {
+    meta: AnswerMeta,
     shown: Shown,
     turn_id: String,
     /// The block that is open, if any.
@@ -60,10 +60,10 @@ enum Words {
     Reasoning,
 }
 
-impl Events {
-    pub(super) const fn new(answering: Answering, shown: Shown) -> Self {
+impl MessageEncoder {
+    pub(super) const fn new(meta: AnswerMeta, shown: Shown) -> Self {
         Self {
-            answering,
+            meta,
             shown,
             turn_id: String::new(),
             open: None,
@@ -76,7 +76,7 @@ impl Events {
 
     fn begin(&mut self, started: &Value, out: &mut BytesMut) {
         started["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
-        let message = blocks::message(&self.turn_id, &self.answering.model);
+        let message = blocks::message(&self.turn_id, &self.meta.model);
         push(out, "message_start", &json!({ "type": "message_start", "message": message }));
         out.extend_from_slice(PING);
     }
@@ -187,7 +187,7 @@ const TEXT_DELTA: &str = "{\"type\":\"text_delta\",\"text\":\"";
 const THINKING_DELTA: &str = "{\"type\":\"thinking_delta\",\"thinking\":\"";
 const PING: &[u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
-impl Encoder for Events {
+impl Encoder for MessageEncoder {
     fn media_type(&self) -> &'static str {
         "text/event-stream; charset=utf-8"
     }

@@ -1,9 +1,9 @@
-//! The turns behind answers that clients know only as text.
+//! A cache of recent turns in full, for clients that keep the conversation themselves.
 //!
-//! A client that keeps the conversation itself sends back what it could see: not our calls, nor what
-//! they found. Without them, a model forgets what it has looked up. So each turn is remembered for a
-//! while, under its id and under what its client had seen by its end. A miss is harmless: the
-//! conversation then goes on with the words alone.
+//! Such a client sends back only what it saw: neither the calls to server tools nor their results.
+//! Without those, the model forgets what it has looked up. So each turn is cached for a while, under
+//! its id and under the hash of everything its client had seen by its end. A miss is harmless: the
+//! conversation then goes on with the visible text alone.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -13,27 +13,27 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::conversation::Turn;
-use crate::conversation::claimed::Past;
-use crate::limits::session::{REMEMBERED_BYTES_MAX, SAME_PROMPT_MAX};
+use crate::conversation::claimed::PrefixHash;
+use crate::limits::session::{SAME_PROMPT_MAX, TURN_CACHE_BYTES_MAX};
 
 /// See the module docs.
 #[derive(Debug, Default)]
-pub(crate) struct RememberedTurns(Mutex<Inner>);
+pub(crate) struct TurnCache(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    by_id: HashMap<String, Arc<Remembered>>,
-    by_past: HashMap<Past, Arc<Remembered>>,
+    by_id: HashMap<String, Arc<CachedTurn>>,
+    by_prefix: HashMap<PrefixHash, Arc<CachedTurn>>,
     /// By the id of the question that they ended with.
-    by_question: HashMap<String, Arc<Remembered>>,
+    by_question: HashMap<String, Arc<CachedTurn>>,
     /// By the id of the question whose answer opened them.
-    by_answer: HashMap<String, Arc<Remembered>>,
+    by_answer: HashMap<String, Arc<CachedTurn>>,
     /// By the id of the question that they have dropped.
-    by_drop: HashMap<String, Arc<Remembered>>,
+    by_drop: HashMap<String, Arc<CachedTurn>>,
     /// The questions that running turns answer or drop, with their owners.
     being_closed: HashSet<(String, String)>,
     /// The turns of conversations that their clients name, by owner and name; the oldest first.
-    by_name: HashMap<(String, String), VecDeque<Arc<Remembered>>>,
+    by_name: HashMap<(String, String), VecDeque<Arc<CachedTurn>>>,
     owners: HashMap<String, Share>,
     bytes: usize,
 }
@@ -42,14 +42,14 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Share {
     /// The oldest first.
-    turns: VecDeque<Arc<Remembered>>,
+    turns: VecDeque<Arc<CachedTurn>>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Remembered {
+struct CachedTurn {
     owner: String,
-    pasts: Vec<Past>,
+    prefixes: Vec<PrefixHash>,
     /// The name that the client gives to the conversation.
     conversation: Option<String>,
     /// What the client said to begin the turn.
@@ -60,41 +60,41 @@ struct Remembered {
     bytes: usize,
 }
 
-impl RememberedTurns {
-    /// Remembers a turn of this owner, who may say that one of `pasts` has been said by its end. The
-    /// oldest of the owner who has the most make room for it.
-    pub(crate) fn keep(&self, seen: Seen, pasts: Vec<Past>, turn: Turn) {
-        let Seen { owner, conversation, prompt, drops } = seen;
+impl TurnCache {
+    /// Caches a turn of this owner. By its end, the client had seen one of `prefixes`. The oldest
+    /// turns of the owner who has the most are evicted to make room for it.
+    pub(crate) fn insert(&self, keys: TurnKeys, prefixes: Vec<PrefixHash>, turn: Turn) {
+        let TurnKeys { owner, conversation, prompt, drops } = keys;
         let names = [&conversation, &drops].into_iter().flatten().map(String::len);
         let texts = owner.len() + prompt.len() + names.sum::<usize>();
-        let bytes = turn.bytes() + texts + size_of::<Remembered>();
+        let bytes = turn.bytes() + texts + size_of::<CachedTurn>();
         let turn = Arc::new(turn);
-        let remembered = Remembered { owner, pasts, conversation, prompt, drops, turn, bytes };
-        let remembered = Arc::new(remembered);
+        let cached = CachedTurn { owner, prefixes, conversation, prompt, drops, turn, bytes };
+        let cached = Arc::new(cached);
         let mut inner = self.0.lock();
-        let id = remembered.turn.turn_id.clone();
-        inner.by_id.insert(id, Arc::clone(&remembered));
-        for past in &remembered.pasts {
-            inner.by_past.insert(*past, Arc::clone(&remembered));
+        let id = cached.turn.turn_id.clone();
+        inner.by_id.insert(id, Arc::clone(&cached));
+        for prefix in &cached.prefixes {
+            inner.by_prefix.insert(*prefix, Arc::clone(&cached));
         }
-        if let Some(id) = remembered.asks() {
-            inner.by_question.insert(id.to_owned(), Arc::clone(&remembered));
+        if let Some(id) = cached.asks() {
+            inner.by_question.insert(id.to_owned(), Arc::clone(&cached));
         }
-        if let Some(id) = remembered.answers() {
-            inner.by_answer.insert(id.to_owned(), Arc::clone(&remembered));
+        if let Some(id) = cached.answers() {
+            inner.by_answer.insert(id.to_owned(), Arc::clone(&cached));
         }
-        if let Some(id) = &remembered.drops {
-            inner.by_drop.insert(id.clone(), Arc::clone(&remembered));
+        if let Some(id) = &cached.drops {
+            inner.by_drop.insert(id.clone(), Arc::clone(&cached));
         }
-        if let Some(name) = remembered.name() {
-            inner.by_name.entry(name).or_default().push_back(Arc::clone(&remembered));
+        if let Some(name) = cached.name() {
+            inner.by_name.entry(name).or_default().push_back(Arc::clone(&cached));
         }
-        let share = inner.owners.entry(remembered.owner.clone()).or_default();
-        share.turns.push_back(remembered);
+        let share = inner.owners.entry(cached.owner.clone()).or_default();
+        share.turns.push_back(cached);
         share.bytes += bytes;
         inner.bytes += bytes;
-        while inner.bytes > REMEMBERED_BYTES_MAX {
-            inner.make_room();
+        while inner.bytes > TURN_CACHE_BYTES_MAX {
+            inner.evict();
         }
     }
 
@@ -152,16 +152,16 @@ impl RememberedTurns {
         found.take(SAME_PROMPT_MAX).map(|it| Arc::clone(&it.turn)).collect()
     }
 
-    /// The turn at whose end its client had seen this, which includes whose it is.
-    pub(crate) fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
-        Some(Arc::clone(&self.0.lock().by_past.get(past)?.turn))
+    /// The turn at whose end its client had seen exactly this. The hash includes the owner.
+    pub(crate) fn by_prefix(&self, prefix: &PrefixHash) -> Option<Arc<Turn>> {
+        Some(Arc::clone(&self.0.lock().by_prefix.get(prefix)?.turn))
     }
 }
 
 /// The right to answer or drop a question. Letting go of it gives it back.
 #[derive(Debug)]
 pub(crate) struct ClosingQuestion {
-    turns: Arc<RememberedTurns>,
+    turns: Arc<TurnCache>,
     question: (String, String),
 }
 
@@ -171,9 +171,9 @@ impl Drop for ClosingQuestion {
     }
 }
 
-/// What a client has seen of a turn, besides its past.
+/// What a turn can be found by, apart from its id and its prefix hashes.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct TurnKeys {
     /// Whose it is.
     pub(crate) owner: String,
     /// The name that the client gives to the conversation.
@@ -184,7 +184,7 @@ pub(crate) struct Seen {
     pub(crate) drops: Option<String>,
 }
 
-impl Remembered {
+impl CachedTurn {
     /// Its owner, and the name of its conversation, if it has one.
     fn name(&self) -> Option<(String, String)> {
         Some((self.owner.clone(), self.conversation.clone()?))
@@ -199,7 +199,7 @@ impl Remembered {
     }
 }
 
-fn find(turns: &HashMap<String, Arc<Remembered>>, owner: &str, id: &str) -> Option<Arc<Turn>> {
+fn find(turns: &HashMap<String, Arc<CachedTurn>>, owner: &str, id: &str) -> Option<Arc<Turn>> {
     let found = turns.get(id).filter(|found| found.owner == owner)?;
     Some(Arc::clone(&found.turn))
 }
@@ -211,7 +211,7 @@ impl Inner {
     }
 
     /// Forgets the oldest turn of the owner whose turns take the most.
-    fn make_room(&mut self) {
+    fn evict(&mut self) {
         let most = self.owners.values_mut().max_by_key(|share| share.bytes);
         let Some((share, oldest)) = most.and_then(|it| it.turns.pop_front().map(|old| (it, old)))
         else {
@@ -223,9 +223,9 @@ impl Inner {
             self.owners.remove(&oldest.owner);
         }
         self.by_id.remove(&oldest.turn.turn_id);
-        // Later turns may have the same past, and the same question: asked and answered again.
-        for past in &oldest.pasts {
-            remove(&mut self.by_past, past, &oldest);
+        // Later turns may have the same prefix, and the same question: asked and answered again.
+        for prefix in &oldest.prefixes {
+            remove(&mut self.by_prefix, prefix, &oldest);
         }
         if let Some(id) = oldest.asks() {
             remove(&mut self.by_question, id, &oldest);
@@ -248,7 +248,7 @@ impl Inner {
 }
 
 /// Removes a turn, unless a later one has taken its place.
-fn remove<K, Q>(turns: &mut HashMap<K, Arc<Remembered>>, key: &Q, oldest: &Arc<Remembered>)
+fn remove<K, Q>(turns: &mut HashMap<K, Arc<CachedTurn>>, key: &Q, oldest: &Arc<CachedTurn>)
 where
     K: Borrow<Q> + Eq + Hash,
     Q: Eq + Hash + ?Sized,
@@ -280,29 +280,29 @@ mod tests {
         Turn { turn_id: id.to_owned(), prompt: "x".repeat(bytes), ..Turn::default() }
     }
 
-    fn seen(prompt: &str) -> Seen {
+    fn keys(prompt: &str) -> TurnKeys {
         let conversation = Some("c".to_owned());
-        Seen { owner: "a".to_owned(), conversation, prompt: prompt.to_owned(), drops: None }
+        TurnKeys { owner: "a".to_owned(), conversation, prompt: prompt.to_owned(), drops: None }
     }
 
-    fn past(owner: &str, said: &str) -> Past {
-        Past::begin(owner).then("assistant", said)
+    fn prefix(owner: &str, said: &str) -> PrefixHash {
+        PrefixHash::begin(owner).then("assistant", said)
     }
 
     #[test]
     fn a_turn_is_found_by_its_id_and_by_what_was_seen() {
-        let turns = RememberedTurns::default();
-        turns.keep(seen("1"), vec![past("a", "Hi.")], turn("t", 1));
+        let turns = TurnCache::default();
+        turns.insert(keys("1"), vec![prefix("a", "Hi.")], turn("t", 1));
         assert_eq!(turns.by_id("a", "t").unwrap().turn_id, "t");
-        assert_eq!(turns.by_past(&past("a", "Hi.")).unwrap().turn_id, "t");
+        assert_eq!(turns.by_prefix(&prefix("a", "Hi.")).unwrap().turn_id, "t");
         assert!(turns.by_id("b", "t").is_none(), "another key's");
-        assert!(turns.by_past(&past("b", "Hi.")).is_none(), "another key's");
-        assert!(turns.by_past(&past("a", "Ho.")).is_none());
+        assert!(turns.by_prefix(&prefix("b", "Hi.")).is_none(), "another key's");
+        assert!(turns.by_prefix(&prefix("a", "Ho.")).is_none());
     }
 
     #[test]
     fn a_question_leads_to_the_turn_that_asked_and_to_the_one_that_answered() {
-        let turns = RememberedTurns::default();
+        let turns = TurnCache::default();
         let question = Question { clarification_id: "q".to_owned(), ..question() };
         let asked = Turn { questions: vec![question], ..turn("1", 1) };
         let answer = Answer {
@@ -313,21 +313,21 @@ mod tests {
             beside: None,
         };
         let answered = Turn { answer: Some(Box::new(answer)), ..turn("2", 1) };
-        turns.keep(seen("?"), vec![past("a", "1")], asked);
-        turns.keep(seen("?"), vec![past("a", "2")], answered);
+        turns.insert(keys("?"), vec![prefix("a", "1")], asked);
+        turns.insert(keys("?"), vec![prefix("a", "2")], answered);
         assert_eq!(turns.by_question("a", "q").unwrap().turn_id, "1");
         assert_eq!(turns.by_answer("a", "q").unwrap().turn_id, "2");
         assert!(turns.by_question("b", "q").is_none(), "another key's");
         assert!(turns.by_answer("b", "q").is_none(), "another key's");
-        turns.keep(seen("?"), vec![past("a", "3")], turn("3", REMEMBERED_BYTES_MAX));
+        turns.insert(keys("?"), vec![prefix("a", "3")], turn("3", TURN_CACHE_BYTES_MAX));
         assert!(turns.by_question("a", "q").is_none() && turns.by_answer("a", "q").is_none());
     }
 
     /// In two sessions at the same time, too.
     #[test]
     fn a_question_is_answered_by_one_turn_at_a_time() {
-        let turns = Arc::new(RememberedTurns::default());
-        let answer = |owner| RememberedTurns::close(&turns, owner, "q");
+        let turns = Arc::new(TurnCache::default());
+        let answer = |owner| TurnCache::close(&turns, owner, "q");
         let first = answer("a");
         assert!(first.is_some() && answer("a").is_none());
         assert!(answer("b").is_some(), "another key's");
@@ -341,46 +341,46 @@ mod tests {
             beside: None,
         };
         let answered = Turn { answer: Some(Box::new(answer_kept)), ..turn("2", 1) };
-        turns.keep(seen("?"), vec![past("a", "2")], answered);
+        turns.insert(keys("?"), vec![prefix("a", "2")], answered);
         assert!(answer("a").is_none());
     }
 
     #[test]
     fn a_question_that_was_dropped_is_closed() {
-        let turns = Arc::new(RememberedTurns::default());
-        let close = |owner| RememberedTurns::close(&turns, owner, "q");
+        let turns = Arc::new(TurnCache::default());
+        let close = |owner| TurnCache::close(&turns, owner, "q");
         let dropping = close("a");
         assert!(turns.is_closed("a", "q") && !turns.is_closed("b", "q"));
         let drops = Some("q".to_owned());
-        turns.keep(Seen { drops, ..seen("No.") }, vec![past("a", "1")], turn("1", 1));
+        turns.insert(TurnKeys { drops, ..keys("No.") }, vec![prefix("a", "1")], turn("1", 1));
         drop(dropping);
         assert!(turns.is_closed("a", "q") && close("a").is_none());
         assert!(turns.by_answer("a", "q").is_none(), "nobody has answered it");
         assert!(close("b").is_some(), "another key's");
-        turns.keep(seen("?"), vec![past("a", "2")], turn("2", REMEMBERED_BYTES_MAX));
+        turns.insert(keys("?"), vec![prefix("a", "2")], turn("2", TURN_CACHE_BYTES_MAX));
         assert!(!turns.is_closed("a", "q"), "it is forgotten with its turn");
     }
 
     #[test]
     fn the_oldest_make_room() {
-        let turns = RememberedTurns::default();
-        let third = REMEMBERED_BYTES_MAX / 3;
+        let turns = TurnCache::default();
+        let third = TURN_CACHE_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.keep(seen("1"), vec![past("a", id)], turn(id, third));
+            turns.insert(keys("1"), vec![prefix("a", id)], turn(id, third));
         }
-        assert!(turns.by_id("a", "1").is_none() && turns.by_past(&past("a", "1")).is_none());
+        assert!(turns.by_id("a", "1").is_none() && turns.by_prefix(&prefix("a", "1")).is_none());
         assert!(turns.by_id("a", "2").is_some() && turns.by_id("a", "3").is_some());
     }
 
     #[test]
     fn an_owner_with_many_turns_does_not_push_out_those_of_others() {
-        let turns = RememberedTurns::default();
-        let theirs = Seen { owner: "b".to_owned(), ..seen("1") };
-        turns.keep(theirs, vec![past("b", "0")], turn("theirs", 1));
-        let third = REMEMBERED_BYTES_MAX / 3;
+        let turns = TurnCache::default();
+        let theirs = TurnKeys { owner: "b".to_owned(), ..keys("1") };
+        turns.insert(theirs, vec![prefix("b", "0")], turn("theirs", 1));
+        let third = TURN_CACHE_BYTES_MAX / 3;
         for id in ["1", "2", "3", "4"] {
-            turns.keep(seen("1"), vec![past("a", id)], turn(id, third));
-            assert!(turns.bytes() <= REMEMBERED_BYTES_MAX);
+            turns.insert(keys("1"), vec![prefix("a", id)], turn(id, third));
+            assert!(turns.bytes() <= TURN_CACHE_BYTES_MAX);
         }
         assert!(turns.by_id("b", "theirs").is_some());
         assert!(turns.by_id("a", "2").is_none() && turns.by_id("a", "4").is_some());
@@ -388,19 +388,19 @@ mod tests {
 
     #[test]
     fn the_same_answer_again_is_kept_when_the_first_goes() {
-        let turns = RememberedTurns::default();
-        let third = REMEMBERED_BYTES_MAX / 3;
+        let turns = TurnCache::default();
+        let third = TURN_CACHE_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.keep(seen("1"), vec![past("a", "Hi.")], turn(id, third));
+            turns.insert(keys("1"), vec![prefix("a", "Hi.")], turn(id, third));
         }
-        assert_eq!(turns.by_past(&past("a", "Hi.")).unwrap().turn_id, "3");
+        assert_eq!(turns.by_prefix(&prefix("a", "Hi.")).unwrap().turn_id, "3");
     }
 
     #[test]
     fn a_turn_is_found_by_its_prompt_in_a_conversation_that_has_a_name() {
-        let turns = RememberedTurns::default();
+        let turns = TurnCache::default();
         for (id, prompt) in [("1", "Hi."), ("2", "Ho."), ("3", "Hi.\n")] {
-            turns.keep(seen(prompt), vec![past("a", id)], turn(id, 1));
+            turns.insert(keys(prompt), vec![prefix("a", id)], turn(id, 1));
         }
         let found = |owner: &str, name: &str, prompt: &str| {
             let found = turns.by_prompt(owner, name, prompt);
@@ -412,17 +412,21 @@ mod tests {
             assert!(found(owner, name, "Hi.").is_empty(), "{owner} {name}");
         }
         for at in 0..=SAME_PROMPT_MAX {
-            turns.keep(seen("Hi."), vec![past("a", &at.to_string())], turn(&format!("n{at}"), 1));
+            turns.insert(
+                keys("Hi."),
+                vec![prefix("a", &at.to_string())],
+                turn(&format!("n{at}"), 1),
+            );
         }
         assert_eq!(found("a", "c", "Hi.").len(), SAME_PROMPT_MAX);
     }
 
     #[test]
     fn forgotten_turns_are_not_found_by_their_prompt() {
-        let turns = RememberedTurns::default();
-        let third = REMEMBERED_BYTES_MAX / 3;
+        let turns = TurnCache::default();
+        let third = TURN_CACHE_BYTES_MAX / 3;
         for id in ["1", "2", "3", "4"] {
-            turns.keep(seen(id), vec![past("a", id)], turn(id, third));
+            turns.insert(keys(id), vec![prefix("a", id)], turn(id, third));
         }
         for (id, is_kept) in [("1", false), ("2", false), ("3", true), ("4", true)] {
             assert_eq!(turns.by_prompt("a", "c", id).len(), usize::from(is_kept), "{id}");

@@ -8,64 +8,65 @@ use serde_json::{Value, json};
 
 use serde::Deserialize;
 
-use super::about::{About, Answers, Begun};
+use super::collector::ResponseCollector;
+use super::encoder::ResponseEncoder;
+use super::envelope::{AnswerOptions, Envelope, ResponseHead};
+use super::history;
 use super::id::ResponseId;
-use super::input;
 use super::parts::bytes;
 use super::replay::replay;
 use super::server_items::{Labels, ServerItems};
-use super::whole::{Collected, Streamed};
-use crate::conversation::claimed::Past;
-use crate::server::dialect::{self, Encoder, Whole as _};
-use crate::session::{Keeper, KeptEnd, TurnLog};
+use crate::conversation::claimed::PrefixHash;
+use crate::server::dialect::{self, Collector as _, Encoder};
+use crate::session::{AnswerSerializer, FinishedAnswer, TurnLog};
 
 /// Keeps the answer of a turn.
 #[derive(Debug)]
-pub(super) struct AnswerKeeper {
-    pub(super) answers: Answers,
+pub(super) struct ResponseSerializer {
+    pub(super) options: AnswerOptions,
     /// What is kept from the beginning, if the answer is.
     pub(super) kept: Option<Arc<RawValue>>,
     /// Everything that the client had said, if it said everything.
-    pub(super) past: Option<Past>,
+    pub(super) prefix: Option<PrefixHash>,
 }
 
-impl Keeper for AnswerKeeper {
+impl AnswerSerializer for ResponseSerializer {
     fn begun(&self) -> Option<Arc<RawValue>> {
         self.kept.clone()
     }
 
-    fn end(&self, log: &TurnLog) -> KeptEnd {
-        let mut collected = Collected::new(self.answers.clone());
+    fn end(&self, log: &TurnLog) -> FinishedAnswer {
+        let mut collected = ResponseCollector::new(self.options.clone());
         log.replay(|record| collected.take(&record));
         let output = collected.answer.items().done().map(dialect::json::event);
-        let pasts = match self.past {
-            Some(past) => input::pasts(past, &output.collect::<Vec<_>>()),
+        let prefixes = match self.prefix {
+            Some(prefix) => history::prefixes(prefix, &output.collect::<Vec<_>>()),
             None => Vec::new(),
         };
         let object = String::from_utf8(collected.answer.object()).unwrap_or_default();
         let answer = RawValue::from_string(object).ok().map(Arc::from);
-        KeptEnd { answer, pasts }
+        FinishedAnswer { answer, prefixes }
     }
 }
 
 /// A response that was asked for again.
 #[derive(Debug)]
-pub(in crate::server) struct Kept {
+pub(in crate::server) struct StoredResponse {
     id: ResponseId,
-    begun: Arc<Begun>,
+    begun: Arc<ResponseHead>,
     /// When it ended, in seconds since the Unix epoch.
     ended_at: Option<u64>,
 }
 
 /// What a response is made of again.
 #[derive(Debug)]
-pub(in crate::server) struct Means {
+pub(in crate::server) struct Rendering {
     pub(in crate::server) shown: ServerItems,
     pub(in crate::server) labels: Labels,
     pub(in crate::server) clock: fn() -> u64,
 }
 
-impl Kept {
+impl StoredResponse {
     /// Reads what was kept: from the beginning, and from the end.
     pub(in crate::server) fn read(
         id: ResponseId,
@@ -78,7 +79,7 @@ impl Kept {
         }
         let end = answer.and_then(|answer| serde_json::from_str(answer.get()).ok());
         let ended_at = end.and_then(|End { completed_at }| completed_at);
-        Self { id, begun: Arc::new(Begun::read(begun)), ended_at }
+        Self { id, begun: Arc::new(ResponseHead::read(begun)), ended_at }
     }
 
     /// Whether it runs without readers.
@@ -86,23 +87,23 @@ impl Kept {
         self.begun.background
     }
 
-    fn answers(&self, means: Means) -> Answers {
-        let Means { shown, labels, clock } = means;
-        Answers { about: self.about(clock), shown, labels }
+    fn options(&self, rendering: Rendering) -> AnswerOptions {
+        let Rendering { shown, labels, clock } = rendering;
+        AnswerOptions { envelope: self.envelope(clock), shown, labels }
     }
 
-    fn about(&self, clock: fn() -> u64) -> About {
-        About { begun: Arc::clone(&self.begun), ended_at: self.ended_at, clock }
+    fn envelope(&self, clock: fn() -> u64) -> Envelope {
+        Envelope { begun: Arc::clone(&self.begun), ended_at: self.ended_at, clock }
     }
 
     /// Its events from number `from` on.
-    pub(in crate::server) fn encoder(&self, means: Means, from: u64) -> Box<dyn Encoder> {
-        Box::new(Streamed::new(self.answers(means), from))
+    pub(in crate::server) fn encoder(&self, rendering: Rendering, from: u64) -> Box<dyn Encoder> {
+        Box::new(ResponseEncoder::new(self.options(rendering), from))
     }
 
     /// The response up to the last record of its log.
-    pub(in crate::server) fn object_of(&self, means: Means, log: &TurnLog) -> Vec<u8> {
-        let mut collected = Collected::new(self.answers(means));
+    pub(in crate::server) fn object_of(&self, rendering: Rendering, log: &TurnLog) -> Vec<u8> {
+        let mut collected = ResponseCollector::new(self.options(rendering));
         let mut has_begun = false;
         log.replay(|record| {
             has_begun = true;
@@ -123,8 +124,8 @@ impl Kept {
     }
 
     fn object(&self, status: &str, error: Option<&str>) -> Vec<u8> {
-        let about = self.about(|| 0);
-        let mut object = dialect::json::event(&about.object(self.id, status, None, b""));
+        let envelope = self.envelope(|| 0);
+        let mut object = dialect::json::event(&envelope.object(self.id, status, None, b""));
         if let Some(message) = error {
             object["error"] = json!({ "code": "internal", "message": message });
         }
@@ -133,7 +134,7 @@ impl Kept {
 
     /// What the request said, in pages.
     pub(in crate::server) fn input_items(&self, page: &Page) -> Value {
-        let mut items = input::listed(self.begun.input.clone(), self.id);
+        let mut items = history::listed(self.begun.input.clone(), self.id);
         if !page.is_ascending {
             items.reverse();
         }
@@ -158,7 +159,7 @@ impl Kept {
     /// The items of this response that requests can refer to: those of its request, and those of
     /// its answer.
     pub(in crate::server) fn known_items(&self, answer: Option<&RawValue>) -> Vec<(String, Value)> {
-        let mut items = input::listed(self.begun.input.clone(), self.id);
+        let mut items = history::listed(self.begun.input.clone(), self.id);
         if let Some(answer) = answer {
             let mut object = dialect::json::event(answer.get().as_bytes());
             if let Value::Array(output) = object["output"].take() {

@@ -1,4 +1,4 @@
-//! Names for everything that was said up to a message.
+//! A hash of everything that was said up to a message.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,17 @@ use super::{ClaimedMessage, Content, markup};
 ///
 /// It begins with its owner's secret, so nobody finds the turns of somebody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Past([u8; 32]);
+pub struct PrefixHash([u8; 32]);
 
-impl Past {
-    /// The past of a conversation in which nothing has been said. `owner` is whoever may see its
+impl PrefixHash {
+    /// The hash of a conversation in which nothing has been said. `owner` is whoever may see its
     /// turns, such as an API key.
     #[must_use]
     pub fn begin(owner: &str) -> Self {
         Self(Sha256::digest(owner).into())
     }
 
-    /// The past after one more message. `role` is `system`, `user`, `assistant` or `tool`. White
+    /// The hash after one more message. `role` is `system`, `user`, `assistant` or `tool`. White
     /// space around the text does not count, nor do the two ways to end a line.
     #[must_use]
     pub fn then(self, role: &str, text: &str) -> Self {
@@ -44,16 +44,16 @@ impl Past {
 
     /// The same for a message that may have images. They count whether or not they are kept.
     pub(super) fn then_content(self, role: &str, content: &Content) -> Self {
-        content.images.iter().fold(self.then(role, &content.text), |past, (_, image)| {
+        content.images.iter().fold(self.then(role, &content.text), |prefix, (_, image)| {
             let mut hash = Sha256::new();
-            hash.update(past.0);
+            hash.update(prefix.0);
             hash.update("image\0");
             hash.update(image.digest);
             Self(hash.finalize().into())
         })
     }
 
-    /// The past after a message.
+    /// The hash after a message.
     #[must_use]
     pub fn after(self, message: &ClaimedMessage) -> Self {
         match message {
@@ -73,14 +73,15 @@ mod tests {
 
     #[test]
     fn only_what_was_said_counts() {
-        let past = |owner, text| Past::begin(owner).then("user", "Hi.").then("assistant", text);
-        let one = past("key", "a\nb");
-        assert_eq!(one, past("key", " a\r\nb\n"));
-        assert_eq!(one, past("key", "<details type=\"tool_calls\"></details>\na\nb"));
-        assert_ne!(one, past("other key", "a\nb"));
-        assert_ne!(one, past("key", "a b"));
-        assert_ne!(one, Past::begin("key").then("assistant", "a\nb"));
-        assert_ne!(one, Past::begin("key").then("user", "Hi.").then("tool", "a\nb"));
-        assert_ne!(one, Past::begin("key").then("user", "Hi.").then("user", "a\nb"));
+        let prefix =
+            |owner, text| PrefixHash::begin(owner).then("user", "Hi.").then("assistant", text);
+        let one = prefix("key", "a\nb");
+        assert_eq!(one, prefix("key", " a\r\nb\n"));
+        assert_eq!(one, prefix("key", "<details type=\"tool_calls\"></details>\na\nb"));
+        assert_ne!(one, prefix("other key", "a\nb"));
+        assert_ne!(one, prefix("key", "a b"));
+        assert_ne!(one, PrefixHash::begin("key").then("assistant", "a\nb"));
+        assert_ne!(one, PrefixHash::begin("key").then("user", "Hi.").then("tool", "a\nb"));
+        assert_ne!(one, PrefixHash::begin("key").then("user", "Hi.").then("user", "a\nb"));
     }
 }

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::stream::Shown;
+use super::encoder::Shown;
 use super::{blocks, error};
 use crate::event::Kind;
-use crate::server::dialect::{self, Answering, Whole, WholeAnswer};
+use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
 /// Collects an answer.
 #[derive(Debug)]
-pub(super) struct Message {
-    answering: Answering,
+pub(super) struct MessageCollector {
+    meta: AnswerMeta,
     shown: Shown,
     turn_id: String,
     content: Vec<Value>,
@@ -24,10 +24,10 @@ pub(super) struct Message {
     has_acted: bool,
 }
 
-impl Message {
-    pub(super) const fn new(answering: Answering, shown: Shown) -> Self {
+impl MessageCollector {
+    pub(super) const fn new(meta: AnswerMeta, shown: Shown) -> Self {
         Self {
-            answering,
+            meta,
             shown,
             turn_id: String::new(),
             content: Vec::new(),
@@ -71,7 +71,7 @@ impl Message {
     fn completed(&mut self, completed: &Value) -> (u16, Value) {
         let Some(stop_reason) = blocks::stop_reason(completed) else { return cancelled() };
         self.close();
-        let mut message = blocks::message(&self.turn_id, &self.answering.model);
+        let mut message = blocks::message(&self.turn_id, &self.meta.model);
         message["content"] = std::mem::take(&mut self.content).into();
         message["stop_reason"] = stop_reason.into();
         message["usage"] = blocks::usage(&completed["usage"]);
@@ -84,7 +84,7 @@ fn cancelled() -> (u16, Value) {
     (503, error("api_error", "the turn was cancelled"))
 }
 
-impl Whole for Message {
+impl Collector for MessageCollector {
     fn take(&mut self, record: &Record<'_>) {
         if matches!(
             record.kind,

@@ -42,14 +42,14 @@ impl Shelf {
     /// Keeps a turn as a server does once it has ended.
     fn keep(&mut self, request: &Adopted, shown: &str, turn: Turn, handed_out: &[(&str, &str)]) {
         let turn = Arc::new(turn);
-        self.by_past.insert(request.past.then("assistant", shown), Arc::clone(&turn));
+        self.by_prefix.insert(request.prefix.then("assistant", shown), Arc::clone(&turn));
         self.hand_out(&turn, handed_out);
     }
 
     pub(super) fn hand_out(&mut self, turn: &Arc<Turn>, handed_out: &[(&str, &str)]) {
         for (client_call_id, call_id) in handed_out {
             let (turn, call_id) = (Arc::clone(turn), (*call_id).to_owned());
-            self.by_call.insert((*client_call_id).to_owned(), HiddenCall { turn, call_id });
+            self.by_call.insert((*client_call_id).to_owned(), FoundCall { turn, call_id });
         }
     }
 
@@ -86,7 +86,7 @@ fn a_turn_is_found_by_what_the_client_was_shown() {
         &[&so_far[..], &looked, &["call_3: look {} HandedOut", r#"returns: call_3 {"text":"7"}"#]]
             .concat(),
     );
-    let Opening::Results(mut continued) = request.history.open(&request.ask, |_| false).unwrap()
+    let Opening::Results(mut continued) = request.history.open(&request.input, |_| false).unwrap()
     else {
         panic!("results open the turn");
     };
@@ -125,26 +125,31 @@ fn a_turn_is_found_by_the_ids_of_its_calls() {
     let mut shelf = Shelf::default();
     shelf.hand_out(&Arc::new(handing_out(2)), &[("abc", "call_2")]);
     let called = calls("One \n moment.", &["abc"]);
-    let kept = ["user: Edited.", "call_1: secret {} ended 1", "says: One moment."];
+    let restored = ["user: Edited.", "call_1: secret {} ended 1", "says: One moment."];
     let claimed = r#"call_2: look {} claimed {"text":"7"}"#;
     let beginning = [user("Edited."), called.clone(), returns("abc", "7")];
     let with = |more: &[ClaimedMessage]| [&beginning[..], more].concat();
     shelf.check(
         &with(&[]),
-        &[&kept[..], &["call_2: look {} HandedOut", r#"returns: call_2 {"text":"7"}"#]].concat(),
-    );
-    shelf.check(
-        &with(&[says("Seven."), user("!")]),
-        &[&kept[..], &[claimed, "says: Seven.", "asks: !"]].concat(),
-    );
-    shelf.check(
-        &with(&[calls("", &["def"]), returns("def", "8")]),
-        &[&kept[..], &[claimed, "call_3: look {} HandedOut", r#"returns: call_3 {"text":"8"}"#]]
+        &[&restored[..], &["call_2: look {} HandedOut", r#"returns: call_2 {"text":"7"}"#]]
             .concat(),
     );
     shelf.check(
+        &with(&[says("Seven."), user("!")]),
+        &[&restored[..], &[claimed, "says: Seven.", "asks: !"]].concat(),
+    );
+    shelf.check(
+        &with(&[calls("", &["def"]), returns("def", "8")]),
+        &[
+            &restored[..],
+            &[claimed, "call_3: look {} HandedOut", r#"returns: call_3 {"text":"8"}"#],
+        ]
+        .concat(),
+    );
+    shelf.check(
         &[user("Edited."), called, user("!")],
-        &[&kept[..], &["call_2: look {} skipped: the conversation went on", "asks: !"]].concat(),
+        &[&restored[..], &["call_2: look {} skipped: the conversation went on", "asks: !"]]
+            .concat(),
     );
 }
 
@@ -279,15 +284,15 @@ fn a_question_stays_open_until_the_user_has_spoken() {
     let mut shelf = Shelf::default();
     shelf.keep(&adopted(vec![user("?")]), "Which?", asking(5), &[]);
     let messages = [user("?"), says("Which?"), user("This.")];
-    let kept = ["user: ?", "call_1: secret {} ended 5"];
-    let request = shelf.check(&messages, &[&kept[..], &["asks: This."]].concat());
+    let restored = ["user: ?", "call_1: secret {} ended 5"];
+    let request = shelf.check(&messages, &[&restored[..], &["asks: This."]].concat());
     let [open] = request.history.open_questions() else { panic!("it was asked") };
     assert_eq!((&*open.clarification_id, &*open.call_id), ("t1.1", "call_1"));
-    let opening = request.history.open(&request.ask, |_| false).unwrap();
+    let opening = request.history.open(&request.input, |_| false).unwrap();
     assert!(matches!(opening, Opening::Answer(_)), "the words answer it");
     // Nobody has answered if the assistant is to go on.
-    let goes_on = shelf.check(&messages[..2], &[&kept[..], &["asks: Continue."]].concat());
-    assert_eq!(goes_on.ask, Ask::Prompt("Continue.".to_owned()));
+    let goes_on = shelf.check(&messages[..2], &[&restored[..], &["asks: Continue."]].concat());
+    assert_eq!(goes_on.input, ClientInput::Prompt("Continue.".to_owned()));
 
     let answer = |id: &str| {
         let (clarification_id, question) = (id.to_owned(), "Which?".to_owned());
@@ -302,10 +307,10 @@ fn a_question_stays_open_until_the_user_has_spoken() {
     };
     for (id, is_kept) in [("t1.1", true), ("t0.1", false)] {
         let answered = turn("t2", 0, &[&[words("So.")]], TurnFinish::Stop);
-        let mut shelf = Shelf { by_past: shelf.by_past.clone(), ..Shelf::default() };
+        let mut shelf = Shelf { by_prefix: shelf.by_prefix.clone(), ..Shelf::default() };
         shelf.keep(&request, "So.", Turn { answer: answer(id), ..answered }, &[]);
         let messages = [&messages[..], &[says("So."), user("!")]].concat();
-        let expected = [&kept[..], &["user: This.", "says: So.", "asks: !"]].concat();
+        let expected = [&restored[..], &["user: This.", "says: So.", "asks: !"]].concat();
         let adopted = shelf.check(&messages, &expected);
         let last = adopted.history.turns().next_back().unwrap();
         assert_eq!(last.answer.is_some(), is_kept, "{id}");
@@ -365,9 +370,9 @@ fn two_turns_with_the_same_past_keep_their_own_results() {
         let expected = ["user: ?", &*call, r#"returns: call_1 {"text":"7"}"#];
         let request = shelf.check(&list, &expected);
         assert_eq!(request.history.turns().last().unwrap().turn_id, id, "the turn is ours");
-        let opening = request.history.open(&request.ask, |_| false).unwrap();
+        let opening = request.history.open(&request.input, |_| false).unwrap();
         let Opening::Results(turn) = opening else { panic!("results open it") };
-        // Both go on in the same words, so that both have the same past again.
+        // Both go on in the same words, so that both have the same prefix again.
         let mut turn = turn.going_on(format!("{id}, on"));
         turn.steps.push(Step { parts: vec![words("So.")], ..Step::default() });
         turn.ending = Some(Ending::Completed(TurnFinish::Stop));
@@ -396,7 +401,7 @@ fn results_find_their_calls_under_other_ids() {
         ]
         .concat(),
     );
-    let opening = request.history.open(&request.ask, |_| false).unwrap();
+    let opening = request.history.open(&request.input, |_| false).unwrap();
     let Opening::Results(turn) = opening else { panic!("results open it") };
     let mut turn = turn.going_on("t3".to_owned());
     let second = call_part(3);
@@ -404,7 +409,7 @@ fn results_find_their_calls_under_other_ids() {
     turn.call_ids = 3;
     turn.ending = Some(Ending::Completed(TurnFinish::ClientToolCalls));
     shelf.hand_out(&Arc::new(turn), &[("t3", "call_3")]);
-    shelf.by_past.clear();
+    shelf.by_prefix.clear();
     let all = [&returned[..], &[calls("", &["t3"]), returns("t3", "8")]].concat();
     let adopted = adopt(all, "key", &shelf).unwrap();
     let told = outline(&adopted);
@@ -420,14 +425,14 @@ fn call_part(number: usize) -> Part {
 /// Its siblings of ours stay.
 #[test]
 fn the_users_arguments_take_the_place_of_the_models() {
-    for (told, kept) in [
+    for (told, restored) in [
         (r#"{"at":"edited"}"#, r#"{"at":"edited"}"#),
         ("{}", "{}"),
         (r#"{ "n": 1, "at": "a" }"#, r#"{"at":"a","n":1.0}"#),
     ] {
         let look = calling(r#"{"at":"a","n":1.0}"#, Outcome::HandedOut);
-        let hidden = call(2, "secret", Outcome::Ended(ToolResult::data(serde_json::json!(2))));
-        let steps: [&[Part]; 1] = [&[look, hidden]];
+        let lookup = call(2, "secret", Outcome::Ended(ToolResult::data(serde_json::json!(2))));
+        let steps: [&[Part]; 1] = [&[look, lookup]];
         let turn = turn("t1", 2, &steps, TurnFinish::ClientToolCalls);
         let mut shelf = Shelf::default();
         shelf.keep(&adopted(vec![user("?")]), "", turn, &[("t1", "call_1")]);
@@ -435,7 +440,7 @@ fn the_users_arguments_take_the_place_of_the_models() {
             &[user("?"), looks("t1", told), returns("t1", "7")],
             &[
                 "user: ?",
-                &format!("call_1: look {kept} HandedOut"),
+                &format!("call_1: look {restored} HandedOut"),
                 "call_2: secret {} ended 2",
                 r#"returns: call_1 {"text":"7"}"#,
             ],
@@ -449,7 +454,7 @@ fn a_turn_is_used_only_if_it_fits() {
     let (mut shelf, request) = asked_twice();
     let first = Arc::clone(&shelf.by_call["t1"].turn);
     // It waits, but the client says that it went on from another.
-    shelf.by_past.insert(request.past.then("assistant", ""), Arc::clone(&first));
+    shelf.by_prefix.insert(request.prefix.then("assistant", ""), Arc::clone(&first));
     let second = looks("t2", r#"{"at":"b"}"#);
     let list = [user("?"), second, user("?"), looks("t1", r#"{"at":"a"}"#), user("!")];
     let adopted = adopt(list.to_vec(), "key", &shelf).unwrap();
@@ -464,7 +469,7 @@ fn words_beside_results_stay_with_their_step() {
     let arguments = r#"{"at":"b"}"#;
     let mut list = vec![user("?"), looks("t2", arguments), returns("t2", "7"), said];
     let request = adopt(list.clone(), "key", &shelf).unwrap();
-    let opening = request.history.open(&request.ask, |_| false).unwrap();
+    let opening = request.history.open(&request.input, |_| false).unwrap();
     let Opening::Results(turn) = opening else { panic!("results open it") };
     assert_eq!(turn.turn_id, "t2");
     assert_eq!(turn.steps[0].aside, "Be quick.");

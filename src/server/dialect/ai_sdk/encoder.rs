@@ -22,7 +22,7 @@ use crate::session::Record;
 
 /// Writes parts.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct PartEncoder {
     message: Option<Message>,
     turn_id: String,
     open: Option<Span>,
@@ -89,7 +89,7 @@ struct Step {
     round: Option<u64>,
 }
 
-impl Parts {
+impl PartEncoder {
     /// `message` is the client's message that the turn continues, if any.
     pub(super) const fn new(message: Option<Message>) -> Self {
         Self {
@@ -265,7 +265,7 @@ fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
     data[key].as_str().unwrap_or_default()
 }
 
-impl Encoder for Parts {
+impl Encoder for PartEncoder {
     fn media_type(&self) -> &'static str {
         sse::MEDIA_TYPE
     }

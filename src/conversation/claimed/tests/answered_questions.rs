@@ -1,7 +1,7 @@
 //! Turns of ours that the client was shown with their calls, and questions that were answered
 //! outside of the list.
 
-use super::kept::{asking, call, ended, turn, words};
+use super::restored::{asking, call, ended, turn, words};
 use super::*;
 use crate::conversation::{Answer, AnswerError, Choice, Ending, Given, Opening};
 use crate::event::TurnFinish;
@@ -40,8 +40,8 @@ fn a_turn_whose_calls_were_shown_is_found_with_what_it_said_after_them() {
     let mut shelf = Shelf::default();
     let steps: [&[Part]; 3] =
         [&[words("One."), ended(1)], &[words("Two."), ended(2)], &[words("Three.")]];
-    let kept = Arc::new(turn("t1", 2, &steps, TurnFinish::Stop));
-    shelf.hand_out(&kept, &[("a", "call_1"), ("b", "call_2")]);
+    let restored = Arc::new(turn("t1", 2, &steps, TurnFinish::Stop));
+    shelf.hand_out(&restored, &[("a", "call_1"), ("b", "call_2")]);
     let ours = [
         "user: ?",
         "says: One.",
@@ -70,7 +70,7 @@ fn a_question_in_words_is_said_by_the_turn_that_asked() {
     shelf.hand_out(&Arc::new(asking(1)), &[("a", "call_1")]);
     let list = [user("?"), shown("", "a"), returns("a", "{}"), says("Which?"), user("This.")];
     let adopted = shelf.check(&list, &["user: ?", "call_1: secret {} ended 1", "asks: This."]);
-    let opening = adopted.history.open(&adopted.ask, |_| false).unwrap();
+    let opening = adopted.history.open(&adopted.input, |_| false).unwrap();
     assert!(matches!(opening, Opening::Answer(_)), "the words answer it");
 }
 
@@ -168,15 +168,15 @@ fn an_answer_finds_its_question() {
     let missing = answered(adopted(vec![user("Hi."), says("Hello."), user("!")]), &shelf);
     let expected = ["user: Hi.", "says: Hello.", "user: ?", "call_1: secret {} ended 1", line];
     assert_eq!(outline(&missing), expected);
-    assert!(missing.history.open(&missing.ask, |_| false).is_ok());
+    assert!(missing.history.open(&missing.input, |_| false).is_ok());
     // The client has the turn that asked, and went on without an answer.
-    let past = list.iter().cloned().chain([user("Never mind."), says("Fine."), user("!")]);
-    let left = answered(adopt(past.collect(), "key", &shelf).unwrap(), &shelf);
+    let prefix = list.iter().cloned().chain([user("Never mind."), says("Fine."), user("!")]);
+    let left = answered(adopt(prefix.collect(), "key", &shelf).unwrap(), &shelf);
     assert_eq!(left.history.turns().len(), 2, "{:?}", outline(&left));
-    assert!(matches!(left.history.open(&left.ask, |_| false), Err(AnswerError::Stale(_))));
+    assert!(matches!(left.history.open(&left.input, |_| false), Err(AnswerError::Stale(_))));
     // Somebody has answered it.
     shelf.by_answer.insert("t1.1".to_owned(), Arc::new(answering(&[])));
     let late = answered(adopted(vec![user("Hi."), says("Hello."), user("!")]), &shelf);
     assert_eq!(outline(&late), ["user: Hi.", "says: Hello.", line]);
-    assert!(late.history.open(&late.ask, |_| false).is_err());
+    assert!(late.history.open(&late.input, |_| false).is_err());
 }

@@ -14,8 +14,8 @@ use super::calls::Calls;
 use super::event::{
     Content, Custom, MessageId, MessageStart, Outcome, Report, RunEvent, RunResult, Tokens,
 };
+use super::history::OpenCall;
 use super::interrupt::{self, Interrupt};
-use super::messages::OpenCall;
 use super::resume::Resumed;
 use super::snapshot::Snapshot;
 use crate::event::Kind;
@@ -38,7 +38,7 @@ pub(super) struct Run {
 
 /// Writes events.
 #[derive(Debug)]
-pub(super) struct Events {
+pub(super) struct RunEncoder {
     thread_id: String,
     run_id: String,
     pub(super) turn_id: String,
@@ -58,7 +58,7 @@ struct Span {
     frames: TextFrames,
 }
 
-impl Events {
+impl RunEncoder {
     pub(super) fn new(run: Run) -> Self {
         let Run { thread_id, id: run_id, messages, open_calls, resumed } = run;
         Self {
@@ -186,7 +186,7 @@ fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
     data[key].as_str().unwrap_or_default()
 }
 
-impl Encoder for Events {
+impl Encoder for RunEncoder {
     fn media_type(&self) -> &'static str {
         sse::MEDIA_TYPE
     }

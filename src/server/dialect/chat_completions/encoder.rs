@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::{self, Answering, Encoder};
+use crate::server::dialect::{self, AnswerMeta, Encoder};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
 /// Writes chunks.
 #[derive(Debug)]
-pub(super) struct Chunks {
-    answering: Answering,
+pub(super) struct ChunkEncoder {
+    meta: AnswerMeta,
     /// Whether the client wants the usage, and so a `usage` in every chunk.
     wants_usage: bool,
     shown: ServerTools,
@@ -36,10 +36,10 @@ pub(super) struct Chunks {
     is_cancelled: bool,
 }
 
-impl Chunks {
-    pub(super) const fn new(answering: Answering, wants_usage: bool, shown: ServerTools) -> Self {
+impl ChunkEncoder {
+    pub(super) const fn new(meta: AnswerMeta, wants_usage: bool, shown: ServerTools) -> Self {
         Self {
-            answering,
+            meta,
             wants_usage,
             shown,
             head: Vec::new(),
@@ -52,7 +52,7 @@ impl Chunks {
 
     fn begin(&mut self, started: &Value) {
         started["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
-        let Answering { model, now_sec } = &self.answering;
+        let AnswerMeta { model, now_sec } = &self.meta;
         let id = ended::answer_id(&self.turn_id);
         let head = json!({
             "id": id, "object": "chat.completion.chunk", "created": now_sec, "model": model,
@@ -140,7 +140,7 @@ impl Chunks {
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
-impl Encoder for Chunks {
+impl Encoder for ChunkEncoder {
     fn media_type(&self) -> &'static str {
         "text/event-stream; charset=utf-8"
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::id::{ItemId, ResponseId};
-use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, Past};
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, PrefixHash};
 use crate::server::dialect::content::{arguments_of, content_of, text_of};
 use crate::server::dialect::{ImageReader, call_id, images};
 use crate::server::refusal::Refusal;
@@ -261,11 +261,11 @@ fn error_of(item: &Value) -> Option<String> {
 
 /// The pasts at whose end a client has seen an answer with these items: one for clients that send
 /// all items back, one for those that keep the words alone.
-pub(super) fn pasts(before: Past, output: &[Value]) -> Vec<Past> {
+pub(super) fn prefixes(before: PrefixHash, output: &[Value]) -> Vec<PrefixHash> {
     let words: Vec<Value> =
         output.iter().filter(|item| type_of(item) == "message").cloned().collect();
     let messages = [output, &words].map(|items| claimed(items, ImageReader::NAMING));
-    messages.map(|said| said.iter().fold(before, Past::after)).to_vec()
+    messages.map(|said| said.iter().fold(before, PrefixHash::after)).to_vec()
 }
 
 /// The items without the data of their images. `OpenAI` does not list it either, unless it is asked

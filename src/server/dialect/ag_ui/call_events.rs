@@ -3,12 +3,12 @@
 use bytes::BytesMut;
 use serde_json::{Value, json};
 
+use super::encoder::RunEncoder;
 use super::event::RunEvent;
-use super::events::Events;
 use super::resume::Resumed;
 use crate::server::dialect::{call_id, shown, sse};
 
-impl Events {
+impl RunEncoder {
     /// The id of a call as the client knows it.
     pub(super) fn outside(&self, call: &Value) -> String {
         let call_id = call["call_id"].as_str().unwrap_or_default();
