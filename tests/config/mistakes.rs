@@ -395,7 +395,7 @@ fn a_models_name_is_new_and_its_upstream_exists() {
         assert_eq!(error.to_string(), format!("t.yml: {message}"), "{models}");
     };
     let taken = |at: usize, name: &str| {
-        format!("chat.models[{at}].name: found `{name}`, expected a name that nothing else has")
+        format!("chat.models[{at}].name: found `{name}`, expected a unique name")
     };
     check("[{name: a}]", &taken(0, "a"));
     check("[{name: b}, {name: b}]", &taken(1, "b"));

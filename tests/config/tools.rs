@@ -216,8 +216,8 @@ fn mistakes_in_entries_with_a_document_are_told_at_their_key() {
          t.yml:1:16: tools.http[0].base_url: expected a value: this key is required\n  \
          t.yml:1:26: tools.http[0].openapi: found the text `http://a.example/a.json`, expected an \
          https URL, or a file\n  \
-         t.yml:1:57: tools.http[0].name: found the text `A`, expected a name of 1 to 32 of a-z 0-9 \
-         _ -, a letter or digit first"
+         t.yml:1:57: tools.http[0].name: found the text `A`, expected a name of 1 to 32 characters \
+         from a-z 0-9 _ - that starts with a letter or digit"
     );
 }
 
@@ -249,7 +249,7 @@ fn mistakes_in_servers_are_told_at_their_key() {
         ),
         (
             "{name: a, url: \"ftp://a.example\"}",
-            ".url: found text, expected an http or https URL without user and password",
+            ".url: found text, expected an http or https URL without a user or password",
         ),
         (
             "{name: a, command: [x], pin: abc}",

@@ -323,7 +323,7 @@ fn secret(node: &Node) -> Result<Secret, Refused> {
 
 /// Reads where a document's paths begin.
 fn base_url(node: &Node) -> Result<Url, Refused> {
-    let expected = "an http or https URL without user, query and fragment";
+    let expected = "an http or https URL without a user, query or fragment";
     let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
     let is_plain = url.username().is_empty()
         && url.password().is_none()

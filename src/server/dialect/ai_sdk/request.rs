@@ -50,7 +50,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let chat = raw.id.as_str().filter(|id| !id.is_empty()).map(session_id);
     let conversation = chat.clone().or_else(|| asked.conversation.map(str::to_owned));
     let adopted = adopt_named(claimed, asked.owner, asked.hidden, conversation.as_deref())
-        .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
+        .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
     let (adopted, idempotency_key) = match raw.clarification_response {
         None => (adopted, None),
         Some(Object(response)) => {

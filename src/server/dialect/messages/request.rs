@@ -48,7 +48,10 @@ pub(super) fn read(
 ) -> Result<Asking, Refusal> {
     let raw: Raw = json::read(asked.body)?;
     if raw.max_tokens.is_none_or(|max| max == 0) {
-        return Err(Refusal::invalid("max_tokens", "max_tokens is required, and at least 1"));
+        return Err(Refusal::invalid(
+            "max_tokens",
+            "max_tokens is required and must be at least 1",
+        ));
     }
     let answering = Answering { model: model_of(&raw)?, now_sec: asked.now_sec };
     let shown = Shown { server_tools, reasoning: wants_reasoning(&raw.thinking) };
@@ -96,7 +99,7 @@ fn turn(
     let conversation = asked.conversation;
     let Adopted { system, history, ask, past, images, repairs } =
         adopt_named(said, asked.owner, asked.hidden, conversation)
-            .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
+            .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
     let turn = NewTurn {
         ask,
         model: upstream,
