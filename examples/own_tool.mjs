@@ -14,13 +14,16 @@ const client = new OpenAI({
   apiKey: process.env.TETHER_API_KEY ?? 'none',
 });
 
-/** Reads a file in the current directory. If it throws, the model gets the error's message. */
+/** Reads a file in the current directory. If that fails, the model gets the reason. */
 async function openFile({ path: name }) {
-  const file = await realpath(name);
-  const fromHere = path.relative(await realpath('.'), file);
-  const isOutside = path.isAbsolute(fromHere) || fromHere.split(path.sep)[0] === '..';
-  if (isOutside) throw new Error('that file is outside the project');
-  return readFile(file, 'utf8');
+  try {
+    const file = await realpath(name);
+    const fromHere = path.relative(await realpath('.'), file);
+    const isOutside = path.isAbsolute(fromHere) || fromHere.split(path.sep)[0] === '..';
+    return isOutside ? 'That file is outside the project.' : await readFile(file, 'utf8');
+  } catch (error) {
+    return error.message;
+  }
 }
 
 const { data: [model] } = await client.models.list();

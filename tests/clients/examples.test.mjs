@@ -92,7 +92,7 @@ test('own_tool.mjs reads no file outside of its directory', async (t) => {
   const { requests } = await run(t, script, command, { cwd: project });
   const told = JSON.stringify(requests.at(-1).messages);
   assert.match(told, /Milk\./);
-  assert.match(told, /that file is outside the project/);
+  assert.match(told, /That file is outside the project\./);
 });
 
 test('own_tool.py reads a file', async (t) => {
