@@ -121,7 +121,7 @@ fn unsupported_values_are_named() {
         "1:25: upstreams[0].constrain: found the text `structural_tag`, expected `none` or \
          `llama_grammar`; this build does not support `structural_tag`",
     );
-    check("tools: {mcp: [{name: x}]}", "1:15: tools.mcp[0]: expected one of `command` and `url`");
+    check("tools: {mcp: [{name: x}]}", "1:15: tools.mcp[0]: expected either `command` or `url`");
     check(
         "tools: {call_contract: herms}",
         "1:24: tools.call_contract: found the text `herms`, expected `marker_json`, `hermes` \
