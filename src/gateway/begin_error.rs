@@ -55,7 +55,7 @@ pub enum BeginError {
     },
     /// The instructions and the client's tools leave no room for a conversation.
     #[error(
-        "the instructions and the client's tools take about {needed} tokens, but \
+        "the instructions and the client tools take about {needed} tokens, but \
          model.context_budget_tokens is {budget}; raise it (not above the model \
          server's context), or send fewer tools"
     )]
