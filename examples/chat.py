@@ -1,6 +1,9 @@
-"""A chat in the terminal: type a line, read the answer as it is written.
+"""A chat in the terminal, with OpenAI's SDK: type a line, and read the answer as it is written.
 
-The gateway's tools run behind the answers, so nothing about them is needed here.
+    pip install openai
+    python examples/chat.py
+
+The gateway runs its tools before it answers, so the program needs no code for them.
 """
 
 import os

@@ -1,5 +1,8 @@
-// A front end in the terminal, over AG-UI: it shows what the gateway's tools do, and the user answers
-// their questions by number or in words.
+// A front end in the terminal, over AG-UI. It shows the server tools as they are called, and the user
+// answers their questions by number or in words. With `tools.demo: true`, try "Call John."
+//
+//   npm install @ag-ui/client
+//   node examples/front_end.mjs
 
 import { createInterface } from 'node:readline';
 
@@ -11,7 +14,7 @@ const agent = new HttpAgent({
 });
 const show = (words) => process.stdout.write(words);
 
-// The question that is open, if there is one.
+// The question that waits for an answer, if there is one.
 let question;
 const subscriber = {
   onTextMessageContentEvent: ({ event }) => show(event.delta),

@@ -1,7 +1,8 @@
-// A tool of this program beside those of the gateway: the model can read files below the current
-// directory, and the gateway does the sums.
+// A client tool beside the gateway's server tools: this program lets the model read files in the
+// current directory, and the gateway does the sums.
 //
-//   node examples/own_tool.mjs "How many lines does README.md have, times 12?"
+//   npm install openai
+//   node examples/own_tool.mjs "What is README.md about? And what is 17 * 23?"
 
 import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,11 +14,16 @@ const client = new OpenAI({
   apiKey: process.env.TETHER_API_KEY ?? 'none',
 });
 
-/** Reads a file, but none outside of the current directory. */
+/** Reads a file in the current directory. If that fails, the model gets the reason. */
 async function openFile({ path: name }) {
-  const file = await realpath(name);
-  if (path.relative(process.cwd(), file).startsWith('..')) throw new Error('that file is not ours');
-  return readFile(file, 'utf8');
+  try {
+    const file = await realpath(name);
+    const fromHere = path.relative(await realpath('.'), file);
+    const isOutside = path.isAbsolute(fromHere) || fromHere.split(path.sep)[0] === '..';
+    return isOutside ? 'That file is outside the project.' : await readFile(file, 'utf8');
+  } catch (error) {
+    return error.message;
+  }
 }
 
 const { data: [model] } = await client.models.list();
@@ -29,10 +35,10 @@ const runner = client.chat.completions.runTools({
     type: 'function',
     function: {
       name: 'open_file',
-      description: 'Returns what a file of the project contains.',
+      description: 'Returns the contents of a file in the project.',
       parameters: {
         type: 'object',
-        properties: { path: { type: 'string', description: 'Such as README.md.' } },
+        properties: { path: { type: 'string', description: 'For example README.md.' } },
         required: ['path'],
       },
       parse: JSON.parse,

@@ -1,6 +1,7 @@
-"""A tool of this program, with Anthropic's SDK: the model can read files below the current directory.
+"""A client tool with Anthropic's SDK: this program lets the model read files in the current directory.
 
-python examples/own_tool.py "What does README.md say?"
+    pip install anthropic
+    python examples/own_tool.py "What does README.md say?"
 """
 
 import os
@@ -17,20 +18,20 @@ client = Anthropic(
 
 @beta_tool
 def open_file(path: str) -> str:
-    """Returns what a file of the project contains.
+    """Returns the contents of a file in the project.
 
     Args:
-        path: Such as README.md.
+        path: For example README.md.
     """
     file = Path(path).resolve()
     if not file.is_relative_to(Path.cwd()):
-        return "That file is not ours."
+        return "That file is outside the project."
     return file.read_text()
 
 
 question = sys.argv[1] if len(sys.argv) > 1 else "What does README.md say?"
 runner = client.beta.messages.tool_runner(
-    model="claude-sonnet-4",  # any name of Claude's is the gateway's default model
+    model="claude-sonnet-4",  # any claude-* name selects the gateway's default model
     max_tokens=1024,
     messages=[{"role": "user", "content": question}],
     tools=[open_file],

@@ -1,5 +1,6 @@
-// Asks questions over Responses, one after another, and shows what the gateway's tools do for them.
+// Asks questions over Responses, one after another, and shows the server tools that the gateway runs.
 //
+//   npm install openai
 //   node examples/show_tools.mjs "What is 17 * 23?" "And half of it?"
 
 import OpenAI from 'openai';
@@ -10,7 +11,7 @@ const client = new OpenAI({
 });
 const { data: [model] } = await client.models.list();
 
-// Each response continues the one before it, which the gateway keeps.
+// Each response continues the one before it. The gateway stores them.
 let last;
 for (const input of process.argv.slice(2)) {
   const events = await client.responses.create({

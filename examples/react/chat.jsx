@@ -1,7 +1,7 @@
-// A chat page on `useChat`. It shows tools while they run, asks their questions with buttons, and
-// picks up an answer where it is when the page is loaded again.
+// A chat page on `useChat`. It shows server tools while they run, has a button for each option of a
+// question, and continues a running answer after a reload. `examples/README.md` says how to start it.
 
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
 import { useChat } from '@ai-sdk/react';
@@ -9,20 +9,21 @@ import { DefaultChatTransport } from 'ai';
 
 const gateway = new URLSearchParams(location.search).get('gateway') ?? 'http://127.0.0.1:8080';
 
-// The chat is in the address, so that loading the page again leads to it.
+// The address names the chat, so a reload returns to it.
 location.hash ||= crypto.randomUUID();
 const id = location.hash.slice(1);
-const saved = `chat ${id}`;
+const storageKey = `chat ${id}`;
 
 function Chat() {
   const [words, setWords] = useState('');
+  const [saved] = useState(() => JSON.parse(localStorage.getItem(storageKey) ?? '[]'));
   const { messages, sendMessage, stop, status, error } = useChat({
     id,
-    messages: JSON.parse(localStorage.getItem(saved) ?? '[]'),
+    messages: saved,
     transport: new DefaultChatTransport({ api: `${gateway}/api/v1/ai-sdk/chat` }),
     resume: true,
   });
-  localStorage.setItem(saved, JSON.stringify(messages));
+  useEffect(() => localStorage.setItem(storageKey, JSON.stringify(messages)), [messages]);
 
   const send = (event) => {
     event.preventDefault();
@@ -47,7 +48,7 @@ function Chat() {
   );
 }
 
-/** A piece of a message. */
+/** One part of a message. */
 function Part({ part, answer }) {
   if (part.type === 'text') return <p>{part.text}</p>;
   if (part.type === 'reasoning') return <p><em>{part.text}</em></p>;

@@ -30,7 +30,7 @@ fn session_headers(keys: &mut Keys<'_, '_>) -> Vec<String> {
         let name = text(node)?;
         match name.parse::<HeaderName>() {
             Ok(_) => Ok(name.to_owned()),
-            Err(_) => Err(Refused::new(node, "the name of a header")),
+            Err(_) => Err(Refused::new(node, "a header name")),
         }
     });
     if headers.len() > SESSION_HEADERS_MAX {
@@ -68,7 +68,7 @@ pub(super) fn check(config: &Config, mistakes: &mut Vec<Mistake>) {
         let is_taken = upstreams.contains(&&**name)
             || models[..at].iter().any(|earlier| earlier.name == *name);
         if is_taken {
-            refuse("name", format!("found `{name}`, expected a name that nothing else has"));
+            refuse("name", format!("found `{name}`, expected a unique name"));
         }
         if let Some(upstream) = upstream.as_ref().filter(|it| !upstreams.contains(&&***it)) {
             let known = upstreams.join("`, `");

@@ -88,7 +88,9 @@ pub(super) fn entry_name(node: &Node) -> Result<String, Refused> {
     let most = ENTRY_NAME_BYTES_MAX;
     Err(Refused::new(
         node,
-        format!("a name of 1 to {most} of a-z 0-9 _ -, a letter or digit first"),
+        format!(
+            "a name of 1 to {most} characters from a-z 0-9 _ - that starts with a letter or digit"
+        ),
     ))
 }
 

@@ -49,7 +49,7 @@ pub enum AnswerError {
     #[error(transparent)]
     Results(ResultsError),
     /// The answer is empty.
-    #[error("the answer is empty; send text, or the id of an option")]
+    #[error("the answer is empty; send text or the id of an option")]
     EmptyText,
 }
 
@@ -72,8 +72,8 @@ pub enum ResultsError {
     Twice(String),
     /// Calls have none.
     #[error(
-        "these calls have no result: {}; send one for each (an error says that it could not be \
-         run), or a prompt, which goes on without them",
+        "these calls have no result: {}; send one for each (an error if the call could not be \
+         run), or send a prompt to continue without them",
         .0.join(", ")
     )]
     Missing(Vec<String>),

@@ -17,12 +17,12 @@ pub enum BeginError {
     Answer(#[from] AnswerError),
     /// The turn that the key began is over, and its log is no longer kept.
     #[error(
-        "the turn of this Idempotency-Key has ended and is no longer kept; use a new key for a new \
-         turn"
+        "the turn that this Idempotency-Key began is no longer kept; send a new key to begin \
+         another turn"
     )]
     TurnGone,
     /// No such upstream.
-    #[error("no upstream is named {name:?}; available: {}", known.join(", "))]
+    #[error("there is no model {name:?}; available: {}", known.join(", "))]
     UnknownModel {
         /// What was asked for.
         name: String,
@@ -38,7 +38,9 @@ pub enum BeginError {
         known: Vec<String>,
     },
     /// A call is required, but there is no tool.
-    #[error("tool_choice requires a call, but this turn has no tools")]
+    #[error(
+        "tool_choice requires a call, but this turn has no tools; offer some, or send \"auto\""
+    )]
     NoToolToCall,
     /// A call is required, but this turn does not have the tool.
     #[error(
@@ -53,9 +55,9 @@ pub enum BeginError {
     },
     /// The instructions and the client's tools leave no room for a conversation.
     #[error(
-        "the instructions and the client's tools take about {needed} tokens, but \
-         model.context_budget_tokens is {budget}; raise it, as far as the model server's context \
-         allows, or send fewer tools"
+        "the instructions and the client tools take about {needed} tokens, but \
+         model.context_budget_tokens is {budget}; raise it (not above the model \
+         server's context), or send fewer tools"
     )]
     NoRoom {
         /// About how many tokens they take.

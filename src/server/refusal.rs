@@ -64,11 +64,11 @@ impl Refusal {
     pub(super) const NO_RESPONSE: Self =
         Self::Unknown("no such response: it was not stored, it was deleted, or it is too old");
     pub(super) const NO_COMPACTION: Self = Self::Unknown(
-        "conversations are not compacted here: what does not fit into the model's context is left \
-         out by itself; send all of it, or previous_response_id",
+        "compaction is not supported: what does not fit into the model's context is left out \
+         automatically; send the whole conversation, or previous_response_id",
     );
     pub(super) const NO_TURN: Self =
-        Self::Unknown("no such turn in this session; leave turn_id out for the latest");
+        Self::Unknown("no such turn in this session; leave turn_id out to get the latest");
     pub(super) const NO_ARTIFACT: Self = Self::Unknown(
         "no such file: it never existed, its session is gone, or newer files have replaced it",
     );
@@ -76,7 +76,7 @@ impl Refusal {
     pub(super) const TURN_GONE: Self =
         Self::Gone("the events of this turn are no longer kept; read its outcome from the session");
     pub(super) const EVENT_GONE: Self = Self::Gone(
-        "this turn has no event with this id; omit Last-Event-ID to read it from the start",
+        "this turn has no event with this id; omit Last-Event-ID to read the turn from the start",
     );
 
     /// A field with an invalid value.
@@ -137,7 +137,9 @@ impl Refusal {
 
     fn whole_message(&self) -> String {
         match self {
-            Self::NoSuchPath => "no such path; see GET /".into(),
+            Self::NoSuchPath => {
+                "there is nothing at this path; GET /openapi.json lists all paths".into()
+            }
             Self::Method(allowed) => format!("this path accepts {allowed}"),
             Self::BadJson { error, param: None } => {
                 format!("the body is not the expected JSON: {error}")
@@ -164,12 +166,18 @@ impl Refusal {
                 "requests from web pages must have Content-Type: application/json".into()
             }
             Self::Unauthorized => {
-                "send Authorization: Bearer KEY with one of server.api_keys".into()
+                "the key is missing or wrong; send Authorization: Bearer KEY with one of \
+                 server.api_keys"
+                    .into()
             }
             Self::Origin(origin) => {
-                format!("pages from {origin:?} are not allowed; add it to server.cors_origins")
+                format!(
+                    "pages from {origin:?} are not allowed; add this origin to server.cors_origins"
+                )
             }
-            Self::Host(host) if host.is_empty() => "send one Host header".into(),
+            Self::Host(host) if host.is_empty() => {
+                "the Host header is missing, empty or not unique; send exactly one".into()
+            }
             Self::Host(host) => format!(
                 "the host {host:?} is not allowed; add its origin to server.cors_origins, or set \
                  server.api_keys"

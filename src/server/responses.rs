@@ -213,7 +213,7 @@ pub(super) async fn cancel(request: &Parts, id: &str, app: &App) -> Result<Reply
         if !loaded.kept.is_background() {
             return Err(Refusal::invalid(
                 "id",
-                "only a response with background: true can be cancelled; to end another one, close \
+                "only a response with background: true can be cancelled; to end any other, close \
                  its connection",
             ));
         }
@@ -243,6 +243,6 @@ pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<
 /// A number in the query.
 fn number(query: Option<&str>, name: &'static str) -> Result<Option<u64>, Refusal> {
     let Some(value) = query::value(query, name) else { return Ok(None) };
-    let wrong = |_| Refusal::invalid(name, format!("{name} must be a number, 0 or more"));
+    let wrong = |_| Refusal::invalid(name, format!("{name} must be a whole number, 0 or more"));
     value.parse().map(Some).map_err(wrong)
 }

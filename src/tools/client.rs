@@ -27,10 +27,10 @@ pub struct ClientTools {
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum ClientToolError {
     /// No model server accepts the name.
-    #[error("{} is not a tool's name; use 1 to 64 characters from A-Z a-z 0-9 _ -", quote(.0))]
+    #[error("{} is not a valid tool name; use 1 to 64 characters from A-Z a-z 0-9 _ -", quote(.0))]
     Name(String),
     /// Two have the same name.
-    #[error("two tools are called {}", quote(.0))]
+    #[error("two tools are called {}; rename one of them", quote(.0))]
     Twice(String),
     /// The parameters are not usable as a schema.
     #[error("the parameters of {} cannot be used: {error}", quote(name))]
@@ -41,10 +41,13 @@ pub enum ClientToolError {
         error: SchemaError,
     },
     /// The parameters are too long.
-    #[error("the parameters of {} are longer than {SCHEMA_BYTES_MAX} bytes", quote(.0))]
+    #[error(
+        "the parameters of {} are longer than {SCHEMA_BYTES_MAX} bytes of JSON; shorten them",
+        quote(.0)
+    )]
     TooLong(String),
     /// There are too many.
-    #[error("a turn may bring {CLIENT_TOOLS_MAX} tools")]
+    #[error("there are too many tools; send at most {CLIENT_TOOLS_MAX}")]
     TooMany,
 }
 
@@ -179,9 +182,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_offered_is_refused_with_its_name() {
-        let name = "is not a tool's name; use 1 to 64 characters from A-Z a-z 0-9 _ -";
+        let name = "is not a valid tool name; use 1 to 64 characters from A-Z a-z 0-9 _ -";
         check_refused("a.b", None, &format!("\"a.b\" {name}"));
-        check_refused("b", None, "two tools are called \"b\"");
+        check_refused("b", None, "two tools are called \"b\"; rename one of them");
         check_refused(
             "a",
             Some(json!({"type": "string"})),
@@ -189,7 +192,9 @@ mod tests {
              \"object\", not of type \"string\"",
         );
         let long = json!({"description": "x".repeat(SCHEMA_BYTES_MAX)});
-        let message = format!("the parameters of \"a\" are longer than {SCHEMA_BYTES_MAX} bytes");
+        let message = format!(
+            "the parameters of \"a\" are longer than {SCHEMA_BYTES_MAX} bytes of JSON; shorten them"
+        );
         check_refused("a", Some(long), &message);
     }
 

@@ -46,7 +46,7 @@ test('a question is answered by its option or by words, or dropped', async (t) =
 test('a model that is unknown is an error in words', async (t) => {
   const { chat, errors } = await start(t, [], { model: 'gpt-9' });
   await say(chat, 'Count.');
-  assert.match(errors[0], /^no upstream is named|gpt-9/);
+  assert.match(errors[0], /^there is no model "gpt-9"; available: /);
 });
 
 test('a page that comes back joins the running turn from its first part', async (t) => {

@@ -11,7 +11,7 @@ import { SCENARIOS } from './table/scenarios.mjs';
 
 const DOCS = new URL('../../docs/clients.md', import.meta.url);
 
-/** Other ways for an API to show our tools, and what then comes out. */
+/** Other ways for an API to show server tools, and what then comes out. */
 const SERVER_TOOLS = {
   'Chat Completions': [['chat', 'reasoning', { reasoning: /calculate/ }], ['chat', 'extension', {}]],
   Responses: [['responses', 'hidden', { ours: [] }]],
@@ -32,8 +32,8 @@ describe('clients', { concurrency: 4 }, () => {
       }
       for (const [section, server_tools, outcome] of SERVER_TOOLS[client.api] ?? []) {
         const changes = { sections: { [section]: { server_tools } }, ...outcome };
-        test(`${title}: a tool of ours, ${section}.server_tools: ${server_tools}`, { timeout }, (t) => (
-          play(t, client, name, 'a tool of ours', changes)
+        test(`${title}: a server tool, ${section}.server_tools: ${server_tools}`, { timeout }, (t) => (
+          play(t, client, name, 'a server tool', changes)
         ));
       }
     }

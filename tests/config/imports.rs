@@ -56,8 +56,8 @@ fn a_name_that_is_taken_stays_with_its_first_entry() {
     assert_eq!(
         config.warnings(),
         [
-            "a.json: own is left out: there is already an entry of this name",
-            "b.json: files is left out: there is already an entry of this name"
+            "a.json: own is left out: there is already an entry with this name",
+            "b.json: files is left out: there is already an entry with this name"
         ]
     );
 }

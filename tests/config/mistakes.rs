@@ -121,7 +121,7 @@ fn unsupported_values_are_named() {
         "1:25: upstreams[0].constrain: found the text `structural_tag`, expected `none` or \
          `llama_grammar`; this build does not support `structural_tag`",
     );
-    check("tools: {mcp: [{name: x}]}", "1:15: tools.mcp[0]: expected one of `command` and `url`");
+    check("tools: {mcp: [{name: x}]}", "1:15: tools.mcp[0]: expected either `command` or `url`");
     check(
         "tools: {call_contract: herms}",
         "1:24: tools.call_contract: found the text `herms`, expected `marker_json`, `hermes` \
@@ -395,7 +395,7 @@ fn a_models_name_is_new_and_its_upstream_exists() {
         assert_eq!(error.to_string(), format!("t.yml: {message}"), "{models}");
     };
     let taken = |at: usize, name: &str| {
-        format!("chat.models[{at}].name: found `{name}`, expected a name that nothing else has")
+        format!("chat.models[{at}].name: found `{name}`, expected a unique name")
     };
     check("[{name: a}]", &taken(0, "a"));
     check("[{name: b}, {name: b}]", &taken(1, "b"));

@@ -186,7 +186,7 @@ fn mistakes_in_requests_are_told_at_their_key() {
         ),
         (
             format!("{url}, {x}, body: {{json: 1, text: b}}"),
-            ".body: expected one of `json`, `form` and `text`",
+            ".body: expected one of `json`, `form` or `text`",
         ),
         (
             format!("{url}, {x}, allow_private: [all]"),
@@ -215,9 +215,9 @@ fn mistakes_in_entries_with_a_document_are_told_at_their_key() {
         "3 errors in the configuration\n  \
          t.yml:1:16: tools.http[0].base_url: expected a value: this key is required\n  \
          t.yml:1:26: tools.http[0].openapi: found the text `http://a.example/a.json`, expected an \
-         https URL, or a file\n  \
-         t.yml:1:57: tools.http[0].name: found the text `A`, expected a name of 1 to 32 of a-z 0-9 \
-         _ -, a letter or digit first"
+         https URL or a file\n  \
+         t.yml:1:57: tools.http[0].name: found the text `A`, expected a name of 1 to 32 characters \
+         from a-z 0-9 _ - that starts with a letter or digit"
     );
 }
 
@@ -236,10 +236,10 @@ fn what_comes_from_the_environment_is_not_shown() {
 #[test]
 fn mistakes_in_servers_are_told_at_their_key() {
     for (entry, message) in [
-        ("{name: a}", ": expected one of `command` and `url`"),
+        ("{name: a}", ": expected either `command` or `url`"),
         (
             "{name: a, command: [x], url: \"https://a.example\"}",
-            ": expected one of `command` and `url`",
+            ": expected either `command` or `url`",
         ),
         ("{name: a, command: []}", ".command: expected a list: the program and its arguments"),
         ("{name: a, command: [x], headers: {A: b}}", ".headers: does not apply to a program"),
@@ -249,7 +249,7 @@ fn mistakes_in_servers_are_told_at_their_key() {
         ),
         (
             "{name: a, url: \"ftp://a.example\"}",
-            ".url: found text, expected an http or https URL without user and password",
+            ".url: found text, expected an http or https URL without a user or password",
         ),
         (
             "{name: a, command: [x], pin: abc}",
@@ -258,7 +258,7 @@ fn mistakes_in_servers_are_told_at_their_key() {
         ),
         (
             "{name: a, url: \"https://a.example\", auth: {client_id: b}}",
-            ".auth: expected one of `client_secret` and `private_key_pem`",
+            ".auth: expected either `client_secret` or `private_key_pem`",
         ),
         (
             "{name: a, url: \"https://a.example\", auth: {client_id: b, private_key_pem: c}}",

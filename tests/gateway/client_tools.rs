@@ -272,7 +272,7 @@ async fn tools_that_cannot_be_offered_are_refused() {
     let reply = gateway.post("/api/v1/chat/stream", &body).await;
     let (status, _, param) = reply.refusal();
     assert_eq!((status, param.as_deref()), (400, Some("client_tools")));
-    assert!(reply.message().contains("\"a b\" is not a tool's name"));
+    assert!(reply.message().contains("\"a b\" is not a valid tool name"));
 }
 
 /// Agents send all tools that they know.

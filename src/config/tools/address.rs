@@ -9,7 +9,7 @@ use crate::tools::outbound::Cidr;
 
 /// Reads a web address.
 pub(super) fn web(node: &Node) -> Result<Url, Refused> {
-    let expected = "an http or https URL without user and password";
+    let expected = "an http or https URL without a user or password";
     let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
     let has_secret = !url.username().is_empty() || url.password().is_some();
     if matches!(url.scheme(), "http" | "https") && !has_secret {

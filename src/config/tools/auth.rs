@@ -88,7 +88,7 @@ fn read(mut keys: Keys<'_, '_>, token_url: Option<Url>, issuer: Option<Url>) -> 
         allow_private: keys.list("allow_private", Vec::new(), range),
     };
     if auth.client_secret.is_some() == auth.private_key_pem.is_some() {
-        keys.refuse_whole("expected one of `client_secret` and `private_key_pem`".to_owned());
+        keys.refuse_whole("expected either `client_secret` or `private_key_pem`".to_owned());
     } else if let Err(reason) = auth.credentials() {
         keys.refuse("private_key_pem", reason);
     }

@@ -290,7 +290,7 @@ fn body(keys: &mut Keys<'_, '_>) -> Option<BodyConfig> {
         [false, true, false] => Some(BodyConfig::Form(form)),
         [false, false, true] => words.map(BodyConfig::Text),
         _ => {
-            body.refuse_whole("expected one of `json`, `form` and `text`".to_owned());
+            body.refuse_whole("expected one of `json`, `form` or `text`".to_owned());
             None
         }
     };
@@ -323,7 +323,7 @@ fn secret(node: &Node) -> Result<Secret, Refused> {
 
 /// Reads where a document's paths begin.
 fn base_url(node: &Node) -> Result<Url, Refused> {
-    let expected = "an http or https URL without user, query and fragment";
+    let expected = "an http or https URL without a user, query or fragment";
     let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
     let is_plain = url.username().is_empty()
         && url.password().is_none()
@@ -339,8 +339,8 @@ fn document_at(node: &Node) -> Result<DocumentAt, Refused> {
     let text = text(node)?;
     match Url::parse(text) {
         Ok(url) if url.scheme() == "https" => Ok(DocumentAt::Web(url)),
-        Ok(url) if url.scheme() == "http" => Err(Refused::new(node, "an https URL, or a file")),
-        _ if text.is_empty() => Err(Refused::new(node, "an https URL, or a file")),
+        Ok(url) if url.scheme() == "http" => Err(Refused::new(node, "an https URL or a file")),
+        _ if text.is_empty() => Err(Refused::new(node, "an https URL or a file")),
         _ => Ok(DocumentAt::File(PathBuf::from(text))),
     }
 }

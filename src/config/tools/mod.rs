@@ -95,7 +95,7 @@ impl ToolsConfig {
             let name = &server.name;
             if self.mcp.iter().any(|other| other.name == *name) {
                 self.import_warnings.push(format!(
-                    "{file}: {name} is left out: there is already an entry of this name"
+                    "{file}: {name} is left out: there is already an entry with this name"
                 ));
                 continue;
             }

@@ -17,7 +17,7 @@ pub(super) fn tool_name(node: &Node) -> Result<String, Refused> {
     if is_tool_name(name) {
         return Ok(name.to_owned());
     }
-    Err(Refused::new(node, "a tool's name: 1 to 64 of A-Z a-z 0-9 _ -"))
+    Err(Refused::new(node, "a tool name: 1 to 64 characters from A-Z a-z 0-9 _ -"))
 }
 
 /// Reads what a tool does.

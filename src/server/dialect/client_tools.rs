@@ -11,7 +11,8 @@ pub(super) fn of<'a>(tools: impl Iterator<Item = &'a Value>) -> Result<ClientToo
     let mut read = ClientTools::default();
     for tool in tools {
         let name = tool["name"].as_str();
-        let name = name.ok_or_else(|| Refusal::invalid("tools", "each of tools needs a name"))?;
+        let name =
+            name.ok_or_else(|| Refusal::invalid("tools", "every entry of tools needs a name"))?;
         add(&mut read, name, tool);
     }
     Ok(read)

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::gateway::ResponseFormat;
 use crate::server::refusal::Refusal;
 
-const EXPECTED: &str =
-    "must have the type text, json_object or json_schema; the last has a name and a schema";
+const EXPECTED: &str = "must have the type \"text\", \"json_object\" or \"json_schema\"; \
+                        \"json_schema\" also needs a schema";
 
 /// Reads the form of the answer, which the API calls `param`. Responses has the fields of
 /// `json_schema` beside the type.

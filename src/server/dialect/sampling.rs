@@ -27,10 +27,10 @@ pub(super) fn check(sampling: &Sampling, names: &Names) -> Result<(), Refusal> {
         Err(Refusal::invalid(param, format!("{param} must be {expected}")))
     };
     if sampling.temperature.is_some_and(|it| !(0.0..=TEMPERATURE_MAX).contains(&it)) {
-        return wrong(names.temperature, &format!("from 0 to {TEMPERATURE_MAX}"));
+        return wrong(names.temperature, &format!("a number from 0 to {TEMPERATURE_MAX}"));
     }
     if sampling.top_p.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
-        return wrong(names.top_p, "from 0 to 1");
+        return wrong(names.top_p, "a number from 0 to 1");
     }
     if sampling.max_tokens == Some(0) {
         return wrong(names.max_tokens, "at least 1");
@@ -38,7 +38,7 @@ pub(super) fn check(sampling: &Sampling, names: &Names) -> Result<(), Refusal> {
     let stop = &sampling.stop;
     if stop.len() > STOP_STRINGS_MAX || stop.iter().any(|it| it.len() > STOP_STRING_BYTES_MAX) {
         let expected = format!(
-            "at most {STOP_STRINGS_MAX} strings, each of at most {STOP_STRING_BYTES_MAX} bytes"
+            "at most {STOP_STRINGS_MAX} strings of at most {STOP_STRING_BYTES_MAX} bytes each"
         );
         return wrong(names.stop, &expected);
     }
@@ -55,7 +55,10 @@ pub(super) fn passed_on(
         let Some(value) = value else { continue };
         bytes += json_len(&value);
         if bytes > EXTRA_SAMPLING_BYTES_MAX {
-            let most = format!("{name} is too long: {EXTRA_SAMPLING_BYTES_MAX} bytes at most");
+            let most = format!(
+                "{name} is too long: the fields that are passed on to the model server may take \
+                 {EXTRA_SAMPLING_BYTES_MAX} bytes of JSON together"
+            );
             return Err(Refusal::invalid(name, most));
         }
         passed.insert(name.to_owned(), value);

@@ -25,8 +25,9 @@ pub(super) struct ChosenTools {
     pub(super) choice: ToolChoice,
 }
 
-const EXPECTED: &str = "tool_choice must be \"auto\", \"none\", \"required\", a function's name or \
-                        allowed_tools";
+const EXPECTED: &str = "tool_choice must be \"auto\", \"none\", \"required\", an object that names one \
+                        function, or an object of type \"allowed_tools\" with a list of tools and \
+                        the mode \"auto\" or \"required\"";
 
 /// Those of our tools that both lists have, in the order of the first. A list that is absent has
 /// all.

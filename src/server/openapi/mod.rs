@@ -161,7 +161,7 @@ const fn reason(status: u16) -> &'static str {
         400 => "The request is not valid; the message says why.",
         401 => "The key is missing or wrong.",
         403 => "The page's origin is not allowed.",
-        404 => "There is no such thing.",
+        404 => "Nothing was found.",
         408 => "The body did not arrive in time.",
         409 => "The session's state does not allow it now.",
         410 => "It is no longer kept.",
@@ -171,7 +171,7 @@ const fn reason(status: u16) -> &'static str {
         501 => "The transfer coding is not supported.",
         502 => "The model server failed.",
         503 => "Not now; try again later.",
-        504 => "The model server is silent.",
+        504 => "The model server did not answer in time.",
         _ => "Something is wrong with the gateway.",
     }
 }

@@ -230,7 +230,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/responses/{id}/input_items",
         method: "get",
         id: "listInputItems",
-        summary: "What the request of a stored response said.",
+        summary: "The input items of a stored response.",
         parameters: &[
             RESPONSE_ID,
             query("limit", "How many, from 1 to 100; 20 by default."),
@@ -278,7 +278,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/messages/count_tokens",
         method: "post",
         id: "countTokens",
-        summary: "About how many tokens a request of Messages takes.",
+        summary: "Estimates the tokens of a Messages request.",
         parameters: &[],
         body: Some(messages::request_schema),
         answers: &[ok("An estimate.", &[(JSON, Some("TokenCount"))])],

@@ -34,25 +34,25 @@ export const SCENARIOS = {
     said: ['It is 42.'],
     reasoning: 'Six sevens.',
   },
-  'a tool of ours': {
+  'a server tool': {
     script: [`Let me see. ${SUM}`, 'It is 42.'],
     said: ['Let me see. It is 42.'],
     ours: [['calculate', true]],
     told: [/"result":"42"/],
   },
-  'several of ours': {
+  'several server tools': {
     script: [`${SUM} ${sum('1+1')}`, sum('20+3'), 'That is all.'],
     said: ['That is all.'],
     ours: [['calculate', true], ['calculate', true], ['calculate', true]],
     told: [/"result":"42"/, /"result":"2"/, /"result":"23"/],
   },
-  'a failing one': {
+  'a failing server tool': {
     script: [sum('1/0'), 'I cannot.'],
     said: ['I cannot.'],
     ours: [['calculate', false]],
     told: [/division by zero/],
   },
-  'its own tools': {
+  'client tools': {
     script: [`${openFile('a')} ${openFile('b')}`, 'Milk twice.'],
     said: ['Milk twice.'],
     opened: ['a', 'b'],

@@ -109,7 +109,7 @@ pub(super) fn read(keys: &mut Keys<'_, '_>) -> (Vec<McpConfig>, Vec<ImportConfig
 
 fn import(mut keys: Keys<'_, '_>) -> ImportConfig {
     let own = ["name", "command", "url", "env", "cwd", "headers", "auth", "prefix", "pin"];
-    keys.refuse_all(&own, "does not apply to an import: it is for one server");
+    keys.refuse_all(&own, "does not apply to an import, because it is for a single server");
     let path = keys.read("import", PathBuf::new(), |node| text(node).map(PathBuf::from));
     let sandbox = Some(program_sandbox(&mut keys));
     let env_inherit = keys.list("env_inherit", Vec::new(), |node| text(node).map(str::to_owned));
@@ -122,7 +122,7 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
     let name = keys.required("name", String::new(), entry_name);
     let is_program = keys.has("command");
     if is_program == keys.has("url") {
-        keys.refuse_whole("expected one of `command` and `url`".to_owned());
+        keys.refuse_whole("expected either `command` or `url`".to_owned());
     }
     let not_for = if is_program {
         "does not apply to a program"

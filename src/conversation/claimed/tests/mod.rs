@@ -90,7 +90,7 @@ fn outline(adopted: &Adopted) -> Vec<String> {
     }
     match &adopted.input {
         ClientInput::Words(words) | ClientInput::Prompt(words) => {
-            lines.push(format!("asks: {words}"))
+            lines.push(format!("asks: {words}"));
         }
         ClientInput::Results(results) => lines.extend(results.iter().map(|returned| {
             format!("returns: {} {}", returned.call_id, outline_of_result(&returned.result))

@@ -37,16 +37,16 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let raw: Raw = json::read(request.body)?;
     let present = |id: &String| !id.is_empty();
     let Some(thread_id) = raw.thread_id.filter(present) else {
-        return Err(Refusal::invalid("threadId", "threadId is required (a string, not empty)"));
+        return Err(Refusal::invalid("threadId", "threadId must be a non-empty string"));
     };
     let Some(run_id) = raw.run_id.filter(present) else {
-        return Err(Refusal::invalid("runId", "runId is required (a string, not empty)"));
+        return Err(Refusal::invalid("runId", "runId must be a non-empty string"));
     };
     let thread = digest::name("ag-ui", &thread_id);
     let messages = raw.messages.unwrap_or_default();
     let claimed = messages.iter().filter_map(|it| history::claimed(it, request.images)).collect();
     let adopted = adopt_named(claimed, request.owner, request.lookup, Some(&thread))
-        .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
+        .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
     let open_calls = history::open_calls(&messages);
     let entries = resume::entries(&raw.resume)?;
     let answered = resume::read(entries, adopted, &open_calls, request.lookup)?;

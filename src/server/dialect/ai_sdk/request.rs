@@ -52,7 +52,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let chat = raw.id.as_str().filter(|id| !id.is_empty()).map(session_id);
     let conversation = chat.clone().or_else(|| request.conversation.map(str::to_owned));
     let adopted = adopt_named(claimed, request.owner, request.lookup, conversation.as_deref())
-        .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
+        .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
     let (adopted, idempotency_key) = match raw.clarification_response {
         None => (adopted, None),
         Some(Object(response)) => {

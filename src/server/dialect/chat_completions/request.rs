@@ -117,7 +117,7 @@ fn turn(
     let messages = messages.map(|message: RawMessage| message.claimed(request.images));
     let Adopted { system, history, input, prefix, images, repairs } =
         adopt_named(messages.collect(), request.owner, request.lookup, conversation.as_deref())
-            .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
+            .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
     let turn = NewTurn {
         input,
         model: upstream,
@@ -158,25 +158,28 @@ fn conversation(
 fn check(raw: &Raw) -> Result<(), Refusal> {
     let refuse = |param: &'static str, message: &str| Err(Refusal::invalid(param, message));
     if raw.n.is_some_and(|n| n != 1) {
-        return refuse("n", "n must be 1: a turn has one answer");
+        return refuse("n", "n must be 1: a request gets one answer");
     }
     if raw.logprobs == Some(true) {
-        return refuse("logprobs", "logprobs are not supported");
+        return refuse("logprobs", "log probabilities are not supported; leave logprobs out");
     }
     if raw.top_logprobs.is_some_and(|top| top > 0) {
-        return refuse("top_logprobs", "top_logprobs are not supported");
+        return refuse(
+            "top_logprobs",
+            "log probabilities are not supported; leave top_logprobs out",
+        );
     }
     if raw.functions.is_some() {
-        return refuse("functions", "functions are not supported; send tools");
+        return refuse("functions", "functions are not supported; send tools instead");
     }
     if raw.function_call.is_some() {
-        return refuse("function_call", "function_call is not supported; send tool_choice");
+        return refuse("function_call", "function_call is not supported; send tool_choice instead");
     }
     if raw.audio.is_some() {
-        return refuse("audio", "audio is not supported");
+        return refuse("audio", "audio is not supported; leave it out");
     }
     if raw.modalities.iter().flatten().any(|it| it != "text") {
-        return refuse("modalities", "modalities may only be [\"text\"]");
+        return refuse("modalities", "modalities must be [\"text\"]: every answer is text");
     }
     Ok(())
 }

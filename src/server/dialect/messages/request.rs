@@ -48,7 +48,10 @@ pub(super) fn read(
 ) -> Result<ParsedRequest, Refusal> {
     let raw: Raw = json::read(request.body)?;
     if raw.max_tokens.is_none_or(|max| max == 0) {
-        return Err(Refusal::invalid("max_tokens", "max_tokens is required, and at least 1"));
+        return Err(Refusal::invalid(
+            "max_tokens",
+            "max_tokens is required and must be at least 1",
+        ));
     }
     let meta = AnswerMeta { model: model_of(&raw)?, now_sec: request.now_sec };
     let shown = Shown { server_tools, reasoning: wants_reasoning(&raw.thinking) };
@@ -96,7 +99,7 @@ fn turn(
     let conversation = request.conversation;
     let Adopted { system, history, input, prefix, images, repairs } =
         adopt_named(said, request.owner, request.lookup, conversation)
-            .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
+            .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
     let turn = NewTurn {
         input,
         model: upstream,

@@ -107,8 +107,8 @@ pub(in crate::server) fn parse(
     if raw.session_id.is_none() && !matches!(input, ClientInput::Prompt(_)) {
         return Err(Refusal::invalid(
             "session_id",
-            "session_id is required with clarification_response and with tool_results; send the \
-             session that asked",
+            "session_id is required with clarification_response and tool_results; send the id of \
+             the session that asked, or that handed out the calls",
         ));
     }
     if raw.max_tool_loops == Some(0) {
@@ -164,13 +164,13 @@ fn read_input(
         (None, None, Some(results)) => read_results(results),
         (None, None, None) => Err(Refusal::invalid(
             "prompt",
-            "prompt is required (a string), or clarification_response to answer a question, or \
-             tool_results to return what your tools found",
+            "send prompt (a string), clarification_response to answer a question, or tool_results \
+             to return the results of client tools",
         )),
         _ => Err(Refusal::invalid(
             "prompt",
             "send only one of prompt, clarification_response and tool_results; a prompt drops the \
-             question, and goes on without the results",
+             question or continues without the results",
         )),
     }
 }
@@ -183,8 +183,8 @@ fn read_results(results: Vec<Object<RawResult>>) -> Result<ClientInput, Refusal>
             _ => {
                 return Err(Refusal::invalid(
                     "tool_results",
-                    "each of tool_results must have call_id and either result (any JSON) or error \
-                     (a string)",
+                    "every entry of tool_results must have call_id and either result (any JSON) or \
+                     error (a string)",
                 ));
             }
         };

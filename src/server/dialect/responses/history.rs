@@ -80,13 +80,13 @@ pub(super) fn approval(items: &[Value], is_chain: bool) -> Result<Option<Approva
     let Some(item) = users.clone().find(is_answer) else { return Ok(None) };
     let request_id = item["approval_request_id"].as_str().unwrap_or_default();
     let Some(id) = ItemId::parse(request_id).filter(|id| id.prefix == APPROVAL_REQUEST) else {
-        let message = format!("there is no request for approval {request_id:?}");
+        let message = format!("there is no mcp_approval_request with the id {request_id:?}");
         return if is_chain { Err(Refusal::invalid("input", message)) } else { Ok(None) };
     };
     let Some(approves) = item["approve"].as_bool() else {
         return Err(Refusal::invalid(
             "input",
-            "approve of an mcp_approval_response must be true or false",
+            "approve must be true or false in an mcp_approval_response",
         ));
     };
     let mut words: Vec<String> =

@@ -279,7 +279,8 @@ fn adopted(
         // Programs send an empty list to see whether a model is there.
         messages.push(ClaimedMessage::User(String::new().into()));
     }
-    let nothing = |_| Refusal::invalid("input", "input has nothing to answer");
+    let nothing =
+        |_| Refusal::invalid("input", "input has nothing to answer; send a message of the user");
     let history = history.unwrap_or_default();
     let mut adopted = adopt_after(history, results, messages, owner, lookup).map_err(nothing)?;
     // Without a chain, the question may be forgotten. The answer is then just words.
@@ -312,20 +313,29 @@ fn check(raw: &Raw) -> Result<(), Refusal> {
         return refuse("model", "model is required; GET /v1/models lists the names");
     }
     if raw.background == Some(true) && raw.store == Some(false) {
-        return refuse("background", "background needs store: the answer is fetched later");
+        return refuse(
+            "background",
+            "background needs store: true, because the response is fetched later",
+        );
     }
     let is_given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
     if is_given(&raw.conversation) {
         return refuse(
             "conversation",
-            "conversations are not supported; send previous_response_id",
+            "conversations are not supported; send previous_response_id instead",
         );
     }
     if is_given(&raw.prompt) {
-        return refuse("prompt", "stored prompts are not supported; send input and instructions");
+        return refuse(
+            "prompt",
+            "stored prompts are not supported; send input and instructions instead",
+        );
     }
     if raw.top_logprobs.is_some_and(|top| top > 0) {
-        return refuse("top_logprobs", "top_logprobs are not supported");
+        return refuse(
+            "top_logprobs",
+            "log probabilities are not supported; leave top_logprobs out",
+        );
     }
     if raw.max_tool_calls == Some(0) {
         return refuse(

@@ -257,11 +257,11 @@ fn every_field_of_a_request_is_told_to_people() {
         (include_str!("../../../../docs/http-api.md"), include_str!("../../../../docs/clients.md"));
     for (name, page, heading) in [
         ("TurnRequest", api, "\n## Starting a turn"),
-        ("ChatCompletionRequest", clients, "\n## Requests"),
+        ("ChatCompletionRequest", clients, "\n## Chat Completions"),
         ("ResponseRequest", clients, "\n## Responses"),
         ("MessagesRequest", clients, "\n## Anthropic Messages"),
-        ("AiSdkChatRequest", clients, "\n## Chat pages: the AI SDK"),
-        ("AgUiRunRequest", clients, "\n## Agent front ends: AG-UI"),
+        ("AiSdkChatRequest", clients, "\n## AI SDK"),
+        ("AgUiRunRequest", clients, "\n## AG-UI"),
     ] {
         let told = told(page, heading);
         for field in fields(name) {
