@@ -24,7 +24,6 @@ use tether::tools::search::Index;
 use tether::tools::{
     CallContext, Registry, Sources, Tool, ToolFuture, ToolResult, ToolSpec, Toolset, process,
 };
-use tether::upstream::ToolChoice;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -425,9 +424,9 @@ fn turn_starts(starts: usize) {
         let rules = Arc::new(Rules::default());
         let index = Index::of(tools.catalog());
         let opening = Opening::Prompt("What is there to say about tool 7 of many?".to_owned());
-        let (history, tool_choice) = (Conversation::default(), ToolChoice::Auto);
+        let history = Conversation::default();
         move || {
-            let basis = Basis { opening: &opening, history: &history, tool_choice: &tool_choice };
+            let basis = Basis { opening: &opening, history: &history };
             let catalog = tools.catalog();
             let selection = if rules.can_tell_all(catalog) {
                 Selection::all(catalog)

@@ -14,7 +14,6 @@ use tether::orchestrator::{Basis, Rules, Selection};
 use tether::tools::builtin::FindTools;
 use tether::tools::search::Index;
 use tether::tools::{CallContext, Registry, Tool, ToolFuture, ToolResult, ToolSpec};
-use tether::upstream::ToolChoice;
 
 const TOOLS: usize = 200;
 
@@ -116,11 +115,11 @@ fn most_models_are_told_what_their_question_needs() {
     let finder = FindTools::new(tools.catalog().clone(), Arc::clone(&index), room);
     tools.add(Arc::new(finder)).unwrap();
     assert!(!rules.can_tell_all(tools.catalog()));
-    let (history, tool_choice) = (Conversation::default(), ToolChoice::Auto);
+    let history = Conversation::default();
     let (mut right, mut told) = (0, 0);
     for question in &questions {
         let opening = Opening::Prompt(question.prompt.clone());
-        let basis = Basis { opening: &opening, history: &history, tool_choice: &tool_choice };
+        let basis = Basis { opening: &opening, history: &history };
         let selection = Selection::of(&rules, tools.catalog(), &index, &basis);
         let names: Vec<&str> =
             selection.told().iter().map(|at| &*tools.catalog().at(*at).name).collect();

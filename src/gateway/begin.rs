@@ -232,7 +232,7 @@ impl Gateway {
         if self.cancellations.load(Ordering::SeqCst) > cancellations {
             log.cancel();
         }
-        let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
+        let basis = Basis { opening: &opening, history: &history };
         let briefing = self.brief(&offer, &rules, &guard, &basis);
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let ids = (&*session_id, &*turn_id);
@@ -268,7 +268,7 @@ impl Gateway {
 
     /// The turn's tools: ours and the client's, or only the one that must be called. A model that is
     /// told of others may call one of them, and it would run.
-    fn chosen(&self, offer: &Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
+    pub(super) fn chosen(&self, offer: &Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
         let all = offer.clone().beside(&self.rules, &new.client_tools);
         check_choice(&new.tool_choice, &all.catalog)?;
         let ToolChoice::Named(name) = &new.tool_choice else { return Ok(all) };

@@ -31,13 +31,13 @@ impl Gateway {
     ///
     /// # Errors
     /// If the turn asks for a model or a tool that does not exist.
-    pub(crate) async fn briefing_tokens(&self, new: &NewTurn) -> Result<usize, BeginError> {
+    pub(crate) async fn briefing_tokens(&self, mut new: NewTurn) -> Result<usize, BeginError> {
         self.upstream(new.model.as_deref())?;
         let offer = self.offer_of(new.tools.as_deref()).await?;
-        let offer = offer.beside(&self.rules, &new.client_tools);
-        let rules = self.rules_of(new);
+        let offer = self.chosen(&offer, &mut new)?;
+        let rules = self.rules_of(&new);
         let (opening, history) = (Opening::Prompt(String::new()), Conversation::default());
-        let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
+        let basis = Basis { opening: &opening, history: &history };
         Ok(offer.briefing(&rules, None, &basis).tokens())
     }
 }

@@ -200,7 +200,7 @@ async fn count_tokens(
     let counting =
         read(request, body, None, app, |it, app| app.dialects.messages.read_to_count(it));
     let Counting { turn, message_tokens } = counting.await?;
-    let briefing_tokens = app.gateway.briefing_tokens(&turn).await.map_err(Refusal::Begin)?;
+    let briefing_tokens = app.gateway.briefing_tokens(turn).await.map_err(Refusal::Begin)?;
     Ok(json_reply(StatusCode::OK, &json!({ "input_tokens": briefing_tokens + message_tokens })))
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -19,7 +18,7 @@ use super::incoming::{self, Incoming};
 use super::owner_turns::OwnerTurns;
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
-use super::stream::stream;
+use super::stream::{forbid_buffering, stream};
 use super::{App, now_sec, query};
 use crate::gateway::BeginError;
 use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
@@ -179,8 +178,7 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
         None => kept.lost_stream(seen),
     };
     let mut reply = whole_reply(StatusCode::OK, frames, "text/event-stream; charset=utf-8");
-    let headers = reply.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    forbid_buffering(reply.headers_mut());
     Ok(reply)
 }
 

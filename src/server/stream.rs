@@ -69,6 +69,12 @@ pub(super) fn single<'a>(
     }
 }
 
+/// Tells proxies to pass a stream on as it comes.
+pub(super) fn forbid_buffering(headers: &mut HeaderMap) {
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+}
+
 /// Streams a turn's events after `seen`.
 pub(super) fn stream(
     session_id: &str,
@@ -84,8 +90,7 @@ pub(super) fn stream(
     let mut reply = Response::new(ReplyBody::events(body));
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, media_type);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    forbid_buffering(headers);
     if let Some((name, value)) = mark {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }

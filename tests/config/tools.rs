@@ -68,7 +68,7 @@ fn a_security_scheme_takes_a_key_or_client_credentials() {
     for (auth, message) in [
         ("{client_id: me, client_secret: x}", ".auth.s.token_url: expected a value"),
         ("{token_url: 'ftp://a', client_id: me, client_secret: x}", ".auth.s.token_url: found"),
-        ("{token_url: 'https://a.example', client_id: me}", ".auth.s: expected one of"),
+        ("{token_url: 'https://a.example', client_id: me}", ".auth.s: expected either"),
         ("{token_url: 'https://a.example', client_id: me, client_secret: x, x: 1}", ".auth.s.x: "),
         ("[a]", ".auth.s: found"),
     ] {

@@ -15,7 +15,6 @@ use crate::limits::turn::{QUESTIONS_SEARCHED, TOLD_SHARE};
 use crate::tools::Catalog;
 use crate::tools::builtin::FindTools;
 use crate::tools::search::Index;
-use crate::upstream::ToolChoice;
 
 /// What a model is told about some tools, as positions in their catalog.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -66,8 +65,6 @@ pub struct Basis<'a> {
     pub opening: &'a Opening,
     /// The earlier turns.
     pub history: &'a Conversation,
-    /// A tool that must be called is always told.
-    pub tool_choice: &'a ToolChoice,
 }
 
 impl Selection {
@@ -102,9 +99,7 @@ impl Selection {
         let finder = FindTools::position_in(tools);
         let is_always = |at: &usize| {
             let name = &tools.at(*at).name;
-            tools.at(*at).is_clients()
-                || *basis.tool_choice == ToolChoice::Named(name.clone())
-                || rules.select.always.iter().any(|glob| glob.matches(name))
+            tools.at(*at).is_clients() || rules.select.always.iter().any(|glob| glob.matches(name))
         };
         let count = tools.specs().len();
         for at in (0..count).filter(is_always) {

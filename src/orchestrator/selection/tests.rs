@@ -59,11 +59,10 @@ fn select_with(
     rules: &Rules,
     prompt: &str,
     history: &Conversation,
-    tool_choice: &ToolChoice,
 ) -> (Vec<String>, Vec<String>, usize) {
     let tools = catalog(true);
     let opening = Opening::Prompt(prompt.to_owned());
-    let basis = Basis { opening: &opening, history, tool_choice };
+    let basis = Basis { opening: &opening, history };
     let Selection { told, named, unnamed } =
         Selection::of(rules, &tools, &Index::of(&catalog(false)), &basis);
     let names = |at: Vec<usize>| at.into_iter().map(|at| tools.at(at).name.clone()).collect();
@@ -71,7 +70,7 @@ fn select_with(
 }
 
 fn select(rules: &Rules, prompt: &str) -> (Vec<String>, Vec<String>, usize) {
-    select_with(rules, prompt, &Conversation::default(), &ToolChoice::Auto)
+    select_with(rules, prompt, &Conversation::default())
 }
 
 #[test]
@@ -112,20 +111,17 @@ fn of_the_rest_the_best_have_names() {
 }
 
 #[test]
-fn what_the_operator_and_the_request_name_is_always_told() {
+fn what_the_operator_names_is_always_told() {
     let always = rules(|select| select.always = vec![Glob::new("*_file")]);
     let (told, ..) = select(&always, "Read my mail.");
     assert_eq!(told, ["read_file", "write_file", "find_tools"], "though there is room for two");
-    let choice = ToolChoice::Named("get_weather".to_owned());
-    let (told, ..) = select_with(&rules(|_| {}), "mail", &Conversation::default(), &choice);
-    assert_eq!(told, ["get_weather", "send_mail", "find_tools"]);
 }
 
 #[test]
 fn what_the_session_has_used_stays_in_the_order_of_its_use() {
     let rules = rules(|select| select.max_told = 3);
     let history = session(&[("a", "write_file"), ("b", "get_weather"), ("c", "write_file")]);
-    let (told, ..) = select_with(&rules, "mail", &history, &ToolChoice::Auto);
+    let (told, ..) = select_with(&rules, "mail", &history);
     assert_eq!(told, ["get_weather", "write_file", "send_mail", "find_tools"]);
     let history = session(&[
         ("a", "list_events"),
@@ -134,7 +130,7 @@ fn what_the_session_has_used_stays_in_the_order_of_its_use() {
         ("d", "get_weather"),
         ("e", "read_file"),
     ]);
-    let (told, ..) = select_with(&rules, "mail", &history, &ToolChoice::Auto);
+    let (told, ..) = select_with(&rules, "mail", &history);
     assert_eq!(told, ["write_file", "get_weather", "read_file", "find_tools"], "the latest three");
 }
 
@@ -142,7 +138,7 @@ fn what_the_session_has_used_stays_in_the_order_of_its_use() {
 fn earlier_questions_count_less() {
     let rules = rules(|select| select.max_told = 1);
     let about_mail = session(&[("Send a mail.", "gone")]);
-    let told = |prompt| select_with(&rules, prompt, &about_mail, &ToolChoice::Auto).0;
+    let told = |prompt| select_with(&rules, prompt, &about_mail).0;
     assert_eq!(told("Yes, do it.")[0], "send_mail");
     assert_eq!(told("What is the weather?")[0], "get_weather");
 }
@@ -165,7 +161,7 @@ fn approvals_leave_the_question_that_they_belong_to() {
     }
     let tools = catalog(true);
     for opening in [Opening::Answer(answer()), Opening::Prompt("Go on.".to_owned())] {
-        let basis = Basis { opening: &opening, history: &history, tool_choice: &ToolChoice::Auto };
+        let basis = Basis { opening: &opening, history: &history };
         let rules = rules(|select| select.max_told = 1);
         let selection = Selection::of(&rules, &tools, &Index::of(&catalog(false)), &basis);
         assert_eq!(tools.at(selection.told[0]).name, "send_mail", "{opening:?}");
@@ -181,7 +177,7 @@ fn an_embedders_find_tools_is_selected_like_any_other() {
     let tools = registry.catalog();
     let opening = Opening::Prompt("Send a mail.".to_owned());
     let history = Conversation::default();
-    let basis = Basis { opening: &opening, history: &history, tool_choice: &ToolChoice::Auto };
+    let basis = Basis { opening: &opening, history: &history };
     let selection = Selection::of(&rules(|_| {}), tools, &Index::of(tools), &basis);
     assert_eq!(selection, Selection { told: vec![2], named: vec![0, 1], unnamed: 0 });
 }

@@ -15,6 +15,17 @@ pub(super) fn output(result: &Value) -> Result<Value, String> {
     }
 }
 
+/// The same as one text. Data that is only a text stays as it is.
+pub(super) fn output_text(result: &Value) -> Result<String, String> {
+    let output = output(result)?;
+    Ok(match (&output, output["text"].as_str()) {
+        (Value::Null, _) => String::new(),
+        (Value::String(text), _) => text.clone(),
+        (Value::Object(members), Some(text)) if members.len() == 1 => text.to_owned(),
+        (output, _) => output.to_string(),
+    })
+}
+
 /// Whether a tool ended with a question to the user.
 pub(super) fn asks(result: &Value) -> bool {
     result.get("clarification").is_some()

@@ -64,11 +64,9 @@ pub(super) fn choose(
     if choice["type"] == "allowed_tools" {
         return allowed(choice, clients, ours);
     }
+    // The gateway offers no other tool then.
     let name = name_of(choice).ok_or_else(refusal)?.to_owned();
-    let clients = clients.only(|tool| tool == name);
-    let is_ours = clients.is_empty() && may_have(ours, &name);
-    let ours = if is_ours { vec![name.clone()] } else { Vec::new() };
-    Ok(ChosenTools { clients, ours: Some(ours), choice: ToolChoice::Named(name) })
+    Ok(any(ToolChoice::Named(name)))
 }
 
 /// Whether a turn that may have these tools of ours may have this one.
@@ -159,16 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn a_named_tool_of_the_client_is_the_only_one() {
-        check(&function("open"), None, (&["open"], Some(&[]), named("open")));
-        let flat = json!({"type": "function", "name": "open"});
-        check(&flat, None, (&["open"], Some(&[]), named("open")));
-    }
-
-    #[test]
-    fn a_named_tool_of_ours_is_the_only_one() {
-        check(&function("look"), None, (&[], Some(&["look"]), named("look")));
-        check(&function("look"), Some(&[]), (&[], Some(&[]), named("look")));
+    fn a_named_tool_is_left_to_the_gateway() {
+        let flat = |name: &str| json!({"type": "function", "name": name});
+        for name in ["open", "look"] {
+            for choice in [function(name), flat(name)] {
+                check(&choice, None, (ALL, None, named(name)));
+                check(&choice, Some(&[]), (ALL, Some(&[]), named(name)));
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 use serde_json::{Value, json};
 
+use super::calls::ResumedCall;
 use super::encoder::RunEncoder;
 use super::event::RunEvent;
 use super::resume::Resumed;
@@ -13,31 +14,25 @@ impl RunEncoder {
     pub(super) fn outside(&self, call: &Value) -> String {
         let call_id = call["call_id"].as_str().unwrap_or_default();
         match &self.calls.resumed {
-            Some(resumed) if self.calls.goes_on_as.as_deref() == Some(call_id) => {
-                resumed.id.clone()
-            }
+            ResumedCall::GoesOn { id, call_id: own } if own == call_id => id.clone(),
             _ => call_id::outside(&self.turn_id, call_id),
         }
     }
 
     /// Gives the resumed call the answer as its result, unless it goes on.
     pub(super) fn settle(&mut self, out: &mut BytesMut) {
-        if self.calls.goes_on_as.is_none()
-            && let Some(Resumed { id, answer, .. }) = self.calls.resumed.take()
-        {
+        if let Some(Resumed { id, answer, .. }) = self.calls.resumed.take_waiting(|_| true) {
             self.push_result(out, &id, &answer);
         }
     }
 
     /// A tool of ours starts. The client knows the call that was resumed.
     pub(super) fn start_call(&mut self, out: &mut BytesMut, call: &Value) {
-        let calls = &mut self.calls;
-        let goes_on =
-            |resumed: &&Resumed| resumed.goes_on && call["tool_name"] == *resumed.tool_name;
-        let resumed = calls.resumed.as_ref().filter(|_| calls.goes_on_as.is_none()).filter(goes_on);
-        if let Some(resumed) = resumed {
-            calls.running.push(resumed.id.clone());
-            calls.goes_on_as = call["call_id"].as_str().map(str::to_owned);
+        let resumed = self.calls.resumed.take_waiting(|resumed| resumed.goes_on_as(call));
+        if let Some(Resumed { id, .. }) = resumed {
+            self.calls.running.push(id.clone());
+            let call_id = call["call_id"].as_str().unwrap_or_default().to_owned();
+            self.calls.resumed = ResumedCall::GoesOn { id, call_id };
             return self.close_span(out);
         }
         let id = self.push_call(out, call, &call["tool_args"]);
@@ -82,11 +77,7 @@ impl RunEncoder {
         if shown::asks(result) {
             return self.calls.waiting.push(id);
         }
-        let content = match shown::output(result) {
-            Ok(Value::String(text)) => text,
-            Ok(output) => output.to_string(),
-            Err(error) => error,
-        };
+        let content = shown::output_text(result).unwrap_or_else(|error| error);
         self.push_result(out, &id, &content);
     }
 
@@ -104,10 +95,8 @@ impl RunEncoder {
     pub(super) fn asking_call(&mut self, out: &mut BytesMut, asked: &Value) -> String {
         let own = self.outside(asked);
         let known = self.calls.known(&own, asked);
-        let waits_on = self.calls.resumed.as_ref().is_some_and(|it| known.as_ref() == Some(&it.id));
-        if waits_on && self.calls.goes_on_as.is_none() {
-            self.calls.resumed = None;
-        }
+        // The resumed call itself asks again, so it gets no result.
+        self.calls.resumed.take_waiting(|resumed| known.as_ref() == Some(&resumed.id));
         self.settle(out);
         match known {
             Some(id) => id,

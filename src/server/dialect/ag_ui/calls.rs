@@ -15,9 +15,7 @@ use crate::server::dialect::call_id;
 pub(super) struct Calls {
     /// The calls of earlier runs that have no result.
     open: Vec<OpenCall>,
-    pub(super) resumed: Option<Resumed>,
-    /// The call of this turn, by its own id, that the resumed one goes on as.
-    pub(super) goes_on_as: Option<String>,
+    pub(super) resumed: ResumedCall,
     /// The message that calls belong to: the last words of their round.
     pub(super) parent: Option<String>,
     /// The round of the last call.
@@ -28,12 +26,40 @@ pub(super) struct Calls {
     pub(super) waiting: Vec<String>,
 }
 
+/// The call that waited for the answer with which the run begins.
+#[derive(Debug)]
+pub(super) enum ResumedCall {
+    /// There is none, or it has its result.
+    None,
+    /// It has no result yet, and has not gone on.
+    Waiting(Resumed),
+    /// It goes on as a call of this turn.
+    GoesOn {
+        /// Its id, as the client knows it.
+        id: String,
+        /// Its id in this turn.
+        call_id: String,
+    },
+}
+
+impl ResumedCall {
+    /// Takes the call if it still waits and is this one.
+    pub(super) fn take_waiting(&mut self, is_it: impl FnOnce(&Resumed) -> bool) -> Option<Resumed> {
+        match std::mem::replace(self, Self::None) {
+            Self::Waiting(resumed) if is_it(&resumed) => Some(resumed),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}
+
 impl Calls {
-    pub(super) const fn new(open: Vec<OpenCall>, resumed: Option<Resumed>) -> Self {
+    pub(super) fn new(open: Vec<OpenCall>, resumed: Option<Resumed>) -> Self {
         Self {
             open,
-            resumed,
-            goes_on_as: None,
+            resumed: resumed.map_or(ResumedCall::None, ResumedCall::Waiting),
             parent: None,
             round: None,
             running: Vec::new(),
@@ -53,10 +79,9 @@ impl Calls {
             return Some(own.to_owned());
         }
         // A call that goes on may ask again before it runs.
-        let is_again =
-            |resumed: &&Resumed| resumed.goes_on && asked["tool_name"] == *resumed.tool_name;
-        let resumed = self.resumed.as_ref().filter(|_| self.goes_on_as.is_none());
-        if let Some(resumed) = resumed.filter(is_again) {
+        if let ResumedCall::Waiting(resumed) = &self.resumed
+            && resumed.goes_on_as(asked)
+        {
             return Some(resumed.id.clone());
         }
         // A question of an earlier turn may have waited for this one.

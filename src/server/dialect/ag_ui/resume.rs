@@ -64,6 +64,13 @@ pub(super) struct Resumed {
     pub(super) answer: String,
 }
 
+impl Resumed {
+    /// Whether it goes on as this call, or asks again in its name.
+    pub(super) fn goes_on_as(&self, call: &Value) -> bool {
+        self.goes_on && call["tool_name"] == *self.tool_name
+    }
+}
+
 /// A run with its answer, if it has one.
 #[derive(Debug)]
 pub(super) struct ResumedRun {

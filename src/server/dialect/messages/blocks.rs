@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{error, error_kind};
 use crate::event::Kind;
 use crate::server::dialect::call_id::{self, MCP_TOOL_USE, TOOL_USE};
-use crate::server::dialect::ended;
+use crate::server::dialect::{ended, shown};
 
 /// The server that our tools seem to be on.
 const SERVER: &str = "tether";
@@ -85,12 +85,14 @@ pub(super) fn server_tool(turn_id: &str, kind: Kind, event: &Value) -> Option<Va
             "input": event["tool_args"],
         })),
         Kind::ToolCompleted => {
-            let result = &event["tool_result"];
-            let content = json!([{ "type": "text", "text": words(result) }]);
+            let output = shown::output_text(&event["tool_result"]);
+            let is_error = output.is_err();
+            let text = output.unwrap_or_else(|error| error);
+            let content = json!([{ "type": "text", "text": text }]);
             Some(json!({
                 "type": "mcp_tool_result",
                 "tool_use_id": id(),
-                "is_error": result["success"] == false,
+                "is_error": is_error,
                 "content": content,
             }))
         }
@@ -100,15 +102,6 @@ pub(super) fn server_tool(turn_id: &str, kind: Kind, event: &Value) -> Option<Va
 
 fn id(prefix: &str, turn_id: &str, event: &Value) -> String {
     call_id::with_prefix(prefix, turn_id, event["call_id"].as_str().unwrap_or_default())
-}
-
-/// A result in words: its error, or its data as JSON.
-fn words(result: &Value) -> String {
-    match (&result["error"], &result["data"]) {
-        (Value::String(error), _) => error.clone(),
-        (_, Value::Null) => String::new(),
-        (_, data) => data.to_string(),
-    }
 }
 
 /// The status and the error of a turn that failed.

@@ -1,6 +1,6 @@
 //! What a response says about itself, apart from what the model writes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,9 +15,9 @@ use super::server_items::{Labels, ServerItems};
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Envelope {
     pub(super) begun: Arc<ResponseHead>,
-    /// When it ended, in seconds since the Unix epoch, if it is known.
-    pub(super) ended_at: Option<u64>,
-    /// Tells the time otherwise.
+    /// When it ended, in seconds since the Unix epoch, once that is known.
+    pub(super) ended_at: Arc<OnceLock<u64>>,
+    /// Tells the time.
     pub(super) clock: fn() -> u64,
 }
 
@@ -82,7 +82,7 @@ impl Envelope {
             "id": id.to_string(),
             "object": "response",
             "created_at": self.begun.created_at,
-            "completed_at": is_completed.then(|| self.ended_at.unwrap_or_else(self.clock)),
+            "completed_at": is_completed.then(|| *self.ended_at.get_or_init(self.clock)),
             "status": end.map_or(status, |end| end.status),
             "incomplete_details": reason.map(|reason| json!({ "reason": reason })),
             "error": end.and_then(|end| end.error.as_ref()),

@@ -157,7 +157,7 @@ impl Items {
         let call_id = text_of(data, "call_id");
         let Some(at) = self.running.iter().position(|call| call.call_id == call_id) else { return };
         let call = self.running.remove(at);
-        self.finish_call(frames, call, outcome(&data["tool_result"]));
+        self.finish_call(frames, call, shown::output_text(&data["tool_result"]));
     }
 
     fn finish_call(
@@ -234,14 +234,4 @@ fn arguments_of(data: &Value, key: &str) -> String {
 /// The number in a call's id: it is unique in its session.
 fn number_of(call_id: &str) -> &str {
     call_id.strip_prefix("call_").unwrap_or(call_id)
-}
-
-/// A result as one text.
-fn outcome(result: &Value) -> Result<String, String> {
-    let data = shown::output(result)?;
-    Ok(match (&data, data["text"].as_str()) {
-        (Value::Null, _) => String::new(),
-        (Value::Object(members), Some(text)) if members.len() == 1 => text.to_owned(),
-        (data, _) => data.to_string(),
-    })
 }

@@ -217,7 +217,7 @@ impl Request {
             approval_request_id,
         };
         let kept = is_stored.then(|| to_raw_value(&begun).ok()).flatten().map(Arc::from);
-        let envelope = Envelope { begun: Arc::new(begun), ended_at: None, clock };
+        let envelope = Envelope { begun: Arc::new(begun), ended_at: Arc::default(), clock };
         let options = AnswerOptions { envelope, shown, labels };
         let serializer = ResponseSerializer {
             options: options.clone(),

@@ -1,6 +1,6 @@
 //! Answers that are kept with their sessions.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -54,8 +54,8 @@ impl AnswerSerializer for ResponseSerializer {
 pub(in crate::server) struct StoredResponse {
     id: ResponseId,
     begun: Arc<ResponseHead>,
-    /// When it ended, in seconds since the Unix epoch.
-    ended_at: Option<u64>,
+    /// When it ended, in seconds since the Unix epoch, once that is known.
+    ended_at: Arc<OnceLock<u64>>,
 }
 
 /// What a response is made of again.
@@ -79,6 +79,7 @@ impl StoredResponse {
         }
         let end = answer.and_then(|answer| serde_json::from_str(answer.get()).ok());
         let ended_at = end.and_then(|End { completed_at }| completed_at);
+        let ended_at = Arc::new(ended_at.map_or_else(OnceLock::new, OnceLock::from));
         Self { id, begun: Arc::new(ResponseHead::read(begun)), ended_at }
     }
 
@@ -93,7 +94,7 @@ impl StoredResponse {
     }
 
     fn envelope(&self, clock: fn() -> u64) -> Envelope {
-        Envelope { begun: Arc::clone(&self.begun), ended_at: self.ended_at, clock }
+        Envelope { begun: Arc::clone(&self.begun), ended_at: Arc::clone(&self.ended_at), clock }
     }
 
     /// Its events from number `from` on.

@@ -32,8 +32,7 @@ fn scene_with(change: impl FnOnce(&mut TurnRequest)) -> Scene {
     let rules = Arc::new(Rules { select, ..Rules::default() });
     let mut request = request();
     let opening = Opening::Prompt("Calculate something.".to_owned());
-    let basis =
-        Basis { opening: &opening, history: &request.history, tool_choice: &request.tool_choice };
+    let basis = Basis { opening: &opening, history: &request.history };
     let selection = Selection::of(&rules, tools.catalog(), &index, &basis);
     let briefing = Briefing::selected(&rules, None, tools.catalog(), &selection).unwrap();
     request.briefing = Arc::new(briefing);

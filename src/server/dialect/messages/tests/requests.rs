@@ -102,8 +102,8 @@ fn names_of_anthropics_models_mean_the_default() {
         ("claude-mine", Some("claude-mine"), true),
     ] {
         let body = request(&json!({ "model": name }));
-        let lookup = MessagesServerTools::Hidden;
-        let turn = with(&body, false, |asked| read(asked, lookup)).unwrap().turn;
+        let hidden = MessagesServerTools::Hidden;
+        let turn = with(&body, false, |asked| read(asked, hidden)).unwrap().turn;
         assert_eq!(turn.model.as_deref(), model, "{name}");
         assert_eq!(turn.tools.is_none(), has_ours, "{name}");
     }
@@ -130,14 +130,10 @@ fn the_choice_of_tools_is_read() {
         assert_eq!((turn.tool_choice, turn.single_client_call), (expected, is_single), "{choice}");
         assert!(!turn.client_tools.is_empty());
     }
-    let named = json!({"tools": [{"name": "open"}, {"name": "close"}],
-        "tool_choice": {"type": "tool", "name": "open"}});
-    let offered = turn(&named).client_tools.beside(&crate::tools::Catalog::default());
-    assert_eq!(offered.names(), ["open"], "the others are not offered");
     let none = json!({"tools": tools, "tool_choice": {"type": "none"}});
     let body = request(&none);
-    let lookup = MessagesServerTools::Hidden;
-    let turn = with(&body, false, |asked| read(asked, lookup)).unwrap().turn;
+    let hidden = MessagesServerTools::Hidden;
+    let turn = with(&body, false, |asked| read(asked, hidden)).unwrap().turn;
     assert!(turn.client_tools.is_empty());
     assert_eq!(turn.tools, Some(Vec::new()), "ours are not offered either");
 }
