@@ -246,7 +246,7 @@ fn responses() {
     answers.finish(&[]);
 }
 
-fn respond(body: &Value, shown: ServerItems) -> Asking {
+pub(super) fn respond(body: &Value, shown: ServerItems) -> Asking {
     let around = Surroundings {
         owner: "o",
         image_seed: "seed".to_owned(),

@@ -1,5 +1,6 @@
 //! What holds for the streams of all dialects.
 
+mod cuts;
 mod described;
 pub(super) mod events;
 mod histories;
