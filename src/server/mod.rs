@@ -43,6 +43,8 @@ use auth::Auth;
 pub(crate) use auth::AuthOptions;
 use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
+#[doc(hidden)]
+pub use dialect::chat_completions::turns_in_history;
 use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
 pub use dialect::models::ModelAlias;

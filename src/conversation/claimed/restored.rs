@@ -4,6 +4,7 @@
 //! turn that we kept takes the place of its messages if it says all that they say. If there is any
 //! doubt, the client's messages stay: its history is the truth, and ours only fills its gaps.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use serde_json::Value;
 use super::reading::{Exchange, Reply, ToldCall};
 use super::{FoundCall, TurnLookup, asked};
 use crate::conversation::{Call, Conversation, Outcome, Part, Step, Turn, Words};
+use crate::limits::session::COMPARED_BYTES_MAX;
 use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
@@ -44,11 +46,14 @@ pub(super) struct Finder<'h> {
     /// The turns found so far. None is used twice: a list that names one again and again would cost
     /// a copy each time.
     used: HashSet<String>,
+    /// Bytes of the turns that were compared in vain: a list can name one that does not fit with
+    /// each of its messages.
+    in_vain: Cell<usize>,
 }
 
 impl<'h> Finder<'h> {
     pub(super) fn new(lookup: &'h dyn TurnLookup, conversation: Option<&'h str>) -> Self {
-        Self { lookup, conversation, used: HashSet::new() }
+        Self { lookup, conversation, used: HashSet::new(), in_vain: Cell::new(0) }
     }
 
     /// The turn for this exchange.
@@ -66,13 +71,14 @@ impl<'h> Finder<'h> {
             .or_else(|| self.by_call(exchange, awaits))
             .or_else(|| self.by_prompt(exchange, awaits))?;
         self.used.insert(restored.turn.turn_id.clone());
+        self.in_vain.set(self.in_vain.get().saturating_sub(restored.turn.bytes()));
         Some(restored)
     }
 
     /// By all that was said: nothing has been edited since.
     fn by_prefix(&self, exchange: &Exchange, awaits: bool) -> Option<Restored> {
         let (last, before) = exchange.replies.split_last()?;
-        let turn = self.lookup.by_prefix(&last.prefix).filter(|turn| self.is_new(turn))?;
+        let turn = self.lookup.by_prefix(&last.prefix).filter(|turn| self.may_compare(turn))?;
         let mut placing = Placing::new(self.lookup, &turn);
         for call in before.iter().flat_map(|reply| &reply.calls) {
             // Earlier results are part of the prefix, so the turn has them.
@@ -95,7 +101,7 @@ impl<'h> Finder<'h> {
         awaits: bool,
         before: &Conversation,
     ) -> Option<Restored> {
-        let turn = self.lookup.by_answer(asked(before)?).filter(|turn| self.is_new(turn))?;
+        let turn = self.lookup.by_answer(asked(before)?).filter(|turn| self.may_compare(turn))?;
         let is_given = || {
             let told = before.answer_in(&exchange.prompt.text, |_| true);
             told.zip(turn.answer.as_ref()).is_some_and(|(told, ours)| told.given == ours.given)
@@ -115,7 +121,7 @@ impl<'h> Finder<'h> {
         let mut replies = exchange.replies.iter().enumerate().rev();
         let (last, turn) = replies
             .find_map(|(at, reply)| Some((at, turn_of(reply, self.lookup)?)))
-            .filter(|(_, turn)| self.is_new(turn))?;
+            .filter(|(_, turn)| self.may_compare(turn))?;
         // The user's words may have been edited.
         let turn = Turn { answer: None, dropped: None, ..Turn::clone(&turn) };
         self.in_place(turn, exchange, awaits, last + 1)
@@ -153,7 +159,7 @@ impl<'h> Finder<'h> {
             return None;
         }
         let turns = self.lookup.by_prompt(self.conversation?, &exchange.prompt.text);
-        turns.iter().filter(|turn| self.is_new(turn)).find_map(|turn| {
+        turns.iter().filter(|turn| self.may_compare(turn)).find_map(|turn| {
             let says_all = says(turn, &exchange.replies) == exchange.replies.len();
             let said = says_all.then(|| self.place_all(turn, &exchange.replies, awaits))??;
             Some(Restored { turn: Turn::clone(turn), replies: exchange.replies.len(), said })
@@ -169,8 +175,15 @@ impl<'h> Finder<'h> {
         placing.finish(awaits)
     }
 
-    fn is_new(&self, turn: &Turn) -> bool {
-        !self.used.contains(&turn.turn_id)
+    /// Whether this turn may be compared with an exchange. The caller then does, and if it does not
+    /// fit, it has taken from the bytes that may be compared in vain.
+    fn may_compare(&self, turn: &Turn) -> bool {
+        let in_vain = self.in_vain.get();
+        if self.used.contains(&turn.turn_id) || in_vain > COMPARED_BYTES_MAX {
+            return false;
+        }
+        self.in_vain.set(in_vain + turn.bytes());
+        true
     }
 }
 

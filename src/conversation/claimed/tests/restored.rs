@@ -483,3 +483,20 @@ fn words_beside_results_stay_with_their_step() {
     let turn = adopted.history.turns().last().unwrap();
     assert_eq!((&*turn.turn_id, &*turn.steps[0].aside), ("t3", "Be quick."));
 }
+
+/// A list that names a long turn again and again, each time with words that the turn does not say.
+#[test]
+fn a_turn_that_does_not_fit_is_not_compared_forever() {
+    let long = "word ".repeat(100_000);
+    let call = call(1, "look", Outcome::HandedOut);
+    let turn = turn("t", 1, &[&[words(&long), call]], TurnFinish::ClientToolCalls);
+    let mut shelf = Shelf::default();
+    shelf.hand_out(&Arc::new(turn), &[("abc", "call_1")]);
+    let allocated = |exchanges: usize| {
+        let named = (0..exchanges).flat_map(|_| [user("?"), calls("Other.", &["abc"])]);
+        let list: Vec<_> = named.chain([user("!")]).collect();
+        allocation_counter::measure(|| drop(adopt(list, "key", &shelf))).bytes_total
+    };
+    let [few, many] = [50, 200].map(allocated);
+    assert!(many < 2 * few, "{few} bytes for 50 exchanges, {many} for 200");
+}

@@ -13,11 +13,16 @@ pub(in crate::server) mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
+use super::models::Models;
 use super::server_tools::ServerTools;
-use super::{ClientRequest, Dialect, ParsedRequest, RequestReader, openai_error};
+use super::{ClientRequest, Dialect, ImageReader, ParsedRequest, RequestReader, openai_error};
+use crate::conversation::Turn;
+use crate::conversation::claimed::{FoundCall, PrefixHash, TurnLookup};
 use crate::server::refusal::Refusal;
 
 /// Chat Completions.
@@ -30,6 +35,39 @@ pub(in crate::server) struct ChatCompletions {
 /// The schema of a request's body.
 pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<request::Raw>()
+}
+
+/// Reads a request and repairs its history, for a client of whose turns nothing is remembered. Returns
+/// how many turns it has, `None` if the request is refused. Only for benchmarks.
+#[doc(hidden)]
+#[must_use]
+pub fn turns_in_history(body: &[u8]) -> Option<usize> {
+    let request = ClientRequest {
+        accept: "",
+        body,
+        idempotency_key: None,
+        owner: "",
+        models: &Models::new(Vec::new(), Vec::new(), true),
+        conversation: None,
+        lookup: &Forgetful,
+        images: ImageReader::new(true),
+        now_sec: 0,
+    };
+    let parsed = request::read(&request, ServerTools::Off).ok()?;
+    Some(parsed.turn.client_history?.history.turns().len())
+}
+
+/// Nothing is remembered.
+struct Forgetful;
+
+impl TurnLookup for Forgetful {
+    fn by_call(&self, _client_call_id: &str) -> Option<FoundCall> {
+        None
+    }
+
+    fn by_prefix(&self, _past: &PrefixHash) -> Option<Arc<Turn>> {
+        None
+    }
 }
 
 impl RequestReader for ChatCompletions {

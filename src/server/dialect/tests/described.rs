@@ -247,7 +247,7 @@ fn responses() {
     options.finish(&[]);
 }
 
-fn respond(body: &Value, shown: ServerItems) -> ParsedRequest {
+pub(super) fn respond(body: &Value, shown: ServerItems) -> ParsedRequest {
     let context = RequestContext {
         owner: "o",
         image_seed: "seed".to_owned(),

@@ -1,7 +1,9 @@
 //! What holds for the streams of all dialects.
 
+mod cuts;
 mod described;
 pub(super) mod events;
+mod histories;
 mod turns;
 
 use std::sync::Arc;
