@@ -317,7 +317,7 @@ impl Usage {
     }
 }
 
-/// Token counts of model servers.
+/// Token counts of model servers, or estimates for answers that were broken off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Usage {

@@ -52,6 +52,8 @@ pub(super) struct Play {
     /// The last usage of the running round, and the sum of all earlier rounds.
     round_usage: Usage,
     usage: Usage,
+    /// Whether there was a round without any, whose tokens may have been estimated.
+    has_uncounted: bool,
     /// How many rounds have been requested; the last one is running.
     round: usize,
     settled_deeds: usize,
@@ -141,6 +143,7 @@ impl Play {
             text: String::new(),
             round_usage: Usage::default(),
             usage: Usage::default(),
+            has_uncounted: false,
             round: 1,
             settled_deeds: 0,
             stored_steps: 0,
@@ -218,6 +221,7 @@ impl Play {
             // The rest of the message was not read.
             said.clone_into(&mut self.text);
         }
+        self.has_uncounted |= self.round_usage == Usage::NONE;
         self.usage += std::mem::take(&mut self.round_usage);
         self.begun.clear();
         self.whole = 0;
@@ -634,7 +638,10 @@ impl Play {
         let by_model = said_by_model(&self.scene);
         let parsed = if by_model == said { &self.text } else { self.text.trim_end() };
         assert_eq!(by_model, parsed, "and it is what the parser makes of each round");
-        assert_eq!(end["usage"], serde_json::to_value(self.usage).unwrap(), "no token twice");
+        let usage: Usage = serde_json::from_value(end["usage"].clone()).unwrap();
+        let uncounted = usage.total_tokens.checked_sub(self.usage.total_tokens);
+        assert!(uncounted.is_some(), "no token is lost: {usage:?}");
+        assert!(self.has_uncounted || usage == self.usage, "no token twice: {usage:?}");
         let cap = self.scene.turn.core.setup.max_tool_loops;
         let free = self.scene.turn.core.rounds - self.scene.turn.core.counted_rounds();
         assert!(free as usize <= UNTOLD_CALLS_FREE, "{free} rounds were free");
