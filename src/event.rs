@@ -156,6 +156,9 @@ pub enum Event<'a> {
     TurnCompleted {
         /// Why it ended.
         finish_reason: TurnFinish,
+        /// The text of the request's `stop` at which the answer ends.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stop_text: Option<&'a str>,
         /// Usage and the complete text.
         #[serde(flatten)]
         summary: Summary<'a>,
