@@ -18,6 +18,7 @@ use crate::server::dialect::responses::{
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::{Asked, Asking, Dialect, Form, WholeAnswer};
 use crate::server::openapi::tests::strict::Seen;
+use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Registry, ToolResult};
 
@@ -111,6 +112,10 @@ impl Answers {
 }
 
 fn read(dialect: &dyn Dialect, body: &Value) -> Form {
+    try_read(dialect, body).expect("the request is valid").form
+}
+
+pub(super) fn try_read(dialect: &dyn Dialect, body: &Value) -> Result<Asking, Refusal> {
     let body = body.to_string();
     let asked = Asked {
         accept: "",
@@ -123,7 +128,7 @@ fn read(dialect: &dyn Dialect, body: &Value) -> Form {
         hidden: &Forgetful,
         now_sec: 1_795_315_264,
     };
-    dialect.read(&asked).expect("the request is valid").form
+    dialect.read(&asked)
 }
 
 /// A request with these members, and others that all need.
@@ -247,6 +252,10 @@ fn responses() {
 }
 
 fn respond(body: &Value, shown: ServerItems) -> Asking {
+    try_respond(body, shown).expect("the request is valid")
+}
+
+pub(super) fn try_respond(body: &Value, shown: ServerItems) -> Result<Asking, Refusal> {
     let around = Surroundings {
         owner: "o",
         image_seed: "seed".to_owned(),
@@ -259,8 +268,7 @@ fn respond(body: &Value, shown: ServerItems) -> Asking {
         clock: || 7,
         idempotency_key: None,
     };
-    let request = Request::read(body.to_string().as_bytes()).unwrap();
-    request.ask(Found::default(), around).unwrap()
+    Request::read(body.to_string().as_bytes())?.ask(Found::default(), around)
 }
 
 #[test]
