@@ -18,7 +18,7 @@ pub(super) struct Tokens {
     /// As the server has counted them.
     counted: Usage,
     /// What the model was told; `None` once its tokens are taken.
-    told: Option<Told>,
+    told: Option<Box<Told>>,
     /// How many bytes the model has written.
     written: usize,
 }
@@ -40,8 +40,8 @@ impl Tokens {
             CallContract::InText(_) => (History::Text, Arc::default()),
             CallContract::Native => (History::Native, Arc::clone(&request.tools)),
         };
-        let prompt = Arc::clone(&request.prompt);
-        Self { told: Some(Told { prompt, history, offered }), ..Self::default() }
+        let told = Told { prompt: Arc::clone(&request.prompt), history, offered };
+        Self { told: Some(Box::new(told)), ..Self::default() }
     }
 
     /// The model has written this many bytes more.
