@@ -156,6 +156,9 @@ pub enum Event<'a> {
     TurnCompleted {
         /// Why it ended.
         finish_reason: TurnFinish,
+        /// The text of the request's `stop` at which the answer ends.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stop_text: Option<&'a str>,
         /// Usage and the complete text.
         #[serde(flatten)]
         summary: Summary<'a>,
@@ -317,7 +320,7 @@ impl Usage {
     }
 }
 
-/// Token counts of model servers.
+/// Token counts of model servers, or estimates for answers that were broken off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Usage {

@@ -649,7 +649,7 @@ fn one_of_each(visit: impl FnMut(Event<'_>)) {
         },
         Event::Status { message },
         Event::LoopLimitReached { max_tool_loops: 1 },
-        Event::TurnCompleted { finish_reason: TurnFinish::Stop, summary },
+        Event::TurnCompleted { finish_reason: TurnFinish::Stop, stop_text: None, summary },
         Event::TurnFailed { code: FailureCode::Internal, message, retryable: true, summary },
     ]
     .into_iter()

@@ -224,7 +224,7 @@ impl Gateway {
         }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| self.close_question(&parked_in, &opening, &history));
-        let artifacts = self.sessions.artifacts().beside(files);
+        let artifacts = self.sessions.artifacts(&new.owner).beside(files);
         if guard.keeps_answer() {
             artifacts.keep_images(&stored_as).await;
         }

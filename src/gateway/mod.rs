@@ -196,12 +196,12 @@ impl Gateway {
         Ok(deleted)
     }
 
-    /// A file that a tool returned, if it is still kept.
+    /// A file that a tool returned in a turn of this owner, if it is still kept.
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn artifact(&self, id: &str) -> Result<Option<Artifact>, SessionError> {
-        Ok(self.sessions.artifacts().get(id).await?)
+    pub async fn artifact(&self, owner: &str, id: &str) -> Result<Option<Artifact>, SessionError> {
+        Ok(self.sessions.artifacts(owner).get(id).await?)
     }
 
     /// Cancels the turn of a session that runs on this node.

@@ -50,13 +50,18 @@ impl KnownTools {
 
     /// Roughly how many tokens a server adds to its prompt for the tools that it presents.
     pub(super) fn tokens(&self) -> usize {
-        let of_tool = |tool: &OfferedTool| {
-            trim::tokens(&tool.name)
-                + trim::tokens(&tool.description)
-                + trim::tokens(&tool.parameters.to_string())
-        };
-        self.offered.iter().map(of_tool).sum()
+        tokens(&self.offered)
     }
+}
+
+/// See [`KnownTools::tokens`].
+pub(super) fn tokens(offered: &[OfferedTool]) -> usize {
+    let of_tool = |tool: &OfferedTool| {
+        trim::tokens(&tool.name)
+            + trim::tokens(&tool.description)
+            + trim::tokens(&tool.parameters.to_string())
+    };
+    offered.iter().map(of_tool).sum()
 }
 
 fn offer(spec: &ToolSpec) -> OfferedTool {

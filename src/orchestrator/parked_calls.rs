@@ -165,7 +165,7 @@ mod tests {
             resumption: None,
             session: "s".into(),
         };
-        let artifacts = Artifacts::new(Arc::new(MemoryStore::new(TTL)));
+        let artifacts = Artifacts::new(Arc::new(MemoryStore::new(TTL)), "");
         let tool = ToolTask::start(call, artifacts, PARK_TIMEOUT * 2, Span::none());
         let report = std::future::poll_fn(|cx| tool.reports.poll(cx)).await;
         let Report::Question { question, .. } = report else { panic!("{report:?}") };

@@ -274,7 +274,7 @@ mod tests {
         };
         let mut tools = Registry::default();
         tools.add(Arc::new(Brittle(Arc::new(spec)))).unwrap();
-        let artifacts = Artifacts::new(Arc::new(MemoryStore::new(Duration::MAX)));
+        let artifacts = Artifacts::new(Arc::new(MemoryStore::new(Duration::MAX)), "");
         RunningTools::new((Arc::new(tools), artifacts), Duration::from_secs(1), "s", "t")
     }
 

@@ -15,12 +15,14 @@ pub(super) struct StopTexts {
     searches: Vec<Search>,
     /// The words that may be the beginning of a text.
     held: String,
+    /// Which search has found its text in this message.
+    found: Option<usize>,
 }
 
 /// The search for one text, as Knuth, Morris and Pratt do it: each byte is seen once.
 #[derive(Debug)]
 struct Search {
-    text: Box<[u8]>,
+    text: Box<str>,
     /// For each length of a match, the length of the longest shorter one that may go on instead.
     shorter: Box<[usize]>,
     /// How many bytes of the text the words end with.
@@ -30,12 +32,19 @@ struct Search {
 impl StopTexts {
     pub(super) fn new(texts: &[String]) -> Self {
         let texts = texts.iter().filter(|text| !text.is_empty());
-        Self { searches: texts.map(|text| Search::new(text)).collect(), held: String::new() }
+        let searches = texts.map(|text| Search::new(text)).collect();
+        Self { searches, held: String::new(), found: None }
+    }
+
+    /// The text at which this message ends.
+    pub(super) fn found(&self) -> Option<&str> {
+        self.found.map(|at| &*self.searches[at].text)
     }
 
     /// A message begins. Drops what was held back of the previous one.
     pub(super) fn begin_message(&mut self) {
         self.held.clear();
+        self.found = None;
         self.forget();
     }
 
@@ -53,9 +62,11 @@ impl StopTexts {
         }
         for (at, byte) in words.as_bytes()[from..].iter().enumerate() {
             // Of several that end here, the longest began first.
-            let found = self.searches.iter_mut().filter_map(|search| search.push(*byte)).max();
-            if let Some(length) = found {
+            let searches = self.searches.iter_mut().enumerate();
+            let found = searches.filter_map(|(nth, search)| Some((search.push(*byte)?, nth)));
+            if let Some((length, nth)) = found.max() {
                 words.truncate(from + at + 1 - length);
+                self.found = Some(nth);
                 self.forget();
                 return true;
             }
@@ -82,10 +93,10 @@ impl StopTexts {
 
 impl Search {
     fn new(text: &str) -> Self {
-        let text: Box<[u8]> = text.as_bytes().into();
-        let mut search = Self { shorter: vec![0; text.len()].into(), text, matched: 0 };
-        for at in 1..search.text.len() {
-            search.step(search.text[at]);
+        let mut search =
+            Self { text: text.into(), shorter: vec![0; text.len()].into(), matched: 0 };
+        for at in 1..text.len() {
+            search.step(text.as_bytes()[at]);
             search.shorter[at] = search.matched;
         }
         search.matched = 0;
@@ -103,10 +114,11 @@ impl Search {
     }
 
     fn step(&mut self, byte: u8) {
-        while self.matched > 0 && self.text[self.matched] != byte {
+        let text = self.text.as_bytes();
+        while self.matched > 0 && text[self.matched] != byte {
             self.matched = self.shorter[self.matched - 1];
         }
-        self.matched += usize::from(self.text[self.matched] == byte);
+        self.matched += usize::from(text[self.matched] == byte);
     }
 }
 
@@ -188,6 +200,17 @@ mod tests {
         check(&["bc", "abcd"], "xabcd", "xa");
         check(&["bc", "abc"], "xabc", "x");
         check(&["d", "b"], "abcd", "a");
+    }
+
+    #[test]
+    fn the_text_is_known_until_the_next_message() {
+        let texts = ["bc", "abc", "d"].map(str::to_owned);
+        let mut stops = StopTexts::new(&texts);
+        for (words, found) in [("xabc", Some("abc")), ("ab", None), ("xbc", Some("bc"))] {
+            stops.begin_message();
+            stops.check(&mut words.to_owned(), 0);
+            assert_eq!(stops.found(), found, "{words}");
+        }
     }
 
     #[test]

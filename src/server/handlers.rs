@@ -113,7 +113,7 @@ async fn dispatch(
         (&Method::DELETE, Route::Session(id)) => forget(request, id, app).await,
         (_, Route::Session(id)) if reads => transcript(request, id, app).await,
         (_, Route::Tools) if reads => Ok(tools(app)),
-        (_, Route::Artifact(id)) if reads => artifact(id, app).await,
+        (_, Route::Artifact(id)) if reads => artifact(request, id, app).await,
         (_, Route::Live) if reads => Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" }))),
         (_, Route::Ready) if reads => Ok(ready(app, &request.headers).await),
         (_, Route::Metrics) if reads => Ok(metrics_text(app)),
@@ -378,8 +378,9 @@ fn tools(app: &App) -> Reply {
 
 /// A file that a tool returned. A stranger may have made it, so a browser must not take it for a
 /// page of this server: it saves the file, or shows an image or plays a sound if a page embeds it.
-async fn artifact(id: &str, app: &App) -> Result<Reply, Refusal> {
-    let artifact = app.gateway.artifact(id).await?.ok_or(Refusal::NO_ARTIFACT)?;
+async fn artifact(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    let owner = app.auth.owner(&request.headers);
+    let artifact = app.gateway.artifact(&owner, id).await?.ok_or(Refusal::NO_ARTIFACT)?;
     let Artifact { name, mime_type, bytes, .. } = artifact;
     let mut reply = whole_reply(StatusCode::OK, bytes, "application/octet-stream");
     let headers = reply.headers_mut();

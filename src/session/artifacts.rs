@@ -1,8 +1,9 @@
-//! The files that tools return, kept with their session for everyone who may read it, and the images
-//! that clients send.
+//! The files that tools return, kept with their session for its owner, and the images that clients
+//! send.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
@@ -11,11 +12,12 @@ use crate::limits::tools::{FILE_BYTES_MAX, FILES_MAX};
 use crate::tools::{ListedFile, ToolFile, ToolResult};
 use crate::upstream::{Image, Images};
 
-/// Keeps files in a store.
+/// Keeps an owner's files in a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Artifacts {
     store: Arc<dyn Store>,
-    /// The images in the turn's request, oldest first. They need no store: a client
+    owner: Arc<str>,
+    /// The images that the turn's request has client_history, oldest first. They need no store: a client
     /// that keeps its conversation sends them again.
     client_history: Arc<[Image]>,
 }
@@ -24,8 +26,8 @@ pub(crate) struct Artifacts {
 pub(crate) const ARTIFACTS: &str = "/api/v1/artifacts/";
 
 impl Artifacts {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, client_history: Arc::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, owner: &str) -> Self {
+        Self { store, owner: owner.into(), client_history: Arc::default() }
     }
 
     /// The same for a turn whose request brings these images.
@@ -38,7 +40,7 @@ impl Artifacts {
     pub(crate) async fn keep_images(&self, session_id: &str) {
         for Image { id, mime_type, bytes } in &*self.client_history {
             let (id, mime_type) = (id.clone(), (*mime_type).to_owned());
-            let artifact = Artifact { id, name: None, mime_type, bytes: bytes.clone() };
+            let artifact = self.artifact(id, None, mime_type, bytes.clone());
             if let Err(error) = self.store.keep_artifact(session_id, artifact).await {
                 warn!(%error, "a client's image is not kept");
             }
@@ -76,7 +78,7 @@ impl Artifacts {
             return Err(format!("not kept: a result may have {FILES_MAX} files"));
         }
         let id = Uuid::new_v4().simple().to_string();
-        let artifact = Artifact { id: id.clone(), name, mime_type, bytes };
+        let artifact = self.artifact(id.clone(), name, mime_type, bytes);
         match self.store.keep_artifact(session_id, artifact).await {
             Ok(()) => Ok(id),
             Err(error) => {
@@ -84,6 +86,16 @@ impl Artifacts {
                 Err("not kept: the session store did not accept it".to_owned())
             }
         }
+    }
+
+    fn artifact(
+        &self,
+        id: String,
+        name: Option<String>,
+        mime_type: String,
+        bytes: Bytes,
+    ) -> Artifact {
+        Artifact { owner: self.owner.to_string(), id, name, mime_type, bytes }
     }
 
     /// The images with these ids, as far as they are still kept and are what they claim to be.
@@ -116,8 +128,9 @@ impl Artifacts {
         }
     }
 
-    /// The file with this id, if it is still kept.
+    /// The owner's file with this id, if it is still kept.
     pub(crate) async fn get(&self, id: &str) -> Result<Option<Artifact>, StoreError> {
-        self.store.artifact(id).await
+        let artifact = self.store.artifact(id).await?;
+        Ok(artifact.filter(|artifact| *artifact.owner == *self.owner))
     }
 }

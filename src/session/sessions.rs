@@ -241,10 +241,10 @@ impl Sessions {
         Ok(if is_known { Cancel::NothingRuns } else { Cancel::NoSession })
     }
 
-    /// Where the files of its tools are kept.
+    /// Where an owner's files are kept.
     #[must_use]
-    pub(crate) fn artifacts(&self) -> Artifacts {
-        Artifacts::new(Arc::clone(&self.store))
+    pub(crate) fn artifacts(&self, owner: &str) -> Artifacts {
+        Artifacts::new(Arc::clone(&self.store), owner)
     }
 
     /// Forgets a session and cancels the turn of it that runs on this node. False if there is no

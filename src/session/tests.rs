@@ -67,7 +67,11 @@ async fn play(sessions: &Sessions, turn_id: &str, key: Option<&str>, text: &str)
     writer.push(&Event::TextDelta { text });
     writer.publish();
     let summary = Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text };
-    writer.push(&Event::TurnCompleted { finish_reason: TurnFinish::Stop, summary });
+    writer.push(&Event::TurnCompleted {
+        finish_reason: TurnFinish::Stop,
+        stop_text: None,
+        summary,
+    });
     writer.seal();
     guard.finish(Some(turn(turn_id))).await;
 }
@@ -490,7 +494,11 @@ async fn a_turn_that_supersedes_cancels_the_one_before_it_and_waits_for_its_end(
     assert!(!first.turn.log.has_ended());
     let text = "Hi.";
     let summary = Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text };
-    writer.push(&Event::TurnCompleted { finish_reason: TurnFinish::Cancelled, summary });
+    writer.push(&Event::TurnCompleted {
+        finish_reason: TurnFinish::Cancelled,
+        stop_text: None,
+        summary,
+    });
     writer.seal();
     guard.finish(Some(turn("one"))).await;
     drop(writer);

@@ -52,8 +52,20 @@ impl ExtraSampling {
 
     /// Without the fields that a refusal names, or without any if it names none.
     pub(super) fn without_blamed(&self, refusal: &str) -> Self {
-        let rest = self.only(|name, _| !refusal.contains(name));
+        let is_named = |name: &str| {
+            refusal.contains(name) || name_in_responses(name).is_some_and(|it| refusal.contains(it))
+        };
+        let rest = self.only(|name, _| !is_named(name));
         if rest.0.len() < self.0.len() { rest } else { Self::default() }
+    }
+}
+
+/// What a field is called by servers that are asked by the Responses API, if not by its own name.
+fn name_in_responses(name: &str) -> Option<&'static str> {
+    match name {
+        "reasoning_effort" => Some("reasoning.effort"),
+        "response_format" => Some("text.format"),
+        _ => None,
     }
 }
 
@@ -106,6 +118,10 @@ mod tests {
         let refusal = "extra inputs are not permitted: 'top_k'";
         assert_eq!(both.without_blamed(refusal), extra(&json!({"min_p": 0.1})));
         assert!(both.without_blamed("bad request").is_empty());
+        let effort = extra(&json!({"reasoning_effort": "low", "top_k": 1}));
+        for refusal in ["unsupported: 'reasoning.effort'", "unsupported: reasoning_effort"] {
+            assert_eq!(effort.without_blamed(refusal), extra(&json!({"top_k": 1})), "{refusal}");
+        }
         assert!(both.without_blamed("neither top_k nor min_p").is_empty());
     }
 

@@ -130,6 +130,16 @@ impl Message {
         })
     }
 
+    /// How many bytes of text the model reads in it, calls included.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let bytes = self.parts.iter().map(|part| match part {
+            MessagePart::Text(text) | MessagePart::Result { output: text, .. } => text.len(),
+            MessagePart::Call(call) => call.name.len() + call.arguments.len(),
+            MessagePart::Reasoning(_) | MessagePart::Image(_) => 0,
+        });
+        bytes.sum()
+    }
+
     /// The images in it.
     pub(crate) fn images(&self) -> impl Iterator<Item = &Image> {
         self.parts.iter().filter_map(|part| match part {

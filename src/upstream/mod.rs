@@ -44,6 +44,8 @@ use serde_json::Value;
 
 use crate::call_format::CallFormat;
 use crate::event::Usage;
+use crate::limits::config::TEMPERATURE_MAX;
+use crate::limits::server::{STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX};
 
 /// What one frame of a model server's stream adds to the message.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -270,18 +272,22 @@ pub struct OfferedTool {
 pub struct Sampling {
     /// From 0 to 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = TEMPERATURE_MAX))]
     pub temperature: Option<f64>,
-    /// Above 0, up to 1.
+    /// From 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub top_p: Option<f64>,
     /// The most tokens in one round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub max_tokens: Option<u32>,
     /// For repeatable answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
     /// Strings that end the round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = STOP_STRINGS_MAX), inner(length(max = STOP_STRING_BYTES_MAX)))]
     pub stop: Vec<String>,
     /// More ways, which not every server knows.
     #[serde(skip)]

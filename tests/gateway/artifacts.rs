@@ -45,7 +45,18 @@ fn image(name: Option<&str>, bytes: usize) -> ToolFile {
 
 /// Runs a turn that draws. Returns the listed files, and what the model was told.
 async fn drawn(gateway: &Gateway, model: &mut Model, session: &str) -> (Vec<Value>, String) {
-    let mut stream = gateway.turn(&json!({"session_id": session, "prompt": "Draw."})).await;
+    drawn_for(&[], gateway, model, session).await
+}
+
+/// The same with these headers.
+async fn drawn_for(
+    headers: &[&str],
+    gateway: &Gateway,
+    model: &mut Model,
+    session: &str,
+) -> (Vec<Value>, String) {
+    let body = json!({"session_id": session, "prompt": "Draw."});
+    let mut stream = gateway.turn_with(headers, &body).await;
     model.round().await.answer(&call("draw", &json!({}))).await;
     let round = model.round().await;
     let told = round.request.contents();
@@ -127,6 +138,37 @@ async fn a_file_needs_the_key_and_its_id() {
     let get = |headers: &'static [&'static str]| request("GET", "/api/v1/artifacts/0", headers, "");
     assert_eq!(gateway.exchange(get(&[])).await.status(), 401);
     assert_eq!(gateway.exchange(get(&["X-Api-Key: k"])).await.status(), 404);
+}
+
+/// Two keys may call their sessions the same, and neither gets the other's files.
+#[tokio::test]
+async fn a_file_is_for_the_key_whose_turn_returned_it() {
+    let (mut model, gateway) = gateway_with(vec![image(None, 1)], |setup| {
+        setup.config.server.api_keys =
+            ["a", "b"].map(|key| Secret::new(key.to_owned())).into_iter().collect();
+    })
+    .await;
+    let keys = ["X-Api-Key: a", "Authorization: Bearer b"];
+    let mut urls = Vec::new();
+    for key in keys {
+        let (files, _) = drawn_for(&[key], &gateway, &mut model, "s").await;
+        urls.push(files[0]["url"].as_str().unwrap().to_owned());
+    }
+    for (owner, url) in urls.iter().enumerate() {
+        for (reader, key) in keys.iter().enumerate() {
+            let reply = gateway.exchange(request("GET", url, &[key], "")).await;
+            let expected = if owner == reader { 200 } else { 404 };
+            assert_eq!(reply.status(), expected, "{reader} reads a file of {owner}");
+        }
+        assert_eq!(gateway.get(url).await.status(), 401);
+        assert_eq!(
+            gateway.exchange(request("GET", url, &["X-Api-Key: c"], "")).await.status(),
+            401
+        );
+        let other_header =
+            request("GET", url, &[["Authorization: Bearer a", "X-Api-Key: b"][owner]], "");
+        assert_eq!(gateway.exchange(other_header).await.status(), 200, "either header will do");
+    }
 }
 
 #[tokio::test]

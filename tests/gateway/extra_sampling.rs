@@ -1,6 +1,7 @@
 //! Ways to choose tokens that only some model servers know.
 
 use serde_json::{Value, json};
+use tether::upstream::dialect::Kind;
 
 use crate::support::client::{Client, post};
 use crate::support::model::Round;
@@ -64,6 +65,23 @@ async fn a_server_that_refuses_it_is_asked_without_it_and_not_sent_it_again() {
     check(&round, &json!({"top_k": null, "min_p": null}));
     round.answer("Hello.").await;
     assert_eq!(client.reply().await.status(), 200);
+}
+
+/// The Responses API has fields of its own for two of them.
+#[tokio::test]
+async fn a_server_with_the_responses_api_gets_it_too() {
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.upstream().dialect = Kind::OpenaiResponses).await;
+    let fields = json!({"reasoning_effort": "low", "top_k": 40, "min_p": 0.05});
+    let _client = ask(&gateway, &fields).await;
+    let round = model.round().await;
+    check(&round, &json!({"reasoning": {"effort": "low"}, "top_k": 40, "min_p": 0.05}));
+    refuse(round, "Unsupported parameter: 'reasoning.effort' is not supported").await;
+    let round = model.round().await;
+    check(&round, &json!({"reasoning": null, "reasoning_effort": null, "top_k": 40}));
+    refuse(round, "Unknown parameter: 'top_k'.").await;
+    let round = model.round().await;
+    check(&round, &json!({"reasoning": null, "top_k": null, "min_p": 0.05}));
 }
 
 #[tokio::test]

@@ -24,6 +24,31 @@ async fn the_model_is_stopped_at_the_text() {
 }
 
 #[tokio::test]
+async fn the_end_says_which_text_it_was() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let body = json!({"prompt": "Hi.", "sampling": {"stop": ["x", "END"]}});
+    for (answer, stop_text) in [("One. END of it.", json!("END")), ("One.", Value::Null)] {
+        let mut stream = gateway.turn(&body).await;
+        model.round().await.answer(answer).await;
+        let frames = stream.rest().await;
+        assert_eq!(frames.last().unwrap().data["stop_text"], stop_text);
+    }
+
+    let messages = json!([{"role": "user", "content": "Hi."}]);
+    let body = json!({"model": "fake", "max_tokens": 99, "messages": messages,
+        "stop_sequences": ["x", "END"]});
+    let mut client = gateway.client().await;
+    client.send(post("/v1/messages", &[], &body.to_string())).await;
+    model.round().await.answer("One. END of it.").await;
+    let answer: Value = client.reply().await.json();
+    assert_eq!(answer["content"][0]["text"], "One. ");
+    assert_eq!(
+        (&answer["stop_reason"], &answer["stop_sequence"]),
+        (&json!("stop_sequence"), &json!("END"))
+    );
+}
+
+#[tokio::test]
 async fn in_chat_completions_it_is_a_string_or_several() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;

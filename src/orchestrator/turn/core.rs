@@ -11,6 +11,7 @@ use super::queue::{Action, EventDraft};
 use super::round::{Message, Round};
 use super::script::Script;
 use super::setup::Setup;
+use super::tokens::Tokens;
 use crate::conversation::render::{Context, results};
 use crate::conversation::{self, Outcome, UtteranceKind};
 use crate::event::Usage;
@@ -138,8 +139,9 @@ impl Core {
     fn start(&mut self, request: RoundRequest) -> Message {
         self.rounds += 1;
         self.script.begin_message();
+        let tokens = Tokens::of(&request, self.setup.rules().call_contract);
         self.script.act(Action::StartRound(Box::new(request)));
-        Message::new(self.rounds, self.script.text.len(), self.now_ms)
+        Message::new(self.rounds, self.script.text.len(), self.now_ms).with_tokens(tokens)
     }
 
     fn round_request(

@@ -44,6 +44,7 @@ mod script;
 mod setup;
 mod state;
 mod steps;
+mod tokens;
 mod untold;
 
 use std::sync::Arc;
@@ -251,6 +252,9 @@ impl TurnMachine {
     fn take_delta(&mut self, delta: Delta<'_>) {
         let Self { parser, state, core, .. } = self;
         let goes_on = Flow::Continue(());
+        if let Some(message) = state.unread() {
+            message.tokens.wrote(delta.written_bytes());
+        }
         let flow = match delta {
             Delta::Text(text) => reading::read(parser, text, state, core),
             Delta::Reasoning(text) => {

@@ -5,7 +5,7 @@ use super::core::Core;
 use super::queue::{Action, EventDraft, LogDraft};
 use super::{LogLine, Output, TurnMachine};
 use crate::conversation::Outcome;
-use crate::event::{Event, Summary};
+use crate::event::{Event, Summary, TurnFinish};
 use crate::orchestrator::call::{CallAt, Origin};
 use crate::tools::Progress;
 
@@ -91,7 +91,13 @@ impl Core {
                 Event::LoopLimitReached { max_tool_loops: self.setup.max_tool_loops }
             }
             EventDraft::Completed(finish_reason) => {
-                Event::TurnCompleted { finish_reason: *finish_reason, summary: self.summary() }
+                // After it, the turn may still have asked the user, or handed out calls.
+                let is_answered = matches!(finish_reason, TurnFinish::Stop | TurnFinish::LoopLimit);
+                Event::TurnCompleted {
+                    finish_reason: *finish_reason,
+                    stop_text: self.script.stop_text().filter(|_| is_answered),
+                    summary: self.summary(),
+                }
             }
             EventDraft::Failed { code, retryable, message } => Event::TurnFailed {
                 code: *code,

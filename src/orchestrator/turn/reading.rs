@@ -77,7 +77,7 @@ impl State {
         let Some(message) = self.unread() else { return };
         match delta {
             Delta::Finish(finish) => message.finish = Some(finish),
-            Delta::Usage(usage) => message.usage = usage.with_total(),
+            Delta::Usage(usage) => message.tokens.count(usage),
             _ => {}
         }
     }

@@ -3,8 +3,8 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use super::tokens::Tokens;
 use crate::conversation::{Note, Part, Step, Utterance, UtteranceKind};
-use crate::event::Usage;
 use crate::orchestrator::call::{CallAt, Calls};
 use crate::orchestrator::chain::MessageEnd;
 use crate::parser::ParseError;
@@ -32,7 +32,7 @@ pub(super) struct Message {
     /// Why the model stopped, once it has said so.
     pub(super) finish: Option<RoundFinish>,
     /// Its tokens, until they are added to the turn's.
-    pub(super) usage: Usage,
+    pub(super) tokens: Tokens,
 }
 
 /// A part of a message that is not yet history.
@@ -89,6 +89,11 @@ impl Message {
     /// A message of this round. The turn's text has reached `text_from`.
     pub(super) fn new(round: u32, text_from: usize, now_ms: u64) -> Self {
         Self { round, asked_at_ms: now_ms, text_from, ..Self::default() }
+    }
+
+    /// The same, whose tokens are counted like this.
+    pub(super) fn with_tokens(self, tokens: Tokens) -> Self {
+        Self { tokens, ..self }
     }
 
     /// Whether the token limit cut the message off.

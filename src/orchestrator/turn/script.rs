@@ -89,6 +89,11 @@ impl Script {
         self.stops.begin_message();
     }
 
+    /// The text at which the client wanted the message to end, if it was found in it.
+    pub(super) fn stop_text(&self) -> Option<&str> {
+        self.stops.found()
+    }
+
     pub(super) fn next(&mut self) -> Option<Queued> {
         self.queue.pop_front()
     }

@@ -87,7 +87,7 @@ impl TurnMachine {
     }
 
     fn close_round(&mut self, was_stopped: bool) {
-        self.core.note_usage(&mut self.state);
+        self.core.note_usage(&mut self.state, was_stopped);
         match &mut self.state {
             State::Planning(round) => {
                 let message_end = round.message_end(was_stopped);
@@ -134,8 +134,9 @@ impl TurnMachine {
         if let Over::Failed { .. } = over {
             self.stop_all();
         }
+        // A message that is over has been counted.
+        self.core.note_usage(&mut self.state, true);
         self.push_step();
-        self.core.note_usage(&mut self.state);
         self.state = self.core.end(over);
     }
 
@@ -211,9 +212,9 @@ impl Core {
     }
 
     /// Adds the tokens of the state's message to the turn's total.
-    fn note_usage(&mut self, state: &mut State) {
+    fn note_usage(&mut self, state: &mut State, is_broken_off: bool) {
         if let Some(message) = state.message() {
-            self.usage += std::mem::take(&mut message.usage);
+            self.usage += message.tokens.take(is_broken_off);
         }
     }
 }

@@ -197,7 +197,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &[
             RESPONSE_ID,
             query("stream", "`true` for the stream."),
-            query("starting_after", "Only the events after the one with this number."),
+            Parameter {
+                pattern: Some("^[0-9]+$"),
+                ..query("starting_after", "Only the events after the one with this number.")
+            },
         ],
         body: None,
         answers: &[ok(
@@ -233,7 +236,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
         summary: "The input items of a stored response.",
         parameters: &[
             RESPONSE_ID,
-            query("limit", "How many, from 1 to 100; 20 by default."),
+            Parameter {
+                pattern: Some("^([1-9][0-9]?|100)$"),
+                ..query("limit", "How many, from 1 to 100; 20 by default.")
+            },
             query("order", "`asc` for the oldest first."),
             query("after", "Only the items after the one with this id."),
         ],

@@ -24,6 +24,7 @@ fn text(text: &str) -> Event<'_> {
 
 const END: Event<'_> = Event::TurnCompleted {
     finish_reason: TurnFinish::Stop,
+    stop_text: None,
     summary: Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text: "" },
 };
 

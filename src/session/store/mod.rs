@@ -132,6 +132,8 @@ pub struct Lease {
 /// A file that a tool has returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
+    /// Whose it is. Nobody else may read it; if empty, it is anyone's.
+    pub owner: String,
     /// 128 random bits as 32 hexadecimal digits, so that nobody can guess it.
     pub id: String,
     /// A name for people.

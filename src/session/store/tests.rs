@@ -150,7 +150,8 @@ async fn a_forgotten_session_is_gone_with_its_lease() {
 
 fn artifact(id: &str) -> Artifact {
     let (name, mime_type) = (Some("a.txt".to_owned()), "text/plain".to_owned());
-    Artifact { id: id.to_owned(), name, mime_type, bytes: bytes("content") }
+    let owner = "alice".to_owned();
+    Artifact { owner, id: id.to_owned(), name, mime_type, bytes: bytes("content") }
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ TOOLS = [
     }
 ]
 THINKING = {"type": "enabled", "budget_tokens": 1024}
-ENDS = {"end_turn": "stop", "max_tokens": "length"}
+ENDS = {"end_turn": "stop", "max_tokens": "length", "stop_sequence": "stop"}
 
 
 def conversation(complete):

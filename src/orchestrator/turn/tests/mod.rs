@@ -33,6 +33,7 @@ mod response_format;
 mod schedules;
 mod slips;
 mod stop_texts;
+mod usage;
 mod words;
 
 /// A turn and all its outputs.
@@ -547,18 +548,6 @@ fn without_continuing_the_turn_ends_with_the_results() {
     scene.says(TIME).stops().tool_returns(0, ok());
     scene.ends("stop", "");
     assert_eq!(scene.rounds.len(), 1);
-}
-
-#[test]
-fn usage_is_summed_over_rounds() {
-    let mut scene = Scene::new();
-    let usage = |n| Usage { prompt_tokens: n, completion_tokens: 1, total_tokens: n + 1 };
-    scene
-        .handle(Input::Delta(Delta::Usage(usage(2))))
-        .handle(Input::Delta(Delta::Usage(usage(10))));
-    scene.says(TIME).stops().tool_returns(0, ok());
-    scene.handle(Input::Delta(Delta::Usage(usage(20)))).says("x").stops();
-    assert_eq!(scene.event("turn_completed")["usage"]["prompt_tokens"], 30);
 }
 
 #[test]

@@ -21,6 +21,19 @@ fn the_answer_ends_before_the_text() {
 }
 
 #[test]
+fn the_end_says_which_text_it_was() {
+    let mut scene = Scene::of(request_with(&["x", "END"]));
+    scene.says("One. END");
+    assert_eq!(scene.event("turn_completed")["stop_text"], "END");
+
+    for end in [RoundFinish::Stop, RoundFinish::Length] {
+        let mut scene = stopping_at("END");
+        scene.says("One. EN").finishes(end);
+        assert_eq!(scene.event("turn_completed").get("stop_text"), None);
+    }
+}
+
+#[test]
 fn a_text_that_only_begins_is_shown() {
     let mut scene = stopping_at("END");
     scene.says("One. EN").stops();

@@ -10,6 +10,7 @@ use super::encoder::ChunkEncoder;
 use super::history::RawMessage;
 use crate::conversation::claimed::{Adopted, Repairs, adopt_named};
 use crate::gateway::{ClientHistory, NewTurn};
+use crate::limits::config::TEMPERATURE_MAX;
 use crate::limits::server::CONVERSATION_NAME_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
@@ -35,9 +36,13 @@ pub(super) struct Raw {
     tools: Option<Vec<Value>>,
     tool_choice: Option<Value>,
     parallel_tool_calls: Option<bool>,
+    #[schemars(range(min = 0.0, max = TEMPERATURE_MAX))]
     temperature: Option<f64>,
+    #[schemars(range(min = 0.0, max = 1.0))]
     top_p: Option<f64>,
+    #[schemars(range(min = 1))]
     max_tokens: Option<u32>,
+    #[schemars(range(min = 1))]
     max_completion_tokens: Option<u32>,
     seed: Option<i64>,
     stop: Option<Value>,
@@ -49,8 +54,10 @@ pub(super) struct Raw {
     logit_bias: Option<Map<String, Value>>,
     reasoning_effort: Option<String>,
     chat_template_kwargs: Option<Map<String, Value>>,
+    #[schemars(range(equal = 1))]
     n: Option<u32>,
     logprobs: Option<bool>,
+    #[schemars(range(max = 0))]
     top_logprobs: Option<u32>,
     functions: Option<Value>,
     function_call: Option<Value>,

@@ -1,6 +1,6 @@
 //! The pieces of an answer, which are the same streamed and whole.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{error, error_kind};
 use crate::event::Kind;
@@ -46,14 +46,21 @@ pub(super) fn usage(usage: &Value) -> Value {
     })
 }
 
-/// Why a completed turn ended. `None` if it was cancelled.
-pub(super) fn stop_reason(completed: &Value) -> Option<&'static str> {
-    match completed["finish_reason"].as_str() {
-        Some("cancelled") => None,
-        Some("length") => Some("max_tokens"),
-        Some("client_tool_calls") => Some("tool_use"),
-        _ => Some("end_turn"),
-    }
+/// Why an answer ended, as the members of a message or of its last delta. `None` if the turn was
+/// cancelled.
+pub(super) fn stop(completed: &Value) -> Option<Map<String, Value>> {
+    let stop_sequence = &completed["stop_text"];
+    let stop_reason = match completed["finish_reason"].as_str() {
+        Some("cancelled") => return None,
+        Some("length") => "max_tokens",
+        Some("client_tool_calls") => "tool_use",
+        _ if stop_sequence.is_string() => "stop_sequence",
+        _ => "end_turn",
+    };
+    Some(Map::from_iter([
+        ("stop_reason".to_owned(), stop_reason.into()),
+        ("stop_sequence".to_owned(), stop_sequence.clone()),
+    ]))
 }
 
 /// A call that the client runs.

@@ -69,12 +69,12 @@ impl MessageCollector {
     }
 
     fn completed(&mut self, completed: &Value) -> (u16, Value) {
-        let Some(stop_reason) = blocks::stop_reason(completed) else { return cancelled() };
+        let Some(stop) = blocks::stop(completed) else { return cancelled() };
         self.close();
         let mut message = blocks::message(&self.turn_id, &self.meta.model);
         message["content"] = std::mem::take(&mut self.content).into();
-        message["stop_reason"] = stop_reason.into();
         message["usage"] = blocks::usage(&completed["usage"]);
+        message.as_object_mut().expect("a message is an object").extend(stop);
         (200, message)
     }
 }

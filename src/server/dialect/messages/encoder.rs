@@ -12,7 +12,7 @@
 use std::io::Write as _;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::blocks;
 use super::server_tools::MessagesServerTools;
@@ -159,14 +159,13 @@ impl MessageEncoder {
         }
     }
 
-    fn push_end(&mut self, completed: &Value, stop_reason: &str, out: &mut BytesMut) {
+    fn push_end(&mut self, completed: &Value, mut delta: Map<String, Value>, out: &mut BytesMut) {
         self.close(out);
+        delta.insert("stop_details".to_owned(), Value::Null);
+        delta.insert("container".to_owned(), Value::Null);
         let end = json!({
             "type": "message_delta",
-            "delta": {
-                "stop_reason": stop_reason, "stop_sequence": null, "stop_details": null,
-                "container": null,
-            },
+            "delta": delta,
             "usage": blocks::usage(&completed["usage"]),
         });
         push(out, "message_delta", &end);
@@ -216,8 +215,8 @@ impl Encoder for MessageEncoder {
                 let words = dialect::ended::question(data).in_words(self.has_words);
                 self.push_words(Words::Text, &dialect::json::escaped(&words), out);
             }
-            Kind::TurnCompleted => match blocks::stop_reason(data) {
-                Some(stop_reason) => self.push_end(data, stop_reason, out),
+            Kind::TurnCompleted => match blocks::stop(data) {
+                Some(stop) => self.push_end(data, stop, out),
                 None => self.is_cancelled = true,
             },
             Kind::TurnFailed => push(out, "error", &blocks::failure(data).1),

@@ -33,7 +33,8 @@ struct Message {
     content: Vec<ContentBlock>,
     /// Null as long as the answer goes on.
     stop_reason: Option<StopReason>,
-    stop_sequence: (),
+    /// The stop sequence at which it ends, if the stop reason is `stop_sequence`.
+    stop_sequence: Option<String>,
     stop_details: (),
     container: (),
     usage: MessagesUsage,
@@ -50,6 +51,8 @@ enum StopReason {
     MaxTokens,
     /// The client has to run tools.
     ToolUse,
+    /// One of the client's stop sequences follows.
+    StopSequence,
 }
 
 /// Tokens. Those of an answer are known at its end.
@@ -150,7 +153,8 @@ enum BlockDelta {
 #[schemars(inline)]
 struct MessageDelta {
     stop_reason: StopReason,
-    stop_sequence: (),
+    /// The stop sequence at which it ends, if the stop reason is `stop_sequence`.
+    stop_sequence: Option<String>,
     stop_details: (),
     container: (),
 }

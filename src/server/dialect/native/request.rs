@@ -31,6 +31,7 @@ struct Raw {
     parallel_client_calls: Option<bool>,
     tool_choice: Option<Value>,
     confirm: Option<String>,
+    #[schemars(range(min = 1))]
     max_tool_loops: Option<u32>,
     sampling: Option<Object<Sampling>>,
 }

@@ -23,6 +23,7 @@ use super::{history, tools};
 use crate::conversation::claimed::{Adopted, ClaimedMessage, TurnLookup, adopt_after};
 use crate::conversation::{Choice, ClientInput, Conversation};
 use crate::gateway::{ClientHistory, NewTurn};
+use crate::limits::config::TEMPERATURE_MAX;
 use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::sampling::{self, NAMES, Names};
@@ -49,12 +50,17 @@ pub(super) struct Raw {
     tools: Option<Vec<Value>>,
     tool_choice: Option<Value>,
     parallel_tool_calls: Option<bool>,
+    #[schemars(range(min = 1))]
     max_tool_calls: Option<u32>,
+    #[schemars(range(min = 0.0, max = TEMPERATURE_MAX))]
     temperature: Option<f64>,
+    #[schemars(range(min = 0.0, max = 1.0))]
     top_p: Option<f64>,
     presence_penalty: Option<f64>,
     frequency_penalty: Option<f64>,
+    #[schemars(range(min = 1))]
     max_output_tokens: Option<u32>,
+    #[schemars(range(max = 0))]
     top_logprobs: Option<u32>,
     text: Option<Value>,
     reasoning: Option<Value>,

@@ -18,6 +18,7 @@ use crate::server::dialect::responses::{
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::{ClientRequest, Form, ParsedRequest, RequestReader, WholeAnswer};
 use crate::server::openapi::tests::strict::Seen;
+use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
 use crate::tools::{Clarification, ClarificationOption, Registry, ToolResult};
 
@@ -111,6 +112,13 @@ impl AnswerOptions {
 }
 
 fn read(dialect: &dyn RequestReader, body: &Value) -> Form {
+    try_read(dialect, body).expect("the request is valid").form
+}
+
+pub(super) fn try_read(
+    dialect: &dyn RequestReader,
+    body: &Value,
+) -> Result<ParsedRequest, Refusal> {
     let body = body.to_string();
     let asked = ClientRequest {
         accept: "",
@@ -123,7 +131,7 @@ fn read(dialect: &dyn RequestReader, body: &Value) -> Form {
         lookup: &Forgetful,
         now_sec: 1_795_315_264,
     };
-    dialect.read(&asked).expect("the request is valid").form
+    dialect.read(&asked)
 }
 
 /// A request with these members, and others that all need.
@@ -248,6 +256,10 @@ fn responses() {
 }
 
 pub(super) fn respond(body: &Value, shown: ServerItems) -> ParsedRequest {
+    try_respond(body, shown).expect("the request is valid")
+}
+
+pub(super) fn try_respond(body: &Value, shown: ServerItems) -> Result<ParsedRequest, Refusal> {
     let context = RequestContext {
         owner: "o",
         image_seed: "seed".to_owned(),
@@ -260,8 +272,7 @@ pub(super) fn respond(body: &Value, shown: ServerItems) -> ParsedRequest {
         clock: || 7,
         idempotency_key: None,
     };
-    let request = Request::read(body.to_string().as_bytes()).unwrap();
-    request.parse(Found::default(), context).unwrap()
+    Request::read(body.to_string().as_bytes())?.parse(Found::default(), context)
 }
 
 #[test]

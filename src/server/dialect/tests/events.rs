@@ -23,7 +23,13 @@ pub(in crate::server::dialect) const fn started_in(session_id: &str) -> Event<'_
 }
 
 pub(in crate::server::dialect) const fn completed(finish_reason: TurnFinish) -> Event<'static> {
-    Event::TurnCompleted { finish_reason, summary: summary() }
+    Event::TurnCompleted { finish_reason, stop_text: None, summary: summary() }
+}
+
+/// The answer ends before a stop text.
+pub(in crate::server::dialect) const fn stopped_at(stop_text: &str) -> Event<'_> {
+    let (finish_reason, stop_text) = (TurnFinish::Stop, Some(stop_text));
+    Event::TurnCompleted { finish_reason, stop_text, summary: summary() }
 }
 
 pub(in crate::server::dialect) const fn failed() -> Event<'static> {

@@ -3,7 +3,7 @@
 mod cuts;
 mod described;
 pub(super) mod events;
-mod histories;
+mod ranges;
 mod turns;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::events::{completed, failed, raw, start, started_in, text};
+use super::events::{completed, failed, raw, start, started_in, stopped_at, text};
 use crate::event::{AcknowledgementSource, Event, FeedbackReason, TurnFinish};
 use crate::tools::{Clarification, ClarificationOption, Source, SourceKind, ToolResult};
 
@@ -116,6 +116,7 @@ pub(super) fn turns() -> Vec<Vec<Event<'static>>> {
         vec![begun(), start("call_1", arguments(), 1), completed(TurnFinish::Cancelled)],
         vec![begun(), text("Hi"), failed()],
         vec![begun(), completed(TurnFinish::Stop)],
+        vec![begun(), text("Hi"), stopped_at("END")],
     ];
     turns.extend(["choice", "form", "url", "confirmation"].map(asked));
     turns

@@ -100,8 +100,9 @@ impl Files {
 
 /// The memory that a file takes, with its entries.
 fn cost(artifact: &Artifact) -> usize {
-    let Artifact { id, name, mime_type, bytes } = artifact;
-    let texts = 2 * id.len() + mime_type.len() + name.as_ref().map_or(0, String::len);
+    let Artifact { owner, id, name, mime_type, bytes } = artifact;
+    let name = name.as_ref().map_or(0, String::len);
+    let texts = owner.len() + 2 * id.len() + mime_type.len() + name;
     bytes.len() + texts + 2 * size_of::<File>()
 }
 
@@ -111,6 +112,7 @@ mod tests {
 
     fn artifact(id: usize, bytes: usize) -> Artifact {
         Artifact {
+            owner: "alice".to_owned(),
             id: format!("{id:032}"),
             name: None,
             mime_type: "image/png".to_owned(),

@@ -87,8 +87,9 @@ impl Dialect for OpenaiResponses {
 /// The body of `POST /v1/responses` for a round.
 ///
 /// The first message becomes `instructions`, each call a `function_call` and each tool message
-/// a `function_call_output`. `seed`, `stop` and extra sampling are left out: the API has no place
-/// for them and rejects unknown fields.
+/// a `function_call_output`. `seed` and `stop` are left out: the API has no place for them and
+/// rejects unknown fields. Extra sampling is not left out, because a server that rejects it is
+/// asked again without it.
 fn request_body(
     round: &ChatRequest,
     options: &Options,
@@ -111,6 +112,8 @@ fn request_body(
         top_p: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         max_output_tokens: Option<u32>,
+        #[serde(flatten)]
+        extra: Map<String, Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
         skip_special_tokens: Option<bool>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -135,12 +138,35 @@ fn request_body(
         temperature: round.sampling.temperature,
         top_p: round.sampling.top_p,
         max_output_tokens: round.sampling.max_tokens,
+        extra: extra(round.sampling.extra.fields()),
         skip_special_tokens: server.flavour.skips_special_tokens().then_some(false),
         tools: offered.iter().map(Tool::new).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
     };
     serde_json::to_vec(&body).expect("plain data always serialises")
+}
+
+/// Extra sampling under the names of this API. Those that it does not know keep theirs: llama.cpp
+/// takes them here as in Chat Completions.
+fn extra(fields: &Map<String, Value>) -> Map<String, Value> {
+    let renamed = |(name, value): (&String, &Value)| match name.as_str() {
+        "reasoning_effort" => ("reasoning".to_owned(), json!({ "effort": value })),
+        "response_format" => ("text".to_owned(), json!({ "format": text_format(value) })),
+        _ => (name.clone(), value.clone()),
+    };
+    fields.iter().map(renamed).collect()
+}
+
+/// The form of an answer, whose details are beside its type here.
+fn text_format(format: &Value) -> Value {
+    let mut flat = format.clone();
+    if let Some(fields) = flat.as_object_mut()
+        && let Some(Value::Object(details)) = fields.remove("json_schema")
+    {
+        fields.extend(details);
+    }
+    flat
 }
 
 /// `None` if the model may decide: that is every server's default.

@@ -8,7 +8,7 @@ use super::collector::MessageCollector;
 use super::encoder::{MessageEncoder, Shown};
 use super::server_tools::MessagesServerTools;
 use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish};
-use crate::server::dialect::tests::events::{USAGE, completed, started};
+use crate::server::dialect::tests::events::{USAGE, completed, started, stopped_at};
 use crate::server::dialect::{AnswerMeta, Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
@@ -113,17 +113,26 @@ impl Block {
 /// Checks that an answer has these blocks and this stop reason, streamed and whole.
 #[track_caller]
 fn check(events: &[Event<'_>], shown: Shown, expected: &Value, stop_reason: &str) {
+    check_stop(events, shown, expected, (stop_reason, None));
+}
+
+/// The same with a stop sequence.
+#[track_caller]
+fn check_stop(
+    events: &[Event<'_>],
+    shown: Shown,
+    expected: &Value,
+    (stop_reason, stop_sequence): (&str, Option<&str>),
+) {
     let (blocks, end) = blocks(events, shown);
     assert_eq!(Value::from(blocks), *expected);
-    let ended = &end["delta"];
-    assert_eq!(
-        (&ended["stop_reason"], &ended["stop_sequence"]),
-        (&json!(stop_reason), &Value::Null)
-    );
     let WholeAnswer { status, body, .. } = whole(events, shown);
     assert_eq!(status, 200);
-    assert_eq!(body["content"], *expected);
-    assert_eq!((&body["stop_reason"], &body["usage"]), (&json!(stop_reason), &end["usage"]));
+    assert_eq!((&body["content"], &body["usage"]), (expected, &end["usage"]));
+    for ended in [&end["delta"], &body] {
+        assert_eq!(ended["stop_reason"], stop_reason);
+        assert_eq!(ended["stop_sequence"], json!(stop_sequence));
+    }
 }
 
 fn text(text: &str) -> Value {
@@ -200,6 +209,12 @@ fn white_space_is_no_block_of_its_own() {
 #[test]
 fn an_answer_without_words_has_no_blocks() {
     check(&[started(), completed(TurnFinish::Stop)], OFF, &json!([]), "end_turn");
+}
+
+#[test]
+fn an_answer_ends_before_a_stop_sequence() {
+    let events = [started(), Event::TextDelta { text: "One. " }, stopped_at("END")];
+    check_stop(&events, OFF, &json!([text("One. ")]), ("stop_sequence", Some("END")));
 }
 
 fn arguments() -> Box<RawValue> {

@@ -61,7 +61,7 @@ fn text_that_fills_a_frame_is_not_split_and_one_byte_more_is() {
 fn a_result_that_does_not_fit_is_cut_and_says_so() {
     let text = "word ".repeat(40_000);
     let summary = Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text: &text };
-    let event = Event::TurnCompleted { finish_reason: TurnFinish::Stop, summary };
+    let event = Event::TurnCompleted { finish_reason: TurnFinish::Stop, stop_text: None, summary };
     let frame = encoded(&[event]);
     assert!(frame.len() <= limits::FRAME_BYTES_MAX, "{}", frame.len());
     let data = &read(&frame)[0].2["data"];

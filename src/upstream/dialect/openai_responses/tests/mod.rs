@@ -10,8 +10,8 @@ use super::{Decoder, OpenaiResponses};
 use crate::upstream::FrameError;
 use crate::upstream::dialect::{Decode as _, Dialect as _, Options, Server};
 use crate::upstream::{
-    ChatRequest, Delta, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role,
-    Sampling, sse,
+    ChatRequest, Delta, ExtraSampling, Message, MessageCall, MessagePart, OfferedTool,
+    ReasoningItem, Role, Sampling, sse,
 };
 
 /// The deltas of a stream, one per line, with text and arguments merged.
@@ -294,6 +294,35 @@ fn messages_become_items() {
             "parallel_tool_calls": true,
         })
     );
+}
+
+#[test]
+fn extra_sampling_has_the_names_of_this_api() {
+    let schema = json!({"type": "object"});
+    let details = json!({"name": "a", "schema": schema, "strict": true});
+    let extra = json!({
+        "reasoning_effort": "low", "top_k": 40, "presence_penalty": 0.5,
+        "response_format": {"type": "json_schema", "json_schema": details},
+    });
+    let body = |extra: Value| -> Value {
+        let extra = ExtraSampling::new(extra.as_object().unwrap().clone());
+        let sampling = Sampling { extra, ..Sampling::default() };
+        let round = ChatRequest { sampling, ..ChatRequest::default() };
+        let dialect = OpenaiResponses::new(Options::default());
+        let body = dialect.body(&round, &Server { model: "m", ..Server::default() });
+        serde_json::from_slice(&body).unwrap()
+    };
+    assert_eq!(
+        body(extra),
+        json!({
+            "model": "m", "input": [], "stream": true, "store": false,
+            "reasoning": {"effort": "low"}, "top_k": 40, "presence_penalty": 0.5,
+            "text": {"format":
+                {"type": "json_schema", "name": "a", "schema": schema, "strict": true}},
+        })
+    );
+    let object = body(json!({"response_format": {"type": "json_object"}}));
+    assert_eq!(object["text"], json!({"format": {"type": "json_object"}}));
 }
 
 #[test]

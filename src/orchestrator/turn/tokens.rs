@@ -1,0 +1,80 @@
+//! The tokens of a message: as its server counts them, or else roughly.
+//!
+//! Servers count at the end of an answer. The count of one that was broken off never comes, yet the
+//! model has read its prompt and written as far as it got.
+
+use std::sync::Arc;
+
+use crate::conversation::trim;
+use crate::event::Usage;
+use crate::limits::turn::IMAGE_TOKENS;
+use crate::orchestrator::call_contract::CallContract;
+use crate::orchestrator::known_tools;
+use crate::upstream::{History, Images, OfferedTool, Prompt, RoundRequest};
+
+/// The tokens of a message that is being written.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    /// As the server has counted them.
+    counted: Usage,
+    /// What the model was told; `None` once its tokens are taken.
+    told: Option<Box<Told>>,
+    /// How many bytes the model has written.
+    written: usize,
+}
+
+/// What a model was told.
+#[derive(Debug)]
+struct Told {
+    prompt: Arc<dyn Prompt>,
+    /// In which form, unless the upstream takes another.
+    history: History,
+    /// The tools that its server describes to it.
+    offered: Arc<[OfferedTool]>,
+}
+
+impl Tokens {
+    /// The tokens of a message that has just been asked for.
+    pub(super) fn of(request: &RoundRequest, contract: CallContract) -> Self {
+        let (history, offered) = match contract {
+            CallContract::InText(_) => (History::Text, Arc::default()),
+            CallContract::Native => (History::Native, Arc::clone(&request.tools)),
+        };
+        let told = Told { prompt: Arc::clone(&request.prompt), history, offered };
+        Self { told: Some(Box::new(told)), ..Self::default() }
+    }
+
+    /// The model has written this many bytes more.
+    pub(super) const fn wrote(&mut self, bytes: usize) {
+        self.written += bytes;
+    }
+
+    /// The server has counted. What it said before no longer counts.
+    pub(super) const fn count(&mut self, usage: Usage) {
+        self.counted = usage.with_total();
+    }
+
+    /// Takes the tokens, so that they are counted once. `is_broken_off`: the server has not had
+    /// the chance to count them.
+    pub(super) fn take(&mut self, is_broken_off: bool) -> Usage {
+        let Self { counted, told, written } = std::mem::take(self);
+        match told {
+            // Before its first word, nobody knows whether the model has read anything.
+            Some(told) if is_broken_off && counted == Usage::NONE && written > 0 => {
+                let prompt_tokens = told.tokens() as u64;
+                let completion_tokens = written.div_ceil(trim::BYTES_PER_TOKEN) as u64;
+                Usage { prompt_tokens, completion_tokens, ..Usage::NONE }.with_total()
+            }
+            _ => counted,
+        }
+    }
+}
+
+impl Told {
+    fn tokens(&self) -> usize {
+        let messages = self.prompt.messages(self.history, &Images::new());
+        let words = messages.iter().map(|message| trim::tokens_of_bytes(message.text_bytes()));
+        let images = self.prompt.images().len() * IMAGE_TOKENS;
+        words.sum::<usize>() + images + known_tools::tokens(&self.offered)
+    }
+}
