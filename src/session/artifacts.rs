@@ -17,7 +17,7 @@ use crate::upstream::{Image, Images};
 pub(crate) struct Artifacts {
     store: Arc<dyn Store>,
     owner: Arc<str>,
-    /// The images that the turn's request has client_history, oldest first. They need no store: a client
+    /// The images in the turn's request, oldest first. They need no store: a client
     /// that keeps its conversation sends them again.
     client_history: Arc<[Image]>,
 }
