@@ -111,7 +111,7 @@ const ROWS: &[Row] = &[
     row("tools/schema", Nothing, &["limits", "text"]),
     row("tools/search", Nothing, &[]),
     row("event", Nothing, &["tools"]),
-    row("upstream/mod.rs", Io, &["call_format", "event"]),
+    row("upstream/mod.rs", Io, &["call_format", "event", "limits"]),
     row("upstream/constrain", Nothing, &["call_format", "limits"]),
     row("upstream/dialect", Nothing, &["event", "limits"]),
     row("upstream/frame_error", Nothing, &["limits"]),

@@ -17,9 +17,9 @@ use crate::upstream::{Image, Images};
 pub(crate) struct Artifacts {
     store: Arc<dyn Store>,
     owner: Arc<str>,
-    /// The images in the turn's request, oldest first. They need no store: a client
-    /// that keeps its conversation sends them again.
-    client_history: Arc<[Image]>,
+    /// The images in the turn's request, oldest first. They need no store: a client that keeps its
+    /// conversation sends them again.
+    request_images: Arc<[Image]>,
 }
 
 /// The path at which clients read a file, up to its id.
@@ -27,18 +27,18 @@ pub(crate) const ARTIFACTS: &str = "/api/v1/artifacts/";
 
 impl Artifacts {
     pub(crate) fn new(store: Arc<dyn Store>, owner: &str) -> Self {
-        Self { store, owner: owner.into(), client_history: Arc::default() }
+        Self { store, owner: owner.into(), request_images: Arc::default() }
     }
 
     /// The same for a turn whose request brings these images.
     pub(crate) fn beside(self, images: Vec<Image>) -> Self {
-        Self { client_history: images.into(), ..self }
+        Self { request_images: images.into(), ..self }
     }
 
-    /// Keeps the images of the request in this session, for later turns. Those that
-    /// cannot be kept are seen in this turn alone.
+    /// Keeps the images of the request in this session, for later turns. Those that cannot be kept
+    /// are seen in this turn alone.
     pub(crate) async fn keep_images(&self, session_id: &str) {
-        for Image { id, mime_type, bytes } in &*self.client_history {
+        for Image { id, mime_type, bytes } in &*self.request_images {
             let (id, mime_type) = (id.clone(), (*mime_type).to_owned());
             let artifact = self.artifact(id, None, mime_type, bytes.clone());
             if let Err(error) = self.store.keep_artifact(session_id, artifact).await {
@@ -110,7 +110,7 @@ impl Artifacts {
     }
 
     async fn image(&self, id: &str) -> Option<Image> {
-        if let Some(image) = self.client_history.iter().find(|image| image.id == id) {
+        if let Some(image) = self.request_images.iter().find(|image| image.id == id) {
             return Some(image.clone());
         }
         match self.get(id).await {
