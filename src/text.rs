@@ -3,6 +3,7 @@
 
 use std::io;
 
+use memchr::memchr2;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -55,21 +56,32 @@ pub(crate) fn cut_start(text: &str, bytes_max: usize) -> String {
 
 /// Whether brackets in a JSON text are nested deeper than this, whether or not it is valid.
 pub(crate) fn is_deeper(json: &[u8], depth_max: usize) -> bool {
-    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    for &byte in json {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(byte) = json.get(at) {
         match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_string,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            b'"' => at = end_of_string(json, at + 1),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth > depth_max {
             return true;
         }
+        at += 1;
     }
     false
+}
+
+/// The position of the quotation mark that ends a string, or the end of the text.
+fn end_of_string(json: &[u8], mut at: usize) -> usize {
+    while let Some(found) = json.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if json[at] == b'"' {
+            return at;
+        }
+        at += 2;
+    }
+    json.len()
 }
 
 /// The positions at which `needle` occurs in `text` as a whole word. `joins` recognises the
