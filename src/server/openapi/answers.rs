@@ -163,10 +163,11 @@ fn frame(stream: &Stream, data: &Value) -> Value {
         "required": ["data"],
     });
     if stream.is_named {
-        let names: Vec<&String> = data["discriminator"]["mapping"]
-            .as_object()
-            .map(|mapping| mapping.keys().collect())
-            .unwrap_or_default();
+        let names = data["discriminator"]["mapping"].as_object();
+        let names = names.into_iter().flat_map(|mapping| mapping.keys().map(String::as_str));
+        // The last frame has no name, and readers then take this one.
+        let names = names.chain(stream.ends_with_done.then_some("message"));
+        let names: Vec<&str> = names.collect();
         frame["properties"]["event"] =
             json!({ "enum": names, "description": "The type of the data." });
     }

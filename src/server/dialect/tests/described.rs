@@ -85,7 +85,10 @@ impl AnswerOptions {
     #[track_caller]
     fn take_stream(&mut self, stream: &str) {
         let frames = stream.split_terminator("\n\n").filter(|frame| !frame.starts_with(':'));
-        for frame in frames.map(frame) {
+        for mut frame in frames.map(frame) {
+            if self.names.frame == "ResponseFrame" && frame["event"].is_null() {
+                frame["event"] = "message".into();
+            }
             self.seen.check(self.names.frame, &frame);
             let data = frame["data"].as_str().unwrap();
             if data != "[DONE]" {
