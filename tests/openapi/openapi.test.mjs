@@ -8,6 +8,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 import { startGateway } from '../lib/gateway.mjs';
@@ -24,11 +25,47 @@ const CHECKS = [
 const EXAMPLES = 50;
 const SECONDS = 170;
 
-/** What can succeed while no turn runs, and is asked more than once: a tenth of the requests have to. */
+/** What can succeed, and is asked more than once: a tenth of the requests have to. */
 const SUCCESSFUL = [
-  'chat_stream', 'chat_completions', 'responses', 'messages', 'count_tokens', 'ai_sdk_chat', 'ag_ui',
+  'chat_stream', 'chat_cancel', 'chat_completions', 'responses', 'messages', 'count_tokens', 'ai_sdk_chat', 'ag_ui',
   'session', 'model', 'response', 'response_cancel', 'response_input_items',
 ];
+
+/** The session in which a turn runs. */
+const RUNNING = 'running';
+
+/** An upstream whose answers never end. */
+async function startHeldModel(t) {
+  const never = new Promise(() => {});
+  return { ...await startModel(t, Array(1000).fill({ say: 'Well.', holds: never })), name: 'held' };
+}
+
+/** Keeps a turn running: once it is cancelled, another one begins. Returns what stops that. */
+async function keepRunning(gateway) {
+  let isOver = false;
+  const begin = () => gateway.begin('', { body: JSON.stringify({ session_id: RUNNING, model: 'held', prompt: 'Hi.' }) });
+  let running = await begin();
+  const kept = (async () => {
+    for (;;) {
+      await running.text();
+      if (isOver) return;
+      running = await begin();
+    }
+  })();
+  // If the test fails, it ends with the gateway.
+  kept.catch(() => {});
+  return async () => {
+    isOver = true;
+    // The next turn may just be beginning, and then there is nothing to cancel yet.
+    do {
+      await fetch(`${gateway.origin}/api/v1/chat/cancel`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ session_id: RUNNING }),
+      });
+    } while (await Promise.race([kept, sleep(100, 'running')]) === 'running');
+  };
+}
 
 /** Makes a session and a response, and returns what there is by the paths that name it. */
 async function make(gateway) {
@@ -42,6 +79,7 @@ async function make(gateway) {
   const { id } = await stored.json();
   return {
     '/api/v1/sessions/{id}': 'made',
+    '/api/v1/chat/cancel': RUNNING,
     '/v1/models/{id}': 'script',
     '/v1/responses/{id}': id,
     '/v1/responses/{id}/cancel': id,
@@ -85,14 +123,17 @@ test('the description is served to anyone, as OpenAPI 3.1', async (t) => {
 
 test('no request gets an answer that is not described', async (t) => {
   const upstream = await startModel(t, [call('calculate', { expression: '1 + 1' }), 'Two.']);
-  const gateway = await startGateway(t, { upstreams: [upstream], messages: { server_tools: 'mcp_tool_use' } });
+  const upstreams = [upstream, await startHeldModel(t)];
+  const gateway = await startGateway(t, { upstreams, messages: { server_tools: 'mcp_tool_use' } });
   const there = await make(gateway);
+  const stop = await keepRunning(gateway);
   const args = ['--phases', 'examples,coverage,fuzzing', '--max-examples', String(EXAMPLES)];
   const { code, printed } = await schemathesis(t, gateway, await described(gateway), there, ...args);
+  await stop();
   assert.equal(code, 0, printed.slice(-20_000));
   const metrics = await (await fetch(`${gateway.origin}/metrics`)).text();
   const succeeded = (route) => Number(
-    metrics.match(new RegExp(`^tether_http_requests_total.*"${route}".*"200".* (\\d+)$`, 'm'))?.[1] ?? 0,
+    metrics.match(new RegExp(`^tether_http_requests_total.*"${route}".*"20[02]".* (\\d+)$`, 'm'))?.[1] ?? 0,
   );
   const counts = Object.fromEntries(SUCCESSFUL.map((route) => [route, succeeded(route)]));
   t.diagnostic(JSON.stringify(counts));
