@@ -479,7 +479,7 @@ pub mod session {
     /// Bytes of the turns that are cached for clients that keep the conversation themselves: a
     /// few thousand.
     pub const TURN_CACHE_BYTES_MAX: usize = 64 * MIB;
-    /// Remembered turns with the same prompt in a conversation that are compared with what a client
+    /// Cached turns with the same prompt in a conversation that are compared with what a client
     /// says was answered: each takes as long as the answer is.
     pub const SAME_PROMPT_MAX: usize = 8;
     /// Bytes of the remembered turns that are compared with a client's history and do not fit. After

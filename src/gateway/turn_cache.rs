@@ -11,6 +11,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 
 use crate::conversation::Turn;
 use crate::conversation::claimed::PrefixHash;
@@ -32,8 +33,8 @@ struct Inner {
     by_drop: HashMap<String, Arc<CachedTurn>>,
     /// The questions that running turns answer or drop, with their owners.
     being_closed: HashSet<(String, String)>,
-    /// The turns of conversations that their clients name, by owner and name; the oldest first.
-    by_name: HashMap<(String, String), VecDeque<Arc<CachedTurn>>>,
+    /// The turns of conversations that their clients name, the oldest first.
+    by_prompt: HashMap<PromptKey, VecDeque<Arc<CachedTurn>>>,
     owners: HashMap<String, Share>,
     bytes: usize,
 }
@@ -50,10 +51,8 @@ struct Share {
 struct CachedTurn {
     owner: String,
     prefixes: Vec<PrefixHash>,
-    /// The name that the client gives to the conversation.
-    conversation: Option<String>,
-    /// What the client said to begin the turn.
-    prompt: String,
+    /// The key of its prompt, if its conversation has a name.
+    prompt_key: Option<PromptKey>,
     /// The question that it has dropped.
     drops: Option<String>,
     turn: Arc<Turn>,
@@ -65,12 +64,11 @@ impl TurnCache {
     /// turns of the owner who has the most are evicted to make room for it.
     pub(crate) fn insert(&self, keys: TurnKeys, prefixes: Vec<PrefixHash>, turn: Turn) {
         let TurnKeys { owner, conversation, prompt, drops } = keys;
-        let names = [&conversation, &drops].into_iter().flatten().map(String::len);
-        let texts = owner.len() + prompt.len() + names.sum::<usize>();
+        let prompt_key = conversation.map(|name| PromptKey::of(&owner, &name, &prompt));
+        let texts = owner.len() + drops.as_deref().map_or(0, str::len);
         let bytes = turn.bytes() + texts + size_of::<CachedTurn>();
         let turn = Arc::new(turn);
-        let cached = CachedTurn { owner, prefixes, conversation, prompt, drops, turn, bytes };
-        let cached = Arc::new(cached);
+        let cached = Arc::new(CachedTurn { owner, prefixes, prompt_key, drops, turn, bytes });
         let mut inner = self.0.lock();
         let id = cached.turn.turn_id.clone();
         inner.by_id.insert(id, Arc::clone(&cached));
@@ -86,8 +84,8 @@ impl TurnCache {
         if let Some(id) = &cached.drops {
             inner.by_drop.insert(id.clone(), Arc::clone(&cached));
         }
-        if let Some(name) = cached.name() {
-            inner.by_name.entry(name).or_default().push_back(Arc::clone(&cached));
+        if let Some(key) = cached.prompt_key {
+            inner.by_prompt.entry(key).or_default().push_back(Arc::clone(&cached));
         }
         let share = inner.owners.entry(cached.owner.clone()).or_default();
         share.turns.push_back(cached);
@@ -145,16 +143,32 @@ impl TurnCache {
     /// newest first, at most [`SAME_PROMPT_MAX`].
     pub(crate) fn by_prompt(&self, owner: &str, name: &str, prompt: &str) -> Vec<Arc<Turn>> {
         let inner = self.0.lock();
-        let Some(turns) = inner.by_name.get(&(owner.to_owned(), name.to_owned())) else {
+        let Some(turns) = inner.by_prompt.get(&PromptKey::of(owner, name, prompt)) else {
             return Vec::new();
         };
-        let found = turns.iter().rev().filter(|it| it.prompt.trim() == prompt.trim());
-        found.take(SAME_PROMPT_MAX).map(|it| Arc::clone(&it.turn)).collect()
+        turns.iter().rev().take(SAME_PROMPT_MAX).map(|it| Arc::clone(&it.turn)).collect()
     }
 
     /// The turn at whose end its client had seen exactly this. The hash includes the owner.
     pub(crate) fn by_prefix(&self, prefix: &PrefixHash) -> Option<Arc<Turn>> {
         Some(Arc::clone(&self.0.lock().by_prefix.get(prefix)?.turn))
+    }
+}
+
+/// A hash of an owner, the name of a conversation, and the prompt of a turn in it. A history of
+/// thousands of prompts costs one look each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct PromptKey([u8; 32]);
+
+impl PromptKey {
+    /// White space around the prompt does not count.
+    fn of(owner: &str, name: &str, prompt: &str) -> Self {
+        let mut hash = Sha256::new();
+        for text in [owner, name, prompt.trim()] {
+            hash.update(text.len().to_be_bytes());
+            hash.update(text);
+        }
+        Self(hash.finalize().into())
     }
 }
 
@@ -185,11 +199,6 @@ pub(crate) struct TurnKeys {
 }
 
 impl CachedTurn {
-    /// Its owner, and the name of its conversation, if it has one.
-    fn name(&self) -> Option<(String, String)> {
-        Some((self.owner.clone(), self.conversation.clone()?))
-    }
-
     fn asks(&self) -> Option<&str> {
         self.turn.questions.first().map(|question| &*question.clarification_id)
     }
@@ -236,12 +245,12 @@ impl Inner {
         if let Some(id) = &oldest.drops {
             remove(&mut self.by_drop, id, &oldest);
         }
-        // Those of a conversation are forgotten in the order in which they came.
-        let Some(name) = oldest.name() else { return };
-        if let Some(turns) = self.by_name.get_mut(&name) {
+        // Those with one prompt are evicted in the order in which they came.
+        let Some(key) = oldest.prompt_key else { return };
+        if let Some(turns) = self.by_prompt.get_mut(&key) {
             turns.pop_front();
             if turns.is_empty() {
-                self.by_name.remove(&name);
+                self.by_prompt.remove(&key);
             }
         }
     }
@@ -431,6 +440,6 @@ mod tests {
         for (id, is_kept) in [("1", false), ("2", false), ("3", true), ("4", true)] {
             assert_eq!(turns.by_prompt("a", "c", id).len(), usize::from(is_kept), "{id}");
         }
-        assert_eq!(turns.0.lock().by_name.values().map(VecDeque::len).sum::<usize>(), 2);
+        assert_eq!(turns.0.lock().by_prompt.values().map(VecDeque::len).sum::<usize>(), 2);
     }
 }
