@@ -6,7 +6,7 @@ use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
 /// The status and the code of a refused request. In APIs other than the gateway's own, a model that
-/// is not there is not found.
+/// is not there is not found. AG-UI never refuses one: the field belongs to the application.
 pub(super) fn status_and_code(refusal: &Refusal) -> (u16, &'static str) {
     match refusal {
         Refusal::Begin(BeginError::UnknownModel { .. }) => (404, "model_not_found"),

@@ -134,7 +134,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             ok("The UI message stream.", &[(EVENTS, Some("UiMessageFrame"))]),
             Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
         ],
-        errors: in_words(&[ANY, KEY, CHANGES, BODY, BEGINS]),
+        errors: in_words(&[ANY, KEY, CHANGES, BODY, BEGINS, &[404]]),
     },
     Operation {
         path: "/api/v1/ai-sdk/chat/{id}/stream",

@@ -2,6 +2,7 @@
 
 mod described;
 pub(super) mod events;
+mod refusals;
 mod turns;
 
 use std::sync::Arc;
