@@ -58,6 +58,11 @@ pub(super) trait RequestReader {
 
 /// How an API that clients speak words its errors.
 pub(super) trait Dialect: fmt::Debug + Sync {
+    /// What clients call the field that requires a call, or forbids calls.
+    fn tool_choice(&self) -> &'static str {
+        "tool_choice"
+    }
+
     /// The status and the body of the answer to a refused request.
     fn error(&self, refusal: &Refusal) -> (u16, Value);
 

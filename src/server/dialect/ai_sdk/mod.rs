@@ -40,6 +40,10 @@ impl RequestReader for AiSdk {
 }
 
 impl Dialect for AiSdk {
+    fn tool_choice(&self) -> &'static str {
+        "toolChoice"
+    }
+
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
         let (status, _) = openai_error::status_and_code(refusal);
         (status, refusal.message().into())
