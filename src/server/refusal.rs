@@ -19,7 +19,7 @@ pub(super) enum Refusal {
     Method(&'static str),
     /// The body is not JSON of the expected shape. `param` is the field at fault, if there is
     /// one.
-    BadJson { param: Option<String>, error: String },
+    BadJson { param: Option<String>, message: String },
     /// A field has an invalid value.
     Invalid { param: &'static str, message: String },
     /// The body is too long.
@@ -141,11 +141,7 @@ impl Refusal {
                 "there is nothing at this path; GET /openapi.json lists all paths".into()
             }
             Self::Method(allowed) => format!("this path accepts {allowed}"),
-            Self::BadJson { error, param: None } => {
-                format!("the body is not the expected JSON: {error}")
-            }
-            Self::BadJson { error, param: Some(param) } => format!("{param}: {error}"),
-            Self::Invalid { message, .. } => message.clone(),
+            Self::BadJson { message, .. } | Self::Invalid { message, .. } => message.clone(),
             Self::BodyTooLarge { bytes_max } => {
                 format!(
                     "the body is longer than {bytes_max} bytes; send less, or raise \

@@ -270,12 +270,15 @@ pub struct OfferedTool {
 pub struct Sampling {
     /// From 0 to 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2))]
     pub temperature: Option<f64>,
     /// Above 0, up to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
     pub top_p: Option<f64>,
     /// The most tokens in one round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub max_tokens: Option<u32>,
     /// For repeatable answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]

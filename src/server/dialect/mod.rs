@@ -15,6 +15,7 @@ mod images;
 mod instructions;
 mod json;
 pub(super) mod messages;
+mod mismatch;
 pub(super) mod models;
 pub(super) mod native;
 mod object;

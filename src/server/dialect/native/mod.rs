@@ -5,7 +5,6 @@ mod frame_id;
 mod ndjson;
 pub(in crate::server) mod request;
 pub(in crate::server) mod transcript;
-mod type_mismatch;
 
 use serde_json::{Value, json};
 
