@@ -119,7 +119,7 @@ struct Loaded {
 }
 
 async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
-    let id = ResponseId::parse(id).ok_or(Refusal::NO_RESPONSE)?;
+    let id = ResponseId::parse(id).ok_or(Refusal::FOREIGN_RESPONSE)?;
     let (session_id, turn_id) = (id.session_id(), id.turn_id());
     let stored_as = session::id_of(&app.auth.owner(&request.headers), &session_id);
     let stored_answer =
@@ -193,7 +193,7 @@ pub(super) async fn compact(body: impl Incoming, app: &App) -> Result<Reply, Ref
 
 /// `DELETE /v1/responses/{id}`.
 pub(super) async fn delete(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
-    let parsed = ResponseId::parse(id).ok_or(Refusal::NO_RESPONSE)?;
+    let parsed = ResponseId::parse(id).ok_or(Refusal::FOREIGN_RESPONSE)?;
     let owner = app.auth.owner(&request.headers);
     let stored_as = session::id_of(&owner, &parsed.session_id());
     match app.gateway.delete_answer(&stored_as, &parsed.turn_id()).await? {

@@ -181,6 +181,12 @@ async fn what_is_not_stored_is_gone() {
         (&error["type"], &error["param"]),
         (&json!("not_found"), &json!("previous_response_id"))
     );
+    // It never was one of ours.
+    let foreign = gateway.post(RESPONSES, &body("Hm?", &after(&json!({"id": "resp_x"})))).await;
+    let error = &foreign.json()["error"];
+    assert_eq!((foreign.status(), &error["code"]), (404, &json!("previous_response_not_found")));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("\"resp_x\" is not the id of a response"), "{message}");
     // The chain has not moved.
     let (_, told) = asked(&gateway, &mut model, &body("So?", &after(&stored)), &["Yes."]).await;
     assert!(!told.contains("And I?"), "{told}");

@@ -133,7 +133,7 @@ impl Request {
         let parent = match raw.previous_response_id.as_deref() {
             None => None,
             Some(id) => {
-                Some(ResponseId::parse(id).ok_or_else(|| Refusal::NoParent(id.to_owned()))?)
+                Some(ResponseId::parse(id).ok_or_else(|| Refusal::ForeignParent(id.to_owned()))?)
             }
         };
         let is_input = match &raw.input {

@@ -48,6 +48,7 @@ fn a_refusal_has_the_same_status_in_all_apis() {
         (Refusal::Origin(one()), 403),
         (Refusal::NoSuchPath, 404),
         (Refusal::NoParent(one()), 404),
+        (Refusal::ForeignParent(one()), 404),
         (Refusal::BadJson { param: None, message: one() }, 400),
         (Refusal::invalid("model", "no"), 400),
         (Refusal::BodyBroken(one()), 400),

@@ -198,7 +198,7 @@ fn requests_that_cannot_be_answered_name_the_field() {
     }
     let unknown = json!({"model": "m", "input": "", "previous_response_id": "resp_1"});
     assert!(
-        matches!(with(Found::default(), &unknown), Err(Refusal::NoParent(id)) if id == "resp_1")
+        matches!(with(Found::default(), &unknown), Err(Refusal::ForeignParent(id)) if id == "resp_1")
     );
 }
 
