@@ -27,11 +27,11 @@ use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
 use crate::session::{self, Chain, DeletedAnswer, LoggedTurn, StoredAnswer, off_worker};
 
 /// Reads the body of `POST /v1/responses`, and finds what it refers to. Returns as well whether it
-/// continues a response.
+/// continues a response. Headers have the key of the request, and the name of its conversation.
 pub(super) async fn read(
     body: Bytes,
     owner: String,
-    key: Option<&str>,
+    (key, conversation): (Option<&str>, Option<&str>),
     app: &Arc<App>,
 ) -> Result<(ParsedRequest, bool), Refusal> {
     if key.is_some_and(|key| key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX) {
@@ -45,6 +45,7 @@ pub(super) async fn read(
     let continues = request.parent().is_some();
     let found = find(&request, (&owner, key), app).await?;
     let (app, key) = (Arc::clone(app), key.map(str::to_owned));
+    let conversation = conversation.map(str::to_owned);
     let parse = move || {
         let context = RequestContext {
             owner: &owner,
@@ -57,6 +58,7 @@ pub(super) async fn read(
             images: ImageReader::new(app.gateway.shows_images()),
             image_seed: Uuid::new_v4().to_string(),
             idempotency_key: key,
+            conversation,
         };
         request.parse(found, context)
     };

@@ -181,7 +181,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         method: "post",
         id: "createResponse",
         summary: "A turn for programs that speak OpenAI's Responses.",
-        parameters: &[IDEMPOTENCY_KEY],
+        parameters: &[IDEMPOTENCY_KEY, SESSION],
         body: Some(responses::request_schema),
         answers: &[ok(
             "The response, whole, queued, or as a stream of events.",

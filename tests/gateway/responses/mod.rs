@@ -163,6 +163,33 @@ async fn references_stand_for_items_of_stored_responses() {
     assert!(told.contains("I am a parrot."), "{told}");
 }
 
+/// A client that keeps the conversation itself cuts it off, and sends back the words alone.
+#[tokio::test]
+async fn a_conversation_with_a_name_is_found_although_it_was_cut() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let question = said("user", "What is 6*7?");
+    let first = json!([said("user", "Hi."), said("assistant", "Hello."), question]);
+    let cut = json!([question, said("assistant", "It is 42."), said("user", "Sure?")]);
+    for store in [false, true] {
+        let mine = format!("X-Session-Id: {store}");
+        let mut told_with = async |header: &str, input: &Value, answers: &[&str]| {
+            let body = body(input.clone(), &json!({ "store": store }));
+            let request = post(RESPONSES, &[header], &body.to_string());
+            let (reply, told) = tokio::join!(gateway.exchange(request), model.answers(answers));
+            assert_eq!(reply.status(), 200, "{}", reply.json());
+            told
+        };
+        told_with(&mine, &first, &[CALCULATE, "It is 42."]).await;
+        let told = told_with(&mine, &cut, &["Yes."]).await;
+        assert!(told.contains(FOUND), "{told}");
+        for other in ["X-Session-Id: other", "X-Other: 1"] {
+            let told = told_with(other, &cut, &["Yes."]).await;
+            assert!(!told.contains(FOUND), "{told}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_stored_is_gone() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;

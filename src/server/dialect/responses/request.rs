@@ -117,6 +117,8 @@ pub(in crate::server) struct RequestContext<'a> {
     /// Makes the ids of images: a secret, and new for each request.
     pub(in crate::server) image_seed: String,
     pub(in crate::server) idempotency_key: Option<String>,
+    /// The name that a header gives to the conversation.
+    pub(in crate::server) conversation: Option<String>,
 }
 
 impl fmt::Debug for RequestContext<'_> {
@@ -203,8 +205,10 @@ impl Request {
         let approval = history::approval(&items, !is_root)?;
         let granted = approval.as_ref().filter(|approval| approval.approves);
         let approval_request_id = granted.map(|approval| approval.request_id.clone());
-        let owner = (owner, image_seed);
-        let adopted = adopted(items, history, approval, images, (owner, lookup))?;
+        let conversation = context.conversation;
+        let whose = (owner, image_seed);
+        let lookup = (lookup, conversation.as_deref());
+        let adopted = adopted(items, history, approval, images, (whose, lookup))?;
         let Adopted { system, history, input, prefix, images, repairs } = adopted;
         let system = instructions::join(chain_system.as_deref(), system);
         let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
@@ -247,6 +251,7 @@ impl Request {
             }),
             serializer: Some(Arc::new(serializer)),
             idempotency_key: context.idempotency_key.filter(|_| is_stored),
+            conversation,
             ..NewTurn::default()
         };
         Ok(ParsedRequest { turn, form: form(&raw, options), repairs })
@@ -267,7 +272,7 @@ fn adopted(
     history: Option<Conversation>,
     approval: Option<Approval>,
     images: ImageReader,
-    (owner, lookup): ((&str, &str), &dyn TurnLookup),
+    (owner, lookup): ((&str, &str), (&dyn TurnLookup, Option<&str>)),
 ) -> Result<Adopted, Refusal> {
     let is_chain = history.is_some();
     let results = match history.as_ref().and_then(|history| history.turns().next_back()) {

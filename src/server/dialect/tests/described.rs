@@ -259,6 +259,7 @@ fn respond(body: &Value, shown: ServerItems) -> ParsedRequest {
         new_session_id: "resp-000000000000000000000000000000aa".to_owned(),
         clock: || 7,
         idempotency_key: None,
+        conversation: None,
     };
     let request = Request::read(body.to_string().as_bytes()).unwrap();
     request.parse(Found::default(), context).unwrap()

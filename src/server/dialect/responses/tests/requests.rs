@@ -47,6 +47,7 @@ fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
         images: ImageReader::new(true),
         image_seed: "seed".to_owned(),
         idempotency_key: None,
+        conversation: None,
     };
     let parsed = Request::read(body.to_string().as_bytes())?.parse(found, context)?;
     Ok((parsed.turn, parsed.form))
