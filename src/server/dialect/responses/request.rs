@@ -20,7 +20,7 @@ use super::server_items::{Labels, ServerItems};
 use super::stored::ResponseSerializer;
 use super::tools::Tools;
 use super::{history, tools};
-use crate::conversation::claimed::{Adopted, ClaimedMessage, TurnLookup, adopt_after};
+use crate::conversation::claimed::{Adopted, ClaimedMessage, Repair, TurnLookup, adopt_after};
 use crate::conversation::{Choice, ClientInput, Conversation};
 use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::server::REFERENCES_MAX;
@@ -195,7 +195,7 @@ impl Request {
             tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
         let is_stored = raw.store != Some(false);
         let kept_items = if is_stored { history::without_images(&items) } else { Vec::new() };
-        let items = history::resolve(items, &known);
+        let (items, lacks_images) = history::resolve(items, &known, images);
         let is_root = parent.is_none();
         let (history, native, chain_system) = match parent {
             Some(Parent { history, session_id, system }) => (Some(history), session_id, system),
@@ -209,7 +209,10 @@ impl Request {
         let whose = (owner, image_seed);
         let lookup = (lookup, conversation.as_deref());
         let adopted = adopted(items, history, approval, images, (whose, lookup))?;
-        let Adopted { system, history, input, prefix, images, repairs } = adopted;
+        let Adopted { system, history, input, prefix, images, mut repairs } = adopted;
+        if lacks_images {
+            repairs.count(Repair::LostImage);
+        }
         let system = instructions::join(chain_system.as_deref(), system);
         let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
         let begun = ResponseHead {
@@ -294,8 +297,9 @@ fn adopted(
         && (is_chain || asked == Some(&approval.clarification_id))
     {
         adopted.input = answer(approval);
-        // Their words are part of other ones now.
-        adopted.images.opening.clear();
+        // The user's words are part of other ones now, which only name their images.
+        let named: Vec<_> = adopted.images.opening.drain(..).filter_map(|it| it.file.id).collect();
+        adopted.images.files.retain(|image| !named.contains(&image.id));
     }
     Ok(adopted)
 }
