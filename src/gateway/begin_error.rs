@@ -38,15 +38,10 @@ pub enum BeginError {
         known: Vec<String>,
     },
     /// A call is required, but there is no tool.
-    #[error(
-        "tool_choice requires a call, but this turn has no tools; offer some, or send \"auto\""
-    )]
+    #[error("a call is required, but this turn has no tools; offer some, or send \"auto\"")]
     NoToolToCall,
     /// A call is required, but this turn does not have the tool.
-    #[error(
-        "tool_choice names {name:?}, which this turn does not have; available: {}",
-        list(known)
-    )]
+    #[error("this turn has no tool {name:?} to call; available: {}", list(known))]
     UnknownChoice {
         /// What was asked for.
         name: String,

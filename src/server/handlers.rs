@@ -147,7 +147,9 @@ async fn respond(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
     let _place = place(body.len(), app).await;
-    let read = || responses::read(body.clone(), owner.clone(), key.as_deref(), app);
+    let conversation = conversation_name(&request.headers, &app.session_headers);
+    let named = (key.as_deref(), conversation);
+    let read = || responses::read(body.clone(), owner.clone(), named, app);
     let (parsed, continues) = read().await?;
     match start(request, parsed, app).await {
         // Another request continued the same response meanwhile, so this one branches off.

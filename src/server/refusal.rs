@@ -19,7 +19,7 @@ pub(super) enum Refusal {
     Method(&'static str),
     /// The body is not JSON of the expected shape. `param` is the field at fault, if there is
     /// one.
-    BadJson { param: Option<String>, error: String },
+    BadJson { param: Option<String>, message: String },
     /// A field has an invalid value.
     Invalid { param: &'static str, message: String },
     /// The body is too long.
@@ -42,6 +42,8 @@ pub(super) enum Refusal {
     Unknown(&'static str),
     /// No response with this id can be continued.
     NoParent(String),
+    /// The response to continue has an id that no response of this gateway has.
+    ForeignParent(String),
     /// The response to continue still runs.
     ParentRuns(String),
     /// It existed once; holds the message.
@@ -63,6 +65,10 @@ impl Refusal {
         Self::Unknown("no such session; a session begins with its first turn");
     pub(super) const NO_RESPONSE: Self =
         Self::Unknown("no such response: it was not stored, it was deleted, or it is too old");
+    pub(super) const FOREIGN_RESPONSE: Self = Self::Unknown(
+        "no such response: the id is not from this gateway; its ids are \"resp_\" and 64 \
+         hexadecimal digits",
+    );
     pub(super) const NO_COMPACTION: Self = Self::Unknown(
         "compaction is not supported: what does not fit into the model's context is left out \
          automatically; send the whole conversation, or previous_response_id",
@@ -88,7 +94,9 @@ impl Refusal {
     pub(super) const fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::NoSuchPath | Self::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
-            Self::NoParent(_) => (StatusCode::NOT_FOUND, "previous_response_not_found"),
+            Self::NoParent(_) | Self::ForeignParent(_) => {
+                (StatusCode::NOT_FOUND, "previous_response_not_found")
+            }
             Self::ParentRuns(_) => (StatusCode::CONFLICT, "turn_in_progress"),
             Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::BadJson { .. } | Self::Invalid { .. } | Self::BodyBroken(_) => {
@@ -141,11 +149,7 @@ impl Refusal {
                 "there is nothing at this path; GET /openapi.json lists all paths".into()
             }
             Self::Method(allowed) => format!("this path accepts {allowed}"),
-            Self::BadJson { error, param: None } => {
-                format!("the body is not the expected JSON: {error}")
-            }
-            Self::BadJson { error, param: Some(param) } => format!("{param}: {error}"),
-            Self::Invalid { message, .. } => message.clone(),
+            Self::BadJson { message, .. } | Self::Invalid { message, .. } => message.clone(),
             Self::BodyTooLarge { bytes_max } => {
                 format!(
                     "the body is longer than {bytes_max} bytes; send less, or raise \
@@ -185,6 +189,10 @@ impl Refusal {
             Self::NoParent(id) => format!(
                 "there is no response {id:?}: it was not stored, it was deleted, or it is too old; \
                  send the whole conversation as input instead"
+            ),
+            Self::ForeignParent(id) => format!(
+                "{id:?} is not the id of a response from this gateway; send the id that a \
+                 response of it has, or the whole conversation as input instead"
             ),
             Self::ParentRuns(id) => {
                 format!("response {id:?} is still running; wait for its end, or cancel it")

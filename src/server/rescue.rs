@@ -7,16 +7,18 @@ use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use super::dialect::{Dialect, Refused};
 use super::refusal::Refusal;
 use super::reply::{Reply, whole_reply};
+use crate::gateway::BeginError;
 use crate::limits;
 
 impl Refusal {
     /// Converts the refusal into the response that the client gets, in its dialect.
     pub(super) fn into_reply(self, dialect: &dyn Dialect) -> Reply {
-        let Refused { status, media_type, body } = dialect.refused(&self);
+        let refusal = self.naming_fields_of(dialect);
+        let Refused { status, media_type, body } = dialect.refused(&refusal);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
         let mut reply = whole_reply(status, body, media_type);
         let headers = reply.headers_mut();
-        match self {
+        match refusal {
             Self::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
@@ -29,5 +31,16 @@ impl Refusal {
             _ => {}
         }
         reply
+    }
+
+    /// The refusal with the names of fields that the dialect's clients write.
+    fn naming_fields_of(self, dialect: &dyn Dialect) -> Self {
+        match self {
+            Self::Begin(error @ (BeginError::NoToolToCall | BeginError::UnknownChoice { .. })) => {
+                let param = dialect.tool_choice();
+                Self::invalid(param, format!("{param}: {error}"))
+            }
+            refusal => refusal,
+        }
     }
 }

@@ -26,11 +26,11 @@ use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
 use crate::session::{self, Chain, DeletedAnswer, LoggedTurn, StoredAnswer, off_worker};
 
 /// Reads the body of `POST /v1/responses`, and finds what it refers to. Returns as well whether it
-/// continues a response.
+/// continues a response. Headers have the key of the request, and the name of its conversation.
 pub(super) async fn read(
     body: Bytes,
     owner: String,
-    key: Option<&str>,
+    (key, conversation): (Option<&str>, Option<&str>),
     app: &Arc<App>,
 ) -> Result<(ParsedRequest, bool), Refusal> {
     if key.is_some_and(|key| key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX) {
@@ -44,6 +44,7 @@ pub(super) async fn read(
     let continues = request.parent().is_some();
     let found = find(&request, (&owner, key), app).await?;
     let (app, key) = (Arc::clone(app), key.map(str::to_owned));
+    let conversation = conversation.map(str::to_owned);
     let parse = move || {
         let context = RequestContext {
             owner: &owner,
@@ -56,6 +57,7 @@ pub(super) async fn read(
             images: ImageReader::new(app.gateway.shows_images()),
             image_seed: Uuid::new_v4().to_string(),
             idempotency_key: key,
+            conversation,
         };
         request.parse(found, context)
     };
@@ -118,7 +120,7 @@ struct Loaded {
 }
 
 async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
-    let id = ResponseId::parse(id).ok_or(Refusal::NO_RESPONSE)?;
+    let id = ResponseId::parse(id).ok_or(Refusal::FOREIGN_RESPONSE)?;
     let (session_id, turn_id) = (id.session_id(), id.turn_id());
     let stored_as = session::id_of(&app.auth.owner(&request.headers), &session_id);
     let stored_answer =
@@ -191,7 +193,7 @@ pub(super) async fn compact(body: impl Incoming, app: &App) -> Result<Reply, Ref
 
 /// `DELETE /v1/responses/{id}`.
 pub(super) async fn delete(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
-    let parsed = ResponseId::parse(id).ok_or(Refusal::NO_RESPONSE)?;
+    let parsed = ResponseId::parse(id).ok_or(Refusal::FOREIGN_RESPONSE)?;
     let owner = app.auth.owner(&request.headers);
     let stored_as = session::id_of(&owner, &parsed.session_id());
     match app.gateway.delete_answer(&stored_as, &parsed.turn_id()).await? {

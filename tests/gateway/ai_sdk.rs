@@ -457,7 +457,7 @@ async fn a_refusal_is_plain_text() {
     let (_model, gateway) = Gateway::with_model(|_| {}).await;
     for (body, status) in [
         (json!({"id": "c"}), 400),
-        (json!({"id": "c", "messages": [user("Hi.")], "model": "gpt-9"}), 400),
+        (json!({"id": "c", "messages": [user("Hi.")], "model": "gpt-9"}), 404),
         (json!([]), 400),
     ] {
         let reply = gateway.post(CHAT, &body).await;

@@ -287,6 +287,12 @@ async fn requests_that_cannot_be_answered_are_refused_as_openai_does() {
         (json!({"model": "fake", "messages": []}), 400, "invalid_request", "messages"),
         (json!({"model": "fake", "messages": hi, "n": 2}), 400, "invalid_request", "n"),
         (
+            json!({"model": "fake", "messages": hi, "max_completion_tokens": 0}),
+            400,
+            "invalid_request",
+            "max_completion_tokens",
+        ),
+        (
             json!({"model": "fake", "messages": hi, "tool_choice": "often"}),
             400,
             "invalid_request",

@@ -6,7 +6,7 @@ use tether::orchestrator::CallContract;
 use tether::upstream::History;
 
 use crate::support::events::said;
-use crate::support::gateway::Setup;
+use crate::support::gateway::{STREAM, Setup};
 use crate::support::model::call;
 use crate::support::{Gateway, Model};
 
@@ -111,4 +111,55 @@ async fn a_server_that_reads_calls_itself_is_told_what_is_required() {
     let feedback = frames.iter().find(|frame| frame.event == "feedback").expect("feedback");
     assert_eq!(feedback.data["reason"], "malformed_call");
     assert_eq!(said(&frames), "Hello.Hello again.");
+}
+
+/// In each API under its own name.
+#[tokio::test]
+async fn the_field_at_fault_has_the_name_that_the_client_wrote() {
+    let (model, gateway) = Gateway::with_model(|_| {}).await;
+    let messages = json!([{"id": "u", "role": "user", "content": "Hi."}]);
+    let (model_name, required) = ("fake:no-tools", "required");
+    let forwarded = json!({"model": model_name, "tether": {"tool_choice": required}});
+    for (path, body, field) in [
+        (STREAM, json!({"prompt": "Hi.", "tools": [], "tool_choice": required}), "tool_choice"),
+        (
+            "/api/v1/ai-sdk/chat",
+            json!({"model": model_name, "messages": messages, "toolChoice": required}),
+            "toolChoice",
+        ),
+        (
+            "/api/v1/ag-ui",
+            json!({
+                "threadId": "t", "runId": "r", "messages": messages, "forwardedProps": forwarded,
+            }),
+            "forwardedProps.tether.tool_choice",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": model_name, "messages": messages, "tool_choice": required}),
+            "tool_choice",
+        ),
+        (
+            "/v1/responses",
+            json!({"model": model_name, "input": "Hi.", "tool_choice": required}),
+            "tool_choice",
+        ),
+        (
+            "/v1/messages",
+            json!({"model": "fake", "max_tokens": 9, "messages": messages,
+                "tool_choice": {"type": "any"}}),
+            "tool_choice",
+        ),
+    ] {
+        let reply = gateway.post(path, &body).await;
+        let text = String::from_utf8(reply.body.clone()).unwrap();
+        assert_eq!(reply.status(), 400, "{path}: {text}");
+        let (message, param) = match path {
+            "/api/v1/ai-sdk/chat" => (text, Value::Null),
+            _ => (reply.message(), reply.json()["error"]["param"].clone()),
+        };
+        assert!(message.starts_with(&format!("{field}: a call is required")), "{path}: {message}");
+        assert!(param.is_null() || param == field, "{path}: {param}");
+    }
+    assert!(model.has_no_requests());
 }

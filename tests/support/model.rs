@@ -5,6 +5,7 @@
 //! when.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -276,12 +277,22 @@ impl Round {
         times * bytes.len()
     }
 
-    /// Writes the same bytes at this pace until the other side stops reading.
-    pub(crate) async fn drip(&mut self, bytes: &[u8], every: Duration) {
-        let mut pace = tokio::time::interval(every);
-        while self.socket.write_all(bytes).await.is_ok() {
-            pace.tick().await;
-        }
+    /// Writes the same bytes at this pace until the other side stops reading. This happens in
+    /// another thread: the gateway runs in this one, and its timers must not end a wait because
+    /// both were held up.
+    pub(crate) async fn drip(&self, bytes: String, every: Duration) {
+        let socket = self.socket.as_fd().try_clone_to_owned().unwrap();
+        let drip = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let mut socket = TcpStream::from_std(socket.into()).unwrap();
+                let mut pace = tokio::time::interval(every);
+                while socket.write_all(bytes.as_bytes()).await.is_ok() {
+                    pace.tick().await;
+                }
+            });
+        };
+        tokio::task::spawn_blocking(drip).await.unwrap();
     }
 
     /// Writes the head of a chunked response.

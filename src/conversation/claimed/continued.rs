@@ -26,20 +26,20 @@ pub(crate) fn adopt_after(
     returned: HashMap<String, Content>,
     mut messages: Vec<ClaimedMessage>,
     (owner, image_seed): (&str, &str),
-    lookup: &dyn TurnLookup,
+    (lookup, conversation): (&dyn TurnLookup, Option<&str>),
 ) -> Result<Adopted, NothingToAnswer> {
     let (mut room, mut placing) = (Room::new(), Placing::new(image_seed));
     room.limit(&mut messages);
     let mut repairs = Repairs::default();
     let results = results(&history, returned, (&mut room, &mut placing), &mut repairs);
     if results.is_empty() {
-        return adopt_onto(history, messages, owner, (lookup, None), placing);
+        return adopt_onto(history, messages, owner, (lookup, conversation), placing);
     }
     if messages.iter().any(ClaimedMessage::is_said) {
         if let Ok(turn) = history.with_results(&results) {
             history.replace(turn);
         }
-        let mut adopted = adopt_onto(history, messages, owner, (lookup, None), placing)?;
+        let mut adopted = adopt_onto(history, messages, owner, (lookup, conversation), placing)?;
         adopted.repairs += repairs;
         return Ok(adopted);
     }

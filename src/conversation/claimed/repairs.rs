@@ -29,11 +29,13 @@ pub enum Repair {
     NoWords,
     /// Too many messages or calls. The oldest were left out.
     TooLong,
+    /// A reference to a message whose image was not stored. A note took its place.
+    LostImage,
 }
 
 impl Repair {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::LateSystem,
         Self::EmptyMessage,
         Self::CallMarkup,
@@ -47,6 +49,7 @@ impl Repair {
         Self::StrayResult,
         Self::NoWords,
         Self::TooLong,
+        Self::LostImage,
     ];
 
     /// The kind as metrics spell it.
@@ -66,6 +69,7 @@ impl Repair {
             Self::StrayResult => "stray_result",
             Self::NoWords => "no_words",
             Self::TooLong => "too_long",
+            Self::LostImage => "lost_image",
         }
     }
 }
@@ -75,7 +79,7 @@ impl Repair {
 pub struct Repairs([u32; Repair::ALL.len()]);
 
 impl Repairs {
-    pub(super) const fn count(&mut self, repair: Repair) {
+    pub(crate) const fn count(&mut self, repair: Repair) {
         self.0[repair as usize] += 1;
     }
 

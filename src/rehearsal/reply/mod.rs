@@ -16,6 +16,15 @@ use crate::upstream::OfferedTool;
 /// The name that it uses if asked to call a tool that does not exist.
 const WRONG_TOOL: &str = "get_time";
 
+/// What it says if the gateway has taken its tools away, as in the last round of a turn.
+const NO_MORE_TOOLS: &str = "I cannot call any more tools in this answer, so the rest stays open.";
+
+/// What it says if it has had none from the start. Many a first request is one of these.
+const NO_TOOLS: &str = "I have no tools here, so I cannot do that. To give me Tether's tools, ask for \
+                        a model whose name does not end in :no-tools, and do not switch tools off \
+                        in the request. Programs on Messages get them only if \
+                        messages.server_tools is set.";
+
 /// The answer to a conversation, calls included.
 pub(super) fn reply(scene: &Scene<'_>, tools: &[OfferedTool], format: &CallFormat) -> String {
     let question = scene.current().question;
@@ -64,7 +73,7 @@ impl Reply<'_> {
         }
         let (offered, missing): (Vec<Planned>, Vec<Planned>) =
             calls.into_iter().partition(|call| self.offers(&call.tool));
-        let mut text = report_missing(&missing, self.tools);
+        let mut text = self.report_missing(&missing);
         if offered.is_empty() {
             if !outcomes.is_empty() {
                 text = format!("{} {text}", self.quote_safely(&report(outcomes)));
@@ -207,6 +216,19 @@ impl Reply<'_> {
         format!("The user wants me to think aloud. {next}")
     }
 
+    /// What it says instead of calls that it cannot make.
+    fn report_missing(&self, calls: &[Planned]) -> String {
+        if calls.is_empty() {
+            return String::new();
+        }
+        if self.tools.is_empty() {
+            let has_called = !self.scene.current().outcomes.is_empty();
+            return if has_called { NO_MORE_TOOLS } else { NO_TOOLS }.to_owned();
+        }
+        let names: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+        format!("For that I would need the tool {}, which I was not offered.", names.join(" and "))
+    }
+
     fn offers(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.name == name)
     }
@@ -245,15 +267,4 @@ fn announcement(task: &Task) -> String {
         // No words, so that the gateway speaks: the tools have waiting hints.
         Task::Named(_) => String::new(),
     }
-}
-
-fn report_missing(calls: &[Planned], tools: &[OfferedTool]) -> String {
-    if calls.is_empty() {
-        return String::new();
-    }
-    if tools.is_empty() {
-        return "I cannot call any more tools in this answer, so the rest stays open.".to_owned();
-    }
-    let names: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
-    format!("For that I would need the tool {}, which I was not offered.", names.join(" and "))
 }

@@ -258,7 +258,9 @@ fn without_tools_it_answers_in_words_only() {
     for (messages, text) in [
         (
             vec![question.clone()],
-            "I cannot call any more tools in this answer, so the rest stays open.",
+            "I have no tools here, so I cannot do that. To give me Tether's tools, ask for a model \
+             whose name does not end in :no-tools, and do not switch tools off in the request. \
+             Programs on Messages get them only if messages.server_tools is set.",
         ),
         (
             vec![question, assistant("..."), some],

@@ -62,12 +62,17 @@ impl ImageReader {
         ContentPart::Words(format!("[{NOT_SHOWN}]"))
     }
 
+    /// What stands for an image whose message was stored without it.
+    pub(super) fn not_stored(self) -> String {
+        self.note("it was not stored with its message")
+    }
+
     fn named(self, reason: &str) -> ContentPart {
-        if self.reads {
-            ContentPart::Words(format!("[{NOT_SHOWN}: {reason}]"))
-        } else {
-            Self::nowhere()
-        }
+        ContentPart::Words(self.note(reason))
+    }
+
+    fn note(self, reason: &str) -> String {
+        if self.reads { format!("[{NOT_SHOWN}: {reason}]") } else { format!("[{NOT_SHOWN}]") }
     }
 }
 

@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 
 use memchr::memmem;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::de::SliceRead;
-use serde_path_to_error::Path;
 
+use super::mismatch;
 use super::object::Object;
 use crate::limits::server::BODY_DEPTH_MAX;
 use crate::server::refusal::Refusal;
@@ -17,19 +18,18 @@ use crate::session::log::encode::serialize;
 use crate::text::is_deeper;
 
 /// Reads a JSON object. If it has another shape, the refusal names the field.
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+pub(super) fn read<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, Refusal> {
     if is_deeper(body, BODY_DEPTH_MAX) {
-        let error = format!("it is nested more than {BODY_DEPTH_MAX} levels deep");
-        return Err(Refusal::BadJson { param: None, error });
+        let message = format!("the body is nested more than {BODY_DEPTH_MAX} levels deep");
+        return Err(Refusal::BadJson { param: None, message });
     }
     let body = &*whole_characters(body);
     // To note where a fault is costs a string for each key. Most bodies have none.
     let mut reader = reader_of(body);
-    let Ok(Object(value)) = Object::deserialize(&mut reader) else {
-        return read_object(reader_of(body), |_, error| in_json_terms(&error.to_string()));
-    };
-    ended(&mut reader)?;
-    Ok(value)
+    match Object::deserialize(&mut reader) {
+        Ok(Object(value)) if reader.end().is_ok() => Ok(value),
+        _ => read_object(reader_of(body), body),
+    }
 }
 
 /// The body's nesting has been checked.
@@ -39,40 +39,32 @@ fn reader_of(body: &[u8]) -> serde_json::Deserializer<SliceRead<'_>> {
     reader
 }
 
-fn ended(reader: &mut serde_json::Deserializer<SliceRead<'_>>) -> Result<(), Refusal> {
-    let ended = reader.end();
-    ended.map_err(|error| Refusal::BadJson { param: None, error: error.to_string() })
+/// The same for the gateway's own requests, in which half a character is a mistake.
+pub(super) fn read_strictly<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, Refusal> {
+    read_object(serde_json::Deserializer::from_slice(body), body)
 }
 
-/// What is wrong with a value, without the names of Rust's types.
-fn in_json_terms(error: &str) -> String {
-    let Some((got, rest)) = error.rsplit_once(", expected ") else { return error.to_owned() };
-    let (expected, place) = rest.split_once(" at line ").unwrap_or((rest, ""));
-    let expected = match expected {
-        "a sequence" => "a list",
-        "a map" => "an object",
-        "f32" | "f64" => "a number",
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
-        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
-        other if other.starts_with("struct ") => "an object",
-        _ => return error.to_owned(),
-    };
-    format!("{got}, expected {expected} at line {place}")
-}
-
-/// Reads an object and nothing after it. `explain` words what is wrong at a path.
-pub(super) fn read_object<'a, T: Deserialize<'a>>(
+/// Reads an object and nothing after it.
+fn read_object<'a, T: Deserialize<'a> + JsonSchema>(
     mut reader: serde_json::Deserializer<SliceRead<'a>>,
-    explain: impl FnOnce(&Path, &serde_json::Error) -> String,
+    body: &[u8],
 ) -> Result<T, Refusal> {
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path();
-        // Invalid JSON is not the fault of the field that contains it.
-        let is_field = error.inner().is_data() && path.iter().next().is_some();
-        let param = is_field.then(|| path.to_string());
-        Refusal::BadJson { param, error: explain(path, error.inner()) }
+        let (path, error) = (error.path(), error.inner());
+        // Invalid JSON is not the fault of the field that contains it. A number in place of a word
+        // that is one of several is reported as such.
+        let is_json = error.is_data() || serde_json::from_slice::<Value>(body).is_ok();
+        if !is_json {
+            return Refusal::BadJson { param: None, message: mismatch::invalid(body, error) };
+        }
+        let param = path.iter().next().is_some().then(|| path.to_string());
+        Refusal::BadJson { param, message: mismatch::explain::<T>(path, error) }
     })?;
-    ended(&mut reader)?;
+    let ended = reader.end();
+    ended.map_err(|error| Refusal::BadJson {
+        param: None,
+        message: mismatch::invalid(body, &error),
+    })?;
     Ok(value)
 }
 
@@ -161,21 +153,6 @@ mod tests {
         check(r#"{"a":"\\ud83d"}"#, &json!({"a": "\\ud83d"}));
         check(r#"{"a":"\\\ud83d"}"#, &json!({"a": "\\\u{fffd}"}));
         check(r#"{"a":"\ud7ff ud83d"}"#, &json!({"a": "\u{d7ff} ud83d"}));
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_in_the_terms_of_json() {
-        let error =
-            |wrong: Result<u32, serde_json::Error>| in_json_terms(&wrong.unwrap_err().to_string());
-        let text = "invalid type: string \"a, expected u32\", expected a whole number that is not \
-                    negative at line 1 column 17";
-        assert_eq!(error(serde_json::from_str("\"a, expected u32\"")), text);
-        let negative = "invalid value: integer `-1`, expected a whole number that is not negative \
-                        at line 1 column 2";
-        assert_eq!(error(serde_json::from_str("-1")), negative);
-        let list = serde_json::from_str::<Vec<u32>>("7").unwrap_err().to_string();
-        assert!(in_json_terms(&list).contains("expected a list at line 1"), "{list}");
-        assert_eq!(in_json_terms("EOF while parsing"), "EOF while parsing");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod images;
 mod instructions;
 mod json;
 pub(super) mod messages;
+mod mismatch;
 pub(super) mod models;
 pub(super) mod native;
 mod object;
@@ -58,6 +59,11 @@ pub(super) trait RequestReader {
 
 /// How an API that clients speak words its errors.
 pub(super) trait Dialect: fmt::Debug + Sync {
+    /// What clients call the field that requires a call, or forbids calls.
+    fn tool_choice(&self) -> &'static str {
+        "tool_choice"
+    }
+
     /// The status and the body of the answer to a refused request.
     fn error(&self, refusal: &Refusal) -> (u16, Value);
 

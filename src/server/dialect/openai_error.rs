@@ -6,7 +6,7 @@ use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
 /// The status and the code of a refused request. In APIs other than the gateway's own, a model that
-/// is not there is not found.
+/// is not there is not found. AG-UI never refuses one: the field belongs to the application.
 pub(super) fn status_and_code(refusal: &Refusal) -> (u16, &'static str) {
     match refusal {
         Refusal::Begin(BeginError::UnknownModel { .. }) => (404, "model_not_found"),
@@ -23,9 +23,6 @@ pub(super) fn param(refusal: &Refusal) -> Option<&str> {
         Refusal::BadJson { param, .. } => param.as_deref(),
         Refusal::Invalid { param, .. } => Some(*param),
         Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
-        Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
-            Some("tool_choice")
-        }
         _ => None,
     }
 }

@@ -134,7 +134,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             ok("The UI message stream.", &[(EVENTS, Some("UiMessageFrame"))]),
             Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
         ],
-        errors: in_words(&[ANY, KEY, CHANGES, BODY, BEGINS]),
+        errors: in_words(&[ANY, KEY, CHANGES, BODY, BEGINS, &[404]]),
     },
     Operation {
         path: "/api/v1/ai-sdk/chat/{id}/stream",
@@ -181,7 +181,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         method: "post",
         id: "createResponse",
         summary: "A turn for programs that speak OpenAI's Responses.",
-        parameters: &[IDEMPOTENCY_KEY],
+        parameters: &[IDEMPOTENCY_KEY, SESSION],
         body: Some(responses::request_schema),
         answers: &[ok(
             "The response, whole, queued, or as a stream of events.",

@@ -55,7 +55,7 @@ async fn an_invalid_answer_is_refused_and_changes_nothing() {
         (
             responds(json!({"clarification_id": id, "selected_option": {"id": DOE, "title": 1}})),
             response("selected_option.title"),
-            &json!("unknown field"),
+            &json!("is not a known field"),
         ),
         (
             responds(json!({ "selected_option": doe })),

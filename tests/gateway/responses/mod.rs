@@ -163,6 +163,33 @@ async fn references_stand_for_items_of_stored_responses() {
     assert!(told.contains("I am a parrot."), "{told}");
 }
 
+/// A client that keeps the conversation itself cuts it off, and sends back the words alone.
+#[tokio::test]
+async fn a_conversation_with_a_name_is_found_although_it_was_cut() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let question = said("user", "What is 6*7?");
+    let first = json!([said("user", "Hi."), said("assistant", "Hello."), question]);
+    let cut = json!([question, said("assistant", "It is 42."), said("user", "Sure?")]);
+    for store in [false, true] {
+        let mine = format!("X-Session-Id: {store}");
+        let mut told_with = async |header: &str, input: &Value, answers: &[&str]| {
+            let body = body(input.clone(), &json!({ "store": store }));
+            let request = post(RESPONSES, &[header], &body.to_string());
+            let (reply, told) = tokio::join!(gateway.exchange(request), model.answers(answers));
+            assert_eq!(reply.status(), 200, "{}", reply.json());
+            told
+        };
+        told_with(&mine, &first, &[CALCULATE, "It is 42."]).await;
+        let told = told_with(&mine, &cut, &["Yes."]).await;
+        assert!(told.contains(FOUND), "{told}");
+        for other in ["X-Session-Id: other", "X-Other: 1"] {
+            let told = told_with(other, &cut, &["Yes."]).await;
+            assert!(!told.contains(FOUND), "{told}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_stored_is_gone() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;
@@ -181,6 +208,12 @@ async fn what_is_not_stored_is_gone() {
         (&error["type"], &error["param"]),
         (&json!("not_found"), &json!("previous_response_id"))
     );
+    // It never was one of ours.
+    let foreign = gateway.post(RESPONSES, &body("Hm?", &after(&json!({"id": "resp_x"})))).await;
+    let error = &foreign.json()["error"];
+    assert_eq!((foreign.status(), &error["code"]), (404, &json!("previous_response_not_found")));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("\"resp_x\" is not the id of a response"), "{message}");
     // The chain has not moved.
     let (_, told) = asked(&gateway, &mut model, &body("So?", &after(&stored)), &["Yes."]).await;
     assert!(!told.contains("And I?"), "{told}");

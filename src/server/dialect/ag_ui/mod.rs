@@ -45,6 +45,10 @@ impl RequestReader for AgUi {
 }
 
 impl Dialect for AgUi {
+    fn tool_choice(&self) -> &'static str {
+        request::TOOL_CHOICE
+    }
+
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
         Native.error(refusal)
     }

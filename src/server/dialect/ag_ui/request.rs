@@ -15,6 +15,9 @@ use crate::server::dialect::tool_choice::{self, ChosenTools};
 use crate::server::dialect::{ClientRequest, Form, ParsedRequest, client_tools, digest, json};
 use crate::server::refusal::Refusal;
 
+/// Where front ends put the choice of a tool: AG-UI itself has no field for it.
+pub(super) const TOOL_CHOICE: &str = "forwardedProps.tether.tool_choice";
+
 /// The body as it was written.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "AgUiRunRequest")]
@@ -87,7 +90,7 @@ fn model(forwarded: &Value, models: &Models) -> ChosenModel {
     chosen.unwrap_or_default()
 }
 
-/// The tools of the run. Front ends can only pass on a choice in a field for applications.
+/// The tools of the run.
 fn chosen(
     forwarded: &Value,
     tools: Option<&Value>,
@@ -96,11 +99,8 @@ fn chosen(
     let clients = client_tools::read(tools);
     let choice = &forwarded["tether"]["tool_choice"];
     tool_choice::choose(Some(choice), &clients, ours).map_err(|_| {
-        Refusal::invalid(
-            "forwardedProps.tether.tool_choice",
-            "forwardedProps.tether.tool_choice must be \"auto\", \"none\", \"required\" or \
-             {\"name\": \"TOOL\"}",
-        )
+        let expected = "\"auto\", \"none\", \"required\" or {\"name\": \"TOOL\"}";
+        Refusal::invalid(TOOL_CHOICE, format!("{TOOL_CHOICE} must be {expected}"))
     })
 }
 

@@ -13,7 +13,7 @@ mod tests;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
-use super::{ClientRequest, Dialect, Encoder, ParsedRequest, Refused, RequestReader};
+use super::{ClientRequest, Dialect, Encoder, ParsedRequest, Refused, RequestReader, openai_error};
 use crate::server::refusal::Refusal;
 use encoder::PartEncoder;
 
@@ -40,13 +40,18 @@ impl RequestReader for AiSdk {
 }
 
 impl Dialect for AiSdk {
+    fn tool_choice(&self) -> &'static str {
+        "toolChoice"
+    }
+
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
-        (refusal.kind().0.as_u16(), refusal.message().into())
+        let (status, _) = openai_error::status_and_code(refusal);
+        (status, refusal.message().into())
     }
 
     /// Chats show the body as it is.
     fn refused(&self, refusal: &Refusal) -> Refused {
-        let status = refusal.kind().0.as_u16();
+        let (status, _) = openai_error::status_and_code(refusal);
         let body = refusal.message().into_bytes();
         Refused { status, media_type: "text/plain; charset=utf-8", body }
     }

@@ -14,7 +14,7 @@ use crate::limits::config::TEMPERATURE_MAX;
 use crate::limits::server::CONVERSATION_NAME_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
-use crate::server::dialect::sampling::{self, NAMES};
+use crate::server::dialect::sampling::{self, NAMES, Names};
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::tool_choice::{self, ChosenTools};
 use crate::server::dialect::{
@@ -215,7 +215,11 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
             ("chat_template_kwargs", raw.chat_template_kwargs.clone().map(Value::from)),
         ])?,
     };
-    sampling::check(&sampling, &NAMES)?;
+    let names = match raw.max_completion_tokens {
+        Some(_) => Names { max_tokens: "max_completion_tokens", ..NAMES },
+        None => NAMES,
+    };
+    sampling::check(&sampling, &names)?;
     Ok(sampling)
 }
 

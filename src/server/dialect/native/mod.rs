@@ -5,7 +5,6 @@ mod frame_id;
 mod ndjson;
 pub(in crate::server) mod request;
 pub(in crate::server) mod transcript;
-mod type_mismatch;
 
 use serde_json::{Value, json};
 
@@ -62,9 +61,6 @@ fn param(refusal: &Refusal) -> Option<&str> {
         Refusal::Invalid { param, .. } => Some(param),
         Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
         Refusal::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
-        Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
-            Some("tool_choice")
-        }
         Refusal::Begin(BeginError::Answer(error)) => Some(match error {
             AnswerError::UnknownQuestion { .. }
             | AnswerError::Stale(_)

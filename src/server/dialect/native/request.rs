@@ -4,7 +4,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::type_mismatch;
 use crate::conversation::{Choice, ClientInput, ClientResult};
 use crate::gateway::NewTurn;
 use crate::limits;
@@ -100,7 +99,7 @@ pub(in crate::server) fn parse(
     body: &[u8],
     idempotency_key: Option<String>,
 ) -> Result<NewTurn, Refusal> {
-    let raw: Raw = from_json(body)?;
+    let raw: Raw = json::read_strictly(body)?;
     if let Some(id) = &raw.session_id {
         check_session_id(id)?;
     }
@@ -278,19 +277,12 @@ struct RawCancel {
 
 /// Reads a cancellation and returns the id of its session.
 pub(in crate::server) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
-    let RawCancel { session_id } = from_json(body)?;
+    let RawCancel { session_id } = json::read_strictly(body)?;
     let Some(id) = session_id else {
         return Err(Refusal::invalid("session_id", "session_id is required (a string)"));
     };
     check_session_id(&id)?;
     Ok(id)
-}
-
-/// Reads JSON of a known shape. If the shape is wrong, the refusal names the field.
-fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
-    json::read_object(serde_json::Deserializer::from_slice(body), |path, error| {
-        type_mismatch::explain(body, path, error).unwrap_or_else(|| error.to_string())
-    })
 }
 
 /// Whether `id` is `[A-Za-z0-9._:-]{1,128}`.

@@ -17,6 +17,9 @@ use crate::server::refusal::Refusal;
 /// What the ids of requests for approval begin with.
 pub(super) const APPROVAL_REQUEST: &str = "mcpr";
 
+/// The members of items in which images can be.
+const CONTENTS: &[&str] = &["content", "output"];
+
 /// An answer to a request for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Approval {
@@ -26,7 +29,7 @@ pub(super) struct Approval {
     pub(super) clarification_id: String,
     pub(super) approves: bool,
     pub(super) reason: Option<String>,
-    /// What the user says besides.
+    /// What the user says besides; images are only named.
     pub(super) beside: Option<String>,
 }
 
@@ -60,14 +63,33 @@ pub(super) fn references(items: &[Value]) -> impl Iterator<Item = &str> {
     references.filter_map(|item| item["id"].as_str())
 }
 
-/// Puts items in place of references. Those that are not found stay, and say nothing.
-pub(super) fn resolve(items: Vec<Value>, known: &HashMap<String, Value>) -> Vec<Value> {
+/// Puts items in place of references. Those that are not found stay, and say nothing. An item is
+/// stored without its images: a note says so. Returns as well whether there is one.
+pub(super) fn resolve(
+    items: Vec<Value>,
+    known: &HashMap<String, Value>,
+    images: ImageReader,
+) -> (Vec<Value>, bool) {
+    let mut lacks_images = false;
     let resolved = items.into_iter().map(|item| {
         let is_reference = type_of(&item) == "item_reference";
         let found = item["id"].as_str().filter(|_| is_reference).and_then(|id| known.get(id));
-        found.cloned().unwrap_or(item)
+        let Some(found) = found else { return item };
+        let noted = edited(found, CONTENTS, |content| with_notes(content, images));
+        lacks_images |= noted != *found;
+        noted
     });
-    resolved.collect()
+    (resolved.collect(), lacks_images)
+}
+
+/// The content with a note in place of each image whose data was not stored.
+fn with_notes(content: &Value, images: ImageReader) -> Value {
+    let Value::Array(parts) = content else { return content.clone() };
+    let note = json!({ "type": "input_text", "text": images.not_stored() });
+    let is_without = |part: &Value| {
+        part["type"] == "input_image" && part.get("image_url").is_some_and(Value::is_null)
+    };
+    parts.iter().map(|part| if is_without(part) { note.clone() } else { part.clone() }).collect()
 }
 
 /// The answer to a request for approval with which the user's part at the end of a list begins, or
@@ -271,7 +293,7 @@ pub(super) fn prefixes(before: PrefixHash, output: &[Value]) -> Vec<PrefixHash> 
 /// The items without the data of their images. `OpenAI` does not list it either, unless it is asked
 /// to, and the answers of a session would soon push each other out.
 pub(super) fn without_images(items: &[Value]) -> Vec<Value> {
-    items.iter().map(|item| edited(item, &["content", "output"], without_images_in)).collect()
+    items.iter().map(|item| edited(item, CONTENTS, without_images_in)).collect()
 }
 
 fn without_images_in(content: &Value) -> Value {

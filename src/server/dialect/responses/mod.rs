@@ -69,7 +69,9 @@ impl Dialect for Responses {
             _ => "invalid_request",
         };
         let param = match refusal {
-            Refusal::NoParent(_) => Some("previous_response_id"),
+            Refusal::NoParent(_) | Refusal::ForeignParent(_) | Refusal::ParentRuns(_) => {
+                Some("previous_response_id")
+            }
             Refusal::Begin(BeginError::UnknownTool { .. }) => Some("tool_choice"),
             Refusal::Begin(BeginError::Answer(_)) => Some("input"),
             refusal => openai_error::param(refusal),

@@ -20,7 +20,7 @@ use super::server_items::{Labels, ServerItems};
 use super::stored::ResponseSerializer;
 use super::tools::Tools;
 use super::{history, tools};
-use crate::conversation::claimed::{Adopted, ClaimedMessage, TurnLookup, adopt_after};
+use crate::conversation::claimed::{Adopted, ClaimedMessage, Repair, TurnLookup, adopt_after};
 use crate::conversation::{Choice, ClientInput, Conversation};
 use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::config::TEMPERATURE_MAX;
@@ -123,6 +123,8 @@ pub(in crate::server) struct RequestContext<'a> {
     /// Makes the ids of images: a secret, and new for each request.
     pub(in crate::server) image_seed: String,
     pub(in crate::server) idempotency_key: Option<String>,
+    /// The name that a header gives to the conversation.
+    pub(in crate::server) conversation: Option<String>,
 }
 
 impl fmt::Debug for RequestContext<'_> {
@@ -139,7 +141,7 @@ impl Request {
         let parent = match raw.previous_response_id.as_deref() {
             None => None,
             Some(id) => {
-                Some(ResponseId::parse(id).ok_or_else(|| Refusal::NoParent(id.to_owned()))?)
+                Some(ResponseId::parse(id).ok_or_else(|| Refusal::ForeignParent(id.to_owned()))?)
             }
         };
         let is_input = match &raw.input {
@@ -199,7 +201,7 @@ impl Request {
             tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
         let is_stored = raw.store != Some(false);
         let kept_items = if is_stored { history::without_images(&items) } else { Vec::new() };
-        let items = history::resolve(items, &known);
+        let (items, lacks_images) = history::resolve(items, &known, images);
         let is_root = parent.is_none();
         let (history, native, chain_system) = match parent {
             Some(Parent { history, session_id, system }) => (Some(history), session_id, system),
@@ -209,9 +211,14 @@ impl Request {
         let approval = history::approval(&items, !is_root)?;
         let granted = approval.as_ref().filter(|approval| approval.approves);
         let approval_request_id = granted.map(|approval| approval.request_id.clone());
-        let owner = (owner, image_seed);
-        let adopted = adopted(items, history, approval, images, (owner, lookup))?;
-        let Adopted { system, history, input, prefix, images, repairs } = adopted;
+        let conversation = context.conversation;
+        let whose = (owner, image_seed);
+        let lookup = (lookup, conversation.as_deref());
+        let adopted = adopted(items, history, approval, images, (whose, lookup))?;
+        let Adopted { system, history, input, prefix, images, mut repairs } = adopted;
+        if lacks_images {
+            repairs.count(Repair::LostImage);
+        }
         let system = instructions::join(chain_system.as_deref(), system);
         let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
         let begun = ResponseHead {
@@ -253,6 +260,7 @@ impl Request {
             }),
             serializer: Some(Arc::new(serializer)),
             idempotency_key: context.idempotency_key.filter(|_| is_stored),
+            conversation,
             ..NewTurn::default()
         };
         Ok(ParsedRequest { turn, form: form(&raw, options), repairs })
@@ -273,7 +281,7 @@ fn adopted(
     history: Option<Conversation>,
     approval: Option<Approval>,
     images: ImageReader,
-    (owner, lookup): ((&str, &str), &dyn TurnLookup),
+    (owner, lookup): ((&str, &str), (&dyn TurnLookup, Option<&str>)),
 ) -> Result<Adopted, Refusal> {
     let is_chain = history.is_some();
     let results = match history.as_ref().and_then(|history| history.turns().next_back()) {
@@ -295,8 +303,9 @@ fn adopted(
         && (is_chain || asked == Some(&approval.clarification_id))
     {
         adopted.input = answer(approval);
-        // Their words are part of other ones now.
-        adopted.images.opening.clear();
+        // The user's words are part of other ones now, which only name their images.
+        let named: Vec<_> = adopted.images.opening.drain(..).filter_map(|it| it.file.id).collect();
+        adopted.images.files.retain(|image| !named.contains(&image.id));
     }
     Ok(adopted)
 }

@@ -274,6 +274,7 @@ pub(super) fn try_respond(body: &Value, shown: ServerItems) -> Result<ParsedRequ
         new_session_id: "resp-000000000000000000000000000000aa".to_owned(),
         clock: || 7,
         idempotency_key: None,
+        conversation: None,
     };
     Request::read(body.to_string().as_bytes())?.parse(Found::default(), context)
 }

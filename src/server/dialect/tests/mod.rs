@@ -4,6 +4,7 @@ mod cuts;
 mod described;
 pub(super) mod events;
 mod ranges;
+mod refusals;
 mod turns;
 
 use std::sync::Arc;

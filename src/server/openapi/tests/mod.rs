@@ -160,7 +160,7 @@ fn refusals() -> Vec<(Refusal, Where)> {
         (Refusal::Host("evil.example".to_owned()), anywhere),
         (Refusal::Unauthorized, with_key),
         (Refusal::Origin("https://evil.example".to_owned()), changes),
-        (Refusal::BadJson { param: Some("a".to_owned()), error: "no".to_owned() }, with_body),
+        (Refusal::BadJson { param: Some("a".to_owned()), message: "no".to_owned() }, with_body),
         (Refusal::invalid("prompt", "no"), with_body),
         (Refusal::BodyTooLarge { bytes_max: 1 }, with_body),
         (Refusal::BodyTimeout(Duration::from_secs(1)), with_body),

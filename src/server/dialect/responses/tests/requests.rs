@@ -5,16 +5,15 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::claimed::{ClaimedMessage, PrefixHash, adopt};
+use crate::conversation::claimed::{ClaimedMessage, PrefixHash, Repair, adopt};
 use crate::conversation::{ClientInput, Conversation, Ending, Turn};
 use crate::gateway::NewTurn;
 use crate::limits::server::REFERENCES_MAX;
-use crate::server::dialect::Form;
-use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
 use crate::server::dialect::responses::request::{Found, Parent, Request, RequestContext};
 use crate::server::dialect::responses::{ResponseId, history};
 use crate::server::dialect::tests::Forgetful;
+use crate::server::dialect::{Form, ImageReader, ParsedRequest};
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
 use crate::tools::registry::tests::Named;
@@ -36,6 +35,11 @@ fn labels() -> Labels {
 }
 
 fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
+    let ParsedRequest { turn, form, .. } = parsed(found, body)?;
+    Ok((turn, form))
+}
+
+fn parsed(found: Found, body: &Value) -> Result<ParsedRequest, Refusal> {
     let context = RequestContext {
         owner: "o",
         lookup: &Forgetful,
@@ -47,9 +51,9 @@ fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
         images: ImageReader::new(true),
         image_seed: "seed".to_owned(),
         idempotency_key: None,
+        conversation: None,
     };
-    let parsed = Request::read(body.to_string().as_bytes())?.parse(found, context)?;
-    Ok((parsed.turn, parsed.form))
+    Request::read(body.to_string().as_bytes())?.parse(found, context)
 }
 
 #[track_caller]
@@ -197,7 +201,7 @@ fn requests_that_cannot_be_answered_name_the_field() {
     }
     let unknown = json!({"model": "m", "input": "", "previous_response_id": "resp_1"});
     assert!(
-        matches!(with(Found::default(), &unknown), Err(Refusal::NoParent(id)) if id == "resp_1")
+        matches!(with(Found::default(), &unknown), Err(Refusal::ForeignParent(id)) if id == "resp_1")
     );
 }
 
@@ -412,6 +416,48 @@ fn an_item_takes_the_place_of_its_reference() {
     let (turn, _) = with(found, &json!({"model": "m", "input": input})).unwrap();
     assert_eq!(words(&turn), "And?");
     assert_eq!(turn.client_history.unwrap().history.turns().len(), 1);
+}
+
+/// Its data is not stored, so a note takes its place.
+#[test]
+fn a_reference_to_an_image_is_a_note() {
+    let image = json!({"type": "input_image", "image_url": "data:image/gif;base64,R0lGODlh"});
+    let words = json!({"type": "input_text", "text": "Look:"});
+    let item = json!({"type": "message", "role": "user", "content": [words, image]});
+    let stored = history::without_images(&[item]).remove(0);
+    let plain = json!({"type": "message", "role": "user", "content": "Well?"});
+    let known = HashMap::from([("in_a".to_owned(), stored), ("in_b".to_owned(), plain)]);
+    for (id, said, lost) in [
+        ("in_a", "Look:\n[an image, which is not shown: it was not stored with its message]", 1),
+        ("in_b", "Well?", 0),
+    ] {
+        let found = Found { parent: None, items: known.clone() };
+        let body = json!({"model": "m", "input": [{"type": "item_reference", "id": id}]});
+        let ParsedRequest { turn, repairs, .. } = parsed(found, &body).unwrap();
+        assert_eq!((self::words(&turn), repairs.of(Repair::LostImage)), (said, lost));
+    }
+}
+
+/// The words beside an approval belong to the turn that asked.
+#[test]
+fn images_beside_an_approval_are_named() {
+    let image = json!({"type": "input_image", "image_url": "data:image/gif;base64,R0lGODlh"});
+    let approval = json!({"type": "mcp_approval_response", "approve": true,
+        "approval_request_id": format!("mcpr_{IDS}_1")});
+    for (content, said) in [
+        (json!([image]), "[an image, which is not shown]"),
+        (
+            json!([{"type": "input_text", "text": "This one:"}, image]),
+            "This one:\n[an image, which is not shown]",
+        ),
+    ] {
+        let message = json!({"role": "user", "content": content});
+        let turn = after(TurnFinish::ClarificationNeeded, &json!([approval, message]));
+        let ClientInput::Answer { beside, .. } = &turn.input else { panic!("{:?}", turn.input) };
+        assert_eq!(beside.as_deref(), Some(said));
+        let images = turn.client_history.unwrap().images;
+        assert!(images.opening.is_empty() && images.files.is_empty(), "{images:?}");
+    }
 }
 
 /// Whatever the input, a turn comes of it, or a refusal.
