@@ -1,8 +1,8 @@
 //! Histories of 1 MiB as clients of Chat Completions send them: read, checked and repaired. The floor
 //! is `serde_json`, which parses the same bytes.
 //!
-//! `cargo bench --bench histories`. Nothing of these conversations is remembered, so all of each is
-//! new. That the time grows no faster than the history is a test in `server/dialect/tests`.
+//! `cargo bench --bench histories`. No turn is cached, so all of each history is
+//! new. A test in `server/dialect/tests` checks that time grows no faster than the history.
 
 use std::hint::black_box;
 

@@ -482,7 +482,7 @@ pub mod session {
     /// Cached turns with the same prompt in a conversation that are compared with what a client
     /// says was answered: each takes as long as the answer is.
     pub const SAME_PROMPT_MAX: usize = 8;
-    /// Bytes of the remembered turns that are compared with a client's history and do not fit. After
+    /// Bytes of the cached turns that are compared with a client's history and do not fit. After
     /// that, the history stays as the client tells it. Some tens of milliseconds.
     pub const COMPARED_BYTES_MAX: usize = 16 * MIB;
     /// Answers in clients' own forms that are kept per session. A client that continues from an

@@ -46,7 +46,7 @@ pub struct NewTurn {
     pub supersedes: bool,
     /// What the user says.
     pub input: ClientInput,
-    /// What the model is told after a prompt that the user has not said.
+    /// Text for the model after the prompt, which the user has not written.
     pub aside: String,
     /// The name of an upstream; the first one if absent.
     pub model: Option<String>,
@@ -154,7 +154,7 @@ impl Gateway {
     /// # Errors
     /// See [`BeginError`]; nothing has begun then.
     pub async fn begin(&self, mut new: NewTurn) -> Result<BegunTurn, BeginError> {
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let upstream = self.upstream(new.model.as_deref())?;
         let cancellations = self.cancellations.load(Ordering::SeqCst);
         // Before anything that waits, so that no more requests wait than turns may run.
@@ -189,7 +189,7 @@ impl Gateway {
         let images = new.client_history.as_mut().map(|it| std::mem::take(&mut it.images));
         let ClientImages { opening: shown, files } = images.unwrap_or_default();
         let (client_history, mut draft) = self.take_client_history(&mut new, has_session).unzip();
-        // Of a session that ends with its turn, the client's next request knows nothing.
+        // The client's next request does not know a session that ends with its turn.
         let parked_in = match client_history {
             Some(_) if !has_session => session::id_of(&new.owner, PARKED_IN),
             _ => stored_as.clone(),
@@ -204,7 +204,7 @@ impl Gateway {
             is_passing: client_history.is_some() && !has_session,
             client_history,
             supersedes: new.supersedes,
-            kept: serializer.as_ref().and_then(|serializer| serializer.begun()),
+            head: serializer.as_ref().and_then(|serializer| serializer.head()),
         };
         let is_parked = |question: &str| self.parked.holds(&parked_in, question);
         let begun = self.sessions.begin(beginning, is_parked).await;
@@ -250,7 +250,7 @@ impl Gateway {
             artifacts,
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
-        metrics::first_event(asked.elapsed());
+        metrics::first_event(requested_at.elapsed());
         self.turns.spawn(run(driver, permit, guard, (draft, serializer)).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
@@ -266,16 +266,16 @@ impl Gateway {
         }
     }
 
-    /// The turn's tools: ours and the client's, or only the one that must be called. A model that is
-    /// told of others may call one of them, and it would run.
+    /// The turn's tools: server and client tools, or only the one that must be called. A model that
+    /// knows others might call one of them, and it would run.
     pub(super) fn chosen(&self, offer: &Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
         let all = offer.clone().beside(&self.rules, &new.client_tools);
         check_choice(&new.tool_choice, &all.catalog)?;
         let ToolChoice::Named(name) = &new.tool_choice else { return Ok(all) };
         new.client_tools = new.client_tools.only(|tool| tool == name);
-        let ours = if new.client_tools.is_empty() { slice::from_ref(name) } else { &[] };
+        let server_tools = if new.client_tools.is_empty() { slice::from_ref(name) } else { &[] };
         let offer = offer
-            .subset(ours)
+            .subset(server_tools)
             .map_err(|error| BeginError::UnknownTool { error, known: all.catalog.names() })?;
         Ok(offer.beside(&self.rules, &new.client_tools))
     }
@@ -288,9 +288,9 @@ impl Gateway {
         else {
             return None;
         };
-        let asked = client_history.history.open_questions().first();
+        let open = client_history.history.open_questions().first();
         let may_repeat =
-            asked.is_some_and(|it| it.clarification_id == *clarification_id && it.may_repeat());
+            open.is_some_and(|it| it.clarification_id == *clarification_id && it.may_repeat());
         let is_stale = !may_repeat && self.turn_cache.is_closed(&new.owner, clarification_id);
         is_stale.then(|| AnswerError::Stale(clarification_id.clone()).into())
     }
@@ -307,7 +307,7 @@ impl Gateway {
         }
     }
 
-    /// How long the turn goes on without a reader, unless it is as long as for all turns.
+    /// How long the turn continues without a reader; `None` for the configured time.
     fn disconnect_grace(&self, new: &NewTurn) -> Option<Duration> {
         let can_be_joined =
             new.client_history.as_ref().is_none_or(|client_history| client_history.can_be_joined);
@@ -318,8 +318,7 @@ impl Gateway {
         }
     }
 
-    /// Takes the history that the client sends, if it does, and drafts the turn's entry in the
-    /// cache.
+    /// Takes the client's history, if it sent one, and drafts the turn's entry in the cache.
     fn take_client_history(
         &self,
         new: &mut NewTurn,
@@ -328,10 +327,10 @@ impl Gateway {
         let ClientHistory { history, prefix, .. } = new.client_history.take()?;
         let keys = keys(new, &history);
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
-        let turns = Arc::clone(&self.turn_cache);
+        let cache = Arc::clone(&self.turn_cache);
         let knows_questions = !new.nobody_approves;
         let draft =
-            CacheEntryDraft { turns, prefix, keys, has_files, knows_questions, closing: None };
+            CacheEntryDraft { cache, prefix, keys, has_files, knows_questions, closing: None };
         Some((history, draft))
     }
 

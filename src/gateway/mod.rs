@@ -212,7 +212,8 @@ impl Gateway {
         self.sessions.cancel(session_id).await
     }
 
-    /// Forgets a session and cancels the turn of it that runs on this node; false if there is no such session.
+    /// Forgets a session, and cancels its turn if that runs on this node; false if there is no such
+    /// session.
     ///
     /// # Errors
     /// See [`SessionError`].

@@ -8,21 +8,18 @@ use crate::orchestrator::Basis;
 use crate::tools::Catalog;
 
 impl Gateway {
-    /// Checks that a client which brings instructions or tools leaves room for a conversation.
-    /// Without any, its model would know the last message alone, forget each result, and call the
-    /// tool again.
+    /// Checks that a client's own instructions and tools leave room for a conversation. Without
+    /// room, the model would see only the last message, lose every result, and repeat its calls.
     pub(super) fn check_room(&self, new: &NewTurn) -> Result<(), BeginError> {
-        let client_history = new
-            .client_history
-            .as_ref()
-            .and_then(|client_history| client_history.instructions.as_deref());
-        if new.client_tools.is_empty() && client_history.is_none() {
+        let instructions =
+            new.client_history.as_ref().and_then(|history| history.instructions.as_deref());
+        if new.client_tools.is_empty() && instructions.is_none() {
             return Ok(());
         }
         let budget = self.rules.context_budget_tokens;
-        let theirs = new.client_tools.beside(&Catalog::default());
-        let instructions = client_history.unwrap_or(&self.rules.system_prompt);
-        let needed = trim::tokens(instructions) + self.rules.told_tokens_of(&theirs);
+        let client_tools = new.client_tools.beside(&Catalog::default());
+        let instructions = instructions.unwrap_or(&self.rules.system_prompt);
+        let needed = trim::tokens(instructions) + self.rules.told_tokens_of(&client_tools);
         if needed < budget { Ok(()) } else { Err(BeginError::NoRoom { needed, budget }) }
     }
 

@@ -17,7 +17,7 @@ use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, off_w
 /// The entry that a turn will have in the cache, if its client keeps the conversation itself.
 #[derive(Debug)]
 pub(super) struct CacheEntryDraft {
-    pub(super) turns: Arc<TurnCache>,
+    pub(super) cache: Arc<TurnCache>,
     /// What the client had seen before the turn.
     pub(super) prefix: PrefixHash,
     pub(super) keys: TurnKeys,
@@ -42,7 +42,7 @@ impl CacheEntryDraft {
     ) -> Result<(), AnswerError> {
         let Some(asked) = history.open_questions().first() else { return Ok(()) };
         let id = &asked.clarification_id;
-        let close = || TurnCache::close(&self.turns, &self.keys.owner, id);
+        let close = || TurnCache::close(&self.cache, &self.keys.owner, id);
         match (&*opening, input) {
             (Opening::Prompt(_), _) if self.knows_questions => {
                 self.closing = close();
@@ -75,16 +75,16 @@ impl CacheEntryDraft {
     /// the turn answers is closed.
     fn insert(self, record: conversation::Turn, text: String, prefixes: Option<Vec<PrefixHash>>) {
         let prefixes = prefixes.unwrap_or_else(|| vec![self.prefix_with(&record, text)]);
-        self.turns.insert(self.keys, prefixes, record);
+        self.cache.insert(self.keys, prefixes, record);
     }
 
     fn prefix_with(&self, record: &conversation::Turn, text: String) -> PrefixHash {
         let has_words = !text.is_empty();
-        let mut keys = text;
+        let mut shown = text;
         if let Some(question) = record.questions.first() {
-            keys.push_str(&question.clarification.in_words(has_words));
+            shown.push_str(&question.clarification.in_words(has_words));
         }
-        self.prefix.then("assistant", &keys)
+        self.prefix.then("assistant", &shown)
     }
 }
 

@@ -126,17 +126,17 @@ impl TurnCache {
     /// The right to answer or drop this owner's question, which only one turn gets. `None` if the
     /// question [is closed](Self::is_closed).
     pub(crate) fn close(
-        turns: &Arc<Self>,
+        cache: &Arc<Self>,
         owner: &str,
         clarification_id: &str,
     ) -> Option<ClosingQuestion> {
-        let mut inner = turns.0.lock();
+        let mut inner = cache.0.lock();
         let question = (owner.to_owned(), clarification_id.to_owned());
         if inner.has_closed(owner, clarification_id) || !inner.being_closed.insert(question.clone())
         {
             return None;
         }
-        Some(ClosingQuestion { turns: Arc::clone(turns), question })
+        Some(ClosingQuestion { cache: Arc::clone(cache), question })
     }
 
     /// The turns that began with this prompt, in the conversation that this owner calls so: the
@@ -172,16 +172,16 @@ impl PromptKey {
     }
 }
 
-/// The right to answer or drop a question. Letting go of it gives it back.
+/// The right to answer or drop a question. Dropping this returns it.
 #[derive(Debug)]
 pub(crate) struct ClosingQuestion {
-    turns: Arc<TurnCache>,
+    cache: Arc<TurnCache>,
     question: (String, String),
 }
 
 impl Drop for ClosingQuestion {
     fn drop(&mut self) {
-        self.turns.0.lock().being_closed.remove(&self.question);
+        self.cache.0.lock().being_closed.remove(&self.question);
     }
 }
 
@@ -262,7 +262,7 @@ where
     K: Borrow<Q> + Eq + Hash,
     Q: Eq + Hash + ?Sized,
 {
-    if turns.get(key).is_some_and(|kept| Arc::ptr_eq(kept, oldest)) {
+    if turns.get(key).is_some_and(|current| Arc::ptr_eq(current, oldest)) {
         turns.remove(key);
     }
 }
@@ -342,14 +342,14 @@ mod tests {
         assert!(answer("b").is_some(), "another key's");
         drop(first);
         assert!(answer("a").is_some(), "it came to nothing");
-        let answer_kept = Answer {
+        let given = Answer {
             clarification_id: "q".to_owned(),
             question: "Which?".to_owned(),
             given: Given::Declined,
             not_chosen: Vec::new(),
             beside: None,
         };
-        let answered = Turn { answer: Some(Box::new(answer_kept)), ..turn("2", 1) };
+        let answered = Turn { answer: Some(Box::new(given)), ..turn("2", 1) };
         turns.insert(keys("?"), vec![prefix("a", "2")], answered);
         assert!(answer("a").is_none());
     }

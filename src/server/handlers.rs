@@ -65,11 +65,11 @@ pub(super) async fn answer(request: Request<impl Incoming>, app: Arc<App>) -> Re
 
 /// The client's own request id, if it can be logged; otherwise a new one.
 fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let theirs = headers.get(REQUEST_ID).filter(|id| {
+    let given = headers.get(REQUEST_ID).filter(|id| {
         (1..=limits::server::REQUEST_ID_BYTES_MAX).contains(&id.len())
             && id.as_bytes().iter().all(u8::is_ascii_graphic)
     });
-    theirs.cloned().unwrap_or_else(|| {
+    given.cloned().unwrap_or_else(|| {
         HeaderValue::try_from(Uuid::new_v4().to_string()).expect("a UUID is hex and dashes")
     })
 }
@@ -123,7 +123,7 @@ async fn dispatch(
     }
 }
 
-/// Begins the turn of a request that says all that its turn needs.
+/// Begins the turn of a request that refers to nothing stored.
 async fn begin(
     request: &Parts,
     body: impl Incoming,
@@ -177,8 +177,8 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     match form {
         Form::Stream(encoder) => {
-            // A client that retries with its key says what it has seen. Of a turn that has just
-            // begun, it cannot have seen anything.
+            // A client that retries with its key says what it has seen. It cannot have seen
+            // anything of a turn that has just begun.
             let may_have_seen = repeated && encoder.can_be_joined();
             let seen = if may_have_seen { last_event_id(request)? } else { None };
             resume(&session_id, &turn, seen, encoder, app)
@@ -206,8 +206,8 @@ async fn count_tokens(
     Ok(json_reply(StatusCode::OK, &json!({ "input_tokens": briefing_tokens + message_tokens })))
 }
 
-/// Reads a request's body, together with what else its dialect has to know. A long one is read
-/// elsewhere: it would hold up other clients.
+/// Reads a request's body, with everything else that its dialect needs. A long body is read off the
+/// worker, where it would hold up other clients.
 async fn read<T: Send + 'static>(
     request: &Parts,
     body: Bytes,
@@ -258,8 +258,8 @@ fn accept(headers: &HeaderMap) -> String {
     lines.join(", ")
 }
 
-/// Answers in one piece, once the turn is over. If the client leaves before, the turn has no reader
-/// any more, and nobody reads the answer.
+/// Answers in one piece, once the turn is over. If the client leaves first, the turn loses its
+/// reader.
 async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Collector>, mut client: Waiting) -> Reply {
     let mut reader = turn.log.read_after(0);
     poll_fn(|cx| {
@@ -289,7 +289,7 @@ fn model(name: &str, app: &App) -> Result<Reply, Refusal> {
     Ok(json_reply(StatusCode::OK, &app.models.find(name, app.started_sec)?))
 }
 
-/// A page must declare its JSON, so that the browser asks first; a command-line client need not.
+/// A page must declare its JSON, so that the browser sends a preflight; other clients need not.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_json = media_type.is_some_and(|field| http::is_media_type(field, "application/json"));
@@ -351,7 +351,7 @@ fn cancelling() -> Reply {
     json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" }))
 }
 
-/// The id under which the session is kept that the sender of a request calls `name`.
+/// The id under which the sender's session `name` is stored.
 fn stored_as(request: &Parts, name: &str, app: &App) -> String {
     session::id_of(&app.auth.owner(&request.headers), name)
 }

@@ -25,7 +25,7 @@ use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
 use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
 use crate::session::{self, Chain, DeletedAnswer, LoggedTurn, StoredAnswer, off_worker};
 
-/// Reads the body of `POST /v1/responses`, and finds what it refers to. Returns as well whether it
+/// Reads the body of `POST /v1/responses`, and finds what it refers to. Also returns whether it
 /// continues a response. Headers have the key of the request, and the name of its conversation.
 pub(super) async fn read(
     body: Bytes,
@@ -64,15 +64,15 @@ pub(super) async fn read(
     Ok((off_worker(length, parse).await?, continues))
 }
 
-/// The root of a new chain. A key leads to the chain that it has begun before.
+/// The root of a new chain. The same key always leads to the same chain.
 fn root(key: Option<&str>) -> Uuid {
     let Some(key) = key else { return Uuid::new_v4() };
     let digest = Sha256::digest(key);
     Uuid::from_slice(&digest[..16]).unwrap_or_else(|_| Uuid::new_v4())
 }
 
-/// Finds what a request refers to. Items that are not found say nothing; a previous response must
-/// be there.
+/// Finds what a request refers to. Items that are not found are ignored; a previous response must
+/// exist.
 async fn find(
     request: &Request,
     (owner, key): (&str, Option<&str>),
@@ -87,14 +87,14 @@ async fn find(
             Some(Chain::Running) => {
                 return Err(Refusal::ParentRuns(request.parent_id().to_owned()));
             }
-            Some(Chain::Ended { conversation, begun, is_latest }) => {
-                // A request that is sent again may be why the chain has gone on.
-                let is_again = match key {
+            Some(Chain::Ended { conversation, head, is_latest }) => {
+                // The chain may have gone on because this very request was sent before.
+                let is_retry = match key {
                     Some(key) if !is_latest => app.gateway.has_begun(&stored_as, key).await?,
                     _ => false,
                 };
-                let session_id = (is_latest || is_again).then(|| id.session_id());
-                Parent::new(conversation, &begun, session_id)
+                let session_id = (is_latest || is_retry).then(|| id.session_id());
+                Parent::new(conversation, &head, session_id)
             }
         });
     }
@@ -103,16 +103,16 @@ async fn find(
         let Some(stored_answer) = app.gateway.answer(&stored_as, &id.turn_id()).await? else {
             continue;
         };
-        let StoredAnswer { begun, answer, .. } = stored_answer;
-        let kept = StoredResponse::read(id, &begun, answer.as_deref());
-        found.items.extend(kept.known_items(answer.as_deref()));
+        let StoredAnswer { head, answer, .. } = stored_answer;
+        let response = StoredResponse::read(id, &head, answer.as_deref());
+        found.items.extend(response.known_items(answer.as_deref()));
     }
     Ok(found)
 }
 
-/// A response that is kept.
+/// A stored response, found by its id.
 struct Loaded {
-    kept: StoredResponse,
+    response: StoredResponse,
     stored_answer: StoredAnswer,
     stored_as: String,
     turn_id: String,
@@ -125,8 +125,8 @@ async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
     let stored_as = session::id_of(&app.auth.owner(&request.headers), &session_id);
     let stored_answer =
         app.gateway.answer(&stored_as, &turn_id).await?.ok_or(Refusal::NO_RESPONSE)?;
-    let kept = StoredResponse::read(id, &stored_answer.begun, stored_answer.answer.as_deref());
-    Ok(Loaded { kept, stored_answer, stored_as, turn_id, session_id })
+    let response = StoredResponse::read(id, &stored_answer.head, stored_answer.answer.as_deref());
+    Ok(Loaded { response, stored_answer, stored_as, turn_id, session_id })
 }
 
 fn rendering(app: &App) -> Rendering {
@@ -146,21 +146,21 @@ pub(super) async fn get(request: &Parts, id: &str, app: &App) -> Result<Reply, R
 }
 
 async fn object(loaded: Loaded, app: &App) -> Reply {
-    let Loaded { kept, stored_answer, .. } = loaded;
+    let Loaded { response, stored_answer, .. } = loaded;
     let object = match stored_answer {
         StoredAnswer { running: Some(LoggedTurn { log, .. }), .. } => {
             let rendering = rendering(app);
-            off_worker(log.bytes(), move || kept.object_of(rendering, &log)).await
+            off_worker(log.bytes(), move || response.object_of(rendering, &log)).await
         }
         StoredAnswer { answer: Some(answer), .. } => answer.get().as_bytes().to_vec(),
-        StoredAnswer { .. } => kept.lost(),
+        StoredAnswer { .. } => response.lost(),
     };
     whole_reply(StatusCode::OK, object, "application/json")
 }
 
-/// Streams what follows event `seen`: live, from the log, or from the kept object.
+/// Streams what follows event `seen`: live, from the log, or from the stored object.
 async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, Refusal> {
-    let Loaded { kept, stored_answer, stored_as, turn_id, session_id } = loaded;
+    let Loaded { response, stored_answer, stored_as, turn_id, session_id } = loaded;
     let turn = match stored_answer.running {
         Some(turn) => Some(turn),
         None => match app.gateway.find_turn(&stored_as, Some(&turn_id), 0).await? {
@@ -170,14 +170,14 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
     };
     if let Some(turn) = turn {
         let from = seen.map_or(0, |seen| seen.saturating_add(1));
-        return Ok(stream(&session_id, &turn, 0, kept.encoder(rendering(app), from), app));
+        return Ok(stream(&session_id, &turn, 0, response.encoder(rendering(app), from), app));
     }
     let frames = match &stored_answer.answer {
         Some(answer) => {
             let answer = Arc::clone(answer);
             off_worker(answer.get().len(), move || replay(&answer, seen)).await
         }
-        None => kept.lost_stream(seen),
+        None => response.lost_stream(seen),
     };
     let mut reply = whole_reply(StatusCode::OK, frames, "text/event-stream; charset=utf-8");
     forbid_buffering(reply.headers_mut());
@@ -210,7 +210,7 @@ pub(super) async fn delete(request: &Parts, id: &str, app: &App) -> Result<Reply
 pub(super) async fn cancel(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let loaded = load(request, id, app).await?;
     if let Some(LoggedTurn { log, .. }) = &loaded.stored_answer.running {
-        if !loaded.kept.is_background() {
+        if !loaded.response.is_background() {
             return Err(Refusal::invalid(
                 "id",
                 "only a response with background: true can be cancelled; to end any other, close \
@@ -236,8 +236,8 @@ pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<
         limit,
         is_ascending: query::value(query, "order").as_deref() == Some("asc"),
     };
-    let Loaded { kept, .. } = load(request, id, app).await?;
-    Ok(json_reply(StatusCode::OK, &kept.input_items(&page)))
+    let Loaded { response, .. } = load(request, id, app).await?;
+    Ok(json_reply(StatusCode::OK, &response.input_items(&page)))
 }
 
 /// A number in the query.

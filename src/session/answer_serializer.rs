@@ -1,6 +1,6 @@
-//! Answers in a client's own form, kept with the turns that they belong to.
+//! Answers in a client's own form, stored with their turns.
 //!
-//! A session knows them as JSON. What they mean is the business of the API that made them.
+//! A session stores them as JSON. Only the API that wrote them knows what they mean.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::conversation::claimed::PrefixHash;
 
 /// Makes the answer of a turn.
 pub trait AnswerSerializer: fmt::Debug + Send + Sync {
-    /// What to keep from the beginning; `None` if neither the answer nor the session is kept.
-    fn begun(&self) -> Option<Arc<RawValue>>;
+    /// The head, stored when the turn begins; `None` if neither answer nor session is stored.
+    fn head(&self) -> Option<Arc<RawValue>>;
 
-    /// What to keep at the end. The log is sealed.
+    /// The answer, stored when the turn ends. The log is sealed.
     fn end(&self, log: &TurnLog) -> FinishedAnswer;
 }
 

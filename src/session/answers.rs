@@ -1,4 +1,4 @@
-//! Answers that are kept in clients' own forms, and the conversations that end with them.
+//! Stored answers in clients' own forms, and the conversations that end with them.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::conversation::Conversation;
 #[derive(Debug, Clone)]
 pub struct StoredAnswer {
     /// What was known when its turn began.
-    pub begun: Arc<RawValue>,
-    /// The answer, once the turn is over. It is absent as well if its gateway died.
+    pub head: Arc<RawValue>,
+    /// The answer, once the turn is over. Also absent if its gateway died.
     pub answer: Option<Arc<RawValue>>,
     /// The turn, while it runs on this node.
     pub running: Option<LoggedTurn>,
 }
 
-/// What a kept answer ends.
+/// The conversation up to a stored answer.
 #[derive(Debug)]
 pub enum Chain {
     /// The answer's turn still runs.
@@ -32,7 +32,7 @@ pub enum Chain {
         /// The conversation that ends with it.
         conversation: Conversation,
         /// What was known when its turn began.
-        begun: Arc<RawValue>,
+        head: Arc<RawValue>,
         /// Whether the session ends with it, and no turn runs there. Otherwise the chain branches.
         is_latest: bool,
     },
@@ -52,7 +52,7 @@ pub enum DeletedAnswer {
 }
 
 impl Sessions {
-    /// The kept answer of a turn.
+    /// A turn's stored answer.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -64,14 +64,14 @@ impl Sessions {
         let session = self.running.get(session_id);
         let running = session.filter(|session| session.turn.turn_id == turn_id);
         let Some(record) = self.record(session_id).await? else { return Ok(None) };
-        Ok(record.answers.find(turn_id).map(|kept| StoredAnswer {
-            begun: Arc::clone(&kept.begun),
-            answer: kept.answer.clone(),
+        Ok(record.answers.find(turn_id).map(|found| StoredAnswer {
+            head: Arc::clone(&found.begun),
+            answer: found.answer.clone(),
             running: running.map(|session| session.turn.clone()),
         }))
     }
 
-    /// The conversation that ends with the kept answer of a turn.
+    /// The conversation that ends with a turn's stored answer.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -82,11 +82,11 @@ impl Sessions {
     ) -> Result<Option<Chain>, SessionError> {
         let running = self.running.get(session_id);
         let Some(record) = self.record(session_id).await? else { return Ok(None) };
-        let Some(kept) = record.answers.find(turn_id) else { return Ok(None) };
+        let Some(found) = record.answers.find(turn_id) else { return Ok(None) };
         if running.as_ref().is_some_and(|session| session.turn.turn_id == turn_id) {
             return Ok(Some(Chain::Running));
         }
-        let (begun, replaced) = (Arc::clone(&kept.begun), kept.replaced.clone());
+        let (head, replaced) = (Arc::clone(&found.begun), found.replaced.clone());
         let conversation = record.conversation;
         let is_last = conversation.turns().next_back().is_some_and(|last| last.turn_id == turn_id);
         let is_latest = running.is_none() && replaced.is_none() && is_last;
@@ -99,11 +99,11 @@ impl Sessions {
                 turns.map(|turns| conversation.branch(turns, None))
             }
         };
-        Ok(up_to_it.map(|conversation| Chain::Ended { conversation, begun, is_latest }))
+        Ok(up_to_it.map(|conversation| Chain::Ended { conversation, head, is_latest }))
     }
 
-    /// Deletes the answer of a turn, also while a turn runs in its session. If its own turn does,
-    /// that is cancelled.
+    /// Deletes a turn's answer, even while a turn runs in its session. If its own turn is still
+    /// running, that is cancelled.
     ///
     /// # Errors
     /// See [`SessionError`].

@@ -39,8 +39,8 @@ pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
 pub(crate) use sessions::{Sessions, TurnGuard, cancelled};
 
-/// The id under which the session that its owner calls `name` is kept. Owners cannot reach each
-/// other's sessions, whatever names they use. An empty `owner` is anyone.
+/// The id under which an owner's session `name` is stored. Owners cannot reach each other's
+/// sessions, whatever names they use. An empty `owner` is anyone.
 #[must_use]
 pub(crate) fn id_of(owner: &str, name: &str) -> String {
     // No name contains the character between them.
@@ -61,9 +61,9 @@ pub(crate) struct Beginning<'a> {
     pub(crate) is_passing: bool,
     /// Whether a turn that still runs is cancelled to make room.
     pub(crate) supersedes: bool,
-    /// What is kept from the beginning, if the turn's answer is kept in the client's own form. The
-    /// session must then end with the turn that `client_history` ends with.
-    pub(crate) kept: Option<Arc<RawValue>>,
+    /// The head of the turn's answer, if the answer is stored in the client's own form. The session
+    /// must then end with the turn that `client_history` ends with.
+    pub(crate) head: Option<Arc<RawValue>>,
 }
 
 /// A session with a running turn.
@@ -193,10 +193,10 @@ impl RunningSession {
         }
     }
 
-    /// Deletes the answer of a turn. If that runs, it is cancelled.
+    /// Deletes a turn's answer. If the turn is running, it is cancelled.
     fn delete_answer(&self, turn_id: &str) -> DeletedAnswer {
-        let is_kept = self.record.answers.find(turn_id).is_some();
-        if !is_kept || !self.deleted.lock().insert(turn_id.to_owned()) {
+        let is_stored = self.record.answers.find(turn_id).is_some();
+        if !is_stored || !self.deleted.lock().insert(turn_id.to_owned()) {
             return DeletedAnswer::None;
         }
         if self.turn.turn_id == turn_id {
@@ -214,7 +214,7 @@ impl RunningSession {
         record
     }
 
-    /// The session after its turn. `None` if all answers that it was there for were deleted.
+    /// The session after its turn. `None` if all the answers that it existed for were deleted.
     fn record_after(
         &self,
         turn: Option<conversation::Turn>,

@@ -108,7 +108,7 @@ impl Sessions {
         beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
-        let Beginning { turn_id, key, input, client_history, kept, is_passing, .. } = beginning;
+        let Beginning { turn_id, key, input, client_history, head, is_passing, .. } = beginning;
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
@@ -125,7 +125,7 @@ impl Sessions {
         }
         if let Some(client_history) = client_history {
             // Another request may have continued the session since this one read it.
-            if kept.is_some() && stored.is_some() && !record.conversation.ends_as(&client_history) {
+            if head.is_some() && stored.is_some() && !record.conversation.ends_as(&client_history) {
                 return Err(NotBegun::Busy);
             }
             record.conversation = client_history;
@@ -135,9 +135,9 @@ impl Sessions {
         if let Some(key) = key {
             record.note_key(key, turn_id);
         }
-        let is_unchanged = key.is_none() && kept.is_none();
-        if let Some(kept) = kept {
-            record.answers.begin(turn_id, kept);
+        let is_unchanged = key.is_none() && head.is_none();
+        if let Some(head) = head {
+            record.answers.begin(turn_id, head);
         }
         let version = match stored.map(|stored| stored.version) {
             Some(version) if is_unchanged => Some(version),

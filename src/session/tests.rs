@@ -44,7 +44,7 @@ const fn beginning<'a>(
         client_history: None,
         is_passing: false,
         supersedes: false,
-        kept: None,
+        head: None,
     }
 }
 

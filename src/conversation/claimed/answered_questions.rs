@@ -15,7 +15,7 @@ use super::reading::{Exchange, Reply};
 use super::repairs::Repairs;
 use super::restored::{says, turn_of};
 use super::turns::Draft;
-use super::{Adopted, TurnLookup, append, asked};
+use super::{Adopted, TurnLookup, append, open_question_id};
 use crate::conversation::{Choice, ClientInput, Turn, Words};
 
 /// Splits the exchanges that hold a question and the turn that its answer opened.
@@ -40,8 +40,8 @@ pub(super) fn split(exchanges: Vec<Exchange>, lookup: &dyn TurnLookup) -> Vec<Ex
     all
 }
 
-/// Where a turn ends that asked, and the user's answer, if an answer opened what follows. The turn
-/// has the reply before `at`.
+/// Where the turn that asked ends, and the user's answer, if an answer opened what follows. That
+/// turn has the reply before `at`.
 fn answered_at(
     exchange: &Exchange,
     asking: &Arc<Turn>,
@@ -60,8 +60,8 @@ fn answered_at(
 }
 
 impl Adopted {
-    /// The same with an answer to a question in place of what opens the next turn. If the list
-    /// lacks the turn that asked, that becomes the last one.
+    /// The same, but an answer to a question opens the next turn. If the list lacks the turn that
+    /// asked, that turn is appended.
     #[must_use]
     pub fn answering(
         mut self,
@@ -69,9 +69,9 @@ impl Adopted {
         choice: Choice,
         lookup: &dyn TurnLookup,
     ) -> Self {
-        let is_open = asked(&self.history) == Some(&clarification_id);
-        self.recall(&clarification_id, lookup);
-        // Of a list that lacks the question, the words may be those that led to it.
+        let is_open = open_question_id(&self.history) == Some(&clarification_id);
+        self.append_asking_turn(&clarification_id, lookup);
+        // If the list lacks the question, its last words may be those that led to it.
         let beside = match self.input {
             ClientInput::Words(words) if is_open => Some(words),
             _ => None,
@@ -89,13 +89,13 @@ impl Adopted {
         if let ClientInput::Words(words) = self.input {
             self.input = ClientInput::Prompt(words);
         }
-        self.recall(clarification_id, lookup);
+        self.append_asking_turn(clarification_id, lookup);
         self
     }
 
-    /// Appends the turn that asked, if the list lacks it and the question is still open. A list
-    /// that has it and goes on has left the question behind.
-    fn recall(&mut self, clarification_id: &str, lookup: &dyn TurnLookup) {
+    /// Appends the turn that asked, if the list lacks it and the question is still open. If the
+    /// list has that turn and goes on after it, the question is no longer open.
+    fn append_asking_turn(&mut self, clarification_id: &str, lookup: &dyn TurnLookup) {
         if lookup.is_closed(clarification_id) {
             return;
         }

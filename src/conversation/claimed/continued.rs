@@ -1,4 +1,4 @@
-//! Messages that a client adds to a conversation of ours.
+//! Messages that a client adds to a stored conversation.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,13 @@ use super::{
 use crate::conversation::{ClientInput, ClientResult, Conversation};
 use crate::tools::ToolResult;
 
-/// Makes a conversation of one of ours and what a client says next. `returned` has what the calls
-/// returned that the last turn handed out, by our ids. `image_seed` makes the ids of images: it has
-/// to be a secret if they are kept in a session, since their ids are all that it takes to read them.
+/// Continues a stored conversation with a client's messages. `returned` has the outputs of the
+/// calls that the last turn handed out, by the calls' ids in that turn. Image ids are made from
+/// `image_seed`. It must be secret if the images are stored in a session: an id is all it takes to
+/// read one.
 ///
-/// Results alone continue that turn. With messages beside them, the turn is left off with the
-/// results, and the messages open the next.
+/// Results alone continue that turn. If there are messages too, that turn ends with the results,
+/// and the messages open the next one.
 ///
 /// # Errors
 /// If there are neither.

@@ -4,8 +4,8 @@
 //!   content, with images -- limit --> the oldest lose their bytes, if there are too many
 //!                        -- place --> words that name each image, and the images by their ids
 //! ```
-//! An image is named alike whether or not it is kept. So a prompt stays the same while newer images
-//! arrive.
+//! An image has the same name whether or not it is kept, so a prompt does not change when newer
+//! images arrive.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -104,8 +104,8 @@ impl<'s> Placing<'s> {
         words
     }
 
-    /// Lists an image, and keeps it if it has its bytes. The same image again is another one, with
-    /// the same bytes.
+    /// Lists an image, and keeps it if it has its bytes. A repeated image gets an id of its own and
+    /// shares the bytes.
     pub(super) fn add(&mut self, image: ClaimedImage) -> ListedFile {
         let ClaimedImage { digest, mime_type, length, bytes } = image;
         let (count, shared) = self.seen.entry(digest).or_default();

@@ -18,14 +18,14 @@ pub(super) fn without_calls(text: &str) -> Cow<'_, str> {
     if blocks.is_empty() {
         return Cow::Borrowed(text);
     }
-    let mut restored = String::new();
+    let mut rest = String::new();
     let mut at = 0;
     for block in blocks {
-        restored.push_str(&text[at..block.start]);
+        rest.push_str(&text[at..block.start]);
         at = block.end;
     }
-    restored.push_str(&text[at..]);
-    Cow::Owned(restored.trim().to_owned())
+    rest.push_str(&text[at..]);
+    Cow::Owned(rest.trim().to_owned())
 }
 
 /// Where the blocks of calls are: in order, and none inside another.

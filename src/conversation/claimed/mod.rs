@@ -2,20 +2,20 @@
 //!
 //! Such a client sends everything that was said with every request, as a list of messages. It may
 //! have cut, edited or mixed it up, and it never saw the calls that the gateway ran. [`adopt`]
-//! makes our own [`Conversation`] of the list, in one pass:
+//! turns the list into a [`Conversation`], in one pass:
 //!
 //! ```text
 //!   messages -- reading --> exchanges: the user's words, the replies, each result with its call
-//!            -- restored -> the turn of our own that an exchange stands for, if any
+//!            -- restored -> the cached turn that an exchange stands for, if any
 //!            -- turns ----> turns: calls numbered, each with its outcome
 //! ```
 //!
 //! No list is refused for its faults. They are repaired and counted: see [`Repair`].
 //!
-//! **What a client says is never a result of ours.** Its results are [`Outcome::Claimed`], so they
-//! tell the model something, and nothing else follows from them.
+//! **A client's result is never trusted.** It is [`Outcome::Claimed`]: the model reads it, and
+//! nothing else follows from it.
 //!
-//! Nothing here knows any client's API.
+//! This module knows no client's API.
 //!
 //! [`Outcome::Claimed`]: super::Outcome::Claimed
 
@@ -98,7 +98,7 @@ pub struct ClaimedCall {
     pub arguments: String,
 }
 
-/// Finds our own turns by what a client knows of them. A turn that is not found does no harm: the
+/// Finds cached turns by what a client knows of them. A turn that is not found does no harm: the
 /// model then knows only what the client tells.
 ///
 /// Keep the turns of each owner apart.
@@ -133,7 +133,7 @@ pub trait TurnLookup {
     }
 }
 
-/// A call that a client knows: one that it runs, or one of ours that it was shown.
+/// A call that a client knows: one that it runs, or a server tool's that it was shown.
 #[derive(Debug, Clone)]
 pub struct FoundCall {
     /// The turn with this call, as it was when it ended.
@@ -191,7 +191,7 @@ pub fn adopt_named(
     adopt_onto(Conversation::default(), messages, owner, (lookup, conversation), placing)
 }
 
-/// The same after this conversation of ours.
+/// The same, appended to this history.
 fn adopt_onto(
     mut history: Conversation,
     mut messages: Vec<ClaimedMessage>,
@@ -272,14 +272,14 @@ fn next(exchanges: &mut Vec<Exchange>, mut notes: Vec<String>, repairs: &mut Rep
 }
 
 /// The id of the open question.
-fn asked(history: &Conversation) -> Option<&str> {
-    history.open_questions().first().map(|asked| &*asked.clarification_id)
+fn open_question_id(history: &Conversation) -> Option<&str> {
+    history.open_questions().first().map(|question| &*question.clarification_id)
 }
 
 /// Appends a turn. It answers a question only if that is open.
 fn append(history: &mut Conversation, mut turn: Turn) {
-    let asked = asked(history);
-    if turn.answer.as_ref().is_some_and(|answer| Some(&*answer.clarification_id) != asked) {
+    let open_id = open_question_id(history);
+    if turn.answer.as_ref().is_some_and(|answer| Some(&*answer.clarification_id) != open_id) {
         turn.answer = None;
     }
     history.push(turn);

@@ -18,20 +18,20 @@ pub(super) fn keep(messages: &mut Vec<ClaimedMessage>) -> bool {
     for message in messages.drain(..).rev() {
         newest.add(message);
     }
-    let Newest { restored, calls_left_out, .. } = newest;
+    let Newest { kept, calls_left_out, .. } = newest;
     // Without its call, a result says nothing.
     let is_left_out = |message: &ClaimedMessage| match message {
         ClaimedMessage::Result { call_id, .. } => calls_left_out.contains(call_id),
         _ => false,
     };
-    messages.extend(restored.into_iter().rev().filter(|message| !is_left_out(message)));
+    messages.extend(kept.into_iter().rev().filter(|message| !is_left_out(message)));
     true
 }
 
 #[derive(Default)]
 struct Newest {
     /// The newest first.
-    restored: Vec<ClaimedMessage>,
+    kept: Vec<ClaimedMessage>,
     said: usize,
     called: usize,
     returned: usize,
@@ -61,7 +61,7 @@ impl Newest {
         }
         self.called += calls(&message);
         self.returned += usize::from(is_result(&message));
-        self.restored.push(message);
+        self.kept.push(message);
     }
 
     /// Leaves out the message's first calls, so that no more than `most` are left.
@@ -115,7 +115,7 @@ mod tests {
         ClaimedMessage::Result { call_id: id.to_string(), output, is_error: false }
     }
 
-    fn restored(mut messages: Vec<ClaimedMessage>) -> Option<Vec<ClaimedMessage>> {
+    fn kept(mut messages: Vec<ClaimedMessage>) -> Option<Vec<ClaimedMessage>> {
         keep(&mut messages).then_some(messages)
     }
 
@@ -124,27 +124,27 @@ mod tests {
         let many = |count: usize| (0..count).map(|n| user(&n.to_string()));
         let system = ClaimedMessage::System("Be kind.".to_owned());
         let list = |count| std::iter::once(system.clone()).chain(many(count)).collect::<Vec<_>>();
-        assert_eq!(restored(list(HISTORY_MESSAGES_MAX)), None);
+        assert_eq!(kept(list(HISTORY_MESSAGES_MAX)), None);
         let newest: Vec<_> = list(HISTORY_MESSAGES_MAX + 1);
         let mut expected = newest.clone();
         expected.remove(1);
-        assert_eq!(restored(newest), Some(expected));
+        assert_eq!(kept(newest), Some(expected));
     }
 
     #[test]
     fn the_running_turn_keeps_its_prompt() {
         let mut list = vec![user("old"), calling([]), user("Do it.")];
         list.extend((0..=HISTORY_MESSAGES_MAX).flat_map(|id| [calling([id]), result(id)]));
-        let restored = restored(list).unwrap();
-        assert_eq!(restored[..3], [user("Do it."), calling([1]), result(1)]);
-        assert_eq!(restored.len(), 2 * HISTORY_MESSAGES_MAX + 1);
+        let kept = kept(list).unwrap();
+        assert_eq!(kept[..3], [user("Do it."), calling([1]), result(1)]);
+        assert_eq!(kept.len(), 2 * HISTORY_MESSAGES_MAX + 1);
     }
 
     #[test]
     fn as_many_calls_as_may_be_and_one_more() {
         let list = |count: usize| vec![user("Do it."), calling(0..count), result(0), result(1)];
-        assert_eq!(restored(list(HISTORY_CALLS_MAX)), None);
+        assert_eq!(kept(list(HISTORY_CALLS_MAX)), None);
         let expected = vec![user("Do it."), calling(1..=HISTORY_CALLS_MAX), result(1)];
-        assert_eq!(restored(list(HISTORY_CALLS_MAX + 1)), Some(expected));
+        assert_eq!(kept(list(HISTORY_CALLS_MAX + 1)), Some(expected));
     }
 }

@@ -1,8 +1,8 @@
-//! Finds the turns of our own that a client's messages stand for.
+//! Finds the cached turns that a client's messages stand for.
 //!
-//! A client sees only part of a turn: neither the calls that the gateway ran nor their results. The
-//! turn that we kept takes the place of its messages if it says all that they say. If there is any
-//! doubt, the client's messages stay: its history is the truth, and ours only fills its gaps.
+//! A client sees only part of a turn: neither the calls that the gateway ran nor their results. A
+//! cached turn replaces the client's messages if it says all that they say. If there is any doubt,
+//! the client's messages stay: its history is the truth, and the cache only fills its gaps.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::reading::{Exchange, Reply, ToldCall};
-use super::{FoundCall, TurnLookup, asked};
+use super::{FoundCall, TurnLookup, open_question_id};
 use crate::conversation::{Call, Conversation, Outcome, Part, Step, Turn, Words};
 use crate::limits::session::COMPARED_BYTES_MAX;
 use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
-/// A turn of our own, in place of a client's messages.
+/// A cached turn, in place of a client's messages.
 #[derive(Debug)]
 pub(super) struct Restored {
     pub(super) turn: Turn,
@@ -38,7 +38,7 @@ pub(super) struct Said {
     pub(super) asides: HashMap<usize, Words>,
 }
 
-/// Looks for our turns, one exchange after the other.
+/// Looks for cached turns, one exchange after the other.
 pub(super) struct Finder<'h> {
     lookup: &'h dyn TurnLookup,
     /// The name that the client gives to the conversation.
@@ -79,17 +79,17 @@ impl<'h> Finder<'h> {
     fn by_prefix(&self, exchange: &Exchange, awaits: bool) -> Option<Restored> {
         let (last, before) = exchange.replies.split_last()?;
         let turn = self.lookup.by_prefix(&last.prefix).filter(|turn| self.may_compare(turn))?;
-        let mut placing = Placing::new(self.lookup, &turn);
+        let mut matcher = CallMatcher::new(self.lookup, &turn);
         for call in before.iter().flat_map(|reply| &reply.calls) {
             // Earlier results are part of the prefix, so the turn has them.
             if call.returned.as_ref().is_some_and(|it| it.at > last.at) {
-                placing.place(call, false)?;
-            } else if !placing.may_have(call) {
+                matcher.place(call, false)?;
+            } else if !matcher.may_have(call) {
                 return None;
             }
         }
-        placing.place_all(last, awaits)?;
-        let said = placing.finish(awaits)?;
+        matcher.place_all(last, awaits)?;
+        let said = matcher.finish(awaits)?;
         Some(Restored { turn: Turn::clone(&turn), replies: exchange.replies.len(), said })
     }
 
@@ -101,7 +101,8 @@ impl<'h> Finder<'h> {
         awaits: bool,
         before: &Conversation,
     ) -> Option<Restored> {
-        let turn = self.lookup.by_answer(asked(before)?).filter(|turn| self.may_compare(turn))?;
+        let question_id = open_question_id(before)?;
+        let turn = self.lookup.by_answer(question_id).filter(|turn| self.may_compare(turn))?;
         let is_given = || {
             let told = before.answer_in(&exchange.prompt.text, |_| true);
             told.zip(turn.answer.as_ref()).is_some_and(|(told, ours)| told.given == ours.given)
@@ -143,13 +144,13 @@ impl<'h> Finder<'h> {
                 || turn_of(reply, self.lookup).is_some_and(|of| of.turn_id == turn.turn_id)
         });
         let most = least + silent.count();
-        let said = says(&turn, &replies[..most]);
-        if said < least {
+        let count = says(&turn, &replies[..most]);
+        if count < least {
             return None;
         }
-        let awaits = awaits && said == replies.len();
-        let placed = self.place_all(&turn, &replies[..said], awaits)?;
-        Some(Restored { turn, replies: said, said: placed })
+        let awaits = awaits && count == replies.len();
+        let said = self.place_all(&turn, &replies[..count], awaits)?;
+        Some(Restored { turn, replies: count, said })
     }
 
     /// By the prompt, in a conversation that the client names: it may have changed or cut off what
@@ -168,11 +169,11 @@ impl<'h> Finder<'h> {
 
     /// Pairs all calls of these replies with those of a turn.
     fn place_all(&self, turn: &Turn, replies: &[Reply], awaits: bool) -> Option<Said> {
-        let mut placing = Placing::new(self.lookup, turn);
+        let mut matcher = CallMatcher::new(self.lookup, turn);
         for (at, reply) in replies.iter().enumerate() {
-            placing.place_all(reply, awaits && at + 1 == replies.len())?;
+            matcher.place_all(reply, awaits && at + 1 == replies.len())?;
         }
-        placing.finish(awaits)
+        matcher.finish(awaits)
     }
 
     /// Whether this turn may be compared with an exchange. The caller then does, and if it does not
@@ -197,7 +198,7 @@ pub(super) fn turn_of(reply: &Reply, lookup: &dyn TurnLookup) -> Option<Arc<Turn
 /// An id names a call of the turn that handed it out. If the client returned its result, a later
 /// turn has gone on from that one: it has the same calls, in the same places. Their own ids may
 /// have changed since.
-struct Placing<'t> {
+struct CallMatcher<'t> {
     lookup: &'t dyn TurnLookup,
     turn: &'t Turn,
     /// The calls of the turn by their places, each with the number of its step.
@@ -209,7 +210,7 @@ struct Placing<'t> {
     is_awaiting: bool,
 }
 
-impl<'t> Placing<'t> {
+impl<'t> CallMatcher<'t> {
     fn new(lookup: &'t dyn TurnLookup, turn: &'t Turn) -> Self {
         let steps = turn.steps.iter().enumerate();
         let calls = steps.flat_map(|(at, step)| step.calls().map(move |call| (call, at)));
@@ -263,7 +264,7 @@ impl<'t> Placing<'t> {
                 return None;
             }
             Outcome::HandedOut | Outcome::Claimed(_) | Outcome::Skipped(_) => {}
-            // The gateway ran it, and the client only saw it. Its word replaces nothing of ours.
+            // The gateway ran it and the client only saw it, so the gateway's result counts.
             _ => return Some(step),
         }
         let ours = [Some(&call.arguments), call.resolved_arguments.as_ref()];

@@ -24,13 +24,13 @@ pub(super) struct Draft {
     ids_before: usize,
     /// What the client says that calls returned.
     results: HashMap<String, ToolResult>,
-    /// Whether it ends as the turn that we kept did.
+    /// Whether it ends as the cached turn did.
     is_whole: bool,
 }
 
 impl Draft {
-    /// Begins with the turn that we kept for this exchange, if any, and adds the replies that are
-    /// not in it.
+    /// Begins with the cached turn for this exchange, if any, and adds the replies that are not in
+    /// it.
     pub(super) fn new(exchange: Exchange, restored: Option<Restored>, ids_before: usize) -> Self {
         let Exchange { prompt, replies } = exchange;
         let (turn, known, said) = match restored {
@@ -39,7 +39,7 @@ impl Draft {
         };
         let Said { results, edited, asides } = said;
         let is_whole = known == replies.len();
-        // It has to take the place of no turn before it.
+        // It must not replace the turn before it.
         let mut turn =
             Turn { prompt: prompt.text, images: prompt.images, continues: false, ..turn };
         for (step, aside) in asides {
@@ -68,7 +68,7 @@ impl Draft {
         }
     }
 
-    /// A turn of ours as it ended.
+    /// A cached turn as it ended.
     pub(super) fn again(turn: &Turn, ids_before: usize) -> Self {
         let turn = Turn { continues: false, ..turn.clone() };
         let mut draft = Self { turn, ids_before, results: HashMap::new(), is_whole: true };

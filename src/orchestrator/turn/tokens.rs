@@ -1,7 +1,7 @@
 //! The tokens of a message: as its server counts them, or else roughly.
 //!
-//! Servers count at the end of an answer. The count of one that was broken off never comes, yet the
-//! model has read its prompt and written as far as it got.
+//! Servers report the count at the end of an answer. An answer that was broken off gets none, yet
+//! the model has read its prompt and written part of the answer.
 
 use std::sync::Arc;
 

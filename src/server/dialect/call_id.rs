@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 const PREFIX: &str = "call_";
 
-/// The prefixes of ids outside.
+/// The prefixes of the ids that clients know.
 const OUTSIDE: [&str; 3] = [PREFIX, TOOL_USE, MCP_TOOL_USE];
 
 /// What Anthropic's ids of a client's calls begin with.
@@ -19,7 +19,7 @@ pub(super) const TOOL_USE: &str = "toolu_";
 /// What Anthropic's ids of a server's calls begin with.
 pub(super) const MCP_TOOL_USE: &str = "mcptoolu_";
 
-/// The id outside of a call of this turn.
+/// The id by which clients know this turn's call.
 pub(in crate::server) fn outside(turn_id: &str, call_id: &str) -> String {
     with_prefix(PREFIX, turn_id, call_id)
 }
@@ -30,7 +30,7 @@ pub(super) fn with_prefix(prefix: &str, turn_id: &str, call_id: &str) -> String 
     format!("{prefix}{}_{number}", turn_id.replace('-', ""))
 }
 
-/// The turn, and the call's id in it, if this is such an id.
+/// Reads such an id: the turn, and the call's id in it.
 pub(in crate::server) fn inside(outside: &str) -> Option<(String, String)> {
     let rest = OUTSIDE.iter().find_map(|prefix| outside.strip_prefix(prefix))?;
     let (turn, number) = rest.split_once('_')?;

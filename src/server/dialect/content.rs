@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::images::ImageReader;
 use crate::conversation::claimed::{Content, ContentPart};
 
-/// The values of a list, also if it is a single one.
+/// The values of a list. An object counts as a list of one.
 pub(super) fn listed(values: &Value) -> &[Value] {
     match values {
         Value::Array(values) => values,
@@ -28,7 +28,7 @@ pub(super) fn text_of(content: &Value) -> String {
     content_of(content, ImageReader::NAMING).into_text()
 }
 
-/// What a message says: a string, or parts. What is neither text nor an image is named.
+/// What a message says: a string, or parts. A note replaces what is neither text nor an image.
 pub(super) fn content_of(content: &Value, images: ImageReader) -> Content {
     match content {
         Value::String(text) => text.clone().into(),

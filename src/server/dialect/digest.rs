@@ -1,4 +1,4 @@
-//! Short names for what clients name as they like.
+//! Short names for ids that clients choose freely.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -57,7 +57,7 @@ impl ImageReader {
         }
     }
 
-    /// An image that the request does not have.
+    /// A note for an image whose data is not in the request.
     pub(super) fn nowhere() -> ContentPart {
         ContentPart::Words(format!("[{NOT_SHOWN}]"))
     }

@@ -24,7 +24,7 @@ pub(super) fn read<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, R
         return Err(Refusal::BadJson { param: None, message });
     }
     let body = &*whole_characters(body);
-    // To note where a fault is costs a string for each key. Most bodies have none.
+    // Tracking the path of a fault costs a string for each key, and most bodies have no fault.
     let mut reader = reader_of(body);
     match Object::deserialize(&mut reader) {
         Ok(Object(value)) if reader.end().is_ok() => Ok(value),
@@ -68,7 +68,7 @@ fn read_object<'a, T: Deserialize<'a> + JsonSchema>(
     Ok(value)
 }
 
-/// How half a character is escaped, and what stands for it: they have the same length.
+/// Replaces an escaped half of a character, and is just as long.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 
 /// The body without halves of characters. Programs that cut a text in the middle of an emoji write

@@ -104,7 +104,7 @@ pub(super) struct ClientRequest<'a> {
     pub(super) models: &'a Models,
     /// The name that a header gives to the conversation.
     pub(super) conversation: Option<&'a str>,
-    /// Finds our own turns by what clients know of them.
+    /// Finds cached turns by what clients know of them.
     pub(super) lookup: &'a dyn TurnLookup,
     /// Reads the images in it.
     pub(super) images: ImageReader,

@@ -2,7 +2,7 @@
 //! has made for an upstream with some of the tools.
 //!
 //! Every chat page lets its user choose a model, and few can send anything else. So a name also
-//! chooses the gateway's tools: with [`NO_TOOLS`] behind it, a name means the same without them.
+//! chooses the gateway's tools: with the suffix [`NO_TOOLS`], it means the same without them.
 
 use serde::Serialize;
 use serde_json::{Value, json};

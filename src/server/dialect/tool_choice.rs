@@ -1,12 +1,12 @@
 //! `tool_choice` of `OpenAI`'s APIs: which tools a turn has, and whether it has to call one.
 //!
-//! | `tool_choice` | the client's tools | ours | a call |
+//! | `tool_choice` | client tools | server tools | a call |
 //! | --- | --- | --- | --- |
 //! | `auto` | all | all | if the model wants |
 //! | `none` | none | none | never |
 //! | `required` | all | all | at least one |
-//! | a tool of the client | that one | none | that one |
-//! | a tool of ours | none | that one | that one |
+//! | a client tool | that one | none | that one |
+//! | a server tool | none | that one | that one |
 //! | `allowed_tools` | those named | those named | as its `mode` says |
 
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::upstream::ToolChoice;
 pub(super) struct ChosenTools {
     /// The client's.
     pub(super) clients: ClientTools,
-    /// The names of ours; all if absent.
+    /// The names of the server tools; all if absent.
     pub(super) ours: Option<Vec<String>>,
     pub(super) choice: ToolChoice,
 }
@@ -29,8 +29,7 @@ const EXPECTED: &str = "tool_choice must be \"auto\", \"none\", \"required\", an
                         function, or an object of type \"allowed_tools\" with a list of tools and \
                         the mode \"auto\" or \"required\"";
 
-/// Those of our tools that both lists have, in the order of the first. A list that is absent has
-/// all.
+/// The server tools in both lists, in the order of the first. An absent list has all.
 pub(super) fn both(one: Option<Vec<String>>, other: Option<Vec<String>>) -> Option<Vec<String>> {
     match (one, other) {
         (Some(one), Some(other)) => {
@@ -40,7 +39,7 @@ pub(super) fn both(one: Option<Vec<String>>, other: Option<Vec<String>>) -> Opti
     }
 }
 
-/// Chooses among the client's tools, and those of ours that the turn may have.
+/// Chooses among the client tools and the server tools that the turn may have.
 pub(super) fn choose(
     choice: Option<&Value>,
     clients: &ClientTools,
@@ -69,7 +68,7 @@ pub(super) fn choose(
     Ok(any(ToolChoice::Named(name)))
 }
 
-/// Whether a turn that may have these tools of ours may have this one.
+/// Whether a turn that may have these server tools may have this one.
 fn may_have(ours: Option<&[String]>, name: &str) -> bool {
     ours.is_none_or(|ours| ours.iter().any(|it| it == name))
 }

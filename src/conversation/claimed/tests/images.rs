@@ -177,7 +177,7 @@ fn an_image_has_the_same_id_whenever_its_conversation_is_sent() {
 }
 
 #[test]
-fn the_past_has_the_images_in_it() {
+fn the_prefix_hash_covers_images() {
     let prefix = |images: &[u8]| {
         let images = images.iter().map(|number| shows(&[Ok("Look."), Err(*number)]));
         asked_after(images).prefix

@@ -362,7 +362,7 @@ fn looks(id: &str, arguments: &str) -> ClaimedMessage {
 }
 
 #[test]
-fn two_turns_with_the_same_past_keep_their_own_results() {
+fn two_turns_with_the_same_prefix_keep_their_own_results() {
     let (mut shelf, _) = asked_twice();
     for (id, arguments) in [("t1", r#"{"at":"a"}"#), ("t2", r#"{"at":"b"}"#)] {
         let list = [user("?"), looks(id, arguments), returns(id, "7")];

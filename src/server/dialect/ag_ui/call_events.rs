@@ -26,7 +26,7 @@ impl RunEncoder {
         }
     }
 
-    /// A tool of ours starts. The client knows the call that was resumed.
+    /// A server tool starts. The client knows the call that was resumed.
     pub(super) fn start_call(&mut self, out: &mut BytesMut, call: &Value) {
         let resumed = self.calls.resumed.take_waiting(|resumed| resumed.goes_on_as(call));
         if let Some(Resumed { id, .. }) = resumed {
@@ -67,7 +67,7 @@ impl RunEncoder {
         id
     }
 
-    /// A tool of ours has ended.
+    /// A server tool has ended.
     pub(super) fn complete_call(&mut self, out: &mut BytesMut, completed: &Value) {
         let id = self.outside(completed);
         let result = &completed["tool_result"];

@@ -10,7 +10,7 @@ use super::history::OpenCall;
 use super::resume::Resumed;
 use crate::server::dialect::call_id;
 
-/// See the module docs. Ids are those outside.
+/// See the module docs. Ids are those that the client knows.
 #[derive(Debug)]
 pub(super) struct Calls {
     /// The calls of earlier runs that have no result.
@@ -20,9 +20,9 @@ pub(super) struct Calls {
     pub(super) parent: Option<String>,
     /// The round of the last call.
     pub(super) round: Option<u64>,
-    /// The calls of ours that have begun and have no result.
+    /// The calls to server tools that have begun and have no result.
     pub(super) running: Vec<String>,
-    /// The calls of ours that wait for the user.
+    /// The calls to server tools that wait for the user.
     pub(super) waiting: Vec<String>,
 }
 

@@ -134,7 +134,7 @@ impl RunEncoder {
         }
     }
 
-    /// What follows is of another message of the model.
+    /// What follows belongs to another message of the model.
     fn end_round(&mut self, out: &mut BytesMut) {
         self.close_span(out);
         self.calls.parent = None;

@@ -52,7 +52,7 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// What a message says: a string, or parts. What is neither text nor an image is named.
+/// What a message says: a string, or parts. A note replaces what is neither text nor an image.
 fn content_of(content: &Value, images: ImageReader) -> Content {
     match content {
         Value::String(text) => text.clone().into(),

@@ -140,7 +140,7 @@ fn in_words_alone(
 ) -> Option<Resumed> {
     let ClientInput::Words(words) = &adopted.input else { return None };
     let asked = adopted.history.open_questions().first()?;
-    // As it was asked. Its call has another number in the list.
+    // The question as it was asked: in the list, its call has another number.
     let turn = lookup.by_question(&asked.clarification_id)?;
     let question = turn.questions.first()?;
     let id = id_of(&turn.turn_id, question, open);

@@ -7,8 +7,8 @@
 //! data: {"type":"text-delta","id":"1","delta":"Hello"}
 //! ..
 //! ```
-//! A tool of ours is executed by the provider, as the SDK calls it: clients show it and leave it
-//! alone. Text after tools begins a step of its own. Otherwise a client with
+//! A server tool is "executed by the provider", as the SDK calls it: clients show it and do not run
+//! it. Text after tools begins a step of its own. Otherwise a client with
 //! `lastAssistantMessageIsCompleteWithToolCalls` might post the turn again and again.
 
 use bytes::{Bytes, BytesMut};
@@ -29,7 +29,7 @@ pub(super) struct PartEncoder {
     /// How many spans there have been. Their numbers are their ids.
     spans: usize,
     step: Step,
-    /// The calls of ours that have started and not ended, by their ids outside.
+    /// The calls to server tools that are running, by the ids that the client knows.
     running: Vec<String>,
 }
 
@@ -180,7 +180,7 @@ impl PartEncoder {
         call_id::outside(&self.turn_id, text_of(call, "call_id"))
     }
 
-    /// What a call of ours returned, or why it failed. Clients refuse the result of a call that
+    /// What a server tool returned, or why it failed. Clients refuse the result of a call that
     /// they do not know.
     fn push_output(&mut self, out: &mut BytesMut, id: &str, output: Result<Value, String>) {
         let Some(at) = self.running.iter().position(|running| running == id) else { return };

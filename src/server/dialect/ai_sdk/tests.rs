@@ -14,7 +14,7 @@ use crate::gateway::BeginError;
 use crate::limits::server::MESSAGE_ID_BYTES_MAX;
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
-use crate::server::dialect::tests::Forgetful;
+use crate::server::dialect::tests::NoTurns;
 use crate::server::dialect::tests::events::{completed, end, raw, start, started, summary, text};
 use crate::server::dialect::{
     ClientRequest, Dialect as _, Encoder as _, Form, ParsedRequest, Refused, RequestReader as _,
@@ -431,7 +431,7 @@ fn read(body: &Value) -> Result<ParsedRequest, Refusal> {
         owner: "key",
         models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
         conversation: None,
-        lookup: &Forgetful,
+        lookup: &NoTurns,
         images: ImageReader::new(true),
         now_sec: 0,
     };

@@ -20,7 +20,7 @@ pub(super) struct CompletionCollector {
     /// The events of our tools, if the client is shown them.
     tools: Vec<Value>,
     end: Option<(u16, Value)>,
-    /// Whether a tool of ours has started, so that the request must not be sent again by itself.
+    /// Whether a server tool has started: the client must then not resend the request by itself.
     has_acted: bool,
 }
 

@@ -37,8 +37,8 @@ pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Sche
     generator.subschema_for::<request::Raw>()
 }
 
-/// Reads a request and repairs its history, for a client of whose turns nothing is remembered. Returns
-/// how many turns it has, `None` if the request is refused. Only for benchmarks.
+/// Reads a request and repairs its history, for a client without cached turns. Returns the number
+/// of turns; `None` if the request is refused. Only for benchmarks.
 #[doc(hidden)]
 #[must_use]
 pub fn turns_in_history(body: &[u8]) -> Option<usize> {
@@ -49,7 +49,7 @@ pub fn turns_in_history(body: &[u8]) -> Option<usize> {
         owner: "",
         models: &Models::new(Vec::new(), Vec::new(), true),
         conversation: None,
-        lookup: &Forgetful,
+        lookup: &NoTurns,
         images: ImageReader::new(true),
         now_sec: 0,
     };
@@ -57,15 +57,15 @@ pub fn turns_in_history(body: &[u8]) -> Option<usize> {
     Some(parsed.turn.client_history?.history.turns().len())
 }
 
-/// Nothing is remembered.
-struct Forgetful;
+/// Finds no turn.
+struct NoTurns;
 
-impl TurnLookup for Forgetful {
+impl TurnLookup for NoTurns {
     fn by_call(&self, _client_call_id: &str) -> Option<FoundCall> {
         None
     }
 
-    fn by_prefix(&self, _past: &PrefixHash) -> Option<Arc<Turn>> {
+    fn by_prefix(&self, _prefix: &PrefixHash) -> Option<Arc<Turn>> {
         None
     }
 }

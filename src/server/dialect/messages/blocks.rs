@@ -7,7 +7,7 @@ use crate::event::Kind;
 use crate::server::dialect::call_id::{self, MCP_TOOL_USE, TOOL_USE};
 use crate::server::dialect::{ended, shown};
 
-/// The server that our tools seem to be on.
+/// The MCP server that server tools appear to be on.
 const SERVER: &str = "tether";
 
 /// What follows reasoning. Clients take reasoning without a signature for incomplete, and send the

@@ -20,7 +20,7 @@ pub(super) struct MessageCollector {
     /// Whether the user can see any words.
     has_words: bool,
     end: Option<(u16, Value)>,
-    /// Whether a tool of ours has started, so that the request must not be sent again by itself.
+    /// Whether a server tool has started: the client must then not resend the request by itself.
     has_acted: bool,
 }
 

@@ -106,8 +106,8 @@ struct Reply {
 }
 
 impl Reply {
-    /// Before more of the message. After results, the model was asked again, so a reply of its own
-    /// begins.
+    /// Call this before adding to the message. After results, the model was asked again, so a new
+    /// reply begins.
     fn go_on(&mut self, said: &mut Vec<ClaimedMessage>) {
         if !self.results.is_empty() {
             std::mem::take(self).finish(said);
@@ -159,7 +159,7 @@ fn read_block(block: &Value, images: ImageReader) -> Option<ContentPart> {
     })
 }
 
-/// The text of a block. What is no text is named.
+/// The text of a block, or a note in place of what is not text.
 fn text_of_block(block: &Value) -> Option<String> {
     let named = |text: &str| Some(text.to_owned());
     match block["type"].as_str()? {

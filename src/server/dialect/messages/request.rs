@@ -142,8 +142,8 @@ fn model(name: &str, known: &Models) -> Result<ChosenModel, Refusal> {
     }
 }
 
-/// As with Anthropic's models, nobody gets reasoning who has not asked for it: simple programs take
-/// the first block for the answer.
+/// As with Anthropic's models, only a client that asks for reasoning gets it: simple programs
+/// take the first block for the answer.
 fn wants_reasoning(thinking: &Value) -> bool {
     matches!(thinking["type"].as_str(), Some("enabled" | "adaptive"))
         && thinking["display"] != "omitted"

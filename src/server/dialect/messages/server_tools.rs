@@ -1,4 +1,4 @@
-//! What becomes of the gateway's own tools: `messages.server_tools`.
+//! How Messages offers and shows server tools: `messages.server_tools`.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ pub enum MessagesServerTools {
     /// They are not offered: clients bring their own.
     #[default]
     Off,
-    /// They run behind the answer.
+    /// They run, and the client sees only the answer.
     Hidden,
     /// They run, and the client sees each call and its result as blocks, like those of an MCP server
     /// that the API has called.

@@ -19,7 +19,7 @@ pub(super) struct Answer {
     id: ResponseId,
     items: Items,
     end: Option<End>,
-    /// Whether a tool of ours has started.
+    /// Whether a server tool has started.
     has_acted: bool,
 }
 
@@ -27,7 +27,7 @@ impl Answer {
     /// An answer before its first record, which says whose it is.
     pub(super) fn new(AnswerOptions { envelope, shown, labels }: AnswerOptions) -> Self {
         let id = ResponseId::of("", "");
-        let granted = envelope.begun.approval_request_id.clone();
+        let granted = envelope.head.approval_request_id.clone();
         let items = Items::new(shown, labels, id, granted);
         Self { envelope, id, items, end: None, has_acted: false }
     }

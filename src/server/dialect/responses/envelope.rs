@@ -14,14 +14,14 @@ use super::server_items::{Labels, ServerItems};
 /// See the module docs. Copies share it.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Envelope {
-    pub(super) begun: Arc<ResponseHead>,
+    pub(super) head: Arc<ResponseHead>,
     /// When it ended, in seconds since the Unix epoch, once that is known.
     pub(super) ended_at: Arc<OnceLock<u64>>,
     /// Tells the time.
     pub(super) clock: fn() -> u64,
 }
 
-/// What is known when the turn begins. It is kept with the session, so its fields stay readable.
+/// What is known when the turn begins. It is stored, so later versions must still read its fields.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::server) struct ResponseHead {
     /// In seconds since the Unix epoch.
@@ -52,9 +52,9 @@ pub(super) struct AnswerOptions {
 }
 
 impl ResponseHead {
-    /// Reads what was kept.
-    pub(super) fn read(kept: &RawValue) -> Self {
-        let mut reader = serde_json::Deserializer::from_str(kept.get());
+    /// Reads a stored head.
+    pub(super) fn read(json: &RawValue) -> Self {
+        let mut reader = serde_json::Deserializer::from_str(json.get());
         // The session's record is bounded.
         reader.disable_recursion_limit();
         Self::deserialize(&mut reader).unwrap_or_default()
@@ -64,7 +64,7 @@ impl ResponseHead {
 impl Envelope {
     /// The status in the first event.
     pub(super) fn first_status(&self) -> &'static str {
-        if self.begun.background { "queued" } else { "in_progress" }
+        if self.head.background { "queued" } else { "in_progress" }
     }
 
     /// The response with these items. Before its end, it has this status. Every member that the
@@ -81,7 +81,7 @@ impl Envelope {
         let head = json!({
             "id": id.to_string(),
             "object": "response",
-            "created_at": self.begun.created_at,
+            "created_at": self.head.created_at,
             "completed_at": is_completed.then(|| *self.ended_at.get_or_init(self.clock)),
             "status": end.map_or(status, |end| end.status),
             "incomplete_details": reason.map(|reason| json!({ "reason": reason })),
@@ -94,7 +94,7 @@ impl Envelope {
         object.extend_from_slice(output);
         object.extend_from_slice(b"],");
         // The members of the echo, and the end of the object.
-        object.extend_from_slice(&bytes(&self.begun.echo)[1..]);
+        object.extend_from_slice(&bytes(&self.head.echo)[1..]);
         object
     }
 }

@@ -92,9 +92,9 @@ fn with_notes(content: &Value, images: ImageReader) -> Value {
     parts.iter().map(|part| if is_without(part) { note.clone() } else { part.clone() }).collect()
 }
 
-/// The answer to a request for approval with which the user's part at the end of a list begins, or
-/// that has words before or after it. In a chain it has to be an answer to a request of ours;
-/// elsewhere it may be to another service's, and is then just words.
+/// The answer to a request for approval among the user's last items, with or without words around
+/// it. In a chain it must answer one of our requests; elsewhere it may answer another service's,
+/// and is then just words.
 pub(super) fn approval(items: &[Value], is_chain: bool) -> Result<Option<Approval>, Refusal> {
     let is_answer = |item: &&Value| type_of(item) == "mcp_approval_response";
     let is_of_user = |item: &&Value| is_answer(item) || is_user_message(item);
@@ -129,8 +129,8 @@ fn is_user_message(item: &Value) -> bool {
     type_of(item) == "message" && item["role"] == "user"
 }
 
-/// Takes what the client's calls of this turn returned out of a list, by our ids. The first result
-/// of a call counts.
+/// Takes the results of this turn's client calls out of a list, by the calls' ids in the turn. The
+/// first result of a call counts.
 pub(super) fn take_results(
     items: &mut Vec<Value>,
     turn_id: &str,
@@ -254,7 +254,7 @@ fn result(call_id: String, output: Content, is_error: bool) -> ClaimedMessage {
     ClaimedMessage::Result { call_id, output, is_error }
 }
 
-/// The id outside of the call behind one of our items.
+/// The id by which clients know the call of one of our items.
 fn outside(id: ItemId<'_>) -> String {
     call_id::outside(&id.response.turn_id(), &format!("call_{}", id.number))
 }
@@ -281,8 +281,8 @@ fn error_of(item: &Value) -> Option<String> {
     }
 }
 
-/// The pasts at whose end a client has seen an answer with these items: one for clients that send
-/// all items back, one for those that keep the words alone.
+/// The hashes after an answer with these items: one for clients that send all items back, one for
+/// those that keep only the words.
 pub(super) fn prefixes(before: PrefixHash, output: &[Value]) -> Vec<PrefixHash> {
     let words: Vec<Value> =
         output.iter().filter(|item| type_of(item) == "message").cloned().collect();
@@ -303,7 +303,7 @@ fn without_images_in(content: &Value) -> Value {
     parts.iter().map(|part| edited(part, &["image_url"], without)).collect()
 }
 
-/// A copy in which these members are others.
+/// A copy with these members edited.
 fn edited(value: &Value, keys: &[&str], edit: impl Fn(&Value) -> Value) -> Value {
     let Value::Object(members) = value else { return value.clone() };
     let members = members.iter().map(|(key, value)| {

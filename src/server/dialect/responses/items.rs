@@ -36,7 +36,7 @@ pub(super) struct Items {
     granted: Option<String>,
 }
 
-/// A call of one of our tools that is shown and has not ended.
+/// A call to a server tool that is shown and has not ended.
 #[derive(Debug)]
 struct RunningCall {
     call_id: String,
@@ -107,7 +107,7 @@ impl Items {
         self.push_function_call(frames, data);
     }
 
-    /// A function call, whoever runs it. Returns the call's id outside.
+    /// A function call, whoever runs it. Returns the id by which the client knows it.
     fn push_function_call(&mut self, frames: &mut Frames<'_>, data: &Value) -> String {
         let call_id = text_of(data, "call_id");
         let outside = call_id::outside(&self.id.turn_id(), call_id);
@@ -122,7 +122,7 @@ impl Items {
         outside
     }
 
-    /// One of our tools starts to run.
+    /// A server tool starts to run.
     pub(super) fn start_call(&mut self, frames: &mut Frames<'_>, data: &Value) {
         let call_id = text_of(data, "call_id").to_owned();
         let number = number_of(&call_id);
@@ -152,7 +152,7 @@ impl Items {
         self.running.push(RunningCall { call_id, index, item });
     }
 
-    /// One of our tools has ended.
+    /// A server tool has ended.
     pub(super) fn end_call(&mut self, frames: &mut Frames<'_>, data: &Value) {
         let call_id = text_of(data, "call_id");
         let Some(at) = self.running.iter().position(|call| call.call_id == call_id) else { return };

@@ -98,13 +98,13 @@ pub(in crate::server) struct Parent {
 }
 
 impl Parent {
-    /// The chain that ends with a response, of which this was kept when it began.
+    /// The chain that ends with a response, and that response's head.
     pub(in crate::server) fn new(
         history: Conversation,
-        begun: &RawValue,
+        head: &RawValue,
         session_id: Option<String>,
     ) -> Self {
-        Self { history, session_id, system: ResponseHead::read(begun).system }
+        Self { history, session_id, system: ResponseHead::read(head).system }
     }
 }
 
@@ -200,14 +200,14 @@ impl Request {
         let ChosenTools { clients, ours, choice } =
             tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
         let is_stored = raw.store != Some(false);
-        let kept_items = if is_stored { history::without_images(&items) } else { Vec::new() };
+        let stored_items = if is_stored { history::without_images(&items) } else { Vec::new() };
         let (items, lacks_images) = history::resolve(items, &known, images);
         let is_root = parent.is_none();
-        let (history, native, chain_system) = match parent {
+        let (history, chain_session_id, chain_system) = match parent {
             Some(Parent { history, session_id, system }) => (Some(history), session_id, system),
             None => (None, None, None),
         };
-        let session_id = native.unwrap_or(new_session_id);
+        let session_id = chain_session_id.unwrap_or(new_session_id);
         let approval = history::approval(&items, !is_root)?;
         let granted = approval.as_ref().filter(|approval| approval.approves);
         let approval_request_id = granted.map(|approval| approval.request_id.clone());
@@ -221,20 +221,20 @@ impl Request {
         }
         let system = instructions::join(chain_system.as_deref(), system);
         let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
-        let begun = ResponseHead {
+        let head = ResponseHead {
             created_at: clock(),
             background: raw.background == Some(true),
             echo: echo(&raw),
-            input: kept_items,
+            input: stored_items,
             system,
             approval_request_id,
         };
-        let kept = is_stored.then(|| to_raw_value(&begun).ok()).flatten().map(Arc::from);
-        let envelope = Envelope { begun: Arc::new(begun), ended_at: Arc::default(), clock };
+        let stored_head = is_stored.then(|| to_raw_value(&head).ok()).flatten().map(Arc::from);
+        let envelope = Envelope { head: Arc::new(head), ended_at: Arc::default(), clock };
         let options = AnswerOptions { envelope, shown, labels };
         let serializer = ResponseSerializer {
             options: options.clone(),
-            kept,
+            head: stored_head,
             prefix: is_root.then_some(prefix),
         };
         let turn = NewTurn {
@@ -250,7 +250,7 @@ impl Request {
             max_calls: raw.max_tool_calls,
             response_format,
             sampling,
-            runs_alone: options.envelope.begun.background,
+            runs_alone: options.envelope.head.background,
             client_history: Some(ClientHistory {
                 history,
                 instructions,
@@ -297,7 +297,7 @@ fn adopted(
         |_| Refusal::invalid("input", "input has nothing to answer; send a message of the user");
     let history = history.unwrap_or_default();
     let mut adopted = adopt_after(history, results, messages, owner, lookup).map_err(nothing)?;
-    // Without a chain, the question may be forgotten. The answer is then just words.
+    // Without a chain, the question may be unknown. The answer is then just words.
     let asked = adopted.history.open_questions().first().map(|asked| &asked.clarification_id);
     if let Some(approval) = approval
         && (is_chain || asked == Some(&approval.clarification_id))

@@ -1,4 +1,4 @@
-//! Answers that are kept with their sessions.
+//! Responses that are stored with their sessions.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,19 +20,19 @@ use crate::conversation::claimed::PrefixHash;
 use crate::server::dialect::{self, Collector as _, Encoder};
 use crate::session::{AnswerSerializer, FinishedAnswer, TurnLog};
 
-/// Keeps the answer of a turn.
+/// Makes a turn's response for storage.
 #[derive(Debug)]
 pub(super) struct ResponseSerializer {
     pub(super) options: AnswerOptions,
-    /// What is kept from the beginning, if the answer is.
-    pub(super) kept: Option<Arc<RawValue>>,
-    /// Everything that the client had said, if it said everything.
+    /// The response's head, if the response is stored.
+    pub(super) head: Option<Arc<RawValue>>,
+    /// The hash of the whole conversation, if the client sent all of it.
     pub(super) prefix: Option<PrefixHash>,
 }
 
 impl AnswerSerializer for ResponseSerializer {
-    fn begun(&self) -> Option<Arc<RawValue>> {
-        self.kept.clone()
+    fn head(&self) -> Option<Arc<RawValue>> {
+        self.head.clone()
     }
 
     fn end(&self, log: &TurnLog) -> FinishedAnswer {
@@ -49,16 +49,16 @@ impl AnswerSerializer for ResponseSerializer {
     }
 }
 
-/// A response that was asked for again.
+/// A stored response.
 #[derive(Debug)]
 pub(in crate::server) struct StoredResponse {
     id: ResponseId,
-    begun: Arc<ResponseHead>,
+    head: Arc<ResponseHead>,
     /// When it ended, in seconds since the Unix epoch, once that is known.
     ended_at: Arc<OnceLock<u64>>,
 }
 
-/// What a response is made of again.
+/// What it takes to render a stored response.
 #[derive(Debug)]
 pub(in crate::server) struct Rendering {
     pub(in crate::server) shown: ServerItems,
@@ -67,10 +67,10 @@ pub(in crate::server) struct Rendering {
 }
 
 impl StoredResponse {
-    /// Reads what was kept: from the beginning, and from the end.
+    /// Reads a stored response: its head, and its answer once it has ended.
     pub(in crate::server) fn read(
         id: ResponseId,
-        begun: &RawValue,
+        head: &RawValue,
         answer: Option<&RawValue>,
     ) -> Self {
         #[derive(Deserialize)]
@@ -80,12 +80,12 @@ impl StoredResponse {
         let end = answer.and_then(|answer| serde_json::from_str(answer.get()).ok());
         let ended_at = end.and_then(|End { completed_at }| completed_at);
         let ended_at = Arc::new(ended_at.map_or_else(OnceLock::new, OnceLock::from));
-        Self { id, begun: Arc::new(ResponseHead::read(begun)), ended_at }
+        Self { id, head: Arc::new(ResponseHead::read(head)), ended_at }
     }
 
     /// Whether it runs without readers.
     pub(in crate::server) fn is_background(&self) -> bool {
-        self.begun.background
+        self.head.background
     }
 
     fn options(&self, rendering: Rendering) -> AnswerOptions {
@@ -94,7 +94,7 @@ impl StoredResponse {
     }
 
     fn envelope(&self, clock: fn() -> u64) -> Envelope {
-        Envelope { begun: Arc::clone(&self.begun), ended_at: Arc::clone(&self.ended_at), clock }
+        Envelope { head: Arc::clone(&self.head), ended_at: Arc::clone(&self.ended_at), clock }
     }
 
     /// Its events from number `from` on.
@@ -135,7 +135,7 @@ impl StoredResponse {
 
     /// What the request said, in pages.
     pub(in crate::server) fn input_items(&self, page: &Page) -> Value {
-        let mut items = history::listed(self.begun.input.clone(), self.id);
+        let mut items = history::listed(self.head.input.clone(), self.id);
         if !page.is_ascending {
             items.reverse();
         }
@@ -160,7 +160,7 @@ impl StoredResponse {
     /// The items of this response that requests can refer to: those of its request, and those of
     /// its answer.
     pub(in crate::server) fn known_items(&self, answer: Option<&RawValue>) -> Vec<(String, Value)> {
-        let mut items = history::listed(self.begun.input.clone(), self.id);
+        let mut items = history::listed(self.head.input.clone(), self.id);
         if let Some(answer) = answer {
             let mut object = dialect::json::event(answer.get().as_bytes());
             if let Value::Array(output) = object["output"].take() {

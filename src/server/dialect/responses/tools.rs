@@ -13,13 +13,13 @@ use crate::tools::client::ClientTools;
 pub(super) struct Tools {
     /// Those that the client runs.
     pub(super) clients: ClientTools,
-    /// Ours by name; all of them if absent.
+    /// The names of the server tools; all if absent.
     pub(super) ours: Option<Vec<String>>,
     pub(super) confirm: Option<Confirm>,
 }
 
 /// Reads `tools`. Those that only another service could run are skipped, because some clients always
-/// send them. `ours` are the tools of ours that the model's name allows.
+/// send them. `ours` are the server tools that the model's name allows.
 pub(super) fn read(
     tools: &[Value],
     ours: Option<Vec<String>>,
@@ -35,8 +35,8 @@ fn functions(tools: &[Value]) -> impl Iterator<Item = &Value> {
     tools.iter().filter(|tool| tool["type"] == "function")
 }
 
-/// Our own tools. An entry of type `mcp` with a label of ours offers the tools of that server only.
-/// Servers of the client are not called: they could be anywhere in the operator's network.
+/// The server tools. An `mcp` entry with a known label offers only the tools of that source.
+/// A client's own servers are never called: they could be anywhere in the operator's network.
 fn servers(tools: &[Value], labels: &Labels) -> Tools {
     let mut ours: Option<Vec<String>> = None;
     let mut confirm = None;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::events::{TURN, completed, raw, start, started_in};
 use super::turns::{asks, ended, kept, question, result, turns};
-use super::{AgUi, AiSdk, Forgetful, Native};
+use super::{AgUi, AiSdk, Native, NoTurns};
 use crate::event::{Event, FeedbackReason, TurnFinish};
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::chat_completions::ChatCompletions;
@@ -131,7 +131,7 @@ pub(super) fn try_read(
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         conversation: None,
         images: ImageReader::new(true),
-        lookup: &Forgetful,
+        lookup: &NoTurns,
         now_sec: 1_795_315_264,
     };
     dialect.read(&asked)
@@ -267,7 +267,7 @@ pub(super) fn try_respond(body: &Value, shown: ServerItems) -> Result<ParsedRequ
         owner: "o",
         image_seed: "seed".to_owned(),
         images: ImageReader::new(true),
-        lookup: &Forgetful,
+        lookup: &NoTurns,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: Labels(Registry::default().into()),
         shown,
@@ -285,9 +285,9 @@ fn responses_that_are_fetched_again() {
         {"role": "user", "content": "Hi."}, {"type": "function_call_output", "output": "a"},
     ]);
     let parsed = respond(&json!({"model": "m", "input": input}), ServerItems::McpCall);
-    let begun = parsed.turn.serializer.unwrap().begun().unwrap();
+    let head = parsed.turn.serializer.unwrap().head().unwrap();
     let id = ResponseId::of("resp-000000000000000000000000000000aa", TURN);
-    let kept = StoredResponse::read(id, &begun, None);
+    let kept = StoredResponse::read(id, &head, None);
     let mut seen = Seen::default();
     for limit in [1, 9] {
         let page = Page { after: None, limit, is_ascending: true };

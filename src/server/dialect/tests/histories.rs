@@ -201,7 +201,7 @@ impl TurnLookup for Counting {
         None
     }
 
-    fn by_prefix(&self, _past: &PrefixHash) -> Option<Arc<Turn>> {
+    fn by_prefix(&self, _prefix: &PrefixHash) -> Option<Arc<Turn>> {
         self.count();
         None
     }

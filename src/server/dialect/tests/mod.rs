@@ -27,14 +27,14 @@ use crate::event::Event;
 use crate::session::log::tests::records;
 
 /// An empty cache.
-pub(super) struct Forgetful;
+pub(super) struct NoTurns;
 
-impl TurnLookup for Forgetful {
+impl TurnLookup for NoTurns {
     fn by_call(&self, _client_call_id: &str) -> Option<FoundCall> {
         None
     }
 
-    fn by_prefix(&self, _past: &PrefixHash) -> Option<Arc<Turn>> {
+    fn by_prefix(&self, _prefix: &PrefixHash) -> Option<Arc<Turn>> {
         None
     }
 }
@@ -71,7 +71,7 @@ fn encoder(dialect: &dyn RequestReader, body: &str) -> Box<dyn Encoder> {
         owner: "",
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         conversation: None,
-        lookup: &Forgetful,
+        lookup: &NoTurns,
         images: ImageReader::new(true),
         now_sec: 1_795_315_264,
     };

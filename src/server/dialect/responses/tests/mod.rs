@@ -25,9 +25,9 @@ const IDS: &str = "000000000000000000000000000000aa5eef151ef35146209769441c3a4f5
 
 fn options(shown: ServerItems) -> AnswerOptions {
     let echo = json!({ "model": "qwen3", "metadata": {} });
-    let begun = ResponseHead { created_at: 1_795_315_264, echo, ..ResponseHead::default() };
+    let head = ResponseHead { created_at: 1_795_315_264, echo, ..ResponseHead::default() };
     let envelope =
-        Envelope { begun: Arc::new(begun), ended_at: Arc::default(), clock: || 1_795_315_270 };
+        Envelope { head: Arc::new(head), ended_at: Arc::default(), clock: || 1_795_315_270 };
     AnswerOptions { envelope, shown, labels: Labels(Arc::new(Registry::default())) }
 }
 

@@ -12,7 +12,7 @@ use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::models::Models;
 use crate::server::dialect::responses::request::{Found, Parent, Request, RequestContext};
 use crate::server::dialect::responses::{ResponseId, history};
-use crate::server::dialect::tests::Forgetful;
+use crate::server::dialect::tests::NoTurns;
 use crate::server::dialect::{Form, ImageReader, ParsedRequest};
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
@@ -42,7 +42,7 @@ fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
 fn parsed(found: Found, body: &Value) -> Result<ParsedRequest, Refusal> {
     let context = RequestContext {
         owner: "o",
-        lookup: &Forgetful,
+        lookup: &NoTurns,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: labels(),
         shown: ServerItems::McpCall,
@@ -169,10 +169,10 @@ fn limits_and_forms_of_a_request() {
 #[test]
 fn what_is_not_stored_has_no_session_and_asks_for_no_approval() {
     let stored = turn(&json!({}));
-    assert!(stored.serializer.unwrap().begun().is_some());
+    assert!(stored.serializer.unwrap().head().is_some());
     assert!(!stored.nobody_approves);
     let turn = turn(&json!({"store": false}));
-    assert!(turn.serializer.unwrap().begun().is_none());
+    assert!(turn.serializer.unwrap().head().is_none());
     assert!(turn.nobody_approves && turn.session_id.is_none());
     assert!(!turn.client_history.unwrap().can_be_joined);
 }
@@ -209,7 +209,7 @@ fn requests_that_cannot_be_answered_name_the_field() {
 #[test]
 fn the_response_has_every_member() {
     let turn = turn(&json!({"tools": [function("open"), {"type": "web_search"}]}));
-    let begun = turn.serializer.unwrap().begun().unwrap();
+    let begun = turn.serializer.unwrap().head().unwrap();
     let begun: Value = serde_json::from_str(begun.get()).unwrap();
     assert_eq!(
         begun["echo"],
@@ -381,7 +381,7 @@ fn an_answer_is_recognised_in_both_forms() {
     let prefix_of = |items: Vec<Value>| {
         let mut all = vec![user.clone()];
         all.extend(items);
-        adopt(history::claimed(&all, ImageReader::NAMING), "o", &Forgetful).unwrap().prefix
+        adopt(history::claimed(&all, ImageReader::NAMING), "o", &NoTurns).unwrap().prefix
     };
     assert_eq!(prefix_of(output.to_vec()), prefixes[0]);
     assert_eq!(prefix_of(vec![output[0].clone(), output[2].clone()]), prefixes[1]);
