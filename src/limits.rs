@@ -544,6 +544,11 @@ pub mod server {
     /// Time to send the head of a request, and how long a connection may be idle before it. A
     /// slow sender occupies no more than a socket.
     pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+    /// Bytes that are read of a body that is too long before it is refused: several photos. A client
+    /// that sends more may see a broken connection instead of the refusal.
+    pub const DISCARDED_BYTES_MAX: usize = 32 * MIB;
+    /// Time for that: enough on one machine or network.
+    pub const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
     /// Time to send a request's body.
     pub const BODY_TIMEOUT: Duration = Duration::from_secs(15);
     /// A connection's buffer, in bytes; also the longest head of a request.

@@ -175,6 +175,10 @@ impl Gateway {
             debug!(%error, "a client's tool is left out");
             metrics::client_tool_left_out();
         }
+        if let ClientInput::Answer { .. } = new.input {
+            // The call that asked was the required one. It may go on, whatever its tool.
+            new.tool_choice = ToolChoice::Auto;
+        }
         let offer = self.chosen(&offer, &mut new)?;
         self.check_room(&new)?;
         if let Some(refusal) = self.stale_answer(&new) {

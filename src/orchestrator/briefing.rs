@@ -9,7 +9,7 @@ use super::prompt;
 use super::rules::Rules;
 use super::selection::Selection;
 use crate::call_format::CallFormat;
-use crate::conversation::{Turn, trim};
+use crate::conversation::{Turn, render, trim};
 use crate::parser::{SettingsError, Syntax};
 use crate::tools::Catalog;
 
@@ -104,7 +104,9 @@ impl Briefing {
     #[must_use]
     pub(crate) fn tokens(&self) -> usize {
         let by_server = if self.rules.call_contract.is_in_text() { 0 } else { self.told_tokens };
-        trim::tokens(&self.system) + by_server
+        let budget = self.rules.context_budget_tokens;
+        let examples = render::example_tokens(&self.examples, self.format(), budget);
+        trim::tokens(&self.system) + examples + by_server
     }
 
     /// How calls are written, and what outside data must not contain.

@@ -1,5 +1,6 @@
 //! The body of a request, read within bounds.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -9,6 +10,7 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 use crate::http;
+use crate::limits::server::{DISCARD_TIMEOUT, DISCARDED_BYTES_MAX};
 
 /// The body of a request, from any server implementation.
 pub(super) trait Incoming: Body<Data = Bytes, Error: Into<Error>> + Send + 'static {}
@@ -33,16 +35,38 @@ pub(super) async fn read(
     bytes_max: usize,
     within: Duration,
 ) -> Result<Bytes, Refusal> {
+    let mut body = Box::pin(body);
     if body.size_hint().lower() > bytes_max as u64 {
+        discard(&mut body).await;
         return Err(Refusal::BodyTooLarge { bytes_max });
     }
-    let collected = timeout(within, Limited::new(body, bytes_max).collect()).await;
+    let collected = timeout(within, Limited::new(&mut body, bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            discard(&mut body).await;
             Err(Refusal::BodyTooLarge { bytes_max })
         }
         Ok(Err(error)) => Err(Refusal::BodyBroken(error.to_string())),
         Err(_) => Err(Refusal::BodyTimeout(within)),
     }
+}
+
+/// Reads on, within bounds, before a body is refused. A client that is still sending it when its
+/// connection closes sees a broken connection instead of the refusal, and SDKs then try again.
+async fn discard(body: &mut Pin<Box<impl Incoming>>) {
+    if body.size_hint().lower() > DISCARDED_BYTES_MAX as u64 {
+        return;
+    }
+    let mut left = DISCARDED_BYTES_MAX;
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            left = left.saturating_sub(length);
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = timeout(DISCARD_TIMEOUT, reading).await;
 }

@@ -70,9 +70,10 @@ async fn a_long_body_that_is_sent_anyway() {
     let gateway = Gateway::start(&model).await;
     let Client { socket, .. } = gateway.client().await;
     let (mut reader, mut writer) = socket.into_split();
+    let request = post(STREAM, &["Connection: close"], &body_of(16 << 20));
     let sending = tokio::spawn(async move {
         // It may be refused before it has been sent completely.
-        let _ = writer.write_all(post(STREAM, &[], &body_of(16 << 20)).as_bytes()).await;
+        let _ = writer.write_all(request.as_bytes()).await;
         writer
     });
     let mut answer = Vec::new();
@@ -82,6 +83,21 @@ async fn a_long_body_that_is_sent_anyway() {
     assert!(answer.starts_with("HTTP/1.1 413 "), "{ended:?} {answer:?}");
     assert!(answer.contains("body_too_large"), "{ended:?} {answer:?}");
     let _ = sending.await;
+}
+
+/// Many clients send all of a body before they read the answer.
+#[tokio::test]
+async fn a_client_that_sends_all_of_a_long_body_reads_the_refusal() {
+    use tokio::io::AsyncWriteExt as _;
+
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    for _ in 0..8 {
+        let mut client = gateway.client().await;
+        let request = post(STREAM, &[], &body_of(5 << 20));
+        crate::support::within(client.socket.write_all(request.as_bytes())).await.unwrap();
+        assert_eq!(client.head().await.status, 413);
+    }
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
     for turn in examples {
         render_turn(&mut messages, &mut calls, turn, 0, form, style);
     }
-    let shown: usize = examples.iter().map(|turn| turn_tokens(turn, style)).sum();
+    let shown = example_tokens(examples, format, *budget);
     let last_word = closing.as_deref().map_or(0, trim::tokens);
     let budget = budget.saturating_sub(trim::tokens(system) + shown + last_word);
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
@@ -179,6 +179,13 @@ fn render_turn(
         }
         Some(Ending::Completed(_)) => {}
     }
+}
+
+/// About how many tokens a model is told of these examples.
+pub(crate) fn example_tokens(examples: &[Turn], format: &CallFormat, budget: usize) -> usize {
+    let (result_bytes_max, images) = (trim::result_bytes(budget), &Images::new());
+    let style = Style { format, result_bytes_max, images };
+    examples.iter().map(|turn| turn_tokens(turn, style)).sum()
 }
 
 fn turn_tokens(turn: &Turn, style: Style<'_>) -> usize {

@@ -240,11 +240,10 @@ mod tests {
 
     #[test]
     fn instructions_are_only_for_the_model() {
-        let result =
-            ToolResult::data(json!({ "found": 0 })).with_instruction("ClientInput for the name.");
+        let result = ToolResult::data(json!({ "found": 0 })).with_instruction("Ask for the name.");
         assert_eq!(
             lines(&result, Some(&CallFormat::marker("[[do]]"))),
-            "found: 0\ninstruction: ClientInput for the name."
+            "found: 0\ninstruction: Ask for the name."
         );
         assert_eq!(plain_lines(&result), "found: 0");
     }

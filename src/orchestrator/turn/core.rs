@@ -13,7 +13,7 @@ use super::script::Script;
 use super::setup::Setup;
 use super::tokens::Tokens;
 use crate::conversation::render::{Context, results};
-use crate::conversation::{self, Outcome, UtteranceKind};
+use crate::conversation::{self, Opening, Outcome, UtteranceKind};
 use crate::event::Usage;
 use crate::limits;
 use crate::orchestrator::call::{CallAt, Calls, Origin};
@@ -190,8 +190,12 @@ impl Core {
         if self.has_called_as_asked() { ToolChoice::Auto } else { request.tool_choice.clone() }
     }
 
-    /// Whether the model has made the required call. A refused call does not count.
+    /// Whether the model has made the required call. A refused call does not count. If the turn
+    /// begins with an answer, the call that asked was the required one.
     pub(super) fn has_called_as_asked(&self) -> bool {
+        if let Opening::Answer(_) = self.setup.request.opening {
+            return true;
+        }
         let allows = |(name, _): (&str, _)| self.setup.request.tool_choice.allows(name);
         self.calls.iter().any(|call| {
             call.origin == Origin::Model && call.is_taken() && call.whole().is_some_and(allows)

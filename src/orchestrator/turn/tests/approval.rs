@@ -53,6 +53,26 @@ fn an_approved_call_runs_before_the_model_is_asked() {
     scene.ends("stop", "Done.");
 }
 
+/// A client with a fixed `tool_choice` sends it with the answer, too.
+#[test]
+fn after_an_answer_no_further_call_is_required() {
+    for (choice, runs) in [("approve", true), ("deny", false)] {
+        let history = asked_to_wipe();
+        let id = history.open_questions()[0].clarification_id.clone();
+        let opening = Opening::Answer(history.answer(&id, option(choice)).unwrap());
+        let briefing = briefing(Rules::default(), policies().catalog());
+        let (turn_id, tool_choice) = ("t2".to_owned(), ToolChoice::Required);
+        let request = TurnRequest { turn_id, opening, tool_choice, briefing, history, ..request() };
+        let mut scene = Scene::of(request);
+        if runs {
+            scene.tool_returns(0, ok());
+        }
+        assert_eq!(scene.rounds[0].tool_choice, ToolChoice::Auto);
+        scene.says("Done.").stops();
+        scene.ends("stop", "Done.");
+    }
+}
+
 #[test]
 fn a_refused_call_does_not_run_and_the_model_is_told() {
     for (choice, told) in [
