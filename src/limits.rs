@@ -573,8 +573,9 @@ pub mod server {
     pub const CONVERSATION_NAME_BYTES_MAX: usize = 256;
     /// Sampling fields of a request that are passed on as they are, together, in bytes of JSON.
     pub const EXTRA_SAMPLING_BYTES_MAX: usize = 16 * KIB;
-    /// Longest stop string of a request, in bytes: so much of an answer may be held back.
-    pub const STOP_STRING_BYTES_MAX: usize = 256;
+    /// Longest stop string of a request, in characters, as JSON Schema counts them: so much of an
+    /// answer may be held back.
+    pub const STOP_STRING_CHARS_MAX: usize = 256;
     /// Longest `X-Request-Id` of a client that is copied into logs, in bytes.
     pub const REQUEST_ID_BYTES_MAX: usize = 128;
 

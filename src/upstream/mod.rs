@@ -45,7 +45,7 @@ use serde_json::Value;
 use crate::call_format::CallFormat;
 use crate::event::Usage;
 use crate::limits::config::TEMPERATURE_MAX;
-use crate::limits::server::{STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX};
+use crate::limits::server::{STOP_STRING_CHARS_MAX, STOP_STRINGS_MAX};
 
 /// What one frame of a model server's stream adds to the message.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -287,7 +287,7 @@ pub struct Sampling {
     pub seed: Option<i64>,
     /// Strings that end the round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = STOP_STRINGS_MAX), inner(length(max = STOP_STRING_BYTES_MAX)))]
+    #[schemars(length(max = STOP_STRINGS_MAX), inner(length(max = STOP_STRING_CHARS_MAX)))]
     pub stop: Vec<String>,
     /// More ways, which not every server knows.
     #[serde(skip)]

@@ -28,6 +28,7 @@ test('an image is shown below its call, and any other file can be saved', async 
   await page.waitForFunction(() => document.querySelector('.file img').naturalWidth > 0);
   assert.match(await image.getAttribute('alt'), /^image, image\/png, \d+ KiB$/);
   await page.waitForFunction(() => document.body.textContent.includes('That is the logo.'));
+  await page.waitForFunction(() => document.querySelectorAll('.file a').length === 2);
   const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.file a').last().click()]);
   assert.match(download.suggestedFilename(), /^1(\.txt)?$/);
   assert.deepEqual(await accessibilityProblems(page), []);

@@ -119,6 +119,11 @@ pub(super) fn event(data: &[u8]) -> Value {
     Value::deserialize(&mut deserializer).unwrap_or_default()
 }
 
+/// A text member; empty if it is absent.
+pub(super) fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
+    data[key].as_str().unwrap_or_default()
+}
+
 /// A text as it is inside of JSON, without its quotation marks.
 pub(super) fn escaped(text: &str) -> Vec<u8> {
     let mut escaped = Vec::new();

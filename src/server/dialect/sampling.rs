@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::limits::config::TEMPERATURE_MAX;
-use crate::limits::server::{EXTRA_SAMPLING_BYTES_MAX, STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX};
+use crate::limits::server::{EXTRA_SAMPLING_BYTES_MAX, STOP_STRING_CHARS_MAX, STOP_STRINGS_MAX};
 use crate::server::refusal::Refusal;
 use crate::text::json_len;
 use crate::upstream::{ExtraSampling, Sampling};
@@ -36,9 +36,10 @@ pub(super) fn check(sampling: &Sampling, names: &Names) -> Result<(), Refusal> {
         return wrong(names.max_tokens, "at least 1");
     }
     let stop = &sampling.stop;
-    if stop.len() > STOP_STRINGS_MAX || stop.iter().any(|it| it.len() > STOP_STRING_BYTES_MAX) {
+    let is_long = |text: &String| text.chars().nth(STOP_STRING_CHARS_MAX).is_some();
+    if stop.len() > STOP_STRINGS_MAX || stop.iter().any(is_long) {
         let expected = format!(
-            "at most {STOP_STRINGS_MAX} strings of at most {STOP_STRING_BYTES_MAX} bytes each"
+            "at most {STOP_STRINGS_MAX} strings of at most {STOP_STRING_CHARS_MAX} characters each"
         );
         return wrong(names.stop, &expected);
     }

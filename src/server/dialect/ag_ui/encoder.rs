@@ -19,6 +19,7 @@ use super::interrupt::{self, Interrupt};
 use super::resume::Resumed;
 use super::snapshot::Snapshot;
 use crate::event::Kind;
+use crate::server::dialect::json::text_of;
 use crate::server::dialect::sse::{self, TextFrames};
 use crate::server::dialect::{self, Encoder, shown, words};
 use crate::session::Record;
@@ -74,7 +75,7 @@ impl RunEncoder {
     }
 
     fn begin(&mut self, out: &mut BytesMut, started: &Value) {
-        started["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+        text_of(started, "turn_id").clone_into(&mut self.turn_id);
         let (thread_id, run_id) = (&self.thread_id, &self.run_id);
         sse::push(out, &RunEvent::RunStarted { thread_id, run_id });
     }
@@ -180,10 +181,6 @@ impl RunEncoder {
 /// An event of our own.
 fn push_custom(out: &mut BytesMut, custom: Custom<'_>) {
     sse::push(out, &RunEvent::Custom(custom));
-}
-
-fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
-    data[key].as_str().unwrap_or_default()
 }
 
 impl Encoder for RunEncoder {

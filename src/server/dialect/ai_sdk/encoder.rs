@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::part::{CallHead, FinishReason, Part, Report, Status};
 use crate::event::Kind;
+use crate::server::dialect::json::text_of;
 use crate::server::dialect::sse::{self, TextFrames};
 use crate::server::dialect::{self, Encoder, call_id, ended, shown, words};
 use crate::session::Record;
@@ -103,7 +104,7 @@ impl PartEncoder {
     }
 
     fn begin(&mut self, out: &mut BytesMut, started: &Value) {
-        started["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+        text_of(started, "turn_id").clone_into(&mut self.turn_id);
         let id = match self.message.take() {
             Some(continued) => continued.id,
             None => Some(format!("msg_{}", self.turn_id.replace('-', ""))),
@@ -259,10 +260,6 @@ fn push_progress(out: &mut BytesMut, id: &str, reported: &Value) {
         message: &reported["message"],
     };
     sse::push(out, &Part::DataToolProgress { id, data, transient: true });
-}
-
-fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
-    data[key].as_str().unwrap_or_default()
 }
 
 impl Encoder for PartEncoder {

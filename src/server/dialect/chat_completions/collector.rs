@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
+use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
@@ -102,7 +103,7 @@ impl Collector for CompletionCollector {
         let text = || data["text"].as_str().unwrap_or_default();
         match record.kind {
             Kind::TurnStarted => {
-                data["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+                text_of(data, "turn_id").clone_into(&mut self.turn_id);
             }
             Kind::TextDelta => self.content.push_str(text()),
             Kind::ReasoningDelta => self.reasoning.push_str(text()),

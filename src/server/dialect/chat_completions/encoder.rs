@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
+use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::{self, AnswerMeta, Encoder};
+use crate::server::dialect::{self, AnswerMeta, Encoder, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
@@ -51,7 +52,7 @@ impl ChunkEncoder {
     }
 
     fn begin(&mut self, started: &Value) {
-        started["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+        text_of(started, "turn_id").clone_into(&mut self.turn_id);
         let AnswerMeta { model, now_sec } = &self.meta;
         let id = ended::answer_id(&self.turn_id);
         let head = json!({
@@ -134,15 +135,13 @@ impl ChunkEncoder {
             out.extend_from_slice(&self.head);
             let _ = write!(out.writer(), "[],\"usage\":{}}}\n\n", ended.usage);
         }
-        out.extend_from_slice(DONE);
+        out.extend_from_slice(sse::DONE);
     }
 }
 
-const DONE: &[u8] = b"data: [DONE]\n\n";
-
 impl Encoder for ChunkEncoder {
     fn media_type(&self) -> &'static str {
-        "text/event-stream; charset=utf-8"
+        sse::MEDIA_TYPE
     }
 
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
@@ -174,19 +173,16 @@ impl Encoder for ChunkEncoder {
                 None => self.is_cancelled = true,
             },
             Kind::TurnFailed => {
-                out.extend_from_slice(b"data: ");
-                serialize(out.writer(), &ended::failure(data));
-                out.extend_from_slice(b"\n\n");
-                out.extend_from_slice(DONE);
+                sse::push(out, &ended::failure(data));
+                out.extend_from_slice(sse::DONE);
             }
             kind if ServerTools::is_sent(kind, data) => {}
             kind => self.push_shown(out, kind, &event),
         }
     }
 
-    /// A comment in a block of its own: the stream has no ids.
     fn keep_alive(&self) -> Bytes {
-        Bytes::from_static(b":\n\n")
+        Bytes::from_static(sse::KEEP_ALIVE)
     }
 
     /// A clean end would look like a whole answer.

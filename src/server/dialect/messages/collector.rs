@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::encoder::Shown;
 use super::{blocks, error};
 use crate::event::Kind;
+use crate::server::dialect::json::text_of;
 use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
@@ -98,7 +99,7 @@ impl Collector for MessageCollector {
         let text = || data["text"].as_str().unwrap_or_default();
         match record.kind {
             Kind::TurnStarted => {
-                data["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+                text_of(data, "turn_id").clone_into(&mut self.turn_id);
             }
             Kind::TextDelta => self.add_words(Kind::TextDelta, text()),
             Kind::ReasoningDelta if self.shown.reasoning => {

@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 use super::blocks;
 use super::server_tools::MessagesServerTools;
 use crate::event::Kind;
-use crate::server::dialect::{self, AnswerMeta, Encoder, words};
+use crate::server::dialect::json::text_of;
+use crate::server::dialect::{self, AnswerMeta, Encoder, sse, words};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
@@ -75,7 +76,7 @@ impl MessageEncoder {
     }
 
     fn begin(&mut self, started: &Value, out: &mut BytesMut) {
-        started["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+        text_of(started, "turn_id").clone_into(&mut self.turn_id);
         let message = blocks::message(&self.turn_id, &self.meta.model);
         push(out, "message_start", &json!({ "type": "message_start", "message": message }));
         out.extend_from_slice(PING);
@@ -188,7 +189,7 @@ const PING: &[u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
 impl Encoder for MessageEncoder {
     fn media_type(&self) -> &'static str {
-        "text/event-stream; charset=utf-8"
+        sse::MEDIA_TYPE
     }
 
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {

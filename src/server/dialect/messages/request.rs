@@ -15,7 +15,7 @@ use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt_named
 use crate::conversation::trim;
 use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::config::TEMPERATURE_MAX;
-use crate::limits::server::{STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX};
+use crate::limits::server::{STOP_STRING_CHARS_MAX, STOP_STRINGS_MAX};
 use crate::limits::turn::{IMAGE_TOKENS, IMAGES_MAX};
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::sampling::{self, NAMES, Names};
@@ -29,7 +29,7 @@ use crate::upstream::Sampling;
 #[schemars(rename = "MessagesRequest")]
 pub(super) struct Raw {
     model: Option<String>,
-    #[schemars(range(min = 1))]
+    #[schemars(with = "u32", range(min = 1))]
     max_tokens: Option<u32>,
     messages: Option<Vec<RawMessage>>,
     #[serde(default)]
@@ -42,7 +42,7 @@ pub(super) struct Raw {
     #[schemars(range(min = 0.0, max = 1.0))]
     top_p: Option<f64>,
     top_k: Option<u32>,
-    #[schemars(length(max = STOP_STRINGS_MAX), inner(length(max = STOP_STRING_BYTES_MAX)))]
+    #[schemars(length(max = STOP_STRINGS_MAX), inner(length(max = STOP_STRING_CHARS_MAX)))]
     stop_sequences: Option<Vec<String>>,
     #[serde(default)]
     thinking: Value,

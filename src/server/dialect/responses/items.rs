@@ -18,7 +18,7 @@ use super::id::ResponseId;
 use super::parts::{added, bytes, done};
 use super::server_items::{Labels, ServerItems};
 use super::text::{OpenText, Status, Words};
-use crate::server::dialect::json::escaped;
+use crate::server::dialect::json::{escaped, text_of};
 use crate::server::dialect::words::from_first;
 use crate::server::dialect::{call_id, shown};
 
@@ -217,10 +217,6 @@ impl Items {
         done(frames, index, &item);
         self.done[index] = Some(item);
     }
-}
-
-fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
-    data[key].as_str().unwrap_or_default()
 }
 
 /// A call's arguments as text.

@@ -51,7 +51,7 @@ fn bounded(schema: &str) -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
     let from_1 = |field| (field, vec![json!(1)], vec![json!(0)]);
     let only = |field, value: u32| (field, vec![json!(value)], vec![json!(value + 1)]);
     let stop = |field| {
-        let texts = |count: usize, bytes: usize| json!(vec!["x".repeat(bytes); count]);
+        let texts = |count: usize, chars: usize| json!(vec!["é".repeat(chars); count]);
         (field, vec![texts(16, 256)], vec![texts(17, 1), texts(1, 257)])
     };
     match schema {
