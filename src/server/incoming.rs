@@ -1,6 +1,6 @@
 //! The body of a request, read within bounds.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -35,16 +35,16 @@ pub(super) async fn read(
     bytes_max: usize,
     within: Duration,
 ) -> Result<Bytes, Refusal> {
-    let mut body = Box::pin(body);
+    let mut body = pin!(body);
     if body.size_hint().lower() > bytes_max as u64 {
-        discard(&mut body).await;
+        discard(body).await;
         return Err(Refusal::BodyTooLarge { bytes_max });
     }
-    let collected = timeout(within, Limited::new(&mut body, bytes_max).collect()).await;
+    let collected = timeout(within, Limited::new(body.as_mut(), bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            discard(&mut body).await;
+            discard(body).await;
             Err(Refusal::BodyTooLarge { bytes_max })
         }
         Ok(Err(error)) => Err(Refusal::BodyBroken(error.to_string())),
@@ -54,7 +54,7 @@ pub(super) async fn read(
 
 /// Reads on, within bounds, before a body is refused. A client that is still sending it when its
 /// connection closes sees a broken connection instead of the refusal, and SDKs then try again.
-async fn discard(body: &mut Pin<Box<impl Incoming>>) {
+async fn discard(mut body: Pin<&mut impl Incoming>) {
     if body.size_hint().lower() > DISCARDED_BYTES_MAX as u64 {
         return;
     }

@@ -133,6 +133,20 @@ pub trait TurnLookup {
     }
 }
 
+/// Finds no turn.
+#[derive(Debug)]
+pub(crate) struct NoTurns;
+
+impl TurnLookup for NoTurns {
+    fn by_call(&self, _client_call_id: &str) -> Option<FoundCall> {
+        None
+    }
+
+    fn by_prefix(&self, _prefix: &PrefixHash) -> Option<Arc<Turn>> {
+        None
+    }
+}
+
 /// A call that a client knows: one that it runs, or a server tool's that it was shown.
 #[derive(Debug, Clone)]
 pub struct FoundCall {

@@ -23,32 +23,32 @@ pub(super) fn read<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, R
         let message = format!("the body is nested more than {BODY_DEPTH_MAX} levels deep");
         return Err(Refusal::BadJson { param: None, message });
     }
-    let body = &*whole_characters(body);
-    // Tracking the path of a fault costs a string for each key, and most bodies have no fault.
-    let mut reader = reader_of(body);
-    match Object::deserialize(&mut reader) {
-        Ok(Object(value)) if reader.end().is_ok() => Ok(value),
-        _ => read_object(reader_of(body), body),
-    }
-}
-
-/// The body's nesting has been checked.
-fn reader_of(body: &[u8]) -> serde_json::Deserializer<SliceRead<'_>> {
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    reader.disable_recursion_limit();
-    reader
+    read_object(&whole_characters(body), |body| {
+        let mut reader = serde_json::Deserializer::from_slice(body);
+        // The body's nesting has been checked.
+        reader.disable_recursion_limit();
+        reader
+    })
 }
 
 /// The same for the gateway's own requests, in which half a character is a mistake.
 pub(super) fn read_strictly<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, Refusal> {
-    read_object(serde_json::Deserializer::from_slice(body), body)
+    read_object(body, serde_json::Deserializer::from_slice)
 }
 
 /// Reads an object and nothing after it.
 fn read_object<'a, T: Deserialize<'a> + JsonSchema>(
-    mut reader: serde_json::Deserializer<SliceRead<'a>>,
-    body: &[u8],
+    body: &'a [u8],
+    reader_of: impl Fn(&'a [u8]) -> serde_json::Deserializer<SliceRead<'a>>,
 ) -> Result<T, Refusal> {
+    // Tracking the path of a fault costs a string for each key, and most bodies have no fault.
+    let mut reader = reader_of(body);
+    if let Ok(Object(value)) = Object::deserialize(&mut reader)
+        && reader.end().is_ok()
+    {
+        return Ok(value);
+    }
+    let mut reader = reader_of(body);
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let (path, error) = (error.path(), error.inner());
         // Invalid JSON is not the fault of the field that contains it. A number in place of a word

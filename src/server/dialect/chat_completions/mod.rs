@@ -13,16 +13,13 @@ pub(in crate::server) mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use super::models::Models;
 use super::server_tools::ServerTools;
 use super::{ClientRequest, Dialect, ImageReader, ParsedRequest, RequestReader, openai_error};
-use crate::conversation::Turn;
-use crate::conversation::claimed::{FoundCall, PrefixHash, TurnLookup};
+use crate::conversation::claimed::NoTurns;
 use crate::server::refusal::Refusal;
 
 /// Chat Completions.
@@ -55,19 +52,6 @@ pub fn turns_in_history(body: &[u8]) -> Option<usize> {
     };
     let parsed = request::read(&request, ServerTools::Off).ok()?;
     Some(parsed.turn.client_history?.history.turns().len())
-}
-
-/// Finds no turn.
-struct NoTurns;
-
-impl TurnLookup for NoTurns {
-    fn by_call(&self, _client_call_id: &str) -> Option<FoundCall> {
-        None
-    }
-
-    fn by_prefix(&self, _prefix: &PrefixHash) -> Option<Arc<Turn>> {
-        None
-    }
 }
 
 impl RequestReader for ChatCompletions {

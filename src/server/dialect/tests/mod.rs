@@ -7,8 +7,6 @@ mod ranges;
 mod refusals;
 mod turns;
 
-use std::sync::Arc;
-
 use allocation_counter::measure;
 use bytes::BytesMut;
 
@@ -21,23 +19,9 @@ use super::models::Models;
 use super::native::Native;
 use super::server_tools::ServerTools;
 use super::{ClientRequest, Encoder, Form, RequestReader};
-use crate::conversation::Turn;
-use crate::conversation::claimed::{FoundCall, PrefixHash, TurnLookup};
+pub(super) use crate::conversation::claimed::NoTurns;
 use crate::event::Event;
 use crate::session::log::tests::records;
-
-/// An empty cache.
-pub(super) struct NoTurns;
-
-impl TurnLookup for NoTurns {
-    fn by_call(&self, _client_call_id: &str) -> Option<FoundCall> {
-        None
-    }
-
-    fn by_prefix(&self, _prefix: &PrefixHash) -> Option<Arc<Turn>> {
-        None
-    }
-}
 
 /// Each dialect with a request for a stream.
 fn dialects() -> Vec<(Box<dyn RequestReader>, &'static str)> {
