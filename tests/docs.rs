@@ -191,6 +191,7 @@ fn system_prompt() -> String {
         single_client_call: false,
         nobody_approves: false,
         briefing: Arc::new(briefing),
+        lent: tether::tools::Catalog::default(),
         history: Conversation::default(),
     };
     let mut turn = TurnMachine::new(request);

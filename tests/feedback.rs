@@ -9,7 +9,7 @@ use tether::config::Config;
 use tether::conversation::{Conversation, Opening};
 use tether::event::{Event, FeedbackReason};
 use tether::orchestrator::{Briefing, CallAt, Input, Output, Rules, TurnMachine, TurnRequest};
-use tether::tools::ToolResult;
+use tether::tools::{Catalog, ToolResult};
 use tether::upstream::{Delta, RoundFinish, Sampling, ToolChoice};
 
 fn page() -> String {
@@ -48,6 +48,7 @@ impl Scene {
             single_client_call: false,
             nobody_approves: false,
             briefing: Arc::new(briefing.expect("valid rules")),
+            lent: Catalog::default(),
             history: Conversation::default(),
         };
         let turn = TurnMachine::new(request);

@@ -9,10 +9,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument as _, debug, info_span};
-use uuid::Uuid;
 
 use super::Gateway;
 use super::begin_error::BeginError;
+use super::ids::Ids;
 use super::offer::Offer;
 use super::run::{CacheEntryDraft, run};
 use super::turn_cache::TurnKeys;
@@ -28,10 +28,6 @@ use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
 use crate::tools::{Catalog, Confirm};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
-
-/// Where the calls of turns without a lasting session wait for their client. No session has this
-/// name.
-const PARKED_IN: &str = "@";
 
 /// A turn to begin.
 #[expect(clippy::struct_excessive_bools, reason = "requests answer each on its own")]
@@ -113,13 +109,24 @@ pub struct BegunTurn {
     pub repeated: bool,
 }
 
+/// A turn that may begin, and what it begins with.
+struct Admitted<'g> {
+    requested_at: Instant,
+    /// How many times all turns had been cancelled by then.
+    cancellations: u64,
+    upstream: &'g Arc<Upstream>,
+    /// The turn's place among those that run.
+    permit: OwnedSemaphorePermit,
+    offer: Offer,
+}
+
 impl NewTurn {
     /// The turn that was asked for, in its session.
     fn into_request(
         self,
         (session_id, turn_id): (&str, &str),
         model: &str,
-        (briefing, disconnect_grace): (Arc<Briefing>, Option<Duration>),
+        (briefing, lent, disconnect_grace): (Arc<Briefing>, Catalog, Option<Duration>),
         (opening, images, history): (Opening, Vec<PlacedImage>, Conversation),
     ) -> TurnRequest {
         TurnRequest {
@@ -140,6 +147,7 @@ impl NewTurn {
             nobody_approves: self.nobody_approves,
             confirm: self.confirm,
             briefing,
+            lent,
             history,
         }
     }
@@ -171,6 +179,38 @@ impl Gateway {
             }
             Err(refusal) => return Err(refusal),
         };
+        let offer = self.check(&offer, &mut new)?;
+        if let Some(refusal) = self.stale_answer(&new) {
+            return self.repeated(new, refusal).await;
+        }
+        let admitted = Admitted { requested_at, cancellations, upstream, permit, offer };
+        let ids = Ids::new(&new.owner, new.session_id.take(), new.client_history.is_some());
+        let images = new.client_history.as_mut().map(|it| std::mem::take(&mut it.images));
+        let has_session = !ids.is_passing;
+        let told = (self.rules_of(&new), self.disconnect_grace(&new));
+        let (client_history, draft) = self.take_client_history(&mut new, has_session).unzip();
+        let serializer = new.serializer.take();
+        let beginning = Beginning {
+            session_id: &ids.stored_as,
+            turn_id: &ids.turn_id,
+            key: new.idempotency_key.as_deref(),
+            input: &new.input,
+            is_passing: ids.is_passing,
+            client_history,
+            supersedes: new.supersedes,
+            head: serializer.as_ref().and_then(|serializer| serializer.head()),
+        };
+        let is_parked = |question: &str| self.parked.holds(&ids.parked_in, question);
+        let begun = match self.sessions.begin(beginning, is_parked).await {
+            Ok(begun) => *begun,
+            Err(reason) => return not_begun(ids.session_id, reason),
+        };
+        let answer = (draft, serializer, images.unwrap_or_default());
+        self.start(new, begun, (admitted, ids), told, answer).await
+    }
+
+    /// Checks the request, and chooses the turn's tools.
+    fn check(&self, offer: &Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
         for error in new.client_tools.left_out() {
             debug!(%error, "a client's tool is left out");
             metrics::client_tool_left_out();
@@ -179,44 +219,26 @@ impl Gateway {
             // The call that asked was the required one. It may go on, whatever its tool.
             new.tool_choice = ToolChoice::Auto;
         }
-        let offer = self.chosen(&offer, &mut new)?;
-        self.check_room(&new)?;
-        if let Some(refusal) = self.stale_answer(&new) {
-            return self.repeated(new, refusal).await;
-        }
-        let has_session = new.session_id.is_some();
-        let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
-        let turn_id = Uuid::new_v4().to_string();
-        let stored_as = session::id_of(&new.owner, &session_id);
-        let rules = self.rules_of(&new);
-        let disconnect_grace = self.disconnect_grace(&new);
-        let images = new.client_history.as_mut().map(|it| std::mem::take(&mut it.images));
-        let ClientImages { opening: shown, files } = images.unwrap_or_default();
-        let (client_history, mut draft) = self.take_client_history(&mut new, has_session).unzip();
-        // The client's next request does not know a session that ends with its turn.
-        let parked_in = match client_history {
-            Some(_) if !has_session => session::id_of(&new.owner, PARKED_IN),
-            _ => stored_as.clone(),
-        };
-        let serializer = new.serializer.take();
-        let key = new.idempotency_key.as_deref();
-        let beginning = Beginning {
-            session_id: &stored_as,
-            turn_id: &turn_id,
-            key,
-            input: &new.input,
-            is_passing: client_history.is_some() && !has_session,
-            client_history,
-            supersedes: new.supersedes,
-            head: serializer.as_ref().and_then(|serializer| serializer.head()),
-        };
-        let is_parked = |question: &str| self.parked.holds(&parked_in, question);
-        let begun = self.sessions.begin(beginning, is_parked).await;
-        let begun = match begun {
-            Ok(begun) => begun,
-            Err(reason) => return not_begun(session_id, reason),
-        };
-        let Begun { guard, writer, mut opening, history } = *begun;
+        let offer = self.chosen(offer, new)?;
+        self.check_room(new)?;
+        Ok(offer)
+    }
+
+    /// Starts a turn that has begun in its session.
+    async fn start(
+        &self,
+        new: NewTurn,
+        Begun { guard, writer, mut opening, history }: Begun,
+        (admitted, ids): (Admitted<'_>, Ids),
+        (rules, disconnect_grace): (Arc<Rules>, Option<Duration>),
+        (mut draft, serializer, images): (
+            Option<CacheEntryDraft>,
+            Option<Arc<dyn AnswerSerializer>>,
+            ClientImages,
+        ),
+    ) -> Result<BegunTurn, BeginError> {
+        let Admitted { requested_at, cancellations, upstream, permit, mut offer } = admitted;
+        let Ids { session_id, turn_id, stored_as, parked_in, .. } = ids;
         if let Some(draft) = &mut draft
             && let Err(error) = draft.close_question(&mut opening, &new.input, &history)
         {
@@ -228,7 +250,7 @@ impl Gateway {
         }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| self.close_question(&parked_in, &opening, &history));
-        let artifacts = self.sessions.artifacts(&new.owner).beside(files);
+        let artifacts = self.sessions.artifacts(&new.owner).beside(images.files);
         if guard.keeps_answer() {
             artifacts.keep_images(&stored_as).await;
         }
@@ -238,10 +260,11 @@ impl Gateway {
         }
         let basis = Basis { opening: &opening, history: &history };
         let briefing = self.brief(&offer, &rules, &guard, &basis);
+        let lent = self.lend(&mut offer, &opening, &history);
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
-        let ids = (&*session_id, &*turn_id);
-        let told = (briefing, disconnect_grace);
-        let request = new.into_request(ids, upstream.name(), told, (opening, shown, history));
+        let told = (briefing, lent, disconnect_grace);
+        let opened = (opening, images.opening, history);
+        let request = new.into_request((&session_id, &turn_id), upstream.name(), told, opened);
         let parts = Parts {
             turn: TurnMachine::new(request),
             session_id: stored_as,
@@ -351,6 +374,14 @@ impl Gateway {
         let (told, tokens) = briefing.told();
         metrics::tools_told(told, tokens);
         briefing
+    }
+
+    /// Lends the turn the tool of the call that the user has answered: its request may leave that out,
+    /// or all tools.
+    fn lend(&self, offer: &mut Offer, opening: &Opening, history: &Conversation) -> Catalog {
+        let Opening::Answer(_) = opening else { return Catalog::default() };
+        let asked = history.open_questions().first();
+        asked.map(|asked| offer.lend(&asked.tool_name, &self.tools())).unwrap_or_default()
     }
 
     fn permit(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {

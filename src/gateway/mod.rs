@@ -3,6 +3,7 @@
 
 mod begin;
 mod begin_error;
+mod ids;
 mod offer;
 mod room;
 mod run;

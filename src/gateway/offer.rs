@@ -61,6 +61,20 @@ impl Offer {
         Ok(Self { tools, catalog, teaching: Teaching::Chosen, ..self.clone() })
     }
 
+    /// Lends a tool of `all` to the turn, if it has none of this name: the answered call may run it,
+    /// but the model is told nothing of it. Returns what is lent.
+    pub(super) fn lend(&mut self, name: &str, all: &Registry) -> Catalog {
+        let mut lent = Registry::default();
+        // The tool may be gone by now.
+        if self.catalog.get(name).is_none()
+            && let Some(entry) = all.entry(name)
+            && Arc::make_mut(&mut self.tools).add_entry(entry.clone()).is_ok()
+        {
+            _ = lent.add_entry(entry);
+        }
+        lent.catalog().clone()
+    }
+
     /// The same with these tools of a client.
     pub(super) fn beside(self, rules: &Rules, clients: &ClientTools) -> Self {
         if clients.is_empty() {

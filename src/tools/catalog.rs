@@ -193,7 +193,7 @@ impl Catalog {
         selected
     }
 
-    fn entry(&self, name: &str) -> Option<&Arc<Listed>> {
+    pub(super) fn entry(&self, name: &str) -> Option<&Arc<Listed>> {
         self.position(name).map(|position| &self.0.listed[position])
     }
 

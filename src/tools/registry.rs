@@ -105,6 +105,13 @@ impl Registry {
         self.catalog.position(name).map(|position| &self.tools[position])
     }
 
+    /// The same, ready to be added to another registry.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> Option<Entry> {
+        let (listed, tool) = (Arc::clone(self.catalog.entry(name)?), Arc::clone(self.get(name)?));
+        Some(Entry { listed, tool })
+    }
+
     /// Lets go of whatever the tools keep for a session, which is gone for good.
     pub(crate) fn forget(&self, session: &str) {
         for tool in &self.tools {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tether::config::Secret;
-use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
+use tether::tools::{Clarification, ClarificationOption, Policy, Registry, ToolResult};
 
 use crate::support::client::{Reply, post};
 use crate::support::model::call;
@@ -366,6 +366,21 @@ async fn an_approved_call_runs_once_however_often_it_is_resumed() {
         (&json!("RUN_ERROR"), &json!("clarification_stale"))
     );
     assert_eq!(seen.lock().len(), 1);
+}
+
+/// Its result says so, whatever the user has answered.
+#[tokio::test]
+async fn an_approved_call_whose_tool_is_gone_is_refused() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let wipe = Always::new("wipe", policy, ToolResult::data(json!({})));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let (sent, id) = asked_to_wipe(&gateway, &mut model).await;
+    gateway.running.gateway().replace_tools(Registry::default());
+    let resume = resuming(&sent, &id, "resolved", Some(json!({"approved": true})));
+    let (events, _) = ran(&gateway, &mut model, &resume, &["It cannot be wiped."]).await;
+    let result = event(&events, "TOOL_CALL_RESULT")["content"].as_str().unwrap();
+    assert!(result.starts_with("There is no tool called \"wipe\"."), "{result}");
 }
 
 /// Asks whether to wipe. Returns the messages so far, and the question's id.

@@ -114,9 +114,9 @@ impl OpenRound<'_> {
     fn start_call(&mut self, at: CallAt) -> Result<(), Rejection> {
         if !self.core.calls[at].needs().is_empty() {
             let resolved = self.core.calls.resolved(self.round.first_call, at)?;
-            let (setup, name) = (&self.core.setup, self.core.calls[at].name());
-            let resolved = setup.tools().without_refused_nulls(name, resolved);
-            setup.check(name, &resolved)?;
+            let (setup, call) = (&self.core.setup, &self.core.calls[at]);
+            let resolved = setup.tools().without_refused_nulls(call.name(), resolved);
+            setup.check(&call.origin, call.name(), &resolved)?;
             self.core.calls[at].resolve(resolved)?;
         }
         let call = &self.core.calls[at];

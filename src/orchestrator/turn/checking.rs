@@ -128,7 +128,8 @@ impl OpenRound<'_> {
         name: &str,
         arguments: &Value,
     ) -> Result<Vec<CallAt>, Rejection> {
-        if let Origin::Open { .. } = self.core.calls[at].origin {
+        let origin = &self.core.calls[at].origin;
+        if let Origin::Open { .. } = origin {
             // It was checked when it began, and its tool may have changed since.
             return Ok(Vec::new());
         }
@@ -139,7 +140,7 @@ impl OpenRound<'_> {
             Vec::new()
         };
         if named.is_empty() {
-            self.core.setup.check(name, arguments)?;
+            self.core.setup.check(origin, name, arguments)?;
         }
         Ok(named)
     }

@@ -10,7 +10,9 @@ use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::call::CallAt;
 use crate::orchestrator::response_format::ResponseFormat;
-use crate::tools::{Clarification, Confirm, Continuation, Given, Progress, Resumption, ToolResult};
+use crate::tools::{
+    Catalog, Clarification, Confirm, Continuation, Given, Progress, Resumption, ToolResult,
+};
 use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// A request for one turn.
@@ -53,6 +55,9 @@ pub struct TurnRequest {
     pub confirm: Option<Confirm>,
     /// The tools of this turn, and how the model learns about them.
     pub briefing: Arc<Briefing>,
+    /// The tool of the call that the user has answered, if it is none of this turn's. Only that
+    /// call may use it.
+    pub lent: Catalog,
     /// The turns before this one.
     pub history: Conversation,
 }

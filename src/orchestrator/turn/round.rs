@@ -194,7 +194,7 @@ impl Round {
         matches!(self.surplus, Some(Surplus::Results | Surplus::StopText))
     }
 
-    /// Whether the client wants the turn to end with this message.
+    /// Whether the client wants the message to end here.
     pub(super) const fn is_stopped(&self) -> bool {
         matches!(self.surplus, Some(Surplus::StopText))
     }

@@ -51,12 +51,22 @@ impl Setup {
 
     /// Checks whether a call may run. If there is no such tool, the error lists those that the
     /// model was told about at the start.
-    pub(super) fn check(&self, name: &str, arguments: &Value) -> Result<(), InvalidCall> {
-        self.tools().check_knowing(name, arguments, &self.request.briefing.told)
+    pub(super) fn check(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &Value,
+    ) -> Result<(), InvalidCall> {
+        let TurnRequest { lent, briefing, .. } = &self.request;
+        if origin.is_answered() && lent.get(name).is_some() {
+            return lent.check(name, arguments);
+        }
+        self.tools().check_knowing(name, arguments, &briefing.told)
     }
 
+    /// The tool of this name: one of the turn's, or the one that is lent to the answered call.
     pub(super) fn spec(&self, name: &str) -> Option<&ToolSpec> {
-        self.tools().get(name)
+        self.tools().get(name).or_else(|| self.request.lent.get(name))
     }
 
     /// Whether this is the tool that finds other tools.

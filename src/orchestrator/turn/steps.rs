@@ -286,7 +286,9 @@ impl OpenRound<'_> {
     }
 
     fn step_end(&self) -> StepEnd {
-        if self.round.message.notes.is_empty() && self.calls().is_empty() {
+        // A stop text cuts off calls that have only begun.
+        let is_cut = |call: &CallDraft| self.round.is_stopped() && call.ended().is_none();
+        if self.round.message.notes.is_empty() && self.calls().iter().all(is_cut) {
             return match self.round.surplus {
                 Some(Surplus::Excess) => StepEnd::OverCap,
                 Some(Surplus::StopText) => StepEnd::Answer,
@@ -317,12 +319,7 @@ impl OpenRound<'_> {
         }
         self.push_step();
         let ends_with_results = only_results && !self.core.setup.rules().continue_after_tool;
-        // After a stop text the user sees nothing, so there is nothing to ask for.
-        if ends_with_results || self.round.is_stopped() {
-            Next::End(Over::Completed(TurnFinish::Stop))
-        } else {
-            Next::Ask
-        }
+        if ends_with_results { Next::End(Over::Completed(TurnFinish::Stop)) } else { Next::Ask }
     }
 
     /// Tells the model about the mistakes that the parser found.

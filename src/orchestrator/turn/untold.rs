@@ -37,7 +37,7 @@ impl OpenRound<'_> {
     /// has been checked before.
     pub(super) fn is_untold(&self, at: CallAt, name: &str) -> bool {
         let is_new = self.core.calls[at].origin == Origin::Model;
-        is_new && self.core.setup.spec(name).is_some() && !self.core.known.has(name)
+        is_new && self.core.setup.tools().get(name).is_some() && !self.core.known.has(name)
     }
 
     /// Tells the model about a tool that it has called by its bare name. This does not count as a

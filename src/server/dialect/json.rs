@@ -17,18 +17,43 @@ use crate::server::refusal::Refusal;
 use crate::session::log::encode::serialize;
 use crate::text::is_deeper;
 
-/// Reads a JSON object. If it has another shape, the refusal names the field.
-pub(super) fn read<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, Refusal> {
-    if is_deeper(body, BODY_DEPTH_MAX) {
-        let message = format!("the body is nested more than {BODY_DEPTH_MAX} levels deep");
-        return Err(Refusal::BadJson { param: None, message });
+/// Any JSON in a body. It borrows the texts that are written without escapes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(super) struct Borrowed<'b>(
+    #[serde(borrow)]
+    #[schemars(with = "Value")]
+    pub(super) serde_json_borrow::Value<'b>,
+);
+
+/// A body that can be read: not too deep, and of whole characters.
+#[derive(Debug)]
+pub(super) struct Body<'b>(Cow<'b, [u8]>);
+
+impl<'b> Body<'b> {
+    pub(super) fn new(body: &'b [u8]) -> Result<Self, Refusal> {
+        if is_deeper(body, BODY_DEPTH_MAX) {
+            let message = format!("the body is nested more than {BODY_DEPTH_MAX} levels deep");
+            return Err(Refusal::BadJson { param: None, message });
+        }
+        Ok(Self(whole_characters(body)))
     }
-    read_object(&whole_characters(body), |body| {
-        let mut reader = serde_json::Deserializer::from_slice(body);
-        // The body's nesting has been checked.
-        reader.disable_recursion_limit();
-        reader
-    })
+
+    /// Reads a JSON object, which may borrow its texts. If it has another shape, the refusal names the
+    /// field.
+    pub(super) fn read<'a, T: Deserialize<'a> + JsonSchema>(&'a self) -> Result<T, Refusal> {
+        read_object(&self.0, |body| {
+            let mut reader = serde_json::Deserializer::from_slice(body);
+            // The body's nesting has been checked.
+            reader.disable_recursion_limit();
+            reader
+        })
+    }
+}
+
+/// Reads a JSON object.
+pub(super) fn read<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, Refusal> {
+    Body::new(body)?.read()
 }
 
 /// The same for the gateway's own requests, in which half a character is a mistake.

@@ -115,6 +115,10 @@ fn not_null(schema: &Value) -> &Value {
 /// What a value of this schema must be. `None` if anything will do.
 fn described(schema: &Value) -> Option<String> {
     let schema = not_null(schema);
+    if let Some(kinds) = schema["anyOf"].as_array() {
+        let kinds = kinds.iter().filter(|it| it["type"] != "null").map(described);
+        return kinds.collect::<Option<Vec<_>>>().map(|kinds| kinds.join(" or "));
+    }
     if let Some(words) = words_of(schema) {
         let (last, before) = words.split_last()?;
         return Some(match before {

@@ -59,14 +59,18 @@ pub(super) fn document(session_headers: &[&str]) -> Value {
     })
 }
 
-/// Makes descriptions of what comments say to readers of the code: one paragraph a line, and links as
-/// the names that they show.
+/// Says what Rust's types say: how high integers go. Makes descriptions of what comments say to
+/// readers of the code: one paragraph a line, and links as the names that they show.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             if let Some(Value::String(description)) = members.get_mut("description") {
                 let paragraphs = description.split("\n\n").map(|it| it.replace('\n', " "));
                 *description = without_links(&paragraphs.collect::<Vec<_>>().join("\n\n"));
+            }
+            if members.get("format").is_some_and(|format| format == "uint32") {
+                // Not every reader knows what the format means.
+                members.entry("maximum").or_insert_with(|| u32::MAX.into());
             }
             members.values_mut().for_each(tidy);
         }

@@ -6,7 +6,6 @@ use super::operation::{
 };
 use crate::server::dialect::{ag_ui, ai_sdk, chat_completions, messages, native, responses};
 
-const SESSION_ID: Option<&str> = Some("^[A-Za-z0-9._:-]{1,128}$");
 const EVENT_ID: Option<&str> = Some("^[0-9]+-[0-9]+$");
 const IDEMPOTENCY_KEY: Parameter<'_> =
     header("Idempotency-Key", "In one session, the same key begins only one turn.");
@@ -38,7 +37,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
         id: "rejoinTurn",
         summary: "Re-joins a turn: replays missed events, then continues live.",
         parameters: &[
-            Parameter { pattern: SESSION_ID, ..query("session_id", "Required.") },
+            Parameter {
+                pattern: Some(native::request::SESSION_ID),
+                ..query("session_id", "Required.")
+            },
             query("turn_id", "The session's latest turn if absent."),
             Parameter {
                 pattern: EVENT_ID,

@@ -56,6 +56,18 @@ async fn an_approval_lets_a_call_run() {
 }
 
 #[tokio::test]
+async fn an_approved_call_runs_though_the_model_has_no_tools() {
+    let (mut model, gateway) = Gateway::with_model(can_wipe).await;
+    let first = asks_to_wipe(&gateway, &mut model).await;
+    let mut fields = after(&first);
+    fields["tool_choice"] = json!("none");
+    let answer = body(json!([approval(&first)]), &fields);
+    let (second, told) = asked(&gateway, &mut model, &answer, &["Wiped."]).await;
+    assert!(told.contains(WIPED) && !told.contains("- wipe"), "{told}");
+    assert_eq!(items(&second), ["mcp_call", "message"]);
+}
+
+#[tokio::test]
 async fn an_approval_comes_with_the_whole_conversation_too() {
     let (mut model, gateway) = Gateway::with_model(can_wipe).await;
     let mut input = vec![json!({"role": "user", "content": "Wipe it."})];

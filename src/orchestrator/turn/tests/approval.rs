@@ -73,6 +73,25 @@ fn after_an_answer_no_further_call_is_required() {
     }
 }
 
+/// The request of the answer may leave out the tool, or all tools.
+#[test]
+fn a_tool_that_is_lent_to_the_answered_call_runs_no_other() {
+    let history = asked_to_wipe();
+    let id = history.open_questions()[0].clarification_id.clone();
+    let opening = Opening::Answer(history.answer(&id, option("approve")).unwrap());
+    let briefing = briefing(Rules::default(), &Catalog::default());
+    let lent = policies().subset(&["wipe"]).unwrap().catalog().clone();
+    let turn_id = "t2".to_owned();
+    let mut scene =
+        Scene::of(TurnRequest { turn_id, opening, briefing, lent, history, ..request() });
+    assert_eq!(scene.deeds, ["start call_2 wipe {\"n\":7}"]);
+    scene.tool_returns(0, ok());
+    assert!(scene.rounds[0].tools.is_empty());
+    scene.says(&call_with("wipe", &json!({ "n": 8 }))).stops();
+    assert_eq!(scene.started().len(), 1);
+    assert_eq!(scene.event("feedback")["reason"], "tool_not_found");
+}
+
 #[test]
 fn a_refused_call_does_not_run_and_the_model_is_told() {
     for (choice, told) in [

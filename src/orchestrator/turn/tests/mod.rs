@@ -85,6 +85,7 @@ fn request() -> TurnRequest {
         nobody_approves: false,
         confirm: None,
         briefing: briefing(Rules::default(), tools().catalog()),
+        lent: Catalog::default(),
         history: Conversation::default(),
     }
 }

@@ -65,11 +65,20 @@ fn a_text_does_not_go_on_after_a_call() {
 }
 
 #[test]
-fn calls_before_the_text_run_and_the_turn_ends() {
+fn calls_before_the_text_run_and_the_answer_with_their_results_ends_at_the_next() {
     let mut scene = stopping_at("END");
     scene.says(TIME).says("So END").tool_returns(0, ok());
-    scene.ends("stop", "So ");
-    assert_eq!(scene.rounds.len(), 1);
+    assert_eq!(scene.rounds.len(), 2);
+    scene.says("Noon. END");
+    scene.ends("stop", "So Noon. ");
+}
+
+#[test]
+fn white_space_before_a_call_ends_nothing() {
+    let mut scene = stopping_at("\n");
+    scene.says("\n\n").says(TIME).stops().tool_returns(0, ok());
+    scene.says("\nNoon.\nOr so.");
+    scene.ends("stop", "\n\n\nNoon.");
 }
 
 #[test]

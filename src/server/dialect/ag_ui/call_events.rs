@@ -26,6 +26,14 @@ impl RunEncoder {
         }
     }
 
+    /// The resumed call was refused, so this is its result.
+    pub(super) fn refuse_resumed(&mut self, out: &mut BytesMut, message: &str) {
+        if let Some(Resumed { id, .. }) = self.calls.resumed.take_waiting(|it| it.goes_on) {
+            self.close_span(out);
+            self.push_result(out, &id, message);
+        }
+    }
+
     /// A server tool starts. The client knows the call that was resumed.
     pub(super) fn start_call(&mut self, out: &mut BytesMut, call: &Value) {
         let resumed = self.calls.resumed.take_waiting(|resumed| resumed.goes_on_as(call));

@@ -216,6 +216,9 @@ impl Encoder for RunEncoder {
                 };
                 push_custom(out, Custom::ToolProgress(report));
             }
+            Kind::Feedback if data["call_id"].is_string() => {
+                self.refuse_resumed(out, text_of(data, "message"));
+            }
             // The model's own words have been sent.
             Kind::Acknowledgement if data["source"] == "hints" => {
                 push_custom(out, Custom::Acknowledgement { text: text_of(data, "text") });

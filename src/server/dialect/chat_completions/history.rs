@@ -2,41 +2,46 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json_borrow::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::content::{arguments_of, content_of, listed};
+use crate::server::dialect::json::Borrowed;
 
 /// A message as it was written. Clients write all sorts of things, and a list is not refused for
 /// one of them: what cannot be read is skipped.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ChatMessage")]
 #[serde(transparent)]
-pub(super) struct RawMessage(Value);
+pub(super) struct RawMessage<'b>(#[serde(borrow)] Borrowed<'b>);
 
 /// Stands for a user's message of which nothing can be read.
 const NOT_SHOWN: &str = "[something that is not shown]";
 
-impl RawMessage {
+impl RawMessage<'_> {
     pub(super) fn claimed(self, images: ImageReader) -> ClaimedMessage {
-        let Self(message) = self;
+        let Self(Borrowed(message)) = self;
         let role = role(&message);
         let is_seen = !matches!(role, "system" | "developer" | "assistant");
         let images = if is_seen { images } else { ImageReader::NAMING };
-        let content = content_of(message.get("content").unwrap_or(&message), images);
+        let content = match &message {
+            Value::Object(message) => message.get("content").unwrap_or(&Value::Null),
+            words => words,
+        };
+        let content = content_of(content, images);
         match role {
             "system" | "developer" => ClaimedMessage::System(content.into_text()),
             "assistant" => ClaimedMessage::Assistant {
                 text: content.into_text(),
-                calls: listed(&message["tool_calls"]).iter().map(call).collect(),
+                calls: listed(message.get("tool_calls")).iter().map(call).collect(),
             },
             "tool" | "function" => ClaimedMessage::Result {
-                call_id: id(&message["tool_call_id"]),
+                call_id: id(message.get("tool_call_id")),
                 output: content,
                 is_error: false,
             },
-            _ if content.is_empty() && !listed(&message["content"]).is_empty() => {
+            _ if content.is_empty() && !listed(message.get("content")).is_empty() => {
                 ClaimedMessage::User(NOT_SHOWN.into())
             }
             _ => ClaimedMessage::User(content),
@@ -45,42 +50,40 @@ impl RawMessage {
 }
 
 /// Who speaks. Without a role, the message's other fields tell.
-fn role(message: &Value) -> &str {
-    match message["role"].as_str() {
+fn role<'v>(message: &'v Value<'_>) -> &'v str {
+    match message.get("role").as_str() {
         Some(role) => role,
-        None if !message["tool_call_id"].is_null() => "tool",
-        None if !message["tool_calls"].is_null() => "assistant",
+        None if !message.get("tool_call_id").is_null() => "tool",
+        None if !message.get("tool_calls").is_null() => "assistant",
         None => "user",
     }
 }
 
-fn call(call: &Value) -> ClaimedCall {
-    let function = &call["function"];
+fn call(call: &Value<'_>) -> ClaimedCall {
+    let function = call.get("function");
     ClaimedCall {
-        id: id(&call["id"]),
-        name: function["name"].as_str().unwrap_or_default().to_owned(),
-        arguments: arguments_of(&function["arguments"]),
+        id: id(call.get("id")),
+        name: function.get("name").as_str().unwrap_or_default().to_owned(),
+        arguments: arguments_of(function.get("arguments")),
     }
 }
 
-fn id(id: &Value) -> String {
+fn id(id: &Value<'_>) -> String {
     match id {
-        Value::String(id) => id.clone(),
-        Value::Number(id) => id.to_string(),
+        Value::Str(id) => id.clone().into_owned(),
+        id @ Value::Number(_) => id.to_string(),
         _ => String::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::*;
+    use super::{Borrowed, ClaimedCall, ClaimedMessage, ImageReader, NOT_SHOWN, RawMessage};
 
     fn claimed(message: &Value) -> ClaimedMessage {
-        serde_json::from_value::<RawMessage>(message.clone())
-            .unwrap()
-            .claimed(ImageReader::new(true))
+        RawMessage(Borrowed(message.into())).claimed(ImageReader::new(true))
     }
 
     #[test]

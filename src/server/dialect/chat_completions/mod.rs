@@ -31,7 +31,7 @@ pub(in crate::server) struct ChatCompletions {
 
 /// The schema of a request's body.
 pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<request::Raw>()
+    generator.subschema_for::<request::Raw<'_>>()
 }
 
 /// Reads a request and repairs its history, for a client without cached turns. Returns the number

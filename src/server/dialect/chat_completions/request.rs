@@ -11,7 +11,7 @@ use super::history::RawMessage;
 use crate::conversation::claimed::{Adopted, Repairs, adopt_named};
 use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::config::TEMPERATURE_MAX;
-use crate::limits::server::CONVERSATION_NAME_BYTES_MAX;
+use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, STOP_STRING_CHARS_MAX, STOP_STRINGS_MAX};
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::sampling::{self, NAMES, Names};
@@ -27,9 +27,10 @@ use crate::upstream::Sampling;
 /// The body as it was written.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ChatCompletionRequest")]
-pub(super) struct Raw {
+pub(super) struct Raw<'b> {
     model: Option<String>,
-    messages: Option<Vec<RawMessage>>,
+    #[serde(borrow)]
+    messages: Option<Vec<RawMessage<'b>>>,
     #[serde(default)]
     stream: Option<bool>,
     stream_options: Option<Object<StreamOptions>>,
@@ -45,7 +46,7 @@ pub(super) struct Raw {
     #[schemars(range(min = 1))]
     max_completion_tokens: Option<u32>,
     seed: Option<i64>,
-    stop: Option<Value>,
+    stop: Option<Stop>,
     frequency_penalty: Option<f64>,
     presence_penalty: Option<f64>,
     repeat_penalty: Option<f64>,
@@ -65,6 +66,17 @@ pub(super) struct Raw {
     modalities: Option<Vec<String>>,
     audio: Option<Value>,
     tether: Option<Object<Tether>>,
+}
+
+/// The strings at which the answer ends.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Stop {
+    One(#[schemars(length(max = STOP_STRING_CHARS_MAX))] String),
+    Several(
+        #[schemars(length(max = STOP_STRINGS_MAX), inner(length(max = STOP_STRING_CHARS_MAX)))]
+        Vec<String>,
+    ),
 }
 
 /// What only this gateway knows.
@@ -87,7 +99,8 @@ pub(super) fn read(
     request: &ClientRequest<'_>,
     shown: ServerTools,
 ) -> Result<ParsedRequest, Refusal> {
-    let mut raw: Raw = json::read(request.body)?;
+    let body = json::Body::new(request.body)?;
+    let mut raw: Raw<'_> = body.read()?;
     check(&raw)?;
     let Object(tether) = raw.tether.take().unwrap_or_default();
     let model = raw.model.clone().ok_or_else(|| {
@@ -108,7 +121,7 @@ pub(super) fn read(
 }
 
 fn turn(
-    raw: Raw,
+    raw: Raw<'_>,
     tether: Tether,
     ChosenModel { upstream, tools, .. }: ChosenModel,
     request: &ClientRequest<'_>,
@@ -121,7 +134,7 @@ fn turn(
     let ChosenTools { clients, ours, choice } =
         tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
     let messages = raw.messages.unwrap_or_default().into_iter();
-    let messages = messages.map(|message: RawMessage| message.claimed(request.images));
+    let messages = messages.map(|message: RawMessage<'_>| message.claimed(request.images));
     let Adopted { system, history, input, prefix, images, repairs } =
         adopt_named(messages.collect(), request.owner, request.lookup, conversation.as_deref())
             .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
@@ -162,7 +175,7 @@ fn conversation(
     Err(Refusal::invalid("tether.session_id", message))
 }
 
-fn check(raw: &Raw) -> Result<(), Refusal> {
+fn check(raw: &Raw<'_>) -> Result<(), Refusal> {
     let refuse = |param: &'static str, message: &str| Err(Refusal::invalid(param, message));
     if raw.n.is_some_and(|n| n != 1) {
         return refuse("n", "n must be 1: a request gets one answer");
@@ -191,12 +204,11 @@ fn check(raw: &Raw) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
+fn sampling(raw: &Raw<'_>) -> Result<Sampling, Refusal> {
     let stop = match &raw.stop {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::String(one)) => vec![one.clone()],
-        Some(several) => Vec::<String>::deserialize(several)
-            .map_err(|_| Refusal::invalid("stop", "stop must be a string or a list of strings"))?,
+        None => Vec::new(),
+        Some(Stop::One(one)) => vec![one.clone()],
+        Some(Stop::Several(several)) => several.clone(),
     };
     let sampling = Sampling {
         temperature: raw.temperature,

@@ -5,20 +5,21 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json_borrow::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::content::arguments_of;
+use crate::server::dialect::json::Borrowed;
 
 /// A message as it was written. Whatever else it has is skipped.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "MessagesMessage")]
-pub(super) struct RawMessage {
+pub(super) struct RawMessage<'b> {
     #[serde(default)]
     role: String,
-    #[serde(default)]
-    content: Value,
+    #[serde(borrow, default)]
+    content: Borrowed<'b>,
 }
 
 /// What some clients put before their instructions: an id that is new with every request, so that a
@@ -26,7 +27,7 @@ pub(super) struct RawMessage {
 const BILLING_HEADER: &str = "x-anthropic-billing-header:";
 
 /// The instructions, a text or blocks.
-pub(super) fn system(system: &Value) -> Option<String> {
+pub(super) fn system(system: &Value<'_>) -> Option<String> {
     let blocks = match system {
         Value::Array(blocks) => blocks.iter().filter_map(text_of_block).collect(),
         other => vec![content_of(other, ImageReader::NAMING).into_text()],
@@ -46,24 +47,25 @@ fn without_billing_header(text: &str) -> &str {
     }
 }
 
-impl RawMessage {
+impl RawMessage<'_> {
     /// Appends what the message says.
     pub(super) fn claim(self, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
-        match &*self.role {
-            "assistant" => claim_assistant(&self.content, images, said),
-            "system" => said.extend(system(&self.content).map(ClaimedMessage::System)),
-            _ => claim_user(&self.content, images, said),
+        let Self { role, content: Borrowed(content) } = &self;
+        match &**role {
+            "assistant" => claim_assistant(content, images, said),
+            "system" => said.extend(system(content).map(ClaimedMessage::System)),
+            _ => claim_user(content, images, said),
         }
     }
 }
 
 /// Results come first, because they belong to the message before. Words beside them do not end its
 /// turn: some clients remind the model of something there.
-fn claim_user(content: &Value, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
+fn claim_user(content: &Value<'_>, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
     let mut parts = Vec::new();
     let mut has_results = false;
     for block in blocks(content) {
-        if block["type"] == "tool_result" {
+        if block.get("type").as_str() == Some("tool_result") {
             has_results = true;
             said.push(result(block, images));
         } else {
@@ -75,15 +77,15 @@ fn claim_user(content: &Value, images: ImageReader, said: &mut Vec<ClaimedMessag
     said.push(message(parts.into_iter().collect()));
 }
 
-fn claim_assistant(content: &Value, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
+fn claim_assistant(content: &Value<'_>, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
     let text = content.as_str().unwrap_or_default().to_owned();
     let mut reply = Reply { text, ..Reply::default() };
     for block in blocks(content) {
-        match block["type"].as_str().unwrap_or_default() {
+        match block.get("type").as_str().unwrap_or_default() {
             "text" => {
                 reply.go_on(said);
                 // The blocks of one message are one text.
-                reply.text.push_str(block["text"].as_str().unwrap_or_default());
+                reply.text.push_str(block.get("text").as_str().unwrap_or_default());
             }
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 reply.go_on(said);
@@ -121,38 +123,38 @@ impl Reply {
     }
 }
 
-fn call(block: &Value) -> ClaimedCall {
-    let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
-    let arguments = arguments_of(&block["input"]);
+fn call(block: &Value<'_>) -> ClaimedCall {
+    let text = |key: &str| block.get(key).as_str().unwrap_or_default().to_owned();
+    let arguments = arguments_of(block.get("input"));
     ClaimedCall { id: text("id"), name: text("name"), arguments }
 }
 
-fn result(block: &Value, images: ImageReader) -> ClaimedMessage {
+fn result(block: &Value<'_>, images: ImageReader) -> ClaimedMessage {
     ClaimedMessage::Result {
-        call_id: block["tool_use_id"].as_str().unwrap_or_default().to_owned(),
-        output: content_of(&block["content"], images),
-        is_error: block["is_error"] == true,
+        call_id: block.get("tool_use_id").as_str().unwrap_or_default().to_owned(),
+        output: content_of(block.get("content"), images),
+        is_error: block.get("is_error").as_bool() == Some(true),
     }
 }
 
-fn blocks(content: &Value) -> &[Value] {
-    content.as_array().map_or(&[], Vec::as_slice)
+fn blocks<'v>(content: &'v Value<'_>) -> &'v [Value<'v>] {
+    content.as_array().unwrap_or_default()
 }
 
 /// What a message or a result says: a string, or blocks.
-fn content_of(content: &Value, images: ImageReader) -> Content {
+fn content_of(content: &Value<'_>, images: ImageReader) -> Content {
     match content {
-        Value::String(text) => text.clone().into(),
+        Value::Str(text) => text.clone().into_owned().into(),
         content => blocks(content).iter().filter_map(|block| read_block(block, images)).collect(),
     }
 }
 
-fn read_block(block: &Value, images: ImageReader) -> Option<ContentPart> {
-    if block["type"] != "image" {
+fn read_block(block: &Value<'_>, images: ImageReader) -> Option<ContentPart> {
+    if block.get("type").as_str() != Some("image") {
         return text_of_block(block).map(ContentPart::Words);
     }
-    let source = &block["source"];
-    Some(match (source["data"].as_str(), source["url"].as_str()) {
+    let source = block.get("source");
+    Some(match (source.get("data").as_str(), source.get("url").as_str()) {
         (Some(base64), _) => images.in_base64(base64),
         (None, Some(url)) => images.at_url(url),
         (None, None) => ImageReader::nowhere(),
@@ -160,21 +162,25 @@ fn read_block(block: &Value, images: ImageReader) -> Option<ContentPart> {
 }
 
 /// The text of a block, or a note in place of what is not text.
-fn text_of_block(block: &Value) -> Option<String> {
+fn text_of_block(block: &Value<'_>) -> Option<String> {
     let named = |text: &str| Some(text.to_owned());
-    match block["type"].as_str()? {
-        "text" => block["text"].as_str().map(str::to_owned),
+    match block.get("type").as_str()? {
+        "text" => block.get("text").as_str().map(str::to_owned),
         "image" => named("[an image, which is not shown]"),
-        "document" => match block["source"]["data"].as_str() {
-            Some(text) if block["source"]["type"] == "text" => named(text),
+        "document" => match block.get("source").get("data").as_str() {
+            Some(text) if block.get("source").get("type").as_str() == Some("text") => named(text),
             _ => named("[a file, which is not shown]"),
         },
         "search_result" => {
-            let texts = blocks(&block["content"]).iter().filter_map(|it| it["text"].as_str());
-            let title = [&block["title"], &block["source"]].into_iter().filter_map(Value::as_str);
+            let texts =
+                blocks(block.get("content")).iter().filter_map(|it| it.get("text").as_str());
+            let title =
+                [block.get("title"), block.get("source")].into_iter().filter_map(Value::as_str);
             Some(title.chain(texts).collect::<Vec<_>>().join("\n"))
         }
-        "tool_reference" => block["tool_name"].as_str().map(|name| format!("[the tool {name}]")),
+        "tool_reference" => {
+            block.get("tool_name").as_str().map(|name| format!("[the tool {name}]"))
+        }
         _ => None,
     }
 }

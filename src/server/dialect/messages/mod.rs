@@ -55,7 +55,7 @@ impl Messages {
 
 /// The schema of a request's body.
 pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<request::Raw>()
+    generator.subschema_for::<request::Raw<'_>>()
 }
 
 impl RequestReader for Messages {

@@ -27,13 +27,14 @@ use crate::upstream::Sampling;
 /// The body as it was written.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "MessagesRequest")]
-pub(super) struct Raw {
+pub(super) struct Raw<'b> {
     model: Option<String>,
     #[schemars(with = "u32", range(min = 1))]
     max_tokens: Option<u32>,
-    messages: Option<Vec<RawMessage>>,
-    #[serde(default)]
-    system: Value,
+    #[serde(borrow)]
+    messages: Option<Vec<RawMessage<'b>>>,
+    #[serde(borrow, default)]
+    system: json::Borrowed<'b>,
     stream: Option<bool>,
     tools: Option<Vec<Value>>,
     tool_choice: Option<Value>,
@@ -52,7 +53,8 @@ pub(super) fn read(
     request: &ClientRequest<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<ParsedRequest, Refusal> {
-    let raw: Raw = json::read(request.body)?;
+    let body = json::Body::new(request.body)?;
+    let raw: Raw<'_> = body.read()?;
     if raw.max_tokens.is_none_or(|max| max == 0) {
         return Err(Refusal::invalid(
             "max_tokens",
@@ -74,13 +76,14 @@ pub(super) fn read_to_count(
     request: &ClientRequest<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<Counting, Refusal> {
-    let (turn, _, message_tokens) = turn(json::read(request.body)?, request, server_tools)?;
+    let (turn, _, message_tokens) =
+        turn(json::Body::new(request.body)?.read()?, request, server_tools)?;
     Ok(Counting { turn, message_tokens })
 }
 
 /// The turn, what was wrong with its conversation, and about how many tokens that takes.
 fn turn(
-    raw: Raw,
+    raw: Raw<'_>,
     request: &ClientRequest<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<(NewTurn, Repairs, usize), Refusal> {
@@ -95,7 +98,7 @@ fn turn(
         ours.as_deref(),
     )?;
     let mut said: Vec<_> =
-        history::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
+        history::system(&raw.system.0).map(ClaimedMessage::System).into_iter().collect();
     for message in raw.messages.unwrap_or_default() {
         message.claim(request.images, &mut said);
     }
@@ -128,7 +131,7 @@ fn turn(
     Ok((turn, repairs, message_tokens))
 }
 
-fn model_of(raw: &Raw) -> Result<String, Refusal> {
+fn model_of(raw: &Raw<'_>) -> Result<String, Refusal> {
     raw.model.clone().ok_or_else(|| {
         Refusal::invalid("model", "model is required; GET /v1/models lists the names")
     })
@@ -149,7 +152,7 @@ fn wants_reasoning(thinking: &Value) -> bool {
         && thinking["display"] != "omitted"
 }
 
-fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
+fn sampling(raw: &Raw<'_>) -> Result<Sampling, Refusal> {
     let sampling = Sampling {
         temperature: raw.temperature,
         top_p: raw.top_p,

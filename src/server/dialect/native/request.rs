@@ -20,6 +20,7 @@ use crate::upstream::{Sampling, ToolChoice};
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TurnRequest")]
 struct Raw {
+    #[schemars(regex(pattern = SESSION_ID))]
     session_id: Option<String>,
     prompt: Option<String>,
     clarification_response: Option<Object<ClarificationResponse>>,
@@ -272,6 +273,7 @@ impl ClarificationResponse {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "CancelRequest")]
 struct RawCancel {
+    #[schemars(regex(pattern = SESSION_ID))]
     session_id: Option<String>,
 }
 
@@ -285,7 +287,10 @@ pub(in crate::server) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
     Ok(id)
 }
 
-/// Whether `id` is `[A-Za-z0-9._:-]{1,128}`.
+/// What session ids look like.
+pub(in crate::server) const SESSION_ID: &str = "^[A-Za-z0-9._:-]{1,128}$";
+
+/// Whether `id` is a [`SESSION_ID`].
 pub(in crate::server) fn check_session_id(id: &str) -> Result<(), Refusal> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     let bytes_max = limits::session::ID_BYTES_MAX;

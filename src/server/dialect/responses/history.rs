@@ -111,8 +111,10 @@ pub(super) fn approval(items: &[Value], is_chain: bool) -> Result<Option<Approva
             "approve must be true or false in an mcp_approval_response",
         ));
     };
-    let mut words: Vec<String> =
-        users.filter(|item| is_user_message(item)).map(|item| text_of(&item["content"])).collect();
+    let mut words: Vec<String> = users
+        .filter(|item| is_user_message(item))
+        .map(|item| text_of(&(&item["content"]).into()))
+        .collect();
     words.retain(|words| !words.trim().is_empty());
     words.reverse();
     let beside = words.join("\n\n");
@@ -173,7 +175,11 @@ impl Reader {
         match type_of(item) {
             "message" => self.read_message(item),
             "function_call" => {
-                self.add_call(text("call_id"), text("name"), arguments_of(&item["arguments"]));
+                self.add_call(
+                    text("call_id"),
+                    text("name"),
+                    arguments_of(&(&item["arguments"]).into()),
+                );
             }
             "custom_tool_call" => {
                 let arguments = json!({ "input": item["input"] }).to_string();
@@ -187,7 +193,11 @@ impl Reader {
             "mcp_call" => {
                 let id = text("id");
                 let call_id = ItemId::parse(&id).map_or_else(|| id.clone(), outside);
-                self.add_call(call_id.clone(), text("name"), arguments_of(&item["arguments"]));
+                self.add_call(
+                    call_id.clone(),
+                    text("name"),
+                    arguments_of(&(&item["arguments"]).into()),
+                );
                 self.results.push(match error_of(item) {
                     Some(error) => result(call_id, error.into(), true),
                     None => result(call_id, output_of(item, self.images), false),
@@ -211,14 +221,20 @@ impl Reader {
         match item["role"].as_str() {
             // It would teach the model to announce calls that it then does not make.
             Some("assistant") if item["phase"] == "commentary" => {}
-            Some("assistant") => self.add_text(text_of(content)),
-            Some("system" | "developer") => self.push(ClaimedMessage::System(text_of(content))),
+            Some("assistant") => self.add_text(text_of(&content.into())),
+            Some("system" | "developer") => {
+                self.push(ClaimedMessage::System(text_of(&content.into())));
+            }
             // As in Chat Completions.
             Some("tool") => {
                 let call_id = item["tool_call_id"].as_str().unwrap_or_default();
-                self.push(result(call_id.to_owned(), content_of(content, self.images), false));
+                self.push(result(
+                    call_id.to_owned(),
+                    content_of(&content.into(), self.images),
+                    false,
+                ));
             }
-            _ => self.push(ClaimedMessage::User(content_of(content, self.images))),
+            _ => self.push(ClaimedMessage::User(content_of(&content.into(), self.images))),
         }
     }
 
@@ -264,7 +280,7 @@ fn output_of(item: &Value, images: ImageReader) -> Content {
     match &item["output"] {
         Value::Null => Content::default(),
         output @ (Value::String(_) | Value::Array(_)) => {
-            let content = content_of(output, images);
+            let content = content_of(&output.into(), images);
             let is_other = content.is_empty() && output.is_array();
             if is_other { output.to_string().into() } else { content }
         }

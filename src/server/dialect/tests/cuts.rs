@@ -24,7 +24,7 @@ use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::{Encoder, Form, RequestReader};
 use crate::session::log::{TurnLog, Writer};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
-use crate::tools::{Registry, ToolResult};
+use crate::tools::{Catalog, Registry, ToolResult};
 use crate::upstream::dialect::{Kind, Options};
 use crate::upstream::{ChatRequest, Sampling, ToolChoice, sse};
 
@@ -86,6 +86,7 @@ impl Recorded {
             nobody_approves: true,
             confirm: None,
             briefing: Arc::clone(briefing),
+            lent: Catalog::default(),
             history: Conversation::default(),
         });
         let mut played = Played { turn, writer, called: Vec::new(), stops: false };
