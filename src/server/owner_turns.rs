@@ -16,7 +16,7 @@ pub(super) struct OwnerTurns<'a> {
 
 impl TurnLookup for OwnerTurns<'_> {
     fn by_call(&self, client_call_id: &str) -> Option<FoundCall> {
-        let (turn_id, call_id) = call_id::inside(client_call_id)?;
+        let (turn_id, call_id) = call_id::parse(client_call_id)?;
         let turn = self.gateway.turn_cache().by_id(self.owner, &turn_id)?;
         Some(FoundCall { turn, call_id })
     }

@@ -35,7 +35,7 @@ pub(super) fn asks(result: &Value) -> bool {
 pub(super) fn question(turn_id: &str, asked: &Value) -> Value {
     let mut question = asked.clone();
     let call_id = asked["call_id"].as_str().unwrap_or_default();
-    question["call_id"] = call_id::outside(turn_id, call_id).into();
+    question["call_id"] = call_id::for_client(turn_id, call_id).into();
     question
 }
 

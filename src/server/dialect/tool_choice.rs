@@ -19,9 +19,9 @@ use crate::upstream::ToolChoice;
 #[derive(Debug, Default)]
 pub(super) struct ChosenTools {
     /// The client's.
-    pub(super) clients: ClientTools,
+    pub(super) client_tools: ClientTools,
     /// The names of the server tools; all if absent.
-    pub(super) ours: Option<Vec<String>>,
+    pub(super) server_tools: Option<Vec<String>>,
     pub(super) choice: ToolChoice,
 }
 
@@ -42,26 +42,26 @@ pub(super) fn both(one: Option<Vec<String>>, other: Option<Vec<String>>) -> Opti
 /// Chooses among the client tools and the server tools that the turn may have.
 pub(super) fn choose(
     choice: Option<&Value>,
-    clients: &ClientTools,
-    ours: Option<&[String]>,
+    client_tools: &ClientTools,
+    server_tools: Option<&[String]>,
 ) -> Result<ChosenTools, Refusal> {
     let any = |choice| {
-        let ours = ours.map(<[String]>::to_vec);
-        ChosenTools { clients: clients.clone(), ours, choice }
+        let server_tools = server_tools.map(<[String]>::to_vec);
+        ChosenTools { client_tools: client_tools.clone(), server_tools, choice }
     };
     let Some(choice) = choice.filter(|choice| !choice.is_null()) else {
         return Ok(any(ToolChoice::Auto));
     };
     if let Some(word) = choice.as_str() {
         return match word {
-            "none" => Ok(ChosenTools { ours: Some(Vec::new()), ..ChosenTools::default() }),
+            "none" => Ok(ChosenTools { server_tools: Some(Vec::new()), ..ChosenTools::default() }),
             "auto" => Ok(any(ToolChoice::Auto)),
             "required" => Ok(any(ToolChoice::Required)),
             _ => Err(refusal()),
         };
     }
     if choice["type"] == "allowed_tools" {
-        return allowed(choice, clients, ours);
+        return allowed(choice, client_tools, server_tools);
     }
     // The gateway offers no other tool then.
     let name = name_of(choice).ok_or_else(refusal)?.to_owned();
@@ -69,15 +69,15 @@ pub(super) fn choose(
 }
 
 /// Whether a turn that may have these server tools may have this one.
-fn may_have(ours: Option<&[String]>, name: &str) -> bool {
-    ours.is_none_or(|ours| ours.iter().any(|it| it == name))
+fn may_have(server_tools: Option<&[String]>, name: &str) -> bool {
+    server_tools.is_none_or(|tools| tools.iter().any(|it| it == name))
 }
 
 /// Only the tools that are named. Chat Completions wraps the list once more than Responses does.
 fn allowed(
     choice: &Value,
-    clients: &ClientTools,
-    ours: Option<&[String]>,
+    client_tools: &ClientTools,
+    server_tools: Option<&[String]>,
 ) -> Result<ChosenTools, Refusal> {
     let allowed = choice.get("allowed_tools").unwrap_or(choice);
     let tools = allowed["tools"].as_array().ok_or_else(refusal)?;
@@ -87,10 +87,13 @@ fn allowed(
         Some("required") => ToolChoice::Required,
         Some(_) => return Err(refusal()),
     };
-    let is_ours = |name: &str| !clients.has(name) && may_have(ours, name);
-    let ours = names.iter().filter(|name| is_ours(name)).map(|name| (*name).to_owned());
-    let ours = Some(ours.collect());
-    Ok(ChosenTools { clients: clients.only(|tool| names.contains(&tool)), ours, choice })
+    let is_servers = |name: &str| !client_tools.has(name) && may_have(server_tools, name);
+    let server_tools = names.iter().filter(|name| is_servers(name)).map(|name| (*name).to_owned());
+    Ok(ChosenTools {
+        client_tools: client_tools.only(|tool| names.contains(&tool)),
+        server_tools: Some(server_tools.collect()),
+        choice,
+    })
 }
 
 /// Chat Completions has the name under `function`, Responses beside the type.
@@ -125,8 +128,12 @@ mod tests {
         let owned =
             |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let chosen = choose(Some(choice), &clients, ours.map(owned).as_deref()).unwrap();
-        assert_eq!(chosen.clients.beside(&Catalog::default()).names(), left_clients, "{choice}");
-        assert_eq!(chosen.ours, left_ours.map(owned), "{choice}");
+        assert_eq!(
+            chosen.client_tools.beside(&Catalog::default()).names(),
+            left_clients,
+            "{choice}"
+        );
+        assert_eq!(chosen.server_tools, left_ours.map(owned), "{choice}");
         assert_eq!(chosen.choice, call, "{choice}");
     }
 

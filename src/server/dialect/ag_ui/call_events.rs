@@ -11,11 +11,11 @@ use crate::server::dialect::{call_id, shown, sse};
 
 impl RunEncoder {
     /// The id of a call as the client knows it.
-    pub(super) fn outside(&self, call: &Value) -> String {
+    pub(super) fn client_id(&self, call: &Value) -> String {
         let call_id = call["call_id"].as_str().unwrap_or_default();
         match &self.calls.resumed {
             ResumedCall::GoesOn { id, call_id: own } if own == call_id => id.clone(),
-            _ => call_id::outside(&self.turn_id, call_id),
+            _ => call_id::for_client(&self.turn_id, call_id),
         }
     }
 
@@ -61,7 +61,8 @@ impl RunEncoder {
             self.calls.parent = None;
         }
         self.calls.round = round;
-        let (id, name, arguments) = (self.outside(call), &call["tool_name"], arguments.to_string());
+        let (id, name, arguments) =
+            (self.client_id(call), &call["tool_name"], arguments.to_string());
         let parent = self.calls.parent.as_deref();
         let (tool_call_id, tool_call_name) = (&*id, name.as_str().unwrap_or_default());
         let start =
@@ -77,7 +78,7 @@ impl RunEncoder {
 
     /// A server tool has ended.
     pub(super) fn complete_call(&mut self, out: &mut BytesMut, completed: &Value) {
-        let id = self.outside(completed);
+        let id = self.client_id(completed);
         let result = &completed["tool_result"];
         let running = &mut self.calls.running;
         let Some(at) = running.iter().position(|running| *running == id) else { return };
@@ -101,7 +102,7 @@ impl RunEncoder {
 
     /// The id of the call that asks. A call that waits for approval has not begun yet.
     pub(super) fn asking_call(&mut self, out: &mut BytesMut, asked: &Value) -> String {
-        let own = self.outside(asked);
+        let own = self.client_id(asked);
         let known = self.calls.known(&own, asked);
         // The resumed call itself asks again, so it gets no result.
         self.calls.resumed.take_waiting(|resumed| known.as_ref() == Some(&resumed.id));

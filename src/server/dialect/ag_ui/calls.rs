@@ -86,7 +86,7 @@ impl Calls {
         }
         // A question of an earlier turn may have waited for this one.
         let is_asking = |call: &&OpenCall| {
-            let inside = call_id::inside(&call.id);
+            let inside = call_id::parse(&call.id);
             asked["tool_name"] == *call.name
                 && inside.is_some_and(|(_, inside)| asked["call_id"] == *inside)
         };

@@ -208,7 +208,7 @@ impl Encoder for RunEncoder {
             Kind::ToolCompleted => self.complete_call(out, data),
             Kind::ToolProgress => {
                 let report = Report {
-                    call_id: &self.outside(data),
+                    call_id: &self.client_id(data),
                     tool_name: text_of(data, "tool_name"),
                     progress: &data["progress"],
                     total: &data["total"],

@@ -56,7 +56,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let ResumedRun { adopted, resumed, clarification_id } = answered;
     let Adopted { system, history, input, prefix, images, repairs } = adopted;
     let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, request.models);
-    let ChosenTools { clients, ours, choice } =
+    let ChosenTools { client_tools, server_tools, choice } =
         chosen(&raw.forwarded_props, raw.tools.as_ref(), tools.as_deref())?;
     let turn = NewTurn {
         owner: request.owner.to_owned(),
@@ -65,8 +65,8 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
         input,
         aside: aside(&raw.context),
         model: upstream,
-        tools: ours,
-        client_tools: clients,
+        tools: server_tools,
+        client_tools,
         tool_choice: choice,
         client_history: Some(ClientHistory {
             history,
@@ -94,11 +94,11 @@ fn model(forwarded: &Value, models: &Models) -> ChosenModel {
 fn chosen(
     forwarded: &Value,
     tools: Option<&Value>,
-    ours: Option<&[String]>,
+    server_tools: Option<&[String]>,
 ) -> Result<ChosenTools, Refusal> {
-    let clients = client_tools::read(tools);
+    let brought = client_tools::read(tools);
     let choice = &forwarded["tether"]["tool_choice"];
-    tool_choice::choose(Some(choice), &clients, ours).map_err(|_| {
+    tool_choice::choose(Some(choice), &brought, server_tools).map_err(|_| {
         let expected = "\"auto\", \"none\", \"required\" or {\"name\": \"TOOL\"}";
         Refusal::invalid(TOOL_CHOICE, format!("{TOOL_CHOICE} must be {expected}"))
     })

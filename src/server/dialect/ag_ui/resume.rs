@@ -177,7 +177,7 @@ fn unknown(id: String, adopted: &Adopted) -> Refusal {
 /// The id by which the client knows the call that asked. A call that began in an earlier run still
 /// has that run's id.
 fn id_of(turn_id: &str, question: &Question, open: &[OpenCall]) -> String {
-    let own = call_id::outside(turn_id, &question.call_id);
+    let own = call_id::for_client(turn_id, &question.call_id);
     if open.iter().any(|call| call.id == own) {
         return own;
     }

@@ -163,7 +163,7 @@ impl PartEncoder {
             self.next_step(out);
         }
         self.step = Step { has_calls: true, round, ..self.step };
-        let id = self.outside(call);
+        let id = self.client_id(call);
         let call = CallHead {
             tool_call_id: &id,
             tool_name: text_of(call, "tool_name"),
@@ -177,8 +177,8 @@ impl PartEncoder {
         }
     }
 
-    fn outside(&self, call: &Value) -> String {
-        call_id::outside(&self.turn_id, text_of(call, "call_id"))
+    fn client_id(&self, call: &Value) -> String {
+        call_id::for_client(&self.turn_id, text_of(call, "call_id"))
     }
 
     /// What a server tool returned, or why it failed. Clients refuse the result of a call that
@@ -204,7 +204,7 @@ impl PartEncoder {
         // The user has to see what it is that they approve.
         if let Some(arguments) = asked.get("arguments") {
             self.push_call(out, asked, arguments, true);
-            let id = self.outside(asked);
+            let id = self.client_id(asked);
             let fields = ["type", "question", "options"];
             let question: Value =
                 fields.iter().map(|key| ((*key).to_owned(), asked[key].clone())).collect();
@@ -289,10 +289,10 @@ impl Encoder for PartEncoder {
             Kind::ToolStarted => self.push_call(out, data, &data["tool_args"], true),
             Kind::ClientToolCall => self.push_call(out, data, &data["tool_args"], false),
             Kind::ToolCompleted => {
-                let id = self.outside(data);
+                let id = self.client_id(data);
                 self.push_output(out, &id, shown::output(&data["tool_result"]));
             }
-            Kind::ToolProgress => push_progress(out, &self.outside(data), data),
+            Kind::ToolProgress => push_progress(out, &self.client_id(data), data),
             // The model's own words have been sent.
             Kind::Acknowledgement if data["source"] == "hints" => {
                 push_status(out, text_of(data, "text"));

@@ -64,7 +64,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let Adopted { system, history, input, prefix, images, repairs } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
-    let ChosenModel { upstream, tools: ours, .. } = match raw.model.as_str() {
+    let ChosenModel { upstream, tools: offered, .. } = match raw.model.as_str() {
         Some(name) => request.models.choose(name)?,
         None => ChosenModel::default(),
     };
@@ -74,7 +74,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
         supersedes: true,
         input,
         model: upstream,
-        tools: if is_none { Some(Vec::new()) } else { ours },
+        tools: if is_none { Some(Vec::new()) } else { offered },
         client_tools: client_tools::read(tools),
         tool_choice: choice(&raw.tool_choice),
         client_history: Some(ClientHistory {

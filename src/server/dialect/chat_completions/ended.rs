@@ -52,7 +52,7 @@ impl ClientCall {
     pub(super) fn of(turn_id: &str, data: &Value) -> Self {
         let text = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
         Self {
-            id: call_id::outside(turn_id, &text("call_id")),
+            id: call_id::for_client(turn_id, &text("call_id")),
             name: text("tool_name"),
             arguments: data["tool_args"].to_string(),
         }

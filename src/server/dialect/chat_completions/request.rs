@@ -130,9 +130,9 @@ fn turn(
     let sampling = sampling(&raw)?;
     let response_format = response_format::read(raw.response_format, "response_format")?;
     let tools = tool_choice::both(tether.tools, tools);
-    let clients = client_tools(raw.tools.as_deref().unwrap_or_default())?;
-    let ChosenTools { clients, ours, choice } =
-        tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
+    let brought = client_tools(raw.tools.as_deref().unwrap_or_default())?;
+    let ChosenTools { client_tools, server_tools, choice } =
+        tool_choice::choose(raw.tool_choice.as_ref(), &brought, tools.as_deref())?;
     let messages = raw.messages.unwrap_or_default().into_iter();
     let messages = messages.map(|message: RawMessage<'_>| message.claimed(request.images));
     let Adopted { system, history, input, prefix, images, repairs } =
@@ -141,8 +141,8 @@ fn turn(
     let turn = NewTurn {
         input,
         model: upstream,
-        tools: ours,
-        client_tools: clients,
+        tools: server_tools,
+        client_tools,
         single_client_call: raw.parallel_tool_calls == Some(false),
         nobody_approves: true,
         tool_choice: choice,

@@ -87,15 +87,15 @@ fn turn(
     request: &ClientRequest<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<(NewTurn, Repairs, usize), Refusal> {
-    let ChosenModel { upstream, tools: ours, .. } = model(&model_of(&raw)?, request.models)?;
+    let ChosenModel { upstream, tools: offered, .. } = model(&model_of(&raw)?, request.models)?;
     let sampling = sampling(&raw)?;
     let (choice, is_single) = tools::choice(raw.tool_choice.as_ref())?;
     let is_off = server_tools == MessagesServerTools::Off;
-    let ours = if is_off { Some(Vec::new()) } else { ours };
-    let ChosenTools { clients, ours, choice } = tool_choice::choose(
+    let offered = if is_off { Some(Vec::new()) } else { offered };
+    let ChosenTools { client_tools, server_tools, choice } = tool_choice::choose(
         Some(&choice),
         &tools::read(raw.tools.as_deref().unwrap_or_default())?,
-        ours.as_deref(),
+        offered.as_deref(),
     )?;
     let mut said: Vec<_> =
         history::system(&raw.system.0).map(ClaimedMessage::System).into_iter().collect();
@@ -112,8 +112,8 @@ fn turn(
     let turn = NewTurn {
         input,
         model: upstream,
-        tools: ours,
-        client_tools: clients,
+        tools: server_tools,
+        client_tools,
         single_client_call: is_single,
         nobody_approves: true,
         tool_choice: choice,

@@ -141,7 +141,7 @@ pub(super) fn take_results(
     let mut results = HashMap::new();
     items.retain(|item| {
         let is_output = matches!(type_of(item), "function_call_output" | "custom_tool_call_output");
-        let inside = item["call_id"].as_str().filter(|_| is_output).and_then(call_id::inside);
+        let inside = item["call_id"].as_str().filter(|_| is_output).and_then(call_id::parse);
         let Some((_, call)) = inside.filter(|(turn, _)| turn == turn_id) else { return true };
         results.entry(call).or_insert_with(|| output_of(item, images));
         false
@@ -192,7 +192,7 @@ impl Reader {
             }
             "mcp_call" => {
                 let id = text("id");
-                let call_id = ItemId::parse(&id).map_or_else(|| id.clone(), outside);
+                let call_id = ItemId::parse(&id).map_or_else(|| id.clone(), client_call_id);
                 self.add_call(
                     call_id.clone(),
                     text("name"),
@@ -271,8 +271,8 @@ fn result(call_id: String, output: Content, is_error: bool) -> ClaimedMessage {
 }
 
 /// The id by which clients know the call of one of our items.
-fn outside(id: ItemId<'_>) -> String {
-    call_id::outside(&id.response.turn_id(), &format!("call_{}", id.number))
+fn client_call_id(id: ItemId<'_>) -> String {
+    call_id::for_client(&id.response.turn_id(), &format!("call_{}", id.number))
 }
 
 /// What a call returned: a text, parts of a message, or any other JSON.

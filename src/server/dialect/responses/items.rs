@@ -110,16 +110,16 @@ impl Items {
     /// A function call, whoever runs it. Returns the id by which the client knows it.
     fn push_function_call(&mut self, frames: &mut Frames<'_>, data: &Value) -> String {
         let call_id = text_of(data, "call_id");
-        let outside = call_id::outside(&self.id.turn_id(), call_id);
+        let client_id = call_id::for_client(&self.id.turn_id(), call_id);
         let item = json!({
             "id": self.id.item("fc", number_of(call_id)), "type": "function_call",
-            "status": Status::Completed.name(), "call_id": outside,
+            "status": Status::Completed.name(), "call_id": client_id,
             "name": text_of(data, "tool_name"), "arguments": arguments_of(data, "tool_args"),
         });
         let index = self.reserve();
         calls::function_call(frames, index, &item);
         self.finish(frames, index, bytes(&item));
-        outside
+        client_id
     }
 
     /// A server tool starts to run.
@@ -129,10 +129,10 @@ impl Items {
         let (index, item) = match self.shown {
             ServerItems::Hidden => return,
             ServerItems::FunctionCall => {
-                let outside = self.push_function_call(frames, data);
+                let client_id = self.push_function_call(frames, data);
                 let item = json!({
                     "id": self.id.item("fco", number), "type": "function_call_output",
-                    "status": Status::Completed.name(), "call_id": outside, "output": null,
+                    "status": Status::Completed.name(), "call_id": client_id, "output": null,
                 });
                 (None, item)
             }

@@ -18,7 +18,7 @@ use super::id::{ItemId, ResponseId};
 use super::receipt::Queued;
 use super::server_items::{Labels, ServerItems};
 use super::stored::ResponseSerializer;
-use super::tools::Tools;
+use super::tools::RequestTools;
 use super::{history, tools};
 use crate::conversation::claimed::{Adopted, ClaimedMessage, Repair, TurnLookup, adopt_after};
 use crate::conversation::{Choice, ClientInput, Conversation};
@@ -196,9 +196,10 @@ impl Request {
         let given = raw.tools.as_deref().unwrap_or_default();
         let model = raw.model.as_deref().unwrap_or_default();
         let ChosenModel { upstream, tools, .. } = models.choose(model)?;
-        let Tools { clients, ours, confirm } = tools::read(given, tools, &labels)?;
-        let ChosenTools { clients, ours, choice } =
-            tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
+        let RequestTools { client_tools: brought, server_tools: offered, confirm } =
+            tools::read(given, tools, &labels)?;
+        let ChosenTools { client_tools, server_tools, choice } =
+            tool_choice::choose(raw.tool_choice.as_ref(), &brought, offered.as_deref())?;
         let is_stored = raw.store != Some(false);
         let stored_items = if is_stored { history::without_images(&items) } else { Vec::new() };
         let (items, lacks_images) = history::resolve(items, &known, images);
@@ -241,8 +242,8 @@ impl Request {
             session_id: is_stored.then_some(session_id),
             input,
             model: upstream,
-            tools: ours,
-            client_tools: clients,
+            tools: server_tools,
+            client_tools,
             single_client_call: raw.parallel_tool_calls == Some(false),
             nobody_approves: !is_stored || shown != ServerItems::McpCall,
             tool_choice: choice,

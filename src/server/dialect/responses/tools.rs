@@ -10,24 +10,24 @@ use crate::tools::client::ClientTools;
 
 /// The tools of a turn.
 #[derive(Debug, Default)]
-pub(super) struct Tools {
+pub(super) struct RequestTools {
     /// Those that the client runs.
-    pub(super) clients: ClientTools,
+    pub(super) client_tools: ClientTools,
     /// The names of the server tools; all if absent.
-    pub(super) ours: Option<Vec<String>>,
+    pub(super) server_tools: Option<Vec<String>>,
     pub(super) confirm: Option<Confirm>,
 }
 
 /// Reads `tools`. Those that only another service could run are skipped, because some clients always
-/// send them. `ours` are the server tools that the model's name allows.
+/// send them. `allowed` are the server tools that the model's name allows.
 pub(super) fn read(
     tools: &[Value],
-    ours: Option<Vec<String>>,
+    allowed: Option<Vec<String>>,
     labels: &Labels,
-) -> Result<Tools, Refusal> {
+) -> Result<RequestTools, Refusal> {
     let mut read = servers(tools, labels);
-    read.ours = tool_choice::both(read.ours, ours);
-    read.clients = client_tools::of(functions(tools))?;
+    read.server_tools = tool_choice::both(read.server_tools, allowed);
+    read.client_tools = client_tools::of(functions(tools))?;
     Ok(read)
 }
 
@@ -37,8 +37,8 @@ fn functions(tools: &[Value]) -> impl Iterator<Item = &Value> {
 
 /// The server tools. An `mcp` entry with a known label offers only the tools of that source.
 /// A client's own servers are never called: they could be anywhere in the operator's network.
-fn servers(tools: &[Value], labels: &Labels) -> Tools {
-    let mut ours: Option<Vec<String>> = None;
+fn servers(tools: &[Value], labels: &Labels) -> RequestTools {
+    let mut server_tools: Option<Vec<String>> = None;
     let mut confirm = None;
     for tool in tools.iter().filter(|tool| tool["type"] == "mcp") {
         let names = labels.tools(tool["server_label"].as_str().unwrap_or_default());
@@ -51,12 +51,12 @@ fn servers(tools: &[Value], labels: &Labels) -> Tools {
         let is_allowed = |name: &String| {
             allowed.is_none_or(|allowed| allowed.iter().any(|it| it.as_str() == Some(name)))
         };
-        ours.get_or_insert_default().extend(names.into_iter().filter(is_allowed));
+        server_tools.get_or_insert_default().extend(names.into_iter().filter(is_allowed));
         if tool["require_approval"] == "always" {
             confirm = Some(Confirm::Always);
         }
     }
-    Tools { ours, confirm, ..Tools::default() }
+    RequestTools { server_tools, confirm, ..RequestTools::default() }
 }
 
 /// The functions as the response repeats them.
