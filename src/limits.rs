@@ -39,6 +39,11 @@ pub mod parser {
     /// White space that is skipped between a marker and its payload, in bytes. A model that
     /// writes more is not writing a call.
     pub const GAP_BYTES_MAX: usize = 256;
+    /// A label between an opener and its payload, in bytes: a tool's name has at most 64, with a
+    /// prefix, a number and what ends it.
+    pub const LABEL_BYTES_MAX: usize = 256;
+    /// How many references and alternatives of a schema are followed to the types of an argument.
+    pub const TYPES_DEPTH_MAX: usize = 8;
     /// Nesting depth of a payload, the same as `serde_json`'s recursion limit.
     pub const DEPTH_MAX: usize = 128;
     /// Default of `stream.parser.max_payload_bytes`. A longer call is rejected as soon as it

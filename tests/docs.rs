@@ -250,3 +250,14 @@ fn the_library_example_is_the_parsers_own() {
     let example: Vec<&str> = example.collect();
     assert_eq!(shown.lines().collect::<Vec<_>>(), example);
 }
+
+#[test]
+fn every_call_format_is_described() {
+    let page = read("docs/call-formats.md");
+    let missing: Vec<String> = tether::call_format::ROWS
+        .iter()
+        .map(|row| format!("| `{}` | ", row.name))
+        .filter(|row| !page.contains(row))
+        .collect();
+    expect_none(&missing);
+}

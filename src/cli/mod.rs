@@ -119,6 +119,19 @@ pub(crate) struct ParseArgs {
     /// Call format that the model uses [default: the configured one]
     #[arg(long, value_name = "NAME", value_parser = call_format())]
     pub(crate) format: Option<&'static Row>,
+    /// Tools, a JSON array: their schemas say what text values mean
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools: Option<PathBuf>,
+    /// The prompt has already opened reasoning
+    #[arg(long)]
+    pub(crate) in_reasoning: bool,
+    /// Many outputs at once.
+    #[arg(
+        long,
+        help = "Read lines of JSON with \"text\" and, where they differ, \"format\", \"tools\", \
+                \"in_reasoning\" and \"chunk_size\"; print an array of events for each"
+    )]
+    pub(crate) batch: bool,
     /// Feed the parser N bytes at a time; the output is the same for every N
     #[arg(long, value_name = "N")]
     pub(crate) chunk_size: Option<NonZeroUsize>,

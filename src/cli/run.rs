@@ -1,5 +1,6 @@
 //! From the arguments to the exit status.
 
+use std::fs;
 use std::io::{self, BufWriter};
 use std::process::ExitCode;
 
@@ -58,7 +59,17 @@ fn run(cli: Cli) -> Result<(), CliError> {
 fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
     let contract = args.format.map_or(config.tools.call_contract, CallContract::InText);
-    let settings = config.stream.parser_settings(contract);
+    let mut settings = config.stream.parser_settings(contract);
+    settings.starts_in_reasoning |= args.in_reasoning;
+    if let Some(file) = &args.tools {
+        let wrong = |why: String| CliError::Usage(format!("{}: {why}", file.display()));
+        let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let tools = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        settings.types = parse::given_tools(&tools).map_err(wrong)?;
+    }
+    if args.batch {
+        return parse::run_batch(io::stdin().lock(), out, &settings, args.chunk_size);
+    }
     let parser = Parser::new(settings).map_err(CliError::usage)?;
     Ok(parse::run(io::stdin().lock(), out, args.chunk_size, parser)?)
 }

@@ -26,7 +26,7 @@ use crate::orchestrator::{
 use crate::session::{self, AnswerSerializer, Beginning, Begun, LoggedTurn, NotBegun, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
-use crate::tools::{Catalog, Confirm};
+use crate::tools::{Catalog, Confirm, Continuation};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
 
 /// A turn to begin.
@@ -260,7 +260,7 @@ impl Gateway {
         }
         let basis = Basis { opening: &opening, history: &history };
         let briefing = self.brief(&offer, &rules, &guard, &basis);
-        let lent = self.lend(&mut offer, &opening, &history);
+        let lent = self.lend(&mut offer, (&opening, &new.input), &history);
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let told = (briefing, lent, disconnect_grace);
         let opened = (opening, images.opening, history);
@@ -376,12 +376,23 @@ impl Gateway {
         briefing
     }
 
-    /// Lends the turn the tool of the call that the user has answered: its request may leave that out,
-    /// or all tools.
-    fn lend(&self, offer: &mut Offer, opening: &Opening, history: &Conversation) -> Catalog {
-        let Opening::Answer(_) = opening else { return Catalog::default() };
-        let asked = history.open_questions().first();
-        asked.map(|asked| offer.lend(&asked.tool_name, &self.tools())).unwrap_or_default()
+    /// Lends the turn the tool of the call that the user has answered, and those of the calls that
+    /// were put off until then: its request may leave them out, or all tools. Words that happen to
+    /// answer a question are no such decision.
+    fn lend(
+        &self,
+        offer: &mut Offer,
+        (opening, input): (&Opening, &ClientInput),
+        history: &Conversation,
+    ) -> Catalog {
+        let (Opening::Answer(_), Some(asked)) = (opening, history.open_questions().first()) else {
+            return Catalog::default();
+        };
+        let is_decision = matches!(asked.continuation, Continuation::Approval { .. })
+            || matches!(input, ClientInput::Answer { .. });
+        let put_off = history.chain().next().into_iter().flat_map(|turn| &turn.deferred);
+        let names = put_off.map(|call| &*call.name).chain([&*asked.tool_name]);
+        offer.lend(names.filter(|_| is_decision), &self.tools())
     }
 
     fn permit(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {

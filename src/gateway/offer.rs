@@ -61,16 +61,21 @@ impl Offer {
         Ok(Self { tools, catalog, teaching: Teaching::Chosen, ..self.clone() })
     }
 
-    /// Lends a tool of `all` to the turn, if it has none of this name: the answered call may run it,
-    /// but the model is told nothing of it. Returns what is lent.
-    pub(super) fn lend(&mut self, name: &str, all: &Registry) -> Catalog {
+    /// Lends tools of `all` to the turn, if it has none of their names: calls of earlier turns may run
+    /// them, but the model is told nothing of them. Returns what is lent.
+    pub(super) fn lend<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n str>,
+        all: &Registry,
+    ) -> Catalog {
         let mut lent = Registry::default();
-        // The tool may be gone by now.
-        if self.catalog.get(name).is_none()
-            && let Some(entry) = all.entry(name)
-            && Arc::make_mut(&mut self.tools).add_entry(entry.clone()).is_ok()
-        {
-            _ = lent.add_entry(entry);
+        for name in names.filter(|name| self.catalog.get(name).is_none()) {
+            // The tool may be gone by now.
+            if let Some(entry) = all.entry(name)
+                && Arc::make_mut(&mut self.tools).add_entry(entry.clone()).is_ok()
+            {
+                _ = lent.add_entry(entry);
+            }
         }
         lent.catalog().clone()
     }

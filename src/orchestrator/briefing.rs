@@ -8,9 +8,9 @@ use super::known_tools::KnownTools;
 use super::prompt;
 use super::rules::Rules;
 use super::selection::Selection;
-use crate::call_format::CallFormat;
+use crate::call_format::{Body, CallFormat};
 use crate::conversation::{Turn, render, trim};
-use crate::parser::{SettingsError, Syntax};
+use crate::parser::{SettingsError, Syntax, Types};
 use crate::tools::Catalog;
 
 /// A set of tools, and how the model learns about them.
@@ -56,7 +56,9 @@ impl Briefing {
         tools: &Catalog,
         selection: &Selection,
     ) -> Result<Self, SettingsError> {
-        let syntax = Syntax::new(rules.parser_settings(nonce))?;
+        let mut settings = rules.parser_settings(nonce);
+        settings.types = types(&settings.format, tools);
+        let syntax = Syntax::new(settings)?;
         let mut briefing = Self {
             rules: Arc::clone(rules),
             tools: tools.clone(),
@@ -112,5 +114,13 @@ impl Briefing {
     /// How calls are written, and what outside data must not contain.
     pub(super) fn format(&self) -> &CallFormat {
         &self.syntax.settings().format
+    }
+}
+
+/// What the tools' schemas say of arguments, for formats that write them as text.
+fn types(format: &CallFormat, tools: &Catalog) -> Types {
+    match format.row().body {
+        Body::Tagged(_) => Types::of(tools.specs().map(|spec| (&*spec.name, &spec.parameters))),
+        Body::Json(_) | Body::Arguments => Types::default(),
     }
 }

@@ -8,8 +8,8 @@
 //!            '-- shown -''-'held back, then dropped with all that follows
 //! ```
 //!
-//! White space before a message's first word is none of it: a call stands on a line of its own, and a
-//! model that is to stop at the end of a line could not make any.
+//! A text that is only white space is not looked for before a message's first word: a call stands on a
+//! line of its own, and a model that is to stop at the end of a line could not make any.
 
 /// Looks for the texts at which a message ends. What it has to see next is the rest of the same
 /// message.
@@ -28,6 +28,8 @@ pub(super) struct StopTexts {
 #[derive(Debug)]
 struct Search {
     text: Box<str>,
+    /// Whether it is only white space.
+    is_blank: bool,
     /// For each length of a match, the length of the longest shorter one that may go on instead.
     shorter: Box<[usize]>,
     /// How many bytes of the text the words end with.
@@ -66,11 +68,12 @@ impl StopTexts {
         if self.searches.is_empty() {
             return false;
         }
-        let from = if self.has_begun { from } else { from + blank_bytes(&words[from..]) };
-        self.has_begun |= from < words.len();
+        let blank = if self.has_begun { 0 } else { blank_bytes(&words[from..]) };
+        self.has_begun |= from + blank < words.len();
         for (at, byte) in words.as_bytes()[from..].iter().enumerate() {
             // Of several that end here, the longest began first.
             let searches = self.searches.iter_mut().enumerate();
+            let searches = searches.filter(|(_, search)| at >= blank || !search.is_blank);
             let found = searches.filter_map(|(nth, search)| Some((search.push(*byte)?, nth)));
             if let Some((length, nth)) = found.max() {
                 words.truncate(from + at + 1 - length);
@@ -106,8 +109,12 @@ fn blank_bytes(text: &str) -> usize {
 
 impl Search {
     fn new(text: &str) -> Self {
-        let mut search =
-            Self { text: text.into(), shorter: vec![0; text.len()].into(), matched: 0 };
+        let mut search = Self {
+            text: text.into(),
+            is_blank: text.trim().is_empty(),
+            shorter: vec![0; text.len()].into(),
+            matched: 0,
+        };
         for at in 1..text.len() {
             search.step(text.as_bytes()[at]);
             search.shorter[at] = search.matched;
@@ -167,11 +174,13 @@ mod tests {
     /// The words up to the text that ends first.
     fn naive<'w>(texts: &[&str], words: &'w str) -> (&'w str, bool) {
         let first_word = blank_bytes(words);
-        let ends = (first_word..=words.len()).filter(|end| words.is_char_boundary(*end));
+        let ends = (0..=words.len()).filter(|end| words.is_char_boundary(*end));
         for end in ends {
-            let found = texts
-                .iter()
-                .filter(|text| !text.is_empty() && words[first_word..end].ends_with(*text));
+            let is_found = |text: &&&str| {
+                let from = if text.trim().is_empty() { first_word.min(end) } else { 0 };
+                !text.is_empty() && words[from..end].ends_with(**text)
+            };
+            let found = texts.iter().filter(is_found);
             if let Some(length) = found.map(|text| text.len()).max() {
                 return (&words[..end - length], true);
             }
@@ -203,7 +212,7 @@ mod tests {
         check(&["\n\n"], "a\nb\n\nc", "a\nb");
         check(&["a"], "a", "");
         check(&["\n"], " \n\na\nb", " \n\na");
-        check(&["\na"], "\na", "\na");
+        check(&["\na"], "\na", "");
         check(&[" "], " \n ", " \n ");
         check(&["aab"], "aaaab", "aa");
         check(&["abab", "abc"], "ababc", "");

@@ -95,6 +95,14 @@ pub(super) fn read<'a>(payload: &'a str, keys: &JsonKeys) -> Result<Content<'a>,
     read_object(payload, keys).map(|(name, arguments)| Content::Call(name, arguments))
 }
 
+/// Reads a payload that is the arguments of a call with this name.
+pub(super) fn read_arguments_of<'a>(name: &str, payload: &str) -> Result<Content<'a>, Fault> {
+    examined::note(2 * payload.len());
+    let payload: &RawValue = serde_json::from_str(payload).map_err(|e| Fault::json(&e))?;
+    let arguments = Arguments::new(payload).map_err(Fault::from)?;
+    Ok(Content::Call(name.to_owned(), arguments))
+}
+
 fn read_element(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault> {
     if text.starts_with('{') {
         read_object(text, keys)

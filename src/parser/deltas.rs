@@ -52,12 +52,17 @@ enum Arguments {
 }
 
 impl Tracker {
+    /// In a payload that is the arguments of a call. Its name may have been reported.
+    pub(super) fn of_arguments(named: bool) -> Self {
+        Self { depth: 1, key: Key::Arguments, in_value: true, named, ..Self::default() }
+    }
+
     /// Reads the new bytes of a payload, and reports what is certain.
     pub(super) fn advance(
         &mut self,
         payload: &[u8],
         index: u32,
-        keys: &JsonKeys,
+        keys: Option<&JsonKeys>,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
         while self.seen < payload.len() {
@@ -151,12 +156,10 @@ impl Tracker {
         &mut self,
         content: &[u8],
         index: u32,
-        keys: &JsonKeys,
+        keys: Option<&JsonKeys>,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
-        if self.depth != 1 {
-            return;
-        }
+        let Some(keys) = keys.filter(|_| self.depth == 1) else { return };
         if !self.in_value {
             self.key = match content {
                 key if key == keys.name[0].as_bytes() => Key::Name,

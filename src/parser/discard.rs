@@ -1,5 +1,7 @@
 //! The rest of a payload that was refused before its end.
 
+use std::sync::Arc;
+
 use super::json_scan::{Scanner, Stop};
 use super::marks::Mark;
 use super::segment::{ErrorCode, Place, Segment};
@@ -28,6 +30,7 @@ impl Discard {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let place = Place::Error(self.code);
+        let syntax = Arc::clone(&stream.syntax);
         loop {
             let (taken, stop) = self.scanner.scan(&bytes[at..], &stream.syntax.rules);
             at += taken;
@@ -39,13 +42,15 @@ impl Discard {
                 Some(Stop::End | Stop::WrongCloser) => {
                     stream.end_refused(self.opened, place, end, sink)
                 }
-                Some(Stop::Mark(mark)) => match stream.syntax.rules.mark(mark) {
-                    (Mark::Opener(which), length) => {
-                        let start = end - length as u64;
+                Some(Stop::Mark(mark)) => match syntax.rules.mark(mark) {
+                    (Mark::Closer | Mark::FrameClose, _) => Next::closed(self.opened, place),
+                    (mark, text) => {
+                        let start = end - text.len() as u64;
                         stream.span(place, self.opened.at..start, sink);
-                        Next::Gap(Opened { which, at: start, at_line_start: false })
+                        stream.begin_head(text);
+                        let opened = Opened { at: start, at_line_start: false };
+                        Next::opened(mark, opened).unwrap_or_else(Next::prose)
                     }
-                    _ => Next::closed(self.opened, place),
                 },
             };
             return Flow::Enter(next, at);

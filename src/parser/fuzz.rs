@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{ErrorCode, Parser, Place, Repair, Segment, Settings, Span};
-use crate::call_format::{CallFormat, HERMES};
+use super::{ErrorCode, Parser, Place, Repair, Segment, Settings, Span, Types};
+use crate::call_format::{CallFormat, ROWS};
 
 /// What came out of a parser, owned, with adjacent text merged.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -271,15 +271,22 @@ const MARKERS: &[&str] = &[
     " \n",
 ];
 
+/// A taught format with one of the markers, or one of the others.
+fn format(choice: usize) -> CallFormat {
+    match MARKERS.get(choice) {
+        Some(marker) => CallFormat::marker(marker),
+        None => CallFormat::of(ROWS[choice - MARKERS.len() + 1]),
+    }
+}
+
 /// Takes settings and chunk lengths from the start of the data.
 fn choose(data: &[u8]) -> Option<(Settings, Vec<usize>, &[u8])> {
     let (&[flags, marker, limit, cuts], rest) = data.split_first_chunk()?;
     let (lengths, input) = rest.split_at_checked(usize::from(cuts % 8))?;
     let flag = |bit: u8| flags & 1 << bit != 0;
     let settings = Settings {
-        format: MARKERS
-            .get(usize::from(marker) % (MARKERS.len() + 1))
-            .map_or_else(|| CallFormat::of(&HERMES), |marker| CallFormat::marker(marker)),
+        format: format(usize::from(marker) % (MARKERS.len() + ROWS.len() - 1)),
+        types: Types::default(),
         calls: !flag(5),
         strict_balancing: !flag(0),
         max_payload_bytes: if limit < 128 { usize::from(limit) + 1 } else { 1 << 16 },

@@ -1,9 +1,9 @@
-//! The gap between an opener and its payload.
+//! The gap between an opener, or its label, and the payload.
 
 use std::mem;
 
 use super::repair::{Repair, note};
-use super::segment::{self, ErrorCode, ParseError, Segment};
+use super::segment::{self, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::limits::parser::GAP_BYTES_MAX;
@@ -46,6 +46,27 @@ enum Step {
     Refuse,
 }
 
+/// What may stand in a gap, and follow it.
+#[derive(Debug, Clone, Copy)]
+struct GapRules {
+    lenient: bool,
+    /// Whether the format itself has a code fence there.
+    is_fenced: bool,
+    /// Whether an array of calls may follow.
+    takes_arrays: bool,
+}
+
+impl GapRules {
+    fn of(stream: &Stream) -> Self {
+        let row = stream.settings().format.row();
+        Self {
+            lenient: !stream.settings().strict_balancing,
+            is_fenced: row.is_fenced,
+            takes_arrays: row.keys().is_some(),
+        }
+    }
+}
+
 impl Gap {
     pub(super) const fn new(opened: Opened) -> Self {
         Self { opened, part: Part::Space, fence: false, repaired: Vec::new() }
@@ -58,9 +79,9 @@ impl Gap {
         at: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let lenient = !stream.settings().strict_balancing;
+        let rules = GapRules::of(stream);
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
-            match self.step(byte, &stream.buffer, lenient) {
+            match self.step(byte, &stream.buffer, rules) {
                 Step::Skip => stream.keep(&[byte], GAP_BYTES_MAX),
                 Step::Begin => {
                     let (opened, fence) = (self.opened, self.fence);
@@ -83,27 +104,21 @@ impl Gap {
 
     /// Reports that there is no payload: the marker and the gap are text after all.
     fn refuse(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
-        let Opened { which, at, at_line_start } = self.opened;
-        let bytes = [stream.opener(which).as_bytes(), &stream.buffer].concat();
-        sink(Segment::Error(ParseError {
-            code: ErrorCode::MissingPayload,
-            message: "no `{` or `[` follows the marker".to_owned(),
-            offset: at,
-            raw: segment::quote(&bytes),
-            index: None,
-            at_line_start,
-        }));
-        stream.say_before(&bytes, at, sink);
+        let bytes = [&*stream.head, &stream.buffer].concat();
+        let message = "no `{` or `[` follows the marker";
+        sink(segment::missing_payload(self.opened.at, self.opened.at_line_start, message, &bytes));
+        stream.say_before(&bytes, self.opened.at, sink);
     }
 
     /// What the next byte means. `before` is the gap so far.
-    fn step(&mut self, byte: u8, before: &[u8], lenient: bool) -> Step {
+    fn step(&mut self, byte: u8, before: &[u8], rules: GapRules) -> Step {
         match byte {
-            b'{' | b'[' if self.end_word(before) => Step::Begin,
+            b'{' if self.end_word(before) => Step::Begin,
+            b'[' if rules.takes_arrays && self.end_word(before) => Step::Begin,
             _ if before.len() >= GAP_BYTES_MAX => Step::Refuse,
             b' ' | b'\t' | b'\r' | b'\n' if self.end_word(before) => Step::Skip,
-            b'`' if lenient => self.tick(before.len()),
-            _ if lenient && is_word(byte) => self.letter(before.len()),
+            b'`' if rules.lenient || rules.is_fenced => self.tick(before.len(), rules.is_fenced),
+            _ if is_word(byte) && (rules.lenient || self.fence) => self.letter(before.len()),
             _ => Step::Refuse,
         }
     }
@@ -125,13 +140,15 @@ impl Gap {
         }
     }
 
-    fn tick(&mut self, at: usize) -> Step {
+    fn tick(&mut self, at: usize, is_fenced: bool) -> Step {
         self.part = match self.part {
-            Part::Space if self.repaired.is_empty() => Part::Ticks(1),
+            Part::Space if self.repaired.is_empty() && !self.fence => Part::Ticks(1),
             Part::Ticks(1) => Part::Ticks(2),
             Part::Ticks(_) => {
                 self.fence = true;
-                note(&mut self.repaired, Repair::CodeFence);
+                if !is_fenced {
+                    note(&mut self.repaired, Repair::CodeFence);
+                }
                 // A fence may name any language.
                 Part::Word(at + 1)
             }
@@ -143,7 +160,7 @@ impl Gap {
     fn letter(&mut self, at: usize) -> Step {
         match self.part {
             Part::Word(_) => Step::Skip,
-            Part::Space if self.repaired.is_empty() => {
+            Part::Space if self.repaired.is_empty() && !self.fence => {
                 self.part = Part::Word(at);
                 Step::Skip
             }

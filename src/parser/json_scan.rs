@@ -10,7 +10,7 @@
 //! skipped safely and memory is bounded before anything is decoded.
 
 use super::marks::{Held, Landing, Mark, Marks, Step};
-use super::{examined, find};
+use super::{examined, find, format_marks};
 use crate::call_format::CallFormat;
 use crate::limits::parser::DEPTH_MAX;
 
@@ -40,10 +40,10 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn new(format: &CallFormat, lenient: bool) -> Self {
-        let openers = format.openers().zip(0..).map(|(text, which)| (Mark::Opener(which), text));
-        let closer = format.row().closer.as_ref().map(|closer| (Mark::Closer, closer.text));
-        let marks: Vec<_> =
-            openers.chain(closer).filter(|(_, text)| !may_stand_in_json(text)).collect();
+        let openers = format.openers().map(|text| (Mark::Opener, text));
+        let marks = openers.chain(format_marks::frame_openers(format.row()));
+        let marks = marks.chain(format_marks::closers(format.row()));
+        let marks: Vec<_> = marks.filter(|(_, text)| !may_stand_in_json(text)).collect();
         let marks = (!marks.is_empty()).then(|| Marks::new(marks.into_iter()));
         let mut special = [false; 256];
         for byte in 0..=u8::MAX {
@@ -54,10 +54,10 @@ impl Rules {
         Self { lenient, marks, special }
     }
 
-    /// The kind of a mark, and its length.
-    pub(super) fn mark(&self, mark: usize) -> (Mark, usize) {
+    /// The kind of a mark, and its text.
+    pub(super) fn mark(&self, mark: usize) -> (Mark, &[u8]) {
         let marks = self.marks.as_ref().expect("one has stopped the scan");
-        (marks.mark(mark), marks.pattern(mark).len())
+        (marks.mark(mark), marks.pattern(mark))
     }
 }
 

@@ -16,10 +16,22 @@ use super::{examined, find};
 /// What ends a run of text, of reasoning or of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// Opens a call. Holds its index among the format's openers.
-    Opener(u8),
+    /// Opens a frame around calls.
+    FrameOpen,
+    /// Closes it.
+    FrameClose,
+    /// Opens a call.
+    Opener,
     /// Closes a call.
     Closer,
+    /// Comes before the id in a label.
+    LabelId,
+    /// Ends a label.
+    LabelEnd,
+    /// Comes after a label, and is no part of it.
+    LabelStop,
+    /// Opens the tag of an argument.
+    Key,
     ReasoningOpen,
     ReasoningClose,
 }
@@ -332,7 +344,7 @@ mod tests {
             patterns in prop::collection::vec("[ab<]{1,5}", 0..7),
             text in "[ab<]{0,40}",
         ) {
-            let named = patterns.iter().map(|pattern| (Mark::Opener(0), pattern.as_str()));
+            let named = patterns.iter().map(|pattern| (Mark::Opener, pattern.as_str()));
             let marks = Marks::new(named);
             prop_assert_eq!(found(&marks, text.as_bytes()), looked_up(&patterns, &text));
             if marks.absent(text.as_bytes()) {

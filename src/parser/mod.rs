@@ -56,7 +56,7 @@
 //!
 //! | [`ErrorCode`] | cause | carries on |
 //! | --- | --- | --- |
-//! | `missing_payload` | no `{` or `[` after an opener (it was only mentioned) | with the opener and the gap as text |
+//! | `missing_payload` | no `{` or `[`, name or argument after an opener (it was only mentioned) | with the opener and what follows it as text |
 //! | `unbalanced_payload` | a closing bracket of the wrong kind | after it |
 //! | | an opener outside strings: the model started over | with that opener |
 //! | | the closer before the brackets balance | after the closer |
@@ -64,7 +64,7 @@
 //! | `payload_too_deep` | nested deeper than 128 | after the balancing bracket |
 //! | `incomplete_payload` | the stream ended inside it | |
 //! | `invalid_json` | balanced, but not JSON, or with a number or string that cannot be decoded | after it |
-//! | `invalid_call` | JSON, but not a call: no name, arguments that are not an object, or a repeated key | after it; in an array, with the next element |
+//! | `invalid_call` | JSON, but not a call: no name, arguments that are not an object, or a repeated key; text between arguments in tags | after it; in an array, with the next element |
 //!
 //! # The states
 //!
@@ -84,6 +84,17 @@
 //! From payload and discard, an opener outside strings leads back to gap. In a format that closes
 //! calls, a closer leads from both to tail, and so does the end of a refused payload. There, a `{`
 //! after a payload leads from tail back to payload: another call before the same closer.
+//!
+//! Formats with more marks have more states, and from each of them anything else leads back to prose:
+//!
+//! ```text
+//!            frame           opener          name, end         { of the arguments
+//!   prose ----------> opening ------> label -----------> gap ----------------------> payload
+//!                        ^              |                                               |
+//!                        |              | name, end          tag       closer           v
+//!                        |              '-----------> opening ---> tagged ----------> tail
+//!                        '------------------ opener of the next call in the frame -------'
+//! ```
 
 mod arguments;
 mod call;
@@ -91,10 +102,13 @@ mod deltas;
 mod discard;
 mod examined;
 mod find;
+mod format_marks;
 mod gap;
 mod json_scan;
+mod label;
 mod marks;
 mod native_call;
+mod opening;
 mod payload;
 mod prose;
 mod repair;
@@ -102,9 +116,11 @@ mod segment;
 mod settings;
 mod stream;
 mod syntax;
+mod tagged;
 mod tail;
 mod text;
 mod transition;
+mod types;
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -114,18 +130,24 @@ mod tests;
 use std::mem;
 use std::sync::Arc;
 
+use crate::call_format::Body;
+
 pub use arguments::Arguments;
 pub use native_call::read_call;
 pub use repair::Repair;
 pub use segment::{ErrorCode, ParseError, ParsedCall, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};
 pub use syntax::Syntax;
+pub use types::Types;
 
 use discard::Discard;
 use gap::Gap;
+use label::Label;
+use opening::{Awaits, Opening};
 use payload::Payload;
 use prose::Prose;
 use stream::Stream;
+use tagged::Tagged;
 use tail::Tail;
 use text::{Chunk, Unchecked, Vouched};
 use transition::{Flow, Next};
@@ -149,8 +171,11 @@ pub struct Parser {
 #[derive(Debug)]
 enum State {
     Prose(Prose),
+    Opening(Opening),
+    Label(Label),
     Gap(Gap),
     Payload(Payload),
+    Tagged(Tagged),
     Discard(Discard),
     Tail(Tail),
 }
@@ -203,8 +228,11 @@ impl Parser {
             let stream = &mut self.stream;
             let flow = match mem::take(&mut self.state) {
                 State::Prose(prose) => prose.finish(marks, stream, sink),
+                State::Opening(opening) => opening.finish(stream, sink),
+                State::Label(label) => label.finish(stream, sink),
                 State::Gap(gap) => gap.finish(stream, sink),
                 State::Payload(payload) => payload.finish(stream, sink),
+                State::Tagged(tagged) => tagged.finish(stream, sink),
                 State::Discard(discard) => discard.finish(stream, sink),
                 State::Tail(tail) => tail.finish(stream, sink),
             };
@@ -266,8 +294,11 @@ impl Parser {
                     self.calm = matches!(flow, Flow::Stay) && prose.is_calm() && stream.is_calm();
                     flow
                 }
+                State::Opening(opening) => opening.read(stream, bytes, at, sink),
+                State::Label(label) => label.read(stream, bytes, at, sink),
                 State::Gap(gap) => gap.read(stream, bytes, at, sink),
                 State::Payload(payload) => payload.read(stream, bytes, at, sink),
+                State::Tagged(tagged) => tagged.read(stream, bytes, at, sink),
                 State::Discard(discard) => discard.read(stream, bytes, at, sink),
                 State::Tail(tail) => tail.read(stream, bytes, at, sink),
             };
@@ -291,9 +322,27 @@ impl Parser {
         let stream = &mut self.stream;
         self.state = match next {
             Next::Prose(held) => State::Prose(Prose::new(held)),
-            Next::Gap(opened) => {
+            Next::Frame(opened) => {
                 stream.buffer.clear();
-                State::Gap(Gap::new(opened))
+                State::Opening(Opening::new(opened, Awaits::Call))
+            }
+            Next::Call(opened) => {
+                stream.buffer.clear();
+                match &stream.row().label {
+                    Some(label) => State::Label(Label::new(opened, label)),
+                    None => State::Gap(Gap::new(opened)),
+                }
+            }
+            Next::Body(opened) => {
+                stream.buffer.clear();
+                match stream.row().body {
+                    Body::Tagged(_) => State::Opening(Opening::new(opened, Awaits::Arguments)),
+                    Body::Json(_) | Body::Arguments => State::Gap(Gap::new(opened)),
+                }
+            }
+            Next::Tagged(opened) => {
+                stream.buffer.clear();
+                State::Tagged(Tagged::enter(opened, stream, sink))
             }
             Next::Payload { opened, fence, repaired } => {
                 stream.buffer.clear();

@@ -166,8 +166,10 @@ fn enter(
 ) -> Next {
     let (mark, length) = (marks.mark(which), marks.pattern(which).len());
     stream.flush(sink);
-    if let Mark::Opener(which) = mark {
-        return Next::Gap(Opened { which, at: start, at_line_start: stream.last == b'\n' });
+    let opened = Opened { at: start, at_line_start: stream.last == b'\n' };
+    if let Some(next) = Next::opened(mark, opened) {
+        stream.begin_head(marks.pattern(which));
+        return next;
     }
     stream.reasoning = mark == Mark::ReasoningOpen;
     stream.last = b'\n';

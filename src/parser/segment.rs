@@ -150,6 +150,23 @@ impl ErrorCode {
     }
 }
 
+/// Reports that what looked like the beginning of a call is none.
+pub(super) fn missing_payload<'a>(
+    offset: u64,
+    at_line_start: bool,
+    message: &str,
+    bytes: &[u8],
+) -> Segment<'a> {
+    Segment::Error(ParseError {
+        code: ErrorCode::MissingPayload,
+        message: message.to_owned(),
+        offset,
+        raw: quote(bytes),
+        index: None,
+        at_line_start,
+    })
+}
+
 /// Bytes as an error quotes them: text of at most [`ERROR_RAW_BYTES_MAX`] bytes.
 pub(super) fn quote(bytes: &[u8]) -> String {
     let head = &bytes[..bytes.len().min(ERROR_RAW_BYTES_MAX)];

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::types::Types;
 use crate::call_format::CallFormat;
 use crate::limits::parser::{MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
@@ -33,6 +34,9 @@ pub struct Settings {
     /// If an opener and a reasoning tag begin at the same byte, the one that ends first counts;
     /// otherwise, the one that begins first.
     pub format: CallFormat,
+    /// What the tools' schemas say of arguments, for formats that write them as text: without it, all
+    /// of them are text.
+    pub types: Types,
     /// Whether to look for calls (the default). If not, a marker is text: a model without tools may
     /// write about calls.
     pub calls: bool,
@@ -75,6 +79,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             format: CallFormat::default(),
+            types: Types::default(),
             calls: true,
             strict_balancing: true,
             max_payload_bytes: PAYLOAD_BYTES_MAX,

@@ -5,12 +5,13 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::call::{self, Content, Fault};
 use super::segment::{Place, Segment, Span};
 use super::settings::Settings;
 use super::syntax::Syntax;
 use super::text::{Chunk, Unchecked, Utf8};
 use super::transition::{After, Next, Opened};
-use crate::call_format::JsonKeys;
+use crate::call_format::{Body, Row};
 
 /// A model's output, as far as it has been read.
 #[derive(Debug)]
@@ -20,7 +21,11 @@ pub(super) struct Stream {
     pub reasoning: bool,
     /// The last byte of text. LF at the start and after tags and calls, as if a line began there.
     pub last: u8,
-    /// The gap, payload or tail so far. It is kept for the next call, to save an allocation.
+    /// What has been read of a call before its gap: openers and the label.
+    pub head: Vec<u8>,
+    /// The tool's name in the label.
+    pub label: String,
+    /// The label, gap, payload or tail so far. It is kept for the next call, to save an allocation.
     pub buffer: Vec<u8>,
     /// Where the chunk begins, in bytes from the stream's start.
     pub offset: u64,
@@ -36,6 +41,8 @@ impl Stream {
             syntax,
             reasoning: false,
             last: b'\n',
+            head: Vec::new(),
+            label: String::new(),
             buffer: Vec::new(),
             offset: 0,
             calls: 0,
@@ -75,19 +82,23 @@ impl Stream {
         self.offset + at as u64
     }
 
-    /// The keys of calls.
-    pub(super) fn keys(&self) -> &'static JsonKeys {
-        self.settings().format.row().keys()
+    /// The format's row.
+    pub(super) fn row(&self) -> &'static Row {
+        self.settings().format.row()
     }
 
-    /// The text of an opener.
-    pub(super) fn opener(&self, which: u8) -> &str {
-        self.settings().format.openers().nth(usize::from(which)).unwrap_or_default()
+    /// Keeps the opener of a call or a frame.
+    pub(super) fn begin_head(&mut self, opener: &[u8]) {
+        self.head.clear();
+        self.head.extend_from_slice(opener);
     }
 
-    /// What closes a call, if anything does.
-    pub(super) fn closer(&self) -> Option<&'static [u8]> {
-        self.settings().format.row().closer.as_ref().map(|closer| closer.text.as_bytes())
+    /// Reads a payload as the format says.
+    pub(super) fn read_call<'p>(&self, payload: &'p str) -> Result<Content<'p>, Fault> {
+        match &self.row().body {
+            Body::Json(keys) => call::read(payload, keys),
+            Body::Arguments | Body::Tagged(_) => call::read_arguments_of(&self.label, payload),
+        }
     }
 
     /// Ends a payload that was refused, and returns the next state.
@@ -98,7 +109,7 @@ impl Stream {
         end: u64,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Next {
-        if self.closer().is_some() {
+        if self.row().closes() {
             return Next::Tail { opened, place, after: After::Payload { fence: false } };
         }
         self.end_call(opened, place, end, sink);

@@ -1,5 +1,6 @@
 //! The settings, and the tables made from them.
 
+use super::format_marks::{after_payload, between_tags, call_openers, frame_openers, label_marks};
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
 use super::settings::{Settings, SettingsError};
@@ -24,6 +25,14 @@ pub struct Syntax {
     /// Whether to report calls while they arrive. Not in lenient mode: a repair can still change
     /// them.
     pub(super) tells_deltas: bool,
+    /// What opens a call.
+    pub(super) openers: Marks,
+    /// What stands in a label, and ends it.
+    pub(super) label: Marks,
+    /// What may come between arguments that stand in tags.
+    pub(super) tags: Marks,
+    /// What may come after a payload: closers, and in a frame the next opener.
+    pub(super) after: Marks,
     /// What ends a run of text, and what ends a run of reasoning.
     marks: [Marks; 2],
 }
@@ -48,6 +57,10 @@ impl Syntax {
         Self {
             rules: Rules::new(&settings.format, !settings.strict_balancing),
             tells_deltas: settings.argument_deltas && settings.strict_balancing,
+            openers: Marks::new(call_openers(&settings.format)),
+            label: Marks::new(label_marks(settings.format.row().label.as_ref())),
+            tags: Marks::new(between_tags(&settings.format)),
+            after: Marks::new(after_payload(&settings.format)),
             marks: marks(&settings),
             settings,
         }
@@ -69,7 +82,7 @@ impl Syntax {
 /// What ends a run of text, and what ends a run of reasoning.
 fn marks(settings: &Settings) -> [Marks; 2] {
     let [open, close] = settings.format.row().reasoning;
-    let calls = settings.format.openers().zip(0..).map(|(text, which)| (Mark::Opener(which), text));
+    let calls = call_openers(&settings.format).chain(frame_openers(settings.format.row()));
     let calls: Vec<_> = calls.filter(|_| settings.calls).collect();
     let open = settings.reasoning.then_some((Mark::ReasoningOpen, open));
     let in_text = calls.iter().copied().chain(open);

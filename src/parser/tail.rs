@@ -15,9 +15,14 @@
 //! text. If a model closes a call twice, it means it once; if it forgets to close it, the call
 //! still counts; and an extra bracket before the closer is not meant for the user.
 
+use std::mem;
+use std::sync::Arc;
+
+use super::marks::{self, Held, Mark, Marks};
 use super::segment::{Place, Segment};
 use super::stream::Stream;
 use super::transition::{After, Flow, Next, Opened};
+use crate::call_format::Row;
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// The bytes after a payload. Those that are kept are in the stream's buffer.
@@ -28,8 +33,7 @@ pub(super) struct Tail {
     place: Place,
     /// Whether the end of a code fence may come.
     fence: bool,
-    /// What closes the call; empty if nothing does.
-    closer: &'static [u8],
+    row: &'static Row,
     part: Part,
 }
 
@@ -43,13 +47,13 @@ enum Part {
     Space,
     /// After this many backticks of a fence.
     Ticks(u8),
-    /// After this many bytes of the closer.
-    Closer(usize),
+    /// After this much of a mark.
+    Mark(Held),
     /// After the closer, where one line ending belongs to the call.
     Closed,
     /// After a CR there.
     ClosedReturn,
-    /// After that line ending, where only another closer can come.
+    /// After that line ending, where only another mark can come; in a frame, after white space.
     Over,
 }
 
@@ -64,6 +68,8 @@ enum Step {
     Last,
     /// It begins another call under the same opener, and what was kept belongs to this one.
     Again,
+    /// It ends the opener of another call in the same frame.
+    Open(usize),
     /// It does not belong to the call, nor do the bytes that were kept.
     Refuse,
 }
@@ -74,7 +80,7 @@ impl Tail {
             After::Payload { fence } => (Part::Line, fence),
             After::Closer => (Part::Closed, false),
         };
-        Self { opened, place, fence, closer: stream.closer().unwrap_or_default(), part }
+        Self { opened, place, fence, row: stream.row(), part }
     }
 
     pub(super) fn read(
@@ -84,8 +90,9 @@ impl Tail {
         at: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
+        let syntax = Arc::clone(&stream.syntax);
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
-            let (step, part) = self.step(byte, stream.buffer.len());
+            let (step, part) = self.step(byte, stream.buffer.len(), &syntax.after);
             self.part = part;
             match step {
                 Step::Keep => stream.keep(&[byte], GAP_BYTES_MAX),
@@ -95,6 +102,9 @@ impl Tail {
                     return Flow::Enter(Next::prose(), at + 1);
                 }
                 Step::Again => return self.next_payload(at, stream, sink),
+                Step::Open(mark) => {
+                    return self.next_call(at + 1, syntax.after.pattern(mark), stream, sink);
+                }
                 Step::Refuse => return self.end(at, stream, sink),
             }
         }
@@ -109,10 +119,21 @@ impl Tail {
     fn end(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         let kept = stream.buffer.len();
         stream.end_call(self.opened, self.place, stream.position(at) - kept as u64, sink);
-        match at.checked_sub(kept) {
-            Some(at) => Flow::Enter(Next::prose(), at),
-            None => Flow::Reread(Next::prose(), stream.buffer[..kept - at].to_vec()),
-        }
+        Flow::again(Next::prose(), mem::take(&mut stream.buffer), at)
+    }
+
+    /// Ends the call before the opener of another one, which ends before `at`.
+    fn next_call(
+        &self,
+        at: usize,
+        opener: &[u8],
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let start = stream.position(at) - opener.len() as u64;
+        stream.end_call(self.opened, self.place, start, sink);
+        stream.begin_head(opener);
+        Flow::Enter(Next::Call(Opened { at: start, at_line_start: false }), at)
     }
 
     /// Ends the call before `at`, where the payload of another one begins.
@@ -124,12 +145,16 @@ impl Tail {
     ) -> Flow {
         let start = stream.position(at);
         stream.end_call(self.opened, self.place, start, sink);
-        let opened = Opened { at: start, at_line_start: false, ..self.opened };
+        let opened = Opened { at: start, at_line_start: false };
         Flow::Enter(Next::Payload { opened, fence: self.fence, repaired: Vec::new() }, at)
     }
 
     /// What a byte means after `kept` bytes, and where it leads.
-    fn step(&mut self, byte: u8, kept: usize) -> (Step, Part) {
+    fn step(&mut self, byte: u8, kept: usize, marks: &Marks) -> (Step, Part) {
+        let held = match self.part {
+            Part::Mark(held) => held,
+            _ => Held::NONE,
+        };
         match (self.part, byte) {
             // Nothing more can come, so nothing waits for it.
             (Part::Line | Part::Return, b'\n') if !self.closes() && !self.fence => {
@@ -144,10 +169,19 @@ impl Tail {
                 self.fence = false;
                 (Step::Take, Part::Line)
             }
-            (Part::Closer(read), _) if self.closer.get(read) == Some(&byte) => self.closer(read),
-            (Part::Line | Part::Return | Part::Space, _) => self.before_closer(byte, kept),
-            (Part::Closed | Part::Over, _) if self.closer.first() == Some(&byte) => self.closer(0),
-            (part, _) => (Step::Refuse, part),
+            (Part::Ticks(_) | Part::ClosedReturn, _) => (Step::Refuse, self.part),
+            _ => match (marks.step(held, byte), self.part) {
+                (marks::Step::Hold(held), _) => (Step::Keep, Part::Mark(held)),
+                (marks::Step::Match(mark), _) if marks.mark(mark) == Mark::Opener => {
+                    (Step::Open(mark), self.part)
+                }
+                (marks::Step::Match(_), _) => (Step::Take, Part::Closed),
+                (_, Part::Line | Part::Return | Part::Space) => self.before_closer(byte, kept),
+                (_, Part::Closed | Part::Over) if self.is_between(byte, kept) => {
+                    (Step::Keep, Part::Over)
+                }
+                (_, part) => (Step::Refuse, part),
+            },
         }
     }
 
@@ -155,8 +189,7 @@ impl Tail {
     fn before_closer(&self, byte: u8, kept: usize) -> (Step, Part) {
         match byte {
             b'`' if self.fence && (self.closes() || kept == 0) => (Step::Keep, Part::Ticks(1)),
-            _ if self.closer.first() == Some(&byte) => self.closer(0),
-            b'{' if self.closes() => (Step::Again, self.part),
+            b'{' if self.closes() && self.row.label.is_none() => (Step::Again, self.part),
             _ if self.closes() && is_slip(byte) && kept < GAP_BYTES_MAX => {
                 (Step::Keep, Part::Space)
             }
@@ -164,17 +197,13 @@ impl Tail {
         }
     }
 
-    /// Reads the closer's next byte, after `read` others.
-    fn closer(&self, read: usize) -> (Step, Part) {
-        if read + 1 == self.closer.len() {
-            (Step::Take, Part::Closed)
-        } else {
-            (Step::Keep, Part::Closer(read + 1))
-        }
+    const fn closes(&self) -> bool {
+        self.row.closes()
     }
 
-    fn closes(&self) -> bool {
-        !self.closer.is_empty()
+    /// Whether a byte may stand between the calls of a frame.
+    const fn is_between(&self, byte: u8, kept: usize) -> bool {
+        self.row.frame.is_some() && byte.is_ascii_whitespace() && kept < GAP_BYTES_MAX
     }
 }
 

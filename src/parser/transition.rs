@@ -4,7 +4,7 @@
 //! on another.
 
 use super::json_scan::Scanner;
-use super::marks::Held;
+use super::marks::{Held, Mark};
 use super::repair::Repair;
 use super::segment::{ErrorCode, Place};
 
@@ -20,13 +20,30 @@ pub(super) enum Flow {
     Reread(Next, Vec<u8>),
 }
 
+impl Flow {
+    /// To another state, which first reads these bytes again. They end before `at`.
+    pub(super) fn again(next: Next, mut bytes: Vec<u8>, at: usize) -> Self {
+        if let Some(at) = at.checked_sub(bytes.len()) {
+            return Self::Enter(next, at);
+        }
+        bytes.truncate(bytes.len() - at);
+        Self::Reread(next, bytes)
+    }
+}
+
 /// A state to enter.
 #[derive(Debug)]
 pub(super) enum Next {
     /// Text or reasoning, with this much of an opener held already.
     Prose(Held),
+    /// What comes after the opener of a frame.
+    Frame(Opened),
     /// What comes after an opener.
-    Gap(Opened),
+    Call(Opened),
+    /// What comes after an opener and its label.
+    Body(Opened),
+    /// Arguments in tags; the first tag, or what closes the call, comes next.
+    Tagged(Opened),
     /// A payload; its first bracket is the next byte.
     Payload {
         opened: Opened,
@@ -62,6 +79,15 @@ pub(super) enum After {
 }
 
 impl Next {
+    /// What this mark opens, if it opens anything.
+    pub(super) const fn opened(mark: Mark, opened: Opened) -> Option<Self> {
+        match mark {
+            Mark::FrameOpen => Some(Self::Frame(opened)),
+            Mark::Opener => Some(Self::Call(opened)),
+            _ => None,
+        }
+    }
+
     /// Text or reasoning, from its beginning.
     pub(super) fn prose() -> Self {
         Self::Prose(Held::default())
@@ -73,11 +99,9 @@ impl Next {
     }
 }
 
-/// An opener that was read.
+/// A call, or a frame around calls, whose opener was read. The stream has its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
-    /// Its index among the format's openers.
-    pub(super) which: u8,
     /// Where it begins.
     pub(super) at: u64,
     pub(super) at_line_start: bool,

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::call_format::ROWS;
+
 /// The result of one call.
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -14,17 +16,17 @@ pub(super) struct Outcome {
 impl Outcome {
     /// Reads the result in a tool message (`history: native`). More text may follow it.
     pub(super) fn of_message(tool: String, content: &str) -> Self {
-        let mut values = serde_json::Deserializer::from_str(content).into_iter();
-        let told = values.next().and_then(Result::ok).unwrap_or_default();
-        Self { tool, told }
+        Self { tool, told: first_value(content).unwrap_or_default() }
     }
 
     /// Reads a line `` `NAME` (call_N) returned: JSON `` (`history: text`); returns the call's
-    /// number, too.
+    /// number, too. Some formats write marks around it.
     pub(super) fn of_line(line: &str) -> Option<(usize, Self)> {
+        let mut marks = ROWS.iter().map(|row| row.result[0].trim()).filter(|mark| !mark.is_empty());
+        let line = marks.find_map(|mark| line.strip_prefix(mark)).unwrap_or(line);
         let (tool, rest) = line.strip_prefix('`')?.split_once("` (call_")?;
         let (number, json) = rest.split_once(") returned: ")?;
-        let (tool, told) = (tool.to_owned(), serde_json::from_str(json).ok()?);
+        let (tool, told) = (tool.to_owned(), first_value(json)?);
         Some((number.parse().ok()?, Self { tool, told }))
     }
 
@@ -63,6 +65,11 @@ impl Outcome {
     pub(super) fn options(&self) -> &[Value] {
         self.told["clarification"]["options"].as_array().map_or(&[], Vec::as_slice)
     }
+}
+
+/// The JSON value with which a text begins.
+fn first_value(text: &str) -> Option<Value> {
+    serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
 }
 
 /// Reads the value in lines of this indent or deeper; numbered lines form an array.

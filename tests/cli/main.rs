@@ -161,7 +161,7 @@ fn a_bad_argument_names_what_is_expected() {
         (&["serve", "--listen", "localhost:8080"][..], "such as 127.0.0.1:8080"),
         (&["serve", "--upstream", "localhost:8081"], "expected a URL"),
         (&["serve", "--log-format", "xml"], "[possible values: text, json]"),
-        (&["parse", "--format", "xml"], "[possible values: marker_json, hermes]"),
+        (&["parse", "--format", "xml"], "[possible values: marker_json, hermes, "),
         (&["completions", "tcsh"], "bash"),
     ] {
         let (_, stderr) = check(arguments, 2);

@@ -124,8 +124,11 @@ fn unsupported_values_are_named() {
     check("tools: {mcp: [{name: x}]}", "1:15: tools.mcp[0]: expected either `command` or `url`");
     check(
         "tools: {call_contract: herms}",
-        "1:24: tools.call_contract: found the text `herms`, expected `marker_json`, `hermes` \
-         or `native`",
+        "1:24: tools.call_contract: found the text `herms`, expected `marker_json`, `hermes`, \
+         `longcat`, `tool_calls`, `toolcall`, `granite3`, `granite20b`, `cohere`, `mistral_array`, \
+         `internlm`, `gigachat3`, `gigachat31`, `mistral_args`, `mistral_args_id`, `deepseek_v3`, \
+         `deepseek_v31`, `kimi_k2`, `functionary_v31`, `qwen3_coder`, `mimo`, `seed_oss`, \
+         `minimax_m2`, `dsml_v32`, `dsml_v4`, `gcml`, `dsml_v41`, `glm45`, `glm47` or `native`",
     );
     check(
         "tools: {execution: lazy}",

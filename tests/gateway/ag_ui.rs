@@ -383,6 +383,20 @@ async fn an_approved_call_whose_tool_is_gone_is_refused() {
     assert!(result.starts_with("There is no tool called \"wipe\"."), "{result}");
 }
 
+#[tokio::test]
+async fn an_approved_call_runs_though_the_run_has_no_tools() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let wipe = Always::new("wipe", policy, ToolResult::data(json!({"wiped": 1})));
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let (sent, id) = asked_to_wipe(&gateway, &mut model).await;
+    let mut resume = resuming(&sent, &id, "resolved", Some(json!({"approved": true})));
+    resume["forwardedProps"] = json!({"tether": {"tool_choice": "none"}});
+    let (events, told) = ran(&gateway, &mut model, &resume, &["Wiped."]).await;
+    assert_eq!(event(&events, "TOOL_CALL_RESULT")["content"], "{\"wiped\":1}");
+    assert!(!told.contains("- wipe") && !told.contains("- calculate"), "{told}");
+}
+
 /// Asks whether to wipe. Returns the messages so far, and the question's id.
 async fn asked_to_wipe(gateway: &Gateway, model: &mut Model) -> (Vec<Value>, Value) {
     let sent = [user("Wipe it.")];

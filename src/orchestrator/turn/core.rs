@@ -125,7 +125,7 @@ impl Core {
 
     fn learn_tools(&mut self) {
         let learned = std::mem::take(&mut self.learned);
-        self.known.learn(learned.iter().filter_map(|name| self.setup.spec(name)));
+        self.known.learn(learned.iter().filter_map(|name| self.setup.tools().get(name)));
     }
 
     /// Asks the model for its closing answer, with this message and without tools.

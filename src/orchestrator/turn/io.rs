@@ -55,8 +55,8 @@ pub struct TurnRequest {
     pub confirm: Option<Confirm>,
     /// The tools of this turn, and how the model learns about them.
     pub briefing: Arc<Briefing>,
-    /// The tool of the call that the user has answered, if it is none of this turn's. Only that
-    /// call may use it.
+    /// The tools of the call that the user has answered and of those that were put off until then,
+    /// if they are none of this turn's. Only these calls may use them.
     pub lent: Catalog,
     /// The turns before this one.
     pub history: Conversation,

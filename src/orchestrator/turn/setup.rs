@@ -58,13 +58,13 @@ impl Setup {
         arguments: &Value,
     ) -> Result<(), InvalidCall> {
         let TurnRequest { lent, briefing, .. } = &self.request;
-        if origin.is_answered() && lent.get(name).is_some() {
+        if *origin != Origin::Model && lent.get(name).is_some() {
             return lent.check(name, arguments);
         }
         self.tools().check_knowing(name, arguments, &briefing.told)
     }
 
-    /// The tool of this name: one of the turn's, or the one that is lent to the answered call.
+    /// The tool of this name: one of the turn's, or one that is lent to an earlier turn's calls.
     pub(super) fn spec(&self, name: &str) -> Option<&ToolSpec> {
         self.tools().get(name).or_else(|| self.request.lent.get(name))
     }

@@ -4,6 +4,7 @@
 mod outcome;
 
 use std::mem;
+use std::sync::Arc;
 
 use super::call::Fault;
 use super::deltas::Tracker;
@@ -13,6 +14,7 @@ use super::repair::Repair;
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
+use crate::call_format::Body;
 use crate::limits::parser::DEPTH_MAX;
 
 #[derive(Debug)]
@@ -38,7 +40,17 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Self {
         let index = stream.start_call(opened.at, sink);
-        let (scanner, tracker) = (Scanner::default(), Tracker::default());
+        let scanner = Scanner::default();
+        let tracker = match stream.row().body {
+            Body::Json(_) => Tracker::default(),
+            Body::Arguments | Body::Tagged(_) => {
+                let tells = stream.syntax.tells_deltas;
+                if tells {
+                    sink(Segment::CallNamed { index, name: &stream.label });
+                }
+                Tracker::of_arguments(tells)
+            }
+        };
         Self { opened, index, scanner, tracker, fence, repaired }
     }
 
@@ -75,7 +87,7 @@ impl Payload {
         let (taken, stop) = self.scanner.scan(&rest[..rest.len().min(room)], &stream.syntax.rules);
         stream.keep(&rest[..taken], most);
         if stream.syntax.tells_deltas {
-            self.tracker.advance(&stream.buffer, self.index, stream.keys(), sink);
+            self.tracker.advance(&stream.buffer, self.index, stream.row().keys(), sink);
         }
         if stop.is_none() && rest.len() <= room {
             return Flow::Stay;
@@ -110,12 +122,14 @@ impl Payload {
                 self.refuse(Fault::new(code, message), stream, sink);
                 stream.end_refused(self.opened, Place::Error(code), end, sink)
             }
-            Some(Stop::Mark(mark)) => match stream.syntax.rules.mark(mark) {
-                (Mark::Opener(which), length) => {
-                    Next::Gap(self.restart((which, length), end, stream, sink))
+            Some(Stop::Mark(mark)) => {
+                let syntax = Arc::clone(&stream.syntax);
+                let (mark, text) = syntax.rules.mark(mark);
+                match mark {
+                    Mark::Closer | Mark::FrameClose => self.close(text.len(), stream, sink),
+                    _ => self.restart((mark, text), end, stream, sink),
                 }
-                (_, length) => self.close(length, stream, sink),
-            },
+            }
             Some(Stop::TooDeep) => {
                 let message = format!("the payload is nested deeper than {DEPTH_MAX}");
                 self.discard(Fault::new(ErrorCode::PayloadTooDeep, message), stream, sink)
@@ -132,18 +146,20 @@ impl Payload {
     /// Refuses a payload that contains another opener, and reads on after that opener.
     fn restart(
         &self,
-        (which, length): (u8, usize),
+        (mark, text): (Mark, &[u8]),
         end: u64,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
-    ) -> Opened {
-        stream.buffer.truncate(stream.buffer.len() - length);
+    ) -> Next {
+        stream.buffer.truncate(stream.buffer.len() - text.len());
         let code = ErrorCode::UnbalancedPayload;
         let fault = Fault::new(code, "the payload contains another marker");
         self.refuse(fault, stream, sink);
-        let at = end - length as u64;
+        let at = end - text.len() as u64;
         stream.span(Place::Error(code), self.opened.at..at, sink);
-        Opened { which, at, at_line_start: stream.buffer.last() == Some(&b'\n') }
+        stream.begin_head(text);
+        let at_line_start = stream.buffer.last() == Some(&b'\n');
+        Next::opened(mark, Opened { at, at_line_start }).unwrap_or_else(Next::prose)
     }
 
     fn discard(

@@ -2,8 +2,9 @@
 
 use std::mem;
 
-use super::super::call::{self, Content, Fault};
+use super::super::call::{Content, Fault};
 use super::super::deltas::Tracker;
+use super::super::format_marks::closers;
 use super::super::segment::{ErrorCode, ParsedCall, Place, Segment};
 use super::super::stream::Stream;
 use super::super::transition::{After, Next};
@@ -58,7 +59,7 @@ impl Payload {
         let may_mend = !stream.settings().strict_balancing && !holds_closer(&bytes, stream);
         let text = unfinished(&bytes).filter(|_| may_mend);
         let mended = text.map(|text| repair::mend(text, &mut self.repaired));
-        let content = mended.as_deref().and_then(|text| call::read(text, stream.keys()).ok());
+        let content = mended.as_deref().and_then(|text| stream.read_call(text).ok());
         let place = self.tell(content.ok_or(fault), &bytes, stream, sink);
         stream.buffer = bytes;
         place
@@ -75,13 +76,13 @@ impl Payload {
             let fault = Fault::new(ErrorCode::InvalidJson, "not JSON: not UTF-8");
             return self.tell(Err(fault), bytes, stream, sink);
         };
-        let content = call::read(text, stream.keys());
+        let content = stream.read_call(text);
         if is_json(&content) || stream.settings().strict_balancing {
             return self.tell(content, bytes, stream, sink);
         }
         let mut repaired = self.repaired.clone();
         let mended = repair::mend(text, &mut repaired);
-        let again = call::read(&mended, stream.keys());
+        let again = stream.read_call(&mended);
         if is_json(&again) {
             self.repaired = repaired;
             self.tell(again, bytes, stream, sink)
@@ -151,9 +152,10 @@ fn is_json(content: &Result<Content<'_>, Fault>) -> bool {
     !matches!(content, Err(Fault { code: ErrorCode::InvalidJson, .. }))
 }
 
-/// Whether a payload contains the closer of a call.
+/// Whether a payload contains what closes a call or a frame.
 fn holds_closer(payload: &[u8], stream: &Stream) -> bool {
-    stream.closer().is_some_and(|closer| memchr::memmem::find(payload, closer).is_some())
+    closers(stream.row())
+        .any(|(_, closer)| memchr::memmem::find(payload, closer.as_bytes()).is_some())
 }
 
 /// Bytes as text, without a character that is cut off at their end.

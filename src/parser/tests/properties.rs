@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::call_format::ROWS;
 use crate::parser::fuzz::{parser_chunks, parser_repair};
 
 /// The pieces of inputs: whole things, halves of them, and whatever might upset them.
@@ -84,23 +85,60 @@ const MARKERS: &[&str] = &[
     "```",
 ];
 
-fn inputs() -> impl Strategy<Value = Vec<u8>> {
+/// Pieces for this format: those above, its own marks, and calls.
+fn pieces(format: &CallFormat) -> Vec<String> {
+    let mut pieces: Vec<String> = PIECES.iter().map(|&piece| piece.to_owned()).collect();
+    // As often as all others together.
+    let marks = format.marks().chain(format.row().reasoning).map(str::to_owned);
+    let mut own: Vec<String> = marks.collect();
+    for (name, arguments) in [("f", "{}"), ("a.b", "{\"x\": [1]}")] {
+        let mut call = String::new();
+        format.push_call(&mut call, name, arguments);
+        own.push(call);
+    }
+    if let Some(label) = &format.row().label {
+        own.extend([label.end, label.prefix, "now", ":0", "[CALL_ID]"].map(str::to_owned));
+    }
+    own.retain(|piece| !piece.is_empty());
+    let times = pieces.len() / own.len();
+    pieces.extend((0..times).flat_map(|_| own.clone()));
+    pieces
+}
+
+fn inputs(format: &CallFormat) -> impl Strategy<Value = Vec<u8>> + use<> {
+    let pieces = pieces(format);
     let piece = prop_oneof![
-        9 => prop::sample::select(PIECES).prop_map(|piece| piece.as_bytes().to_vec()),
+        9 => prop::sample::select(pieces.clone()).prop_map(String::into_bytes),
         1 => prop::collection::vec(any::<u8>(), 1..4),
-        1 => prop::sample::select(PIECES).prop_flat_map(|piece| {
+        1 => prop::sample::select(pieces).prop_flat_map(|piece| {
             (0..=piece.len()).prop_map(move |n| piece.as_bytes()[..n].to_vec())
         }),
     ];
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Any marker, or a format with a closer.
+/// Settings, and an input for their format.
+fn cases() -> impl Strategy<Value = (Settings, Vec<u8>)> {
+    any_settings().prop_flat_map(|settings| {
+        let input = inputs(&settings.format);
+        (Just(settings), input)
+    })
+}
+
+/// Any marker, or any row.
 fn formats() -> impl Strategy<Value = CallFormat> {
     prop_oneof![
         3 => prop::sample::select(MARKERS).prop_map(CallFormat::marker),
-        2 => Just(CallFormat::of(&HERMES)),
+        3 => prop::sample::select(ROWS).prop_map(CallFormat::of),
     ]
+}
+
+/// Types of the tools that the pieces call.
+fn types() -> Types {
+    let schema = serde_json::json!({"properties": {
+        "x": {"type": ["array", "null"]}, "n": {"type": "integer"}, "b": {"type": "string"},
+    }});
+    Types::of([("f", &schema), ("a.b", &schema)])
 }
 
 prop_compose! {
@@ -110,6 +148,7 @@ prop_compose! {
         max_payload_bytes in prop_oneof![3 => Just(65536_usize), 1 => 1_usize..80],
     ) -> Settings {
         Settings {
+            types: types(),
             format,
             calls: flags[5],
             strict_balancing: flags[0],
@@ -128,8 +167,7 @@ proptest! {
 
     #[test]
     fn says_what_the_reference_says(
-        settings in any_settings(),
-        input in inputs(),
+        (settings, input) in cases(),
         lengths in prop::collection::vec(1_usize..12, 0..6),
         as_text in any::<bool>(),
     ) {

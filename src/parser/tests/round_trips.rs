@@ -28,6 +28,23 @@ fn any_arguments() -> impl Strategy<Value = Value> {
         .prop_map(|object| Value::Object(object.into_iter().collect::<Map<_, _>>()))
 }
 
+/// The schema of a tool that takes such arguments.
+fn schema_of(arguments: &Value) -> Value {
+    let kind = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let arguments = arguments.as_object().unwrap().iter();
+    let properties: Map<String, Value> = arguments
+        .map(|(key, value)| (key.clone(), serde_json::json!({ "type": kind(value) })))
+        .collect();
+    serde_json::json!({ "properties": properties })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -39,18 +56,34 @@ proptest! {
         lengths in prop::collection::vec(1_usize..12, 0..6),
     ) {
         let format = CallFormat::of(row);
+        let named = |index: usize, name: &str| format!("{name}{index}");
+        let schemas: Vec<(String, Value)> = calls
+            .iter()
+            .enumerate()
+            .map(|(index, (name, arguments))| (named(index, name), schema_of(arguments)))
+            .collect();
+        let types = Types::of(schemas.iter().map(|(name, schema)| (&**name, schema)));
         let mut written = text.clone();
         let mut expected = Vec::new();
         if !text.is_empty() {
-            expected.push(Event::Text(text));
+            expected.push(Event::Text(text.clone()));
         }
         for (index, (name, arguments)) in (0..).zip(calls) {
+            let name = named(index as usize, &name);
             let arguments = arguments.to_string();
-            expected.push(Event::Started { index, offset: written.len() as u64 });
+            let start = written.len();
             format.push_call(&mut written, &name, &arguments);
+            let offset = match index {
+                0 => start,
+                // Its own opener, wherever the frame of the first one was opened again.
+                _ if row.frame.as_ref().is_some_and(|frame| frame.is_shared) => written.rfind(format.opener()).unwrap(),
+                _ if row.is_array => text.len(),
+                _ => start,
+            };
+            expected.push(Event::Started { index, offset: offset as u64 });
             expected.push(Event::Completed { index, name, arguments, repaired: Vec::new() });
         }
-        let settings = Settings { format, ..settings() };
+        let settings = Settings { format, types, ..settings() };
         let record = record(&settings, written.as_bytes(), &lengths, How::Bytes);
         prop_assert_eq!(record.events, expected, "{}", written);
     }

@@ -1,65 +1,54 @@
 //! What messages hold, as `OpenAI`'s APIs and others write it: text in parts, and calls' arguments.
 
-use serde_json_borrow::Value;
-
 use super::images::ImageReader;
+use super::json::Json;
 use crate::conversation::claimed::{Content, ContentPart};
 
-/// The values of a list. An object counts as a list of one.
-pub(super) fn listed<'v>(values: &'v Value<'_>) -> &'v [Value<'v>] {
-    match values {
-        Value::Array(values) => values,
-        Value::Object(_) => std::slice::from_ref(values),
-        _ => &[],
-    }
-}
-
 /// The arguments of a call: JSON, also as a text. There may be none.
-pub(super) fn arguments_of(arguments: &Value<'_>) -> String {
+pub(super) fn arguments_of(arguments: Option<&impl Json>) -> String {
     match arguments {
-        Value::Null => String::new(),
-        Value::Str(json) => json.clone().into_owned(),
-        other => other.to_string(),
+        Some(arguments) if !arguments.is_null() => {
+            arguments.text().map_or_else(|| arguments.to_string(), str::to_owned)
+        }
+        _ => String::new(),
     }
 }
 
 /// The text of a message that has no images for the model.
-pub(super) fn text_of(content: &Value<'_>) -> String {
+pub(super) fn text_of(content: &impl Json) -> String {
     content_of(content, ImageReader::NAMING).into_text()
 }
 
 /// What a message says: a string, or parts. A note replaces what is neither text nor an image.
-pub(super) fn content_of(content: &Value<'_>, images: ImageReader) -> Content {
-    match content {
-        Value::Str(text) => text.clone().into_owned().into(),
-        content @ Value::Number(_) => content.to_string().into(),
-        content => listed(content).iter().filter_map(|part| read_part(part, images)).collect(),
+pub(super) fn content_of(content: &impl Json, images: ImageReader) -> Content {
+    match content.text() {
+        Some(text) => text.into(),
+        None if content.is_number() => content.to_string().into(),
+        None => content.listed().iter().filter_map(|part| read_part(part, images)).collect(),
     }
 }
 
-fn read_part(part: &Value<'_>, images: ImageReader) -> Option<ContentPart> {
-    let text = |key: &str| part.get(key).as_str().map(str::to_owned);
-    let words = match part.get("type").as_str() {
+fn read_part(part: &impl Json, images: ImageReader) -> Option<ContentPart> {
+    let text = |key: &str| part.text_at(key).map(str::to_owned);
+    let words = match part.text_at("type") {
         Some("text" | "input_text" | "output_text") => text("text"),
         Some("refusal") => text("refusal"),
         Some("image_url" | "input_image") => {
-            return Some(read_image(part.get("image_url"), images));
+            return Some(read_image(part.field("image_url"), images));
         }
         Some("input_audio") => Some("[a sound, which is not played]".into()),
         Some("video_url" | "input_video") => Some("[a video, which is not shown]".into()),
         Some("file" | "input_file") => Some("[a file, which is not shown]".into()),
         Some(_) => None,
-        None => part.as_str().map(str::to_owned).or_else(|| text("text")),
+        None => part.text().map(str::to_owned).or_else(|| text("text")),
     };
     words.map(ContentPart::Words)
 }
 
 /// An image at a URL, which may be in an object.
-fn read_image(image: &Value<'_>, images: ImageReader) -> ContentPart {
-    match image.as_str().or_else(|| image.get("url").as_str()) {
-        Some(url) => images.at_url(url),
-        None => ImageReader::nowhere(),
-    }
+fn read_image<V: Json>(image: Option<&V>, images: ImageReader) -> ContentPart {
+    let url = image.and_then(|image| image.text().or_else(|| image.text_at("url")));
+    url.map_or_else(ImageReader::nowhere, |url| images.at_url(url))
 }
 
 #[cfg(test)]
@@ -77,10 +66,9 @@ mod tests {
             json!({"type": "image_url", "image_url": url}),
             json!({"type": "input_image", "image_url": url}),
         ] {
-            let content =
-                content_of(&(&json!([{"type": "text", "text": "a"}, part, "b"])).into(), reader);
+            let content = content_of(&json!([{"type": "text", "text": "a"}, part, "b"]), reader);
             assert_eq!((content.text(), content.images()), ("a\n\nb", 1), "{part}");
-            assert_eq!(text_of(&(&part).into()), "[an image, which is not shown]", "{part}");
+            assert_eq!(text_of(&part), "[an image, which is not shown]", "{part}");
         }
         for (part, reason) in [
             (json!({"type": "input_image", "file_id": "file_1"}), ""),
@@ -88,7 +76,7 @@ mod tests {
             (json!({"type": "image_url", "image_url": "https://a"}), ": URLs are not fetched"),
         ] {
             let note = format!("[an image, which is not shown{reason}]");
-            assert_eq!(content_of(&(&part).into(), reader), note.into(), "{part}");
+            assert_eq!(content_of(&part, reader), note.into(), "{part}");
         }
     }
 }

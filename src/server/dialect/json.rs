@@ -2,6 +2,7 @@
 //! know are skipped there: their clients send many.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use memchr::memmem;
 use schemars::JsonSchema;
@@ -16,6 +17,79 @@ use crate::limits::server::BODY_DEPTH_MAX;
 use crate::server::refusal::Refusal;
 use crate::session::log::encode::serialize;
 use crate::text::is_deeper;
+
+/// JSON of either kind: in memory of its own, or borrowed from a body.
+pub(super) trait Json: Sized + fmt::Display {
+    /// The member of an object. Of several with this key the last one counts.
+    fn field(&self, key: &str) -> Option<&Self>;
+
+    fn text(&self) -> Option<&str>;
+
+    /// The values of a list. An object counts as a list of one.
+    fn listed(&self) -> &[Self];
+
+    fn is_null(&self) -> bool;
+
+    fn is_number(&self) -> bool;
+
+    /// A member that is a text.
+    fn text_at(&self, key: &str) -> Option<&str> {
+        self.field(key)?.text()
+    }
+}
+
+impl Json for Value {
+    fn field(&self, key: &str) -> Option<&Self> {
+        self.get(key)
+    }
+
+    fn text(&self) -> Option<&str> {
+        self.as_str()
+    }
+
+    fn listed(&self) -> &[Self] {
+        match self {
+            Self::Array(values) => values,
+            Self::Object(_) => std::slice::from_ref(self),
+            _ => &[],
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        self.is_null()
+    }
+
+    fn is_number(&self) -> bool {
+        self.is_number()
+    }
+}
+
+impl Json for serde_json_borrow::Value<'_> {
+    fn field(&self, key: &str) -> Option<&Self> {
+        let members = self.as_object()?.as_vec().iter().rev();
+        members.map(|(name, value)| (&**name, value)).find(|(name, _)| *name == key).map(|it| it.1)
+    }
+
+    fn text(&self) -> Option<&str> {
+        self.as_str()
+    }
+
+    fn listed(&self) -> &[Self] {
+        match self {
+            Self::Array(values) => values,
+            Self::Object(_) => std::slice::from_ref(self),
+            _ => &[],
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        self.is_null()
+    }
+
+    fn is_number(&self) -> bool {
+        self.is_number()
+    }
+}
 
 /// Any JSON in a body. It borrows the texts that are written without escapes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

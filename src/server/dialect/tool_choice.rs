@@ -87,8 +87,9 @@ fn allowed(
         Some("required") => ToolChoice::Required,
         Some(_) => return Err(refusal()),
     };
-    let is_servers = |name: &str| !client_tools.has(name) && may_have(server_tools, name);
-    let server_tools = names.iter().filter(|name| is_servers(name)).map(|name| (*name).to_owned());
+    let is_server_tool = |name: &str| !client_tools.has(name) && may_have(server_tools, name);
+    let server_tools =
+        names.iter().filter(|name| is_server_tool(name)).map(|name| (*name).to_owned());
     Ok(ChosenTools {
         client_tools: client_tools.only(|tool| names.contains(&tool)),
         server_tools: Some(server_tools.collect()),

@@ -59,7 +59,7 @@ pub(super) fn document(session_headers: &[&str]) -> Value {
     })
 }
 
-/// Says what Rust's types say: how high integers go. Makes descriptions of what comments say to
+/// Adds the maximum of 32-bit integers. Makes descriptions of what comments say to
 /// readers of the code: one paragraph a line, and links as the names that they show.
 fn tidy(schema: &mut Value) {
     match schema {

@@ -75,7 +75,7 @@ fn after_an_answer_no_further_call_is_required() {
 
 /// The request of the answer may leave out the tool, or all tools.
 #[test]
-fn a_tool_that_is_lent_to_the_answered_call_runs_no_other() {
+fn a_tool_that_is_lent_to_the_answered_call_runs_no_other_call() {
     let history = asked_to_wipe();
     let id = history.open_questions()[0].clarification_id.clone();
     let opening = Opening::Answer(history.answer(&id, option("approve")).unwrap());

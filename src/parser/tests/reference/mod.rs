@@ -1,9 +1,11 @@
 //! The parser's behaviour, implemented a second time: on the whole input, searching from the start
 //! again and again, with a recursive JSON reader. It is slow and plain, and shares only repairs and
-//! quoting with the parser.
+//! quoting with the parser, and what a text means as an argument.
 
 mod json;
+mod tagged;
 
+use crate::call_format::{Body, Label, LabelId};
 use crate::parser::fuzz::Event;
 use crate::parser::{ErrorCode, Repair, Settings, repair, segment};
 use json::{Element, read};
@@ -18,6 +20,7 @@ pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
         run: Vec::new(),
         fresh_line: true,
         calls: 0,
+        name: String::new(),
         events: Vec::new(),
     };
     reference.prose();
@@ -33,24 +36,50 @@ struct Reference<'a> {
     run: Vec<u8>,
     fresh_line: bool,
     calls: u32,
+    /// The name in the last label.
+    name: String,
     events: Vec<Event>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Opener {
     Marker,
+    Frame,
     Open,
     Close,
 }
 
-impl Reference<'_> {
-    fn marker(&self) -> &[u8] {
-        self.s.format.opener().as_bytes()
-    }
+fn bytes_of(texts: &[&'static str]) -> Vec<&'static [u8]> {
+    texts.iter().map(|text| text.as_bytes()).collect()
+}
 
-    /// What closes a call, if the format closes calls.
-    fn closer(&self) -> Option<&'static [u8]> {
-        self.s.format.row().closer.as_ref().map(|closer| closer.text.as_bytes())
+/// What opens a call.
+fn markers(s: &Settings) -> Vec<&[u8]> {
+    s.format.openers().map(str::as_bytes).collect()
+}
+
+/// What opens a frame.
+fn frames(s: &Settings) -> Vec<&'static [u8]> {
+    s.format.row().frame.as_ref().map(|frame| bytes_of(frame.open)).unwrap_or_default()
+}
+
+/// What closes a call or a frame.
+fn closers(s: &Settings) -> Vec<&'static [u8]> {
+    let row = s.format.row();
+    let frame = row.frame.as_ref().map(|frame| bytes_of(frame.close));
+    let call = row.closer.as_ref().map(|closer| closer.text.as_bytes());
+    call.into_iter().chain(frame.unwrap_or_default()).collect()
+}
+
+/// The one of these marks with which the bytes begin.
+fn begins<'m>(bytes: &[u8], marks: &[&'m [u8]]) -> Option<&'m [u8]> {
+    let here = marks.iter().filter(|mark| bytes.starts_with(mark));
+    here.min_by_key(|mark| mark.len()).copied()
+}
+
+impl Reference<'_> {
+    fn is_framed(&self) -> bool {
+        self.s.format.row().frame.is_some()
     }
 
     fn prose(&mut self) {
@@ -58,11 +87,13 @@ impl Reference<'_> {
             self.text(start);
             self.end_run();
             self.at = start + length;
-            if opener == Opener::Marker {
-                self.marker_at(start);
-            } else {
-                self.reasoning = opener == Opener::Open;
-                self.fresh_line = true;
+            match opener {
+                Opener::Marker => self.marker_at(start),
+                Opener::Frame => self.frame_at(start),
+                Opener::Open | Opener::Close => {
+                    self.reasoning = opener == Opener::Open;
+                    self.fresh_line = true;
+                }
             }
         }
         self.text(self.input.len());
@@ -72,14 +103,17 @@ impl Reference<'_> {
     /// The earliest opener; of those that begin at the same byte, the shortest.
     fn earliest_opener(&self) -> Option<(usize, Opener, usize)> {
         let mut openers = Vec::new();
+        let [open, close] = self.s.format.row().reasoning;
         if self.reasoning {
-            openers.push((Opener::Close, &b"</think>"[..]));
-        } else if self.s.reasoning {
-            openers.push((Opener::Open, b"<think>"));
+            openers.push((Opener::Close, close.as_bytes()));
         }
         if self.s.calls && (!self.reasoning || self.s.tools_in_reasoning) {
-            // Before an equal tag in text, after it in reasoning.
-            openers.insert(usize::from(self.reasoning), (Opener::Marker, self.marker()));
+            openers.extend(markers(self.s).into_iter().map(|text| (Opener::Marker, text)));
+            openers.extend(frames(self.s).into_iter().map(|text| (Opener::Frame, text)));
+        }
+        // After an equal marker in text, before it in reasoning.
+        if self.s.reasoning && !self.reasoning {
+            openers.push((Opener::Open, open.as_bytes()));
         }
         openers.sort_by_key(|(_, text)| text.len());
         (self.at..self.input.len()).find_map(|start| {
@@ -112,21 +146,89 @@ impl Reference<'_> {
         }
     }
 
-    /// Reads on after a marker that begins at `start`.
+    /// Reads on after the opener of a frame that begins at `start`.
+    fn frame_at(&mut self, start: usize) {
+        let end = self.at + space(&self.input[self.at..]).min(256);
+        if let Some(marker) = begins(&self.input[end..], &markers(self.s)) {
+            self.at = end + marker.len();
+            return self.marker_at(start);
+        }
+        self.refuse_marker(start, end);
+    }
+
+    /// What looked like the beginning of a call is text up to `end`.
+    fn refuse_marker(&mut self, start: usize, end: usize) {
+        self.events.push(Event::Error {
+            code: ErrorCode::MissingPayload,
+            offset: start as u64,
+            index: None,
+            raw: segment::quote(&self.input[start..end]),
+            at_line_start: self.fresh_line,
+        });
+        self.at = start;
+        self.text(end);
+    }
+
+    /// Reads a label, and returns the name in it. If there is none: where it stops being one.
+    fn label(&mut self, label: &Label) -> Result<String, usize> {
+        let start = self.at;
+        let id = match label.id {
+            Some(LabelId::After(mark, _)) => mark,
+            _ => "",
+        };
+        let mut at = start;
+        loop {
+            let rest = &self.input[at..];
+            if !label.end.is_empty()
+                && rest.starts_with(label.end.as_bytes())
+                && at + label.end.len() - start <= 256
+            {
+                let text = std::str::from_utf8(&self.input[start..at]).unwrap_or_default();
+                self.at = at + label.end.len();
+                return label.name(text).map(str::to_owned).ok_or(self.at);
+            }
+            let is_stop = |stop: &&&str| rest.starts_with(stop.as_bytes());
+            let stop = label.stops.iter().find(is_stop);
+            if let Some(stop) = stop.filter(|stop| at + stop.len() - start <= 256) {
+                let text = std::str::from_utf8(&self.input[start..at]).unwrap_or_default();
+                self.at = at;
+                return label.name(text).map(str::to_owned).ok_or(at + stop.len());
+            }
+            let is_id = !id.is_empty() && rest.starts_with(id.as_bytes());
+            let Some(&byte) = rest.first().filter(|_| at - start < 256) else { return Err(at) };
+            let before = &self.input[start..at];
+            let is_over =
+                !before.trim_ascii().is_empty() && before.trim_ascii_end().len() < before.len();
+            let begins_with = |mark: &&str| mark.as_bytes().first() == Some(&byte);
+            let is_mark = [label.end, id].iter().chain(label.stops).any(begins_with);
+            let is_word = byte > b' ' && byte != 127 && !b"<>[]{}()\"'`,;".contains(&byte);
+            match byte {
+                _ if is_id && at + id.len() - start <= 256 => at += id.len(),
+                _ if is_mark => return Err(at),
+                b' ' | b'\t' | b'\r' | b'\n' => at += 1,
+                _ if is_word && !is_over => at += 1,
+                _ => return Err(at),
+            }
+        }
+    }
+
+    /// Reads on after a marker. What belongs to its call begins at `start`.
     fn marker_at(&mut self, start: usize) {
+        let mut name = String::new();
+        if let Some(label) = &self.s.format.row().label {
+            match self.label(label) {
+                Ok(found) => name = found,
+                Err(end) => return self.refuse_marker(start, end),
+            }
+        }
+        self.name = name;
+        if let Body::Tagged(_) = self.s.format.row().body {
+            return self.tagged_at(start);
+        }
         let at_line_start = self.fresh_line;
         let Some((payload, fence, repaired)) = self.gap() else {
             let end = self.gap_end();
-            self.events.push(Event::Error {
-                code: ErrorCode::MissingPayload,
-                offset: start as u64,
-                index: None,
-                raw: segment::quote(&self.input[start..end]),
-                at_line_start,
-            });
-            self.at = start;
-            self.text(end);
-            return;
+            return self.refuse_marker(start, end);
         };
         self.payload_at(start, at_line_start, payload, fence, repaired);
     }
@@ -154,28 +256,29 @@ impl Reference<'_> {
                 self.events.push(refuse(code, quoted, index));
                 self.at = payload + end;
                 self.fresh_line = true;
-                match (discarded, self.closer()) {
-                    (Discarded::End, Some(closer)) => self.closing(false, closer),
-                    (Discarded::Closer, Some(closer)) => {
-                        self.at = closed(self.input, self.at + closer.len(), closer);
+                match discarded {
+                    Discarded::End if !closers(self.s).is_empty() => self.closing(false),
+                    Discarded::End => {}
+                    Discarded::Closer(length) => self.closed(self.at + length),
+                    Discarded::Marker(length, kind) => {
+                        self.fresh_line = code == ErrorCode::UnbalancedPayload
+                            && self.input[..self.at].ends_with(b"\n")
+                            && end > 0;
+                        let next = self.at;
+                        self.at += length;
+                        match kind {
+                            Opener::Frame => self.frame_at(next),
+                            _ => self.marker_at(next),
+                        }
                     }
-                    _ => {}
-                }
-                if discarded == Discarded::Marker {
-                    self.fresh_line = code == ErrorCode::UnbalancedPayload
-                        && self.input[..self.at].ends_with(b"\n")
-                        && end > 0;
-                    let next = self.at;
-                    self.at += self.marker().len();
-                    self.marker_at(next);
                 }
                 return;
             }
-            End::Cut(end, code) => {
+            End::Cut(end, closer) => {
                 let bytes = &self.input[payload..payload + end];
-                self.at = match self.closer().filter(|_| code == ErrorCode::UnbalancedPayload) {
-                    Some(closer) => closed(self.input, payload + end + closer.len(), closer),
-                    None => self.input.len(),
+                let code = match closer {
+                    0 => ErrorCode::IncompletePayload,
+                    _ => ErrorCode::UnbalancedPayload,
                 };
                 self.fresh_line = true;
                 let text = match std::str::from_utf8(bytes) {
@@ -187,14 +290,19 @@ impl Reference<'_> {
                 };
                 let mut repaired = repaired;
                 let mended = repair::mend(text, &mut repaired);
-                let holds_closer =
-                    |closer: &[u8]| (0..bytes.len()).any(|at| bytes[at..].starts_with(closer));
-                let may_mend = !self.s.strict_balancing && !self.closer().is_some_and(holds_closer);
-                match read(&mended) {
+                let holds_closer = closers(self.s)
+                    .iter()
+                    .any(|closer| (0..bytes.len()).any(|at| bytes[at..].starts_with(closer)));
+                let may_mend = !self.s.strict_balancing && !holds_closer;
+                match self.read(&mended) {
                     Ok(calls) if may_mend => {
                         self.hand_out(start, index, &calls, &repaired, &refuse);
                     }
                     _ => self.events.push(refuse(code, bytes, index)),
+                }
+                match closer {
+                    0 => self.at = self.input.len(),
+                    length => self.closed(payload + end + length),
                 }
                 return;
             }
@@ -203,10 +311,10 @@ impl Reference<'_> {
         let mut repaired = repaired;
         let result = match std::str::from_utf8(bytes) {
             Err(_) => Err(ErrorCode::InvalidJson),
-            Ok(text) => match read(text) {
+            Ok(text) => match self.read(text) {
                 Err(ErrorCode::InvalidJson) if !self.s.strict_balancing => {
                     let mut more = repaired.clone();
-                    let result = read(&repair::mend(text, &mut more));
+                    let result = self.read(&repair::mend(text, &mut more));
                     if result != Err(ErrorCode::InvalidJson) {
                         repaired = more;
                     }
@@ -221,17 +329,88 @@ impl Reference<'_> {
         }
         self.at = end;
         self.fresh_line = true;
-        match self.closer() {
-            Some(closer) => self.closing(fence, closer),
-            None => self.at = tail(self.input, end, fence),
+        if closers(self.s).is_empty() {
+            self.at = tail(self.input, end, fence);
+        } else {
+            self.closing(fence);
+        }
+    }
+
+    /// Reads a payload that is JSON: a call, or the arguments of one.
+    fn read(&self, text: &str) -> Result<Vec<Element>, ErrorCode> {
+        match self.s.format.row().label {
+            None => read(text),
+            Some(_) if serde_json::from_str::<&serde_json::value::RawValue>(text).is_err() => {
+                Err(ErrorCode::InvalidJson)
+            }
+            Some(_) => {
+                let name = serde_json::Value::from(&*self.name);
+                let mut calls = read(&format!("{{\"name\":{name},\"arguments\":{text}}}"))?;
+                for call in &mut calls {
+                    text.clone_into(&mut call.raw);
+                }
+                Ok(calls)
+            }
         }
     }
 
     /// Reads what follows a payload, in a format that closes calls.
-    fn closing(&mut self, fence: bool, closer: &[u8]) {
-        match closing(self.input, self.at, fence, closer) {
-            After::End(end) => self.at = end,
-            After::Payload(at, fence) => self.payload_at(at, false, at, fence, Vec::new()),
+    fn closing(&mut self, mut fence: bool) {
+        let marks = self.marks_after();
+        let input = self.input;
+        // White space and slips, then perhaps a fence, then more of the same.
+        let slips = |from: usize| {
+            let rest = &input[from..];
+            from + rest.iter().take_while(|byte| b" \t\r\n}],;".contains(byte)).count()
+        };
+        let mut end = line(input, self.at);
+        let mut next = slips(end);
+        if fence && next - end <= 256 && input[next..].starts_with(b"```") {
+            end = line(input, next + 3);
+            next = slips(end);
+            fence = false;
+        }
+        self.at = end;
+        if next - end > 256 {
+            return;
+        }
+        if let Some(mark) = begins(&input[next..], &marks) {
+            self.mark_after(next, mark);
+        } else if input[next..].starts_with(b"{") && self.s.format.row().label.is_none() {
+            self.payload_at(next, false, next, fence, Vec::new());
+        }
+    }
+
+    /// What may come after a payload: closers and, in a frame, another call.
+    fn marks_after(&self) -> Vec<&'static [u8]> {
+        let openers = if self.is_framed() { bytes_of(self.s.format.row().openers) } else { vec![] };
+        closers(self.s).into_iter().chain(openers).collect()
+    }
+
+    /// Reads on at such a mark.
+    fn mark_after(&mut self, at: usize, mark: &[u8]) {
+        if closers(self.s).contains(&mark) {
+            return self.closed(at + mark.len());
+        }
+        self.fresh_line = false;
+        self.at = at + mark.len();
+        self.marker_at(at);
+    }
+
+    /// Reads what follows a closer and belongs to the call.
+    fn closed(&mut self, at: usize) {
+        let input = self.input;
+        self.at = line(input, at);
+        if self.at == at && input[at..].starts_with(b"\r") {
+            return;
+        }
+        let between = if self.is_framed() { space(&input[self.at..]) } else { 0 };
+        if between > 256 {
+            return;
+        }
+        let next = self.at + between;
+        if let Some(mark) = begins(&input[next..], &self.marks_after()) {
+            self.mark_after(next, mark);
         }
     }
 
@@ -268,12 +447,16 @@ impl Reference<'_> {
     fn gap(&self) -> Option<(usize, bool, Vec<Repair>)> {
         let end = self.gap_end();
         let gap = std::str::from_utf8(&self.input[self.at..end]).ok()?;
-        if !matches!(self.input.get(end), Some(b'{' | b'[')) {
-            return None;
+        let is_labelled = self.s.format.row().label.is_some();
+        match self.input.get(end) {
+            Some(b'{') => {}
+            Some(b'[') if !is_labelled => {}
+            _ => return None,
         }
         let word = gap.trim_matches([' ', '\t', '\r', '\n']);
         if let Some(_language) = word.strip_prefix("```") {
-            return Some((end, true, vec![Repair::CodeFence]));
+            let is_fenced = self.s.format.row().is_fenced;
+            return Some((end, true, if is_fenced { vec![] } else { vec![Repair::CodeFence] }));
         }
         match word.to_ascii_lowercase().as_str() {
             "" => Some((end, false, vec![])),
@@ -293,13 +476,15 @@ impl Reference<'_> {
     fn may_be_gap(&self, gap: &[u8]) -> bool {
         let Ok(gap) = std::str::from_utf8(gap) else { return false };
         let word = gap.trim_start_matches([' ', '\t', '\r', '\n']);
-        if word.is_empty() || self.s.strict_balancing {
+        let is_fenced = self.s.format.row().is_fenced;
+        if word.is_empty() || self.s.strict_balancing && !is_fenced {
             return word.is_empty();
         }
         let is_letter = |c: char| c.is_ascii_alphanumeric() || "_-+".contains(c);
         let (fenced, word) = match word.strip_prefix("```") {
             Some(language) => (true, language),
             None if "``".starts_with(word) => return true,
+            None if self.s.strict_balancing => return false,
             None => (false, word),
         };
         let space = word.trim_start_matches(is_letter);
@@ -329,44 +514,9 @@ fn tail(input: &[u8], at: usize, fence: bool) -> usize {
     if fence && input[behind..].starts_with(b"```") { line(input, behind + 3) } else { behind }
 }
 
-/// What follows a payload, in a format that closes calls.
-enum After {
-    /// Nothing, from here on.
-    End(usize),
-    /// The payload of another call begins here, perhaps inside a fence.
-    Payload(usize, bool),
-}
-
-fn closing(input: &[u8], at: usize, mut fence: bool, closer: &[u8]) -> After {
-    let behind = line(input, at);
-    // White space and slips, then perhaps a fence, then more of the same.
-    let space = |from: usize| {
-        let rest = &input[from..];
-        from + rest.iter().take_while(|byte| b" \t\r\n}],;".contains(byte)).count()
-    };
-    let mut end = behind;
-    let mut next = space(behind);
-    if fence && next - end <= 256 && input[next..].starts_with(b"```") {
-        end = line(input, next + 3);
-        next = space(end);
-        fence = false;
-    }
-    if next - end <= 256 && input[next..].starts_with(closer) {
-        return After::End(closed(input, next + closer.len(), closer));
-    }
-    if next - end <= 256 && input[next..].starts_with(b"{") {
-        return After::Payload(next, fence);
-    }
-    After::End(end)
-}
-
-/// The end of what follows a closer and belongs to the call.
-fn closed(input: &[u8], at: usize, closer: &[u8]) -> usize {
-    let behind = line(input, at);
-    if input[behind..].starts_with(closer) {
-        return closed(input, behind + closer.len(), closer);
-    }
-    behind
+/// How much white space the bytes begin with.
+fn space(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| b" \t\r\n\x0c".contains(byte)).count()
 }
 
 fn line(input: &[u8], at: usize) -> usize {
@@ -386,23 +536,29 @@ enum End {
         end: usize,
         discarded: Discarded,
     },
-    /// The payload lacks its end: where it stops, and the fault if it cannot be repaired.
-    Cut(usize, ErrorCode),
+    /// The payload lacks its end: where it stops, and how long the closer there is; 0 at the end of the
+    /// input.
+    Cut(usize, usize),
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Discarded {
     End,
-    Marker,
-    Closer,
+    /// Another call or frame begins, with an opener of this length.
+    Marker(usize, Opener),
+    /// A closer of this length.
+    Closer(usize),
 }
 
 /// Walks a payload from its first bracket.
 fn scan(s: &Settings, bytes: &[u8]) -> End {
-    let marker = s.format.opener().as_bytes();
-    let closer = s.format.row().closer.as_ref().map(|closer| closer.text.as_bytes());
-    let restarts =
-        !s.format.opener().bytes().all(|b| b"{}[]:, \t\r\n0123456789+-.eEtrufalsn".contains(&b));
+    let may_be_json =
+        |mark: &[u8]| mark.iter().all(|b| b"{}[]:, \t\r\n0123456789+-.eEtrufalsn".contains(b));
+    let ends = |marks: Vec<&'static [u8]>, so_far: &[u8], outside: usize| {
+        let ends =
+            |mark: &&&[u8]| !may_be_json(mark) && outside >= mark.len() && so_far.ends_with(mark);
+        marks.iter().find(ends).map(|mark| mark.len())
+    };
     let mut open = Vec::new();
     let mut quote = None;
     let mut escaped = false;
@@ -425,20 +581,22 @@ fn scan(s: &Settings, bytes: &[u8]) -> End {
             continue;
         }
         outside += 1;
-        if restarts && outside >= marker.len() && bytes[..=at].ends_with(marker) {
-            let end = at + 1 - marker.len();
+        let marker = s.format.openers().map(str::as_bytes).find(|mark| {
+            !may_be_json(mark) && outside >= mark.len() && bytes[..=at].ends_with(mark)
+        });
+        let marker = marker.map(|mark| (mark.len(), Opener::Marker));
+        let frame = ends(frames(s), &bytes[..=at], outside).map(|length| (length, Opener::Frame));
+        if let Some((length, kind)) = marker.or(frame) {
+            let end = at + 1 - length;
             let (code, quoted) = said.unwrap_or((ErrorCode::UnbalancedPayload, end));
-            return End::Refused { code, quoted, end, discarded: Discarded::Marker };
+            return End::Refused { code, quoted, end, discarded: Discarded::Marker(length, kind) };
         }
-        if let Some(closer) = closer
-            && outside >= closer.len()
-            && bytes[..=at].ends_with(closer)
-        {
-            let end = at + 1 - closer.len();
+        if let Some(length) = ends(closers(s), &bytes[..=at], outside) {
+            let end = at + 1 - length;
             return match said {
-                None => End::Cut(end, ErrorCode::UnbalancedPayload),
+                None => End::Cut(end, length),
                 Some((code, quoted)) => {
-                    End::Refused { code, quoted, end, discarded: Discarded::Closer }
+                    End::Refused { code, quoted, end, discarded: Discarded::Closer(length) }
                 }
             };
         }
@@ -477,7 +635,7 @@ fn scan(s: &Settings, bytes: &[u8]) -> End {
         }
     }
     match said {
-        None => End::Cut(bytes.len(), ErrorCode::IncompletePayload),
+        None => End::Cut(bytes.len(), 0),
         Some((code, quoted)) => {
             End::Refused { code, quoted, end: bytes.len(), discarded: Discarded::End }
         }

@@ -11,6 +11,7 @@ mod errors;
 mod hermes;
 mod lenient;
 mod markers;
+mod rows;
 mod text;
 
 use super::*;

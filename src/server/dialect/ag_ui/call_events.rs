@@ -7,6 +7,7 @@ use super::calls::ResumedCall;
 use super::encoder::RunEncoder;
 use super::event::RunEvent;
 use super::resume::Resumed;
+use crate::server::dialect::json::text_of;
 use crate::server::dialect::{call_id, shown, sse};
 
 impl RunEncoder {
@@ -26,17 +27,18 @@ impl RunEncoder {
         }
     }
 
-    /// The resumed call was refused, so this is its result.
-    pub(super) fn refuse_resumed(&mut self, out: &mut BytesMut, message: &str) {
-        if let Some(Resumed { id, .. }) = self.calls.resumed.take_waiting(|it| it.goes_on) {
+    /// If the resumed call was refused, the reason is its result.
+    pub(super) fn refuse_resumed(&mut self, out: &mut BytesMut, feedback: &Value) {
+        let is_it = |it: &Resumed| it.goes_on && feedback["call_id"] == *it.goes_on_as;
+        if let Some(Resumed { id, .. }) = self.calls.resumed.take_waiting(is_it) {
             self.close_span(out);
-            self.push_result(out, &id, message);
+            self.push_result(out, &id, text_of(feedback, "message"));
         }
     }
 
     /// A server tool starts. The client knows the call that was resumed.
     pub(super) fn start_call(&mut self, out: &mut BytesMut, call: &Value) {
-        let resumed = self.calls.resumed.take_waiting(|resumed| resumed.goes_on_as(call));
+        let resumed = self.calls.resumed.take_waiting(|resumed| resumed.is(call));
         if let Some(Resumed { id, .. }) = resumed {
             self.calls.running.push(id.clone());
             let call_id = call["call_id"].as_str().unwrap_or_default().to_owned();

@@ -80,15 +80,15 @@ impl Calls {
         }
         // A call that goes on may ask again before it runs.
         if let ResumedCall::Waiting(resumed) = &self.resumed
-            && resumed.goes_on_as(asked)
+            && resumed.is(asked)
         {
             return Some(resumed.id.clone());
         }
         // A question of an earlier turn may have waited for this one.
         let is_asking = |call: &&OpenCall| {
-            let inside = call_id::parse(&call.id);
+            let parsed = call_id::parse(&call.id);
             asked["tool_name"] == *call.name
-                && inside.is_some_and(|(_, inside)| asked["call_id"] == *inside)
+                && parsed.is_some_and(|(_, call_id)| asked["call_id"] == *call_id)
         };
         self.open.iter().find(is_asking).map(|call| call.id.clone())
     }

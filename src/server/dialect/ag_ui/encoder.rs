@@ -216,9 +216,6 @@ impl Encoder for RunEncoder {
                 };
                 push_custom(out, Custom::ToolProgress(report));
             }
-            Kind::Feedback if data["call_id"].is_string() => {
-                self.refuse_resumed(out, text_of(data, "message"));
-            }
             // The model's own words have been sent.
             Kind::Acknowledgement if data["source"] == "hints" => {
                 push_custom(out, Custom::Acknowledgement { text: text_of(data, "text") });
@@ -231,7 +228,12 @@ impl Encoder for RunEncoder {
                 let max_tool_loops = &data["max_tool_loops"];
                 push_custom(out, Custom::LoopLimitReached { max_tool_loops });
             }
-            Kind::Feedback if words::end_before(data) => self.end_round(out),
+            Kind::Feedback => {
+                self.refuse_resumed(out, data);
+                if words::end_before(data) {
+                    self.end_round(out);
+                }
+            }
             Kind::ClarificationNeeded => self.ask(out, data),
             Kind::TurnCompleted | Kind::TurnFailed => self.push_end(out, data),
             _ => {}

@@ -60,13 +60,15 @@ pub(super) struct Resumed {
     pub(super) tool_name: String,
     /// Whether the call goes on with the answer. Otherwise the answer is its result.
     pub(super) goes_on: bool,
+    /// Its id in the turn that the answer opens: that turn's first.
+    pub(super) goes_on_as: String,
     /// The answer in words.
     pub(super) answer: String,
 }
 
 impl Resumed {
     /// Whether it goes on as this call, or asks again in its name.
-    pub(super) fn goes_on_as(&self, call: &Value) -> bool {
+    pub(super) fn is(&self, call: &Value) -> bool {
         self.goes_on && call["tool_name"] == *self.tool_name
     }
 }
@@ -109,6 +111,7 @@ pub(super) fn read(
             id,
             tool_name: question.tool_name.clone(),
             goes_on: choice.is_some_and(|choice| goes_on(question, choice)),
+            goes_on_as: first_call(&adopted),
             answer: in_words(choice),
         })
     };
@@ -128,6 +131,8 @@ pub(super) fn read(
     };
     let resumed = resumed(Some(&choice));
     let adopted = adopted.answering(interrupt_id.clone(), choice, lookup);
+    let goes_on_as = first_call(&adopted);
+    let resumed = resumed.map(|resumed| Resumed { goes_on_as, ..resumed });
     Ok(ResumedRun { adopted, resumed, clarification_id: Some(interrupt_id) })
 }
 
@@ -161,7 +166,13 @@ fn in_words_alone(
         Some(_) => format!("the user answered: {words}"),
         None => in_words(None),
     };
-    Some(Resumed { id, tool_name: question.tool_name.clone(), goes_on, answer })
+    let goes_on_as = first_call(adopted);
+    Some(Resumed { id, tool_name: question.tool_name.clone(), goes_on, goes_on_as, answer })
+}
+
+/// The id of the first call of the turn that opens.
+fn first_call(adopted: &Adopted) -> String {
+    format!("call_{}", adopted.history.call_ids() + 1)
 }
 
 /// Whether this call has no result yet, as far as the client knows.

@@ -37,7 +37,7 @@ impl RawMessage {
         let parts = self.0["parts"].as_array().map_or(&[][..], Vec::as_slice);
         match self.0["role"].as_str() {
             Some("assistant") if parts.is_empty() => claimed.push(ClaimedMessage::Assistant {
-                text: text_of(&self.old_content().into()),
+                text: text_of(self.old_content()),
                 calls: Vec::new(),
             }),
             Some("assistant") => claim_parts(parts, claimed),
@@ -57,7 +57,7 @@ impl RawMessage {
     /// What somebody says who calls nothing.
     fn content(&self, parts: &[Value], images: ImageReader) -> Content {
         if parts.is_empty() {
-            return content_of(&self.old_content().into(), images);
+            return content_of(self.old_content(), images);
         }
         let words = |text: &str| Some(ContentPart::Words(text.to_owned()));
         let parts = parts.iter().filter_map(|part| match part["type"].as_str() {

@@ -6,8 +6,8 @@ use serde_json_borrow::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 use crate::server::dialect::ImageReader;
-use crate::server::dialect::content::{arguments_of, content_of, listed};
-use crate::server::dialect::json::Borrowed;
+use crate::server::dialect::content::{arguments_of, content_of};
+use crate::server::dialect::json::{Borrowed, Json};
 
 /// A message as it was written. Clients write all sorts of things, and a list is not refused for
 /// one of them: what cannot be read is skipped.
@@ -25,25 +25,26 @@ impl RawMessage<'_> {
         let role = role(&message);
         let is_seen = !matches!(role, "system" | "developer" | "assistant");
         let images = if is_seen { images } else { ImageReader::NAMING };
-        let content = match &message {
-            Value::Object(message) => message.get("content").unwrap_or(&Value::Null),
-            words => words,
-        };
-        let content = content_of(content, images);
+        let content = message.field("content");
+        let has_parts = content.is_some_and(|content| !content.listed().is_empty());
+        let content = content_of(content.unwrap_or(&message), images);
         match role {
             "system" | "developer" => ClaimedMessage::System(content.into_text()),
             "assistant" => ClaimedMessage::Assistant {
                 text: content.into_text(),
-                calls: listed(message.get("tool_calls")).iter().map(call).collect(),
+                calls: message
+                    .field("tool_calls")
+                    .map_or(&[][..], Json::listed)
+                    .iter()
+                    .map(call)
+                    .collect(),
             },
             "tool" | "function" => ClaimedMessage::Result {
-                call_id: id(message.get("tool_call_id")),
+                call_id: id(message.field("tool_call_id")),
                 output: content,
                 is_error: false,
             },
-            _ if content.is_empty() && !listed(message.get("content")).is_empty() => {
-                ClaimedMessage::User(NOT_SHOWN.into())
-            }
+            _ if content.is_empty() && has_parts => ClaimedMessage::User(NOT_SHOWN.into()),
             _ => ClaimedMessage::User(content),
         }
     }
@@ -51,27 +52,28 @@ impl RawMessage<'_> {
 
 /// Who speaks. Without a role, the message's other fields tell.
 fn role<'v>(message: &'v Value<'_>) -> &'v str {
-    match message.get("role").as_str() {
+    let has = |key| message.field(key).is_some_and(|value| !value.is_null());
+    match message.text_at("role") {
         Some(role) => role,
-        None if !message.get("tool_call_id").is_null() => "tool",
-        None if !message.get("tool_calls").is_null() => "assistant",
+        None if has("tool_call_id") => "tool",
+        None if has("tool_calls") => "assistant",
         None => "user",
     }
 }
 
 fn call(call: &Value<'_>) -> ClaimedCall {
-    let function = call.get("function");
+    let function = call.field("function");
     ClaimedCall {
-        id: id(call.get("id")),
-        name: function.get("name").as_str().unwrap_or_default().to_owned(),
-        arguments: arguments_of(function.get("arguments")),
+        id: id(call.field("id")),
+        name: function.and_then(|it| it.text_at("name")).unwrap_or_default().to_owned(),
+        arguments: arguments_of(function.and_then(|function| function.field("arguments"))),
     }
 }
 
-fn id(id: &Value<'_>) -> String {
+fn id(id: Option<&Value<'_>>) -> String {
     match id {
-        Value::Str(id) => id.clone().into_owned(),
-        id @ Value::Number(_) => id.to_string(),
+        Some(Value::Str(id)) => id.clone().into_owned(),
+        Some(id @ Value::Number(_)) => id.to_string(),
         _ => String::new(),
     }
 }
@@ -94,6 +96,7 @@ mod tests {
             (json!(null), user("")),
             (json!({}), user("")),
             (json!({"content": "Hi."}), user("Hi.")),
+            (json!({"role": "user", "text": "Hi."}), user("Hi.")),
             (json!({"role": null, "content": 7}), user("7")),
             (json!({"role": "user", "content": {"type": "text", "text": "Hi."}}), user("Hi.")),
             (json!({"role": "user", "content": ["Hi.", {"text": "Ho."}]}), user("Hi.\nHo.")),
@@ -105,6 +108,13 @@ mod tests {
         ] {
             assert_eq!(claimed(&message), expected, "{message}");
         }
+    }
+
+    #[test]
+    fn of_a_repeated_key_the_last_one_counts() {
+        let message = r#"{"role": "user", "content": "a", "content": "b"}"#;
+        let message: RawMessage<'_> = serde_json::from_str(message).unwrap();
+        assert_eq!(message.claimed(ImageReader::NAMING), ClaimedMessage::User("b".into()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json_borrow::Value;
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::content::arguments_of;
-use crate::server::dialect::json::Borrowed;
+use crate::server::dialect::json::{Borrowed, Json};
 
 /// A message as it was written. Whatever else it has is skipped.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -65,7 +65,7 @@ fn claim_user(content: &Value<'_>, images: ImageReader, said: &mut Vec<ClaimedMe
     let mut parts = Vec::new();
     let mut has_results = false;
     for block in blocks(content) {
-        if block.get("type").as_str() == Some("tool_result") {
+        if block.text_at("type") == Some("tool_result") {
             has_results = true;
             said.push(result(block, images));
         } else {
@@ -81,11 +81,11 @@ fn claim_assistant(content: &Value<'_>, images: ImageReader, said: &mut Vec<Clai
     let text = content.as_str().unwrap_or_default().to_owned();
     let mut reply = Reply { text, ..Reply::default() };
     for block in blocks(content) {
-        match block.get("type").as_str().unwrap_or_default() {
+        match block.text_at("type").unwrap_or_default() {
             "text" => {
                 reply.go_on(said);
                 // The blocks of one message are one text.
-                reply.text.push_str(block.get("text").as_str().unwrap_or_default());
+                reply.text.push_str(block.text_at("text").unwrap_or_default());
             }
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 reply.go_on(said);
@@ -124,16 +124,16 @@ impl Reply {
 }
 
 fn call(block: &Value<'_>) -> ClaimedCall {
-    let text = |key: &str| block.get(key).as_str().unwrap_or_default().to_owned();
-    let arguments = arguments_of(block.get("input"));
+    let text = |key: &str| block.text_at(key).unwrap_or_default().to_owned();
+    let arguments = arguments_of(block.field("input"));
     ClaimedCall { id: text("id"), name: text("name"), arguments }
 }
 
 fn result(block: &Value<'_>, images: ImageReader) -> ClaimedMessage {
     ClaimedMessage::Result {
-        call_id: block.get("tool_use_id").as_str().unwrap_or_default().to_owned(),
-        output: content_of(block.get("content"), images),
-        is_error: block.get("is_error").as_bool() == Some(true),
+        call_id: block.text_at("tool_use_id").unwrap_or_default().to_owned(),
+        output: content_of(block.field("content").unwrap_or(&Value::Null), images),
+        is_error: block.field("is_error").and_then(Value::as_bool) == Some(true),
     }
 }
 
@@ -150,11 +150,11 @@ fn content_of(content: &Value<'_>, images: ImageReader) -> Content {
 }
 
 fn read_block(block: &Value<'_>, images: ImageReader) -> Option<ContentPart> {
-    if block.get("type").as_str() != Some("image") {
+    if block.text_at("type") != Some("image") {
         return text_of_block(block).map(ContentPart::Words);
     }
-    let source = block.get("source");
-    Some(match (source.get("data").as_str(), source.get("url").as_str()) {
+    let source = block.field("source").unwrap_or(&Value::Null);
+    Some(match (source.text_at("data"), source.text_at("url")) {
         (Some(base64), _) => images.in_base64(base64),
         (None, Some(url)) => images.at_url(url),
         (None, None) => ImageReader::nowhere(),
@@ -164,23 +164,22 @@ fn read_block(block: &Value<'_>, images: ImageReader) -> Option<ContentPart> {
 /// The text of a block, or a note in place of what is not text.
 fn text_of_block(block: &Value<'_>) -> Option<String> {
     let named = |text: &str| Some(text.to_owned());
-    match block.get("type").as_str()? {
-        "text" => block.get("text").as_str().map(str::to_owned),
+    let source = block.field("source").unwrap_or(&Value::Null);
+    match block.text_at("type")? {
+        "text" => block.text_at("text").map(str::to_owned),
         "image" => named("[an image, which is not shown]"),
-        "document" => match block.get("source").get("data").as_str() {
-            Some(text) if block.get("source").get("type").as_str() == Some("text") => named(text),
+        "document" => match source.text_at("data") {
+            Some(text) if source.text_at("type") == Some("text") => named(text),
             _ => named("[a file, which is not shown]"),
         },
         "search_result" => {
-            let texts =
-                blocks(block.get("content")).iter().filter_map(|it| it.get("text").as_str());
-            let title =
-                [block.get("title"), block.get("source")].into_iter().filter_map(Value::as_str);
+            let texts = blocks(block.field("content").unwrap_or(&Value::Null))
+                .iter()
+                .filter_map(|it| it.text_at("text"));
+            let title = ["title", "source"].into_iter().filter_map(|key| block.text_at(key));
             Some(title.chain(texts).collect::<Vec<_>>().join("\n"))
         }
-        "tool_reference" => {
-            block.get("tool_name").as_str().map(|name| format!("[the tool {name}]"))
-        }
+        "tool_reference" => block.text_at("tool_name").map(|name| format!("[the tool {name}]")),
         _ => None,
     }
 }

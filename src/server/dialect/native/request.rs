@@ -290,7 +290,7 @@ pub(in crate::server) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
 /// What session ids look like.
 pub(in crate::server) const SESSION_ID: &str = "^[A-Za-z0-9._:-]{1,128}$";
 
-/// Whether `id` is a [`SESSION_ID`].
+/// Checks that `id` matches [`SESSION_ID`].
 pub(in crate::server) fn check_session_id(id: &str) -> Result<(), Refusal> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     let bytes_max = limits::session::ID_BYTES_MAX;

@@ -111,10 +111,8 @@ pub(super) fn approval(items: &[Value], is_chain: bool) -> Result<Option<Approva
             "approve must be true or false in an mcp_approval_response",
         ));
     };
-    let mut words: Vec<String> = users
-        .filter(|item| is_user_message(item))
-        .map(|item| text_of(&(&item["content"]).into()))
-        .collect();
+    let mut words: Vec<String> =
+        users.filter(|item| is_user_message(item)).map(|item| text_of(&item["content"])).collect();
     words.retain(|words| !words.trim().is_empty());
     words.reverse();
     let beside = words.join("\n\n");
@@ -175,11 +173,7 @@ impl Reader {
         match type_of(item) {
             "message" => self.read_message(item),
             "function_call" => {
-                self.add_call(
-                    text("call_id"),
-                    text("name"),
-                    arguments_of(&(&item["arguments"]).into()),
-                );
+                self.add_call(text("call_id"), text("name"), arguments_of(item.get("arguments")));
             }
             "custom_tool_call" => {
                 let arguments = json!({ "input": item["input"] }).to_string();
@@ -193,11 +187,7 @@ impl Reader {
             "mcp_call" => {
                 let id = text("id");
                 let call_id = ItemId::parse(&id).map_or_else(|| id.clone(), client_call_id);
-                self.add_call(
-                    call_id.clone(),
-                    text("name"),
-                    arguments_of(&(&item["arguments"]).into()),
-                );
+                self.add_call(call_id.clone(), text("name"), arguments_of(item.get("arguments")));
                 self.results.push(match error_of(item) {
                     Some(error) => result(call_id, error.into(), true),
                     None => result(call_id, output_of(item, self.images), false),
@@ -221,20 +211,16 @@ impl Reader {
         match item["role"].as_str() {
             // It would teach the model to announce calls that it then does not make.
             Some("assistant") if item["phase"] == "commentary" => {}
-            Some("assistant") => self.add_text(text_of(&content.into())),
+            Some("assistant") => self.add_text(text_of(content)),
             Some("system" | "developer") => {
-                self.push(ClaimedMessage::System(text_of(&content.into())));
+                self.push(ClaimedMessage::System(text_of(content)));
             }
             // As in Chat Completions.
             Some("tool") => {
                 let call_id = item["tool_call_id"].as_str().unwrap_or_default();
-                self.push(result(
-                    call_id.to_owned(),
-                    content_of(&content.into(), self.images),
-                    false,
-                ));
+                self.push(result(call_id.to_owned(), content_of(content, self.images), false));
             }
-            _ => self.push(ClaimedMessage::User(content_of(&content.into(), self.images))),
+            _ => self.push(ClaimedMessage::User(content_of(content, self.images))),
         }
     }
 
@@ -280,7 +266,7 @@ fn output_of(item: &Value, images: ImageReader) -> Content {
     match &item["output"] {
         Value::Null => Content::default(),
         output @ (Value::String(_) | Value::Array(_)) => {
-            let content = content_of(&output.into(), images);
+            let content = content_of(output, images);
             let is_other = content.is_empty() && output.is_array();
             if is_other { output.to_string().into() } else { content }
         }

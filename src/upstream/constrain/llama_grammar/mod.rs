@@ -22,12 +22,10 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value, json};
 
 use self::rules::{Rules, json_literal, literal};
-use crate::call_format::{Body, CallFormat, Row};
+use crate::call_format::{Body, CallFormat, Closer, Frame, Label, LabelId, Row};
 use crate::limits::upstream::GRAMMAR_CALLS_MAX;
 use crate::upstream::{OfferedTool, ToolChoice};
 
@@ -44,7 +42,8 @@ pub(crate) struct Callable<'a> {
     pub(crate) named: &'a [String],
 }
 
-/// The request fields that restrict llama.cpp to these calls.
+/// The request fields that restrict llama.cpp to these calls. None for formats whose arguments are text
+/// in tags: no grammar can tell where such a text ends.
 #[must_use]
 pub(crate) fn request_fields(
     callable: Callable<'_>,
@@ -52,11 +51,14 @@ pub(crate) fn request_fields(
     format: &CallFormat,
 ) -> Map<String, Value> {
     let mut fields = Map::new();
+    if let Body::Tagged(_) = format.row().body {
+        return fields;
+    }
     fields.insert("grammar".to_owned(), grammar(callable, choice, format).into());
     // A lazy grammar would let a model that must call write text instead.
     if *choice == ToolChoice::Auto {
         fields.insert("grammar_lazy".to_owned(), true.into());
-        let triggers = json!([{"type": TRIGGER_WORD, "value": format.opener()}]);
+        let triggers = json!([{"type": TRIGGER_WORD, "value": format.trigger()}]);
         fields.insert("grammar_triggers".to_owned(), triggers);
     }
     fields
@@ -70,46 +72,95 @@ pub(crate) fn grammar(
     choice: &ToolChoice,
     format: &CallFormat,
 ) -> String {
-    let Row { body: Body::Json(keys), closer, between, .. } = format.row();
-    let opener = format.opener();
+    let Row { frame, between, .. } = format.row();
+    let (trigger, opener) = (format.trigger(), literal(format.opener()));
     let mut rules = Rules::new();
     let root = match choice {
-        ToolChoice::Auto => free_text::push_rules(&mut rules, opener, "calls"),
-        ToolChoice::Required | ToolChoice::Named(_) => format!("{} calls", literal(opener)),
+        ToolChoice::Auto => free_text::push_rules(&mut rules, trigger, "calls"),
+        ToolChoice::Required | ToolChoice::Named(_) => format!("{} calls", literal(trigger)),
     };
     rules.push("root", &root);
 
     let tools: Vec<_> = tools.iter().filter(|tool| choice.allows(&tool.name)).collect();
-    let bare: Vec<String> = named
-        .iter()
-        .filter(|name| choice.allows(name))
-        .map(|name| json_literal(&Value::from(name.as_str())))
-        .collect();
-    let between = spelled(between);
-    let more = format!("({between} {} call){{0,{}}}", literal(opener), GRAMMAR_CALLS_MAX - 1);
-    rules.push("calls", &format!("call {more} {between}?"));
+    let bare: Vec<&str> =
+        named.iter().map(String::as_str).filter(|name| choice.allows(name)).collect();
+    let most = GRAMMAR_CALLS_MAX - 1;
+    let more = format!("({} {opener} call){{0,{most}}}", spelled(between));
+    let calls = match frame {
+        None if format.row().is_array => {
+            format!(
+                "[ \\n]? \"[\" s call (s \",\" s call){{0,{most}}} s \"]\"{}",
+                closer(format.row())
+            )
+        }
+        None => format!("call {more} {}?", spelled(between)),
+        Some(Frame { gap, close, .. }) => {
+            let gap = spelled(gap);
+            format!("{gap} {opener} call {more} {gap} {}", literal(close[0]))
+        }
+    };
+    rules.push("calls", &calls);
+    push_call(&mut rules, &tools, &bare, format.row());
+    rules.push_json();
+    rules.into_text()
+}
+
+/// Pushes a rule for what follows the opener of a call. `bare` are the names of tools that are called
+/// without arguments.
+fn push_call(rules: &mut Rules, tools: &[&OfferedTool], bare: &[&str], row: &Row) {
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
     let bare_rule = (!bare.is_empty()).then(|| "bare".to_owned());
     let any_tool = names.iter().chain(&bare_rule).cloned().collect::<Vec<_>>().join(" | ");
-    // After the opener, every call starts the same way, up to the name.
-    let name_key = key(keys.name[0]);
-    let mut call = format!("[ \\n]? \"{{\" s {name_key} s ({any_tool}) s \"}}\"");
-    if let Some(closer) = closer {
-        let _ = write!(call, " [ \\n]? {}", literal(closer.text));
-    }
-    rules.push("call", &call);
-    let arguments_key = key(keys.arguments[0]);
-    for (name, tool) in names.iter().zip(tools) {
-        let arguments = schema::push_arguments(&mut rules, name, &tool.parameters);
-        let tool_name = json_literal(&Value::from(tool.name.as_str()));
-        rules.push(name, &format!("{tool_name} s \",\" s {arguments_key} s {arguments}"));
+    let call = match &row.body {
+        // After the opener, every call starts the same way, up to the name.
+        Body::Json(keys) => {
+            let gap = if row.is_array { "" } else { "[ \\n]? " };
+            format!("{gap}\"{{\" s {} s ({any_tool}) s \"}}\"", key(keys.name[0]))
+        }
+        Body::Arguments if row.is_fenced => format!("({any_tool}) \"\\n```\""),
+        Body::Arguments | Body::Tagged(_) => format!("({any_tool})"),
+    };
+    let closer = if row.is_array { String::new() } else { closer(row) };
+    rules.push("call", &(call + &closer));
+    let call_of = |name: &str, arguments: &str| match &row.body {
+        Body::Json(keys) => {
+            let name = json_literal(&Value::from(name));
+            format!("{name} s \",\" s {} s {arguments}", key(keys.arguments[0]))
+        }
+        Body::Arguments | Body::Tagged(_) => format!("{} {arguments}", label(row, name)),
+    };
+    for (rule, tool) in names.iter().zip(tools) {
+        let arguments = schema::push_arguments(rules, rule, &tool.parameters);
+        rules.push(rule, &call_of(&tool.name, &arguments));
     }
     if let Some(rule) = bare_rule {
-        let bare = bare.join(" | ");
-        rules.push(&rule, &format!("({bare}) s \",\" s {arguments_key} s \"{{}}\""));
+        let calls = bare.iter().map(|name| format!("({})", call_of(name, "\"{}\"")));
+        rules.push(&rule, &calls.collect::<Vec<_>>().join(" | "));
     }
-    rules.push_json();
-    rules.into_text()
+}
+
+/// What closes a call, or the array of all.
+fn closer(row: &Row) -> String {
+    match &row.closer {
+        Some(Closer { gap: "", text }) => format!(" {}", literal(text)),
+        Some(Closer { text, .. }) => format!(" [ \\n]? {}", literal(text)),
+        None => String::new(),
+    }
+}
+
+/// What stands between the opener of a call and its arguments.
+fn label(row: &Row, name: &str) -> String {
+    let fence = if row.is_fenced { "```json\n" } else { "" };
+    let Some(Label { prefix, id, end, .. }) = &row.label else { return spelled(fence) };
+    let before = literal(&format!("{prefix}{name}"));
+    let id = match id {
+        None => String::new(),
+        Some(LabelId::After(mark, length)) => {
+            format!(" {} [A-Za-z0-9]{{{length}}}", literal(mark))
+        }
+        Some(LabelId::Number) => " \":\" [0-9]{1,3}".to_owned(),
+    };
+    format!("{before}{id} {}", spelled(&format!("{end}{}{fence}", row.gap)))
 }
 
 /// The key of a call's member, with its colon.

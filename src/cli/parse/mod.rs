@@ -3,14 +3,19 @@
 //! Adjacent text is a single line, however long. The line is written piece by piece, so memory
 //! stays bounded and someone who types the input sees each piece at once.
 
+mod batch;
+
 use std::io::{self, Read, Write};
 use std::mem;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::limits::KIB;
-use crate::parser::{Arguments, Parser, Repair, Segment};
+use crate::parser::{Arguments, Parser, Repair, Segment, Types};
+
+pub(super) use batch::run_batch;
 
 /// The number of bytes to read at a time without `--chunk-size`.
 const CHUNK_BYTES: usize = 64 * KIB;
@@ -35,6 +40,21 @@ pub(super) fn run(
     }
     parser.finish(|segment| lines.take(segment));
     lines.end()
+}
+
+/// The types of these tools: an array of objects with a name and parameters, as they are or each in
+/// `function`, as `OpenAI` has it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn given_tools(tools: &Value) -> Result<Types, String> {
+    let tools = tools.as_array().ok_or("tools must be an array")?;
+    let tools = tools.iter().enumerate().map(|(at, tool)| {
+        let tool = tool.get("function").unwrap_or(tool);
+        let name = tool["name"].as_str().ok_or_else(|| format!("tools[{at}] has no name"))?;
+        Ok((name, &tool["parameters"]))
+    });
+    Ok(Types::of(tools.collect::<Result<Vec<_>, String>>()?))
 }
 
 /// Reads the next chunk; returns whether there was one.

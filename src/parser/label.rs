@@ -1,0 +1,116 @@
+//! The label between an opener and its payload, in formats that write the tool's name there.
+//!
+//! ```text
+//!   [TOOL_CALLS]  get_weather  [ARGS]  {"city": "Oslo"}
+//!   '- opener -'  '--------- label -'  '--- payload --'
+//! ```
+
+use std::sync::Arc;
+
+use super::marks::{Held, Mark, Step};
+use super::segment::{self, Segment};
+use super::stream::Stream;
+use super::transition::{Flow, Next, Opened};
+use crate::call_format;
+use crate::limits::parser::LABEL_BYTES_MAX;
+
+/// The label so far is in the stream's buffer.
+#[derive(Debug)]
+pub(super) struct Label {
+    opened: Opened,
+    format: &'static call_format::Label,
+    /// The part that has been read of what ends the label, or comes before the id in it.
+    held: Held,
+}
+
+impl Label {
+    pub(super) const fn new(opened: Opened, format: &'static call_format::Label) -> Self {
+        Self { opened, format, held: Held::NONE }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        stream: &mut Stream,
+        bytes: &[u8],
+        at: usize,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let syntax = Arc::clone(&stream.syntax);
+        for (at, &byte) in bytes.iter().enumerate().skip(at) {
+            if stream.buffer.len() >= LABEL_BYTES_MAX {
+                return self.refuse(at, stream, sink);
+            }
+            match syntax.label.step(self.held, byte) {
+                Step::Hold(held) => self.held = held,
+                Step::Miss if may_stand(byte, &stream.buffer) => {}
+                Step::Match(mark) => {
+                    self.held = Held::NONE;
+                    if syntax.label.mark(mark) != Mark::LabelId {
+                        stream.keep(&[byte], LABEL_BYTES_MAX);
+                        return self.complete(mark, at + 1, stream, sink);
+                    }
+                }
+                Step::Miss | Step::Fall(_) => return self.refuse(at, stream, sink),
+            }
+            stream.keep(&[byte], LABEL_BYTES_MAX);
+        }
+        Flow::Stay
+    }
+
+    pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        self.refuse(0, stream, sink)
+    }
+
+    /// Ends the label at a mark that ends before `at`.
+    fn complete(
+        &self,
+        mark: usize,
+        at: usize,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let syntax = Arc::clone(&stream.syntax);
+        let (mark, end) = (syntax.label.mark(mark), syntax.label.pattern(mark));
+        let label = &stream.buffer[..stream.buffer.len() - end.len()];
+        let name = std::str::from_utf8(label).ok().and_then(|label| self.format.name(label));
+        let Some(name) = name else {
+            return self.refuse(at, stream, sink);
+        };
+        stream.label.clear();
+        stream.label.push_str(name);
+        // What stops a label is part of what follows.
+        let again = if mark == Mark::LabelStop { end } else { b"" };
+        stream.buffer.truncate(stream.buffer.len() - again.len());
+        stream.head.extend_from_slice(&stream.buffer);
+        Flow::again(Next::Body(self.opened), again.to_vec(), at)
+    }
+
+    /// Reports that there is no call: the opener and the label are text after all. What may have been
+    /// the label's end is read again, because it may begin another call.
+    fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        let again = stream.buffer.split_off(stream.buffer.len() - self.held.len());
+        let bytes = [&*stream.head, &stream.buffer].concat();
+        let Opened { at: start, at_line_start } = self.opened;
+        let message = "no tool's name follows the marker";
+        sink(segment::missing_payload(start, at_line_start, message, &bytes));
+        stream.say_before(&bytes, start, sink);
+        Flow::again(Next::prose(), again, at)
+    }
+}
+
+/// Whether white space follows a word.
+fn ends_word(bytes: &[u8]) -> bool {
+    bytes.last().is_some_and(u8::is_ascii_whitespace) && !bytes.trim_ascii().is_empty()
+}
+
+/// Whether a byte may stand in a label after these: a name, perhaps with a prefix and a number, with
+/// white space around it.
+fn may_stand(byte: u8, before: &[u8]) -> bool {
+    match byte {
+        b' ' | b'\t' | b'\r' | b'\n' => true,
+        _ if ends_word(before) => false,
+        b'<' | b'>' | b'[' | b']' | b'{' | b'}' | b'(' | b')' | b'"' | b'\'' | b'`' | b','
+        | b';' => false,
+        byte => !byte.is_ascii_control(),
+    }
+}

@@ -1,0 +1,89 @@
+//! Arguments in tags as JSON, and the outcome of the call.
+
+use std::mem;
+use std::ops::Range;
+
+use super::super::arguments::Arguments;
+use super::super::call::Fault;
+use super::super::segment::{ErrorCode, ParsedCall, Place, Segment};
+use super::super::stream::Stream;
+use super::super::types;
+use super::Tagged;
+
+impl Tagged {
+    /// Adds an argument: the last key, with this part of the buffer as its value.
+    pub(super) fn add(
+        &mut self,
+        value: Range<usize>,
+        stream: &Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        let text = |range: Range<usize>| std::str::from_utf8(&stream.buffer[range]).ok();
+        let hint = text(self.hint.clone()).map(str::trim);
+        let (Some(key), Some(hint), Some(value)) = (text(self.key.clone()), hint, text(value))
+        else {
+            self.fault
+                .get_or_insert_with(|| Fault::new(ErrorCode::InvalidJson, "not JSON: not UTF-8"));
+            return;
+        };
+        let key = key.trim();
+        if self.keys.iter().any(|known| known == key) {
+            let message = super::super::arguments::repeated_key(key);
+            self.fault.get_or_insert_with(|| Fault::new(ErrorCode::InvalidCall, message));
+            return;
+        }
+        self.keys.push(key.to_owned());
+        let value = if self.tags.is_trimmed { without_line_breaks(value) } else { value };
+        let types = match self.tags.hint {
+            Some(_) => Some(types::of_hint(hint)),
+            None => stream.settings().types.kinds(&stream.label, key),
+        };
+        let Some(value) = types::read(value, types) else { return };
+        if self.json.len() > 1 {
+            self.json.push(',');
+        }
+        self.json.push_str(&serde_json::Value::from(key).to_string());
+        self.json.push(':');
+        self.json.push_str(&value);
+        self.tell_arguments(stream, sink);
+    }
+
+    /// Reports the arguments as far as they go.
+    fn tell_arguments(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
+        let told = mem::replace(&mut self.told, self.json.len());
+        if stream.settings().argument_deltas && self.fault.is_none() && told < self.json.len() {
+            sink(Segment::ArgumentsDelta { index: self.index, json: &self.json[told..] });
+        }
+    }
+
+    /// Reports the outcome.
+    pub(super) fn tell(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) -> Place {
+        self.json.push('}');
+        let arguments = match self.fault.take() {
+            Some(fault) => Err(fault),
+            None => Arguments::parse(&self.json)
+                .map_err(|error| Fault::new(ErrorCode::InvalidCall, error.to_string())),
+        };
+        match arguments {
+            Ok(arguments) => {
+                self.tell_arguments(stream, sink);
+                let (index, name) = (self.index, stream.label.clone());
+                let call = ParsedCall { index, name, arguments, repaired: Vec::new() };
+                sink(Segment::CallCompleted(call));
+                Place::Call
+            }
+            Err(fault) => {
+                let place = Place::Error(fault.code);
+                fault.say(self.opened, self.index, &stream.buffer, sink);
+                place
+            }
+        }
+    }
+}
+
+/// A value without the line break at its start and at its end: not more, because the contents of
+/// files depend on it.
+fn without_line_breaks(value: &str) -> &str {
+    let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
+    value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value)
+}

@@ -1,0 +1,274 @@
+//! What a text means as an argument: the tool's schema decides, in this order.
+//!
+//! 1. Only text is allowed, or nothing is known of the argument: it is text.
+//! 2. `null` or `None`, and not only text is allowed: null.
+//! 3. A number, `true` or `false`, an object or an array, if the schema allows that and it is one.
+//! 4. Text.
+//!
+//! An empty text for anything but text means that the argument was left out. Text where none is allowed
+//! stays text, so that the model learns what is wrong with it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::repair;
+use crate::limits::parser::TYPES_DEPTH_MAX;
+
+/// The types that the schemas of tools give to their arguments.
+///
+/// ```
+/// use serde_json::json;
+/// use tether::parser::Types;
+///
+/// let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+/// let types = Types::of([("f", &schema)]);
+/// # let _ = types;
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Types(Arc<BTreeMap<String, BTreeMap<String, Kinds>>>);
+
+/// The kinds of JSON that an argument may be; all `false`: anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a kind of its own")]
+pub(super) struct Kinds {
+    text: bool,
+    null: bool,
+    number: bool,
+    boolean: bool,
+    object: bool,
+    array: bool,
+}
+
+const TEXT: Kinds =
+    Kinds { text: true, null: false, number: false, boolean: false, object: false, array: false };
+
+/// Anything but text.
+const JSON: Kinds =
+    Kinds { text: false, null: true, number: true, boolean: true, object: true, array: true };
+
+impl Types {
+    /// The types of tools with these names and parameters, which are JSON Schemas.
+    pub fn of<'t>(tools: impl IntoIterator<Item = (&'t str, &'t Value)>) -> Self {
+        let tools = tools.into_iter().map(|(name, schema)| {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let kinds = properties.map(|(key, property)| {
+                let mut kinds = Kinds::default();
+                collect(property, schema, &mut kinds, 0);
+                (key.clone(), kinds)
+            });
+            (name.to_owned(), kinds.collect())
+        });
+        Self(Arc::new(tools.collect()))
+    }
+
+    /// The kinds of an argument. `None` if its tool or its key is not known.
+    pub(super) fn kinds(&self, tool: &str, key: &str) -> Option<Kinds> {
+        self.0.get(tool)?.get(key).copied().filter(|kinds| *kinds != Kinds::default())
+    }
+}
+
+/// Adds the kinds that a schema allows. `root` is where its references lead.
+fn collect(schema: &Value, root: &Value, kinds: &mut Kinds, depth: usize) {
+    if depth > TYPES_DEPTH_MAX {
+        return;
+    }
+    let mut inner = |schema: &Value| collect(schema, root, kinds, depth + 1);
+    if let Some(target) = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
+        root.pointer(target).into_iter().for_each(&mut inner);
+    }
+    for key in ["anyOf", "oneOf", "allOf"] {
+        schema[key].as_array().into_iter().flatten().for_each(&mut inner);
+    }
+    let named = match &schema["type"] {
+        Value::Array(kinds) => kinds.as_slice(),
+        kind => std::slice::from_ref(kind),
+    };
+    for name in named.iter().filter_map(Value::as_str) {
+        kinds.add_named(name);
+    }
+    let values = schema["enum"].as_array().into_iter().flatten().chain(schema.get("const"));
+    if schema["type"].is_null() {
+        values.for_each(|value| kinds.add(value));
+    }
+    kinds.null |= schema["nullable"] == true;
+}
+
+impl Kinds {
+    /// Adds a type, also under the names that other languages have for it.
+    fn add_named(&mut self, name: &str) {
+        match name {
+            "string" | "str" => self.text = true,
+            "null" => self.null = true,
+            "integer" | "number" | "int" | "float" | "double" => self.number = true,
+            "boolean" | "bool" => self.boolean = true,
+            "object" | "dict" | "map" => self.object = true,
+            "array" | "list" => self.array = true,
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.null = true,
+            Value::Bool(_) => self.boolean = true,
+            Value::Number(_) => self.number = true,
+            Value::String(_) => self.text = true,
+            Value::Array(_) => self.array = true,
+            Value::Object(_) => self.object = true,
+        }
+    }
+}
+
+/// The kinds that a tag itself names: `true` and `string` are text.
+pub(super) fn of_hint(hint: &str) -> Kinds {
+    if matches!(hint, "true" | "string") { TEXT } else { JSON }
+}
+
+/// A text as JSON. `None` if the argument was left out.
+pub(super) fn read(text: &str, kinds: Option<Kinds>) -> Option<Cow<'_, str>> {
+    let words = || Some(Cow::Owned(Value::from(text).to_string()));
+    let bare = text.trim();
+    let is_null = matches!(bare, "null" | "None");
+    let Some(kinds) = kinds else {
+        return if bare == "null" { Some("null".into()) } else { words() };
+    };
+    if kinds == TEXT {
+        return words();
+    }
+    if bare.is_empty() {
+        return if kinds.text { words() } else { None };
+    }
+    if is_null {
+        return Some("null".into());
+    }
+    if kinds.boolean && bare.eq_ignore_ascii_case("true") {
+        return Some("true".into());
+    }
+    if kinds.boolean && bare.eq_ignore_ascii_case("false") {
+        return Some("false".into());
+    }
+    let allows = |json: &str| match json.as_bytes()[0] {
+        b'{' => kinds.object,
+        b'[' => kinds.array,
+        b'-' | b'0'..=b'9' => kinds.number,
+        _ => false,
+    };
+    if allows(bare) {
+        if is_json(bare) {
+            return Some(bare.into());
+        }
+        // As Python writes it.
+        let mended = repair::mend(bare, &mut Vec::new());
+        if !kinds.text && bare.starts_with(['{', '[']) && is_json(&mended) {
+            return Some(Cow::Owned(mended));
+        }
+    }
+    words()
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What a text means for an argument with this schema.
+    #[track_caller]
+    fn check(schema: &Value, texts: &[(&str, Option<&str>)]) {
+        let parameters = json!({"properties": {"a": schema}, "$defs": {"n": {"type": "number"}}});
+        let types = Types::of([("f", &parameters)]);
+        for (text, expected) in texts {
+            let read = read(text, types.kinds("f", "a"));
+            assert_eq!(read.as_deref(), *expected, "{text:?} for {parameters}");
+        }
+    }
+
+    #[test]
+    fn text_is_text_whatever_it_looks_like() {
+        let texts = [
+            ("null", Some("\"null\"")),
+            ("None", Some("\"None\"")),
+            ("5", Some("\"5\"")),
+            ("{\"a\":1}", Some("\"{\\\"a\\\":1}\"")),
+            ("", Some("\"\"")),
+            (" a\n", Some("\" a\\n\"")),
+        ];
+        check(&json!({"type": "string"}), &texts);
+        check(&json!({"enum": ["5", "6"]}), &texts);
+    }
+
+    #[test]
+    fn what_is_not_known_is_text_but_for_null() {
+        let texts = [("5", Some("\"5\"")), ("None", Some("\"None\"")), ("null", Some("null"))];
+        check(&json!({}), &texts);
+        check(&json!({"description": "anything"}), &texts);
+        assert_eq!(read("5", Types::default().kinds("f", "a")).as_deref(), Some("\"5\""));
+    }
+
+    #[test]
+    fn numbers_are_numbers_wherever_the_schema_says_so() {
+        let texts = [
+            ("5", Some("5")),
+            (" -1.50\n", Some("-1.50")),
+            ("3.0", Some("3.0")),
+            ("null", Some("null")),
+            ("five", Some("\"five\"")),
+            ("05", Some("\"05\"")),
+            ("5 apples", Some("\"5 apples\"")),
+            ("", None),
+            ("\n", None),
+        ];
+        for schema in [
+            json!({"type": "integer"}),
+            json!({"type": "float"}),
+            json!({"type": ["integer", "null"]}),
+            json!({"anyOf": [{"type": "number"}, {"type": "null"}]}),
+            json!({"$ref": "#/$defs/n"}),
+            json!({"allOf": [{"$ref": "#/$defs/n"}]}),
+            json!({"enum": [1, 2]}),
+            json!({"const": 1}),
+        ] {
+            check(&schema, &texts);
+        }
+    }
+
+    #[test]
+    fn of_several_types_text_comes_last() {
+        let texts = [
+            ("5", Some("5")),
+            ("true", Some("\"true\"")),
+            ("five", Some("\"five\"")),
+            ("null", Some("null")),
+            ("", Some("\"\"")),
+        ];
+        check(&json!({"type": ["string", "integer"]}), &texts);
+        check(&json!({"oneOf": [{"type": "string"}, {"type": "int"}]}), &texts);
+    }
+
+    #[test]
+    fn booleans_objects_and_arrays_may_be_pythons() {
+        let texts = [("True", Some("true")), ("FALSE", Some("false")), ("yes", Some("\"yes\""))];
+        check(&json!({"type": "bool"}), &texts);
+        let texts = [
+            ("{\"a\" : [1]}", Some("{\"a\" : [1]}")),
+            ("{'a': None}", Some("{\"a\": null}")),
+            ("[1]", Some("\"[1]\"")),
+        ];
+        check(&json!({"type": "object"}), &texts);
+        check(&json!({"type": "list"}), &[("[1, 2,]", Some("[1, 2]")), ("[1", Some("[1]"))]);
+    }
+
+    #[test]
+    fn schemas_that_refer_to_themselves_end() {
+        let schema = json!({"properties": {"a": {"$ref": "#/properties/a"}}});
+        assert_eq!(Types::of([("f", &schema)]).kinds("f", "a"), None);
+    }
+}
