@@ -13,6 +13,7 @@
 //! ```
 
 mod json;
+mod literal;
 mod named;
 mod tagged;
 #[cfg(test)]
@@ -56,6 +57,9 @@ pub const ROWS: &[&Row] = &[
     &tagged::DSML_V41,
     &tagged::GLM45,
     &tagged::GLM47,
+    &literal::LFM2,
+    &literal::GEMMA4,
+    &literal::FUNCTIONGEMMA,
 ];
 
 /// How the calls of a format are read and written.
@@ -101,6 +105,10 @@ pub enum Body {
     Arguments,
     /// The arguments one by one, in tags.
     Tagged(Tags),
+    /// A list of calls as Python writes them, with keyword arguments.
+    Pythonic,
+    /// The arguments alone, an object with bare keys, whose texts stand between these.
+    Loose(&'static str),
 }
 
 /// How an argument is written.
@@ -222,7 +230,7 @@ impl Row {
     pub const fn keys(&self) -> Option<&JsonKeys> {
         match &self.body {
             Body::Json(keys) => Some(keys),
-            Body::Arguments | Body::Tagged(_) => None,
+            Body::Arguments | Body::Tagged(_) | Body::Pythonic | Body::Loose(_) => None,
         }
     }
 }
@@ -345,7 +353,8 @@ impl CallFormat {
         let closer = closer.as_ref().map(|closer| closer.text);
         let tags = match body {
             Body::Tagged(Tags { key, value, .. }) => [key[0], value[1]].as_slice().to_vec(),
-            Body::Json(_) | Body::Arguments => Vec::new(),
+            Body::Loose(delimiter) => vec![*delimiter],
+            Body::Json(_) | Body::Arguments | Body::Pythonic => Vec::new(),
         };
         self.openers().chain(frames.copied()).chain(label).chain(closer).chain(tags)
     }
@@ -402,6 +411,8 @@ impl CallFormat {
         match body {
             Body::Arguments => text.push_str(arguments),
             Body::Tagged(tags) => tags.push(text, arguments),
+            Body::Pythonic => literal::push_call(text, name, arguments),
+            Body::Loose(delimiter) => literal::push_object(text, arguments, delimiter),
             Body::Json(JsonKeys { name: name_keys, arguments: arguments_keys }) => {
                 let (name_key, arguments_key) = (name_keys[0], arguments_keys[0]);
                 let name = Value::from(name);

@@ -121,6 +121,6 @@ impl Briefing {
 fn types(format: &CallFormat, tools: &Catalog) -> Types {
     match format.row().body {
         Body::Tagged(_) => Types::of(tools.specs().map(|spec| (&*spec.name, &spec.parameters))),
-        Body::Json(_) | Body::Arguments => Types::default(),
+        _ => Types::default(),
     }
 }

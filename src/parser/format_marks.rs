@@ -44,7 +44,7 @@ pub(super) fn between_tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &
     let row = format.row();
     let key = match &row.body {
         Body::Tagged(tags) => Some((Mark::Key, tags.key[0])),
-        Body::Json(_) | Body::Arguments => None,
+        _ => None,
     };
     key.into_iter().chain(closers(row)).chain(call_openers(format)).chain(frame_openers(row))
 }

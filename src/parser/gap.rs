@@ -6,6 +6,7 @@ use super::repair::{Repair, note};
 use super::segment::{self, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
+use crate::call_format::Body;
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// Words that models write before JSON. Any other word means that the marker is only mentioned,
@@ -52,8 +53,8 @@ struct GapRules {
     lenient: bool,
     /// Whether the format itself has a code fence there.
     is_fenced: bool,
-    /// Whether an array of calls may follow.
-    takes_arrays: bool,
+    /// Whether an object may follow, and an array of calls.
+    takes: [bool; 2],
 }
 
 impl GapRules {
@@ -62,7 +63,7 @@ impl GapRules {
         Self {
             lenient: !stream.settings().strict_balancing,
             is_fenced: row.is_fenced,
-            takes_arrays: row.keys().is_some(),
+            takes: [row.body != Body::Pythonic, row.keys().is_some() || row.body == Body::Pythonic],
         }
     }
 }
@@ -113,8 +114,8 @@ impl Gap {
     /// What the next byte means. `before` is the gap so far.
     fn step(&mut self, byte: u8, before: &[u8], rules: GapRules) -> Step {
         match byte {
-            b'{' if self.end_word(before) => Step::Begin,
-            b'[' if rules.takes_arrays && self.end_word(before) => Step::Begin,
+            b'{' if rules.takes[0] && self.end_word(before) => Step::Begin,
+            b'[' if rules.takes[1] && self.end_word(before) => Step::Begin,
             _ if before.len() >= GAP_BYTES_MAX => Step::Refuse,
             b' ' | b'\t' | b'\r' | b'\n' if self.end_word(before) => Step::Skip,
             b'`' if rules.lenient || rules.is_fenced => self.tick(before.len(), rules.is_fenced),

@@ -1,4 +1,5 @@
-//! Finds the end of a payload by following brackets, strings and escapes, and nothing else.
+//! Finds the end of a payload by following brackets, strings and escapes, and nothing else. Payloads
+//! that look like code have other quotes.
 //!
 //! ```text
 //!    {"a": "x\"}", "b": [1]} text
@@ -11,7 +12,7 @@
 
 use super::marks::{Held, Landing, Mark, Marks, Step};
 use super::{examined, find, format_marks};
-use crate::call_format::CallFormat;
+use crate::call_format::{Body, CallFormat};
 use crate::limits::parser::DEPTH_MAX;
 
 /// What stops a scan, and has itself been scanned.
@@ -30,8 +31,12 @@ pub(super) enum Stop {
 /// What a scan looks for, besides brackets and double-quoted strings.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
-    /// Single quotes delimit strings, and brackets may close in any order.
+    /// Brackets may close in any order.
     lenient: bool,
+    /// Which quotes delimit strings.
+    quotes: &'static [u8],
+    /// What delimits strings in place of quotes. Nothing is escaped in those.
+    delimiter: Option<&'static [u8]>,
     /// The format's openers and closer, except those that JSON may contain outside strings.
     marks: Option<Marks>,
     /// Bytes that mean something outside strings.
@@ -43,15 +48,27 @@ impl Rules {
         let openers = format.openers().map(|text| (Mark::Opener, text));
         let marks = openers.chain(format_marks::frame_openers(format.row()));
         let marks = marks.chain(format_marks::closers(format.row()));
-        let marks: Vec<_> = marks.filter(|(_, text)| !may_stand_in_json(text)).collect();
+        let delimiter = match format.row().body {
+            Body::Loose(delimiter) => Some(delimiter),
+            _ => None,
+        };
+        let quotes: &[u8] = match format.row().body {
+            Body::Loose(_) => b"",
+            Body::Pythonic => b"\"'",
+            _ if lenient => b"\"'",
+            _ => b"\"",
+        };
+        let marks = marks.filter(|(_, text)| !may_stand_in_json(text));
+        let marks: Vec<_> = marks.chain(delimiter.map(|text| (Mark::Quote, text))).collect();
         let marks = (!marks.is_empty()).then(|| Marks::new(marks.into_iter()));
         let mut special = [false; 256];
         for byte in 0..=u8::MAX {
-            special[usize::from(byte)] = matches!(byte, b'"' | b'{' | b'[' | b'}' | b']')
-                || lenient && byte == b'\''
+            special[usize::from(byte)] = matches!(byte, b'{' | b'[' | b'}' | b']')
+                || quotes.contains(&byte)
                 || marks.as_ref().is_some_and(|marks| marks.begins(byte));
         }
-        Self { lenient, marks, special }
+        let delimiter = delimiter.map(str::as_bytes);
+        Self { lenient, quotes, delimiter, marks, special }
     }
 
     /// The kind of a mark, and its text.
@@ -75,8 +92,11 @@ pub(super) struct Scanner {
     /// The kinds of the first [`DEPTH_MAX`] of them, one bit each, the innermost lowest: 1 for `[`.
     /// Deeper ones are only counted, because their payload is discarded.
     kinds: u128,
-    /// The quote that ends the string we are in; 0 outside strings.
+    /// The quote that ends the string we are in; 0 outside strings, [`DELIMITED`] if a delimiter
+    /// ends it.
     quote: u8,
+    /// How much of that delimiter has been read.
+    ending: usize,
     /// The next byte is escaped.
     escape: bool,
     /// The part of a mark that has been read, outside strings.
@@ -85,11 +105,14 @@ pub(super) struct Scanner {
 
 const _: () = assert!(DEPTH_MAX == u128::BITS as usize, "a bit for each open bracket");
 
+/// Stands for a delimiter in place of a quote.
+const DELIMITED: u8 = 1;
+
 impl Scanner {
     /// Whether the bytes only continue a string, so that they need no scan.
     #[inline]
     pub(super) fn stays_in_string(&self, bytes: &[u8]) -> bool {
-        if self.quote == 0 || self.escape {
+        if self.quote <= DELIMITED || self.escape {
             return false;
         }
         let stop = find::either(self.quote, b'\\', bytes);
@@ -101,7 +124,7 @@ impl Scanner {
     /// first byte must be the payload's opening bracket.
     #[inline]
     pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> (usize, Option<Stop>) {
-        match self.skip_string(bytes) {
+        match self.skip_string(bytes, rules) {
             Some(at) => self.scan_from(at, bytes, rules),
             None => (bytes.len(), None),
         }
@@ -115,7 +138,15 @@ impl Scanner {
                 continue;
             }
             if let Some(mark) = self.completes_mark(byte, rules) {
-                return (at, Some(Stop::Mark(mark)));
+                if rules.mark(mark).0 != Mark::Quote {
+                    return (at, Some(Stop::Mark(mark)));
+                }
+                (self.quote, self.held) = (DELIMITED, Held::NONE);
+                match self.skip_string(&bytes[at..], rules) {
+                    Some(skipped) => at += skipped,
+                    None => break,
+                }
+                continue;
             }
             match byte {
                 b'{' | b'[' => {
@@ -132,10 +163,10 @@ impl Scanner {
                         return (at, Some(Stop::End));
                     }
                 }
-                quote if quote == b'"' || rules.lenient && quote == b'\'' => {
+                quote if rules.quotes.contains(&quote) => {
                     self.quote = quote;
                     self.held = Held::NONE;
-                    match self.skip_string(&bytes[at..]) {
+                    match self.skip_string(&bytes[at..], rules) {
                         Some(skipped) => at += skipped,
                         None => break,
                     }
@@ -149,9 +180,12 @@ impl Scanner {
     /// How many bytes belong to the current string, including its quote; 0 outside strings. `None`
     /// if the string goes on after the bytes.
     #[inline]
-    fn skip_string(&mut self, bytes: &[u8]) -> Option<usize> {
+    fn skip_string(&mut self, bytes: &[u8], rules: &Rules) -> Option<usize> {
         if self.quote == 0 {
             return Some(0);
+        }
+        if self.quote == DELIMITED {
+            return self.skip_delimited(bytes, rules.delimiter.unwrap_or_default());
         }
         let mut at = 0;
         loop {
@@ -171,6 +205,22 @@ impl Scanner {
             }
             self.escape = true;
         }
+    }
+
+    /// The same for a string that a delimiter ends. No delimiter begins inside itself.
+    fn skip_delimited(&mut self, bytes: &[u8], delimiter: &[u8]) -> Option<usize> {
+        for (at, &byte) in bytes.iter().enumerate() {
+            examined::note(1);
+            if byte != delimiter[self.ending] {
+                self.ending = 0;
+            }
+            self.ending += usize::from(byte == delimiter[self.ending]);
+            if self.ending == delimiter.len() {
+                (self.quote, self.ending) = (0, 0);
+                return Some(at + 1);
+            }
+        }
+        None
     }
 
     /// Opens a bracket, and returns whether it is the first one too deep.

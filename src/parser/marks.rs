@@ -32,6 +32,8 @@ pub(super) enum Mark {
     LabelStop,
     /// Opens the tag of an argument.
     Key,
+    /// Begins and ends a text.
+    Quote,
     ReasoningOpen,
     ReasoningClose,
 }

@@ -106,6 +106,7 @@ mod format_marks;
 mod gap;
 mod json_scan;
 mod label;
+mod literal;
 mod marks;
 mod native_call;
 mod opening;
@@ -337,7 +338,7 @@ impl Parser {
                 stream.buffer.clear();
                 match stream.row().body {
                     Body::Tagged(_) => State::Opening(Opening::new(opened, Awaits::Arguments)),
-                    Body::Json(_) | Body::Arguments => State::Gap(Gap::new(opened)),
+                    _ => State::Gap(Gap::new(opened)),
                 }
             }
             Next::Tagged(opened) => {

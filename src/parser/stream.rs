@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::call::{self, Content, Fault};
+use super::literal;
 use super::segment::{Place, Segment, Span};
 use super::settings::Settings;
 use super::syntax::Syntax;
@@ -97,6 +98,8 @@ impl Stream {
     pub(super) fn read_call<'p>(&self, payload: &'p str) -> Result<Content<'p>, Fault> {
         match &self.row().body {
             Body::Json(keys) => call::read(payload, keys),
+            Body::Pythonic => literal::pythonic(payload),
+            Body::Loose(delimiter) => literal::loose(&self.label, payload, delimiter),
             Body::Arguments | Body::Tagged(_) => call::read_arguments_of(&self.label, payload),
         }
     }

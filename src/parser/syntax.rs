@@ -4,6 +4,7 @@ use super::format_marks::{after_payload, between_tags, call_openers, frame_opene
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
 use super::settings::{Settings, SettingsError};
+use crate::call_format::Body;
 
 /// How a model's output is read, ready for [`Parser::of`](super::Parser::of).
 ///
@@ -22,8 +23,8 @@ pub struct Syntax {
     pub(super) settings: Settings,
     /// What a scan of a payload looks for.
     pub(super) rules: Rules,
-    /// Whether to report calls while they arrive. Not in lenient mode: a repair can still change
-    /// them.
+    /// Whether to report payloads while they arrive. Not in lenient mode: a repair can still change
+    /// them; nor if they are no JSON.
     pub(super) tells_deltas: bool,
     /// What opens a call.
     pub(super) openers: Marks,
@@ -54,9 +55,11 @@ impl Syntax {
     }
 
     fn of(settings: Settings) -> Self {
+        let body = &settings.format.row().body;
+        let is_json = matches!(body, Body::Json(_) | Body::Arguments);
         Self {
             rules: Rules::new(&settings.format, !settings.strict_balancing),
-            tells_deltas: settings.argument_deltas && settings.strict_balancing,
+            tells_deltas: settings.argument_deltas && settings.strict_balancing && is_json,
             openers: Marks::new(call_openers(&settings.format)),
             label: Marks::new(label_marks(settings.format.row().label.as_ref())),
             tags: Marks::new(between_tags(&settings.format)),

@@ -189,7 +189,7 @@ impl Tail {
     fn before_closer(&self, byte: u8, kept: usize) -> (Step, Part) {
         match byte {
             b'`' if self.fence && (self.closes() || kept == 0) => (Step::Keep, Part::Ticks(1)),
-            b'{' if self.closes() && self.row.label.is_none() => (Step::Again, self.part),
+            b'{' if self.closes() && self.row.keys().is_some() => (Step::Again, self.part),
             _ if self.closes() && is_slip(byte) && kept < GAP_BYTES_MAX => {
                 (Step::Keep, Part::Space)
             }

@@ -128,7 +128,8 @@ fn unsupported_values_are_named() {
          `longcat`, `tool_calls`, `toolcall`, `granite3`, `granite20b`, `cohere`, `mistral_array`, \
          `internlm`, `gigachat3`, `gigachat31`, `mistral_args`, `mistral_args_id`, `deepseek_v3`, \
          `deepseek_v31`, `kimi_k2`, `functionary_v31`, `qwen3_coder`, `mimo`, `seed_oss`, \
-         `minimax_m2`, `dsml_v32`, `dsml_v4`, `gcml`, `dsml_v41`, `glm45`, `glm47` or `native`",
+         `minimax_m2`, `dsml_v32`, `dsml_v4`, `gcml`, `dsml_v41`, `glm45`, `glm47`, \
+         `lfm2`, `gemma4`, `functiongemma` or `native`",
     );
     check(
         "tools: {execution: lazy}",

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::call_format::ROWS;
+use crate::call_format::{Body, ROWS, Row};
 use crate::parser::fuzz::{parser_chunks, parser_repair};
 
 /// The pieces of inputs: whole things, halves of them, and whatever might upset them.
@@ -162,6 +162,46 @@ prop_compose! {
     }
 }
 
+/// Inputs that begin like a call with arguments in tags, and go on with its marks in any order.
+fn tagged_cases() -> impl Strategy<Value = (Settings, Vec<u8>)> {
+    let rows: Vec<&'static Row> =
+        ROWS.iter().copied().filter(|row| matches!(row.body, Body::Tagged(_))).collect();
+    let case = (any_settings(), prop::sample::select(rows)).prop_flat_map(|(settings, row)| {
+        let Body::Tagged(tags) = &row.body else { unreachable!("they have been selected") };
+        let format = CallFormat::of(row);
+        let mut call = String::new();
+        format.push_call(&mut call, "f", "{\"x\": \"y\"}");
+        let head = call[..call.find(tags.key[0]).unwrap()].to_owned();
+        let open = format!("{}x{}", tags.key[0], tags.key[1]);
+        let argument = &call[head.len()..call.rfind(tags.value[1]).unwrap() + tags.value[1].len()];
+        let mut pieces: Vec<String> = format.marks().map(str::to_owned).collect();
+        pieces.extend([open, argument.to_owned(), argument.replace('x', "n")]);
+        pieces.extend([" ", "\n", "5", "<", "</", "null", "\""].map(str::to_owned));
+        pieces.extend([tags.value[1].to_owned(), tags.value[0].to_owned()]);
+        let settings = Settings { format, calls: true, ..settings };
+        let rest = prop::collection::vec(prop::sample::select(pieces), 0..12);
+        (Just(settings), rest.prop_map(move |rest| (head.clone() + &rest.concat()).into_bytes()))
+    });
+    case.boxed()
+}
+
+fn agrees(
+    settings: Settings,
+    input: &[u8],
+    lengths: &[usize],
+    how: How,
+) -> Result<(), TestCaseError> {
+    let expected = reference::events(&settings, input);
+    let cut = record(&settings, input, lengths, how);
+    check_conservation(&settings, input, &cut);
+    prop_assert_eq!(&cut.events, &expected, "{}", String::from_utf8_lossy(input));
+    // Without spans, plain chunks take a shortcut.
+    let quiet = Settings { spans: false, ..settings };
+    let quick = record(&quiet, input, lengths, how);
+    prop_assert_eq!(&quick.events, &expected, "{}", String::from_utf8_lossy(input));
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -171,15 +211,15 @@ proptest! {
         lengths in prop::collection::vec(1_usize..12, 0..6),
         as_text in any::<bool>(),
     ) {
-        let expected = reference::events(&settings, &input);
-        let how = if as_text { How::Text } else { How::Bytes };
-        let cut = record(&settings, &input, &lengths, how);
-        check_conservation(&settings, &input, &cut);
-        prop_assert_eq!(&cut.events, &expected, "{}", String::from_utf8_lossy(&input));
-        // Without spans, plain chunks take a shortcut.
-        let quiet = Settings { spans: false, ..settings };
-        let quick = record(&quiet, &input, &lengths, how);
-        prop_assert_eq!(&quick.events, &expected, "{}", String::from_utf8_lossy(&input));
+        agrees(settings, &input, &lengths, if as_text { How::Text } else { How::Bytes })?;
+    }
+
+    #[test]
+    fn reads_arguments_in_tags_as_the_reference_does(
+        (settings, input) in tagged_cases(),
+        lengths in prop::collection::vec(1_usize..12, 0..6),
+    ) {
+        agrees(settings, &input, &lengths, How::Bytes)?;
     }
 
     #[test]

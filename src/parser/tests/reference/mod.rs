@@ -3,11 +3,13 @@
 //! quoting with the parser, and what a text means as an argument.
 
 mod json;
+mod opening;
 mod tagged;
 
-use crate::call_format::{Body, Label, LabelId};
+use crate::call_format::Body;
+use crate::parser::call::{Content, Fault};
 use crate::parser::fuzz::Event;
-use crate::parser::{ErrorCode, Repair, Settings, repair, segment};
+use crate::parser::{ErrorCode, Repair, Settings, literal, repair, segment};
 use json::{Element, read};
 
 /// The events that the parser must produce for an input.
@@ -146,72 +148,6 @@ impl Reference<'_> {
         }
     }
 
-    /// Reads on after the opener of a frame that begins at `start`.
-    fn frame_at(&mut self, start: usize) {
-        let end = self.at + space(&self.input[self.at..]).min(256);
-        if let Some(marker) = begins(&self.input[end..], &markers(self.s)) {
-            self.at = end + marker.len();
-            return self.marker_at(start);
-        }
-        self.refuse_marker(start, end);
-    }
-
-    /// What looked like the beginning of a call is text up to `end`.
-    fn refuse_marker(&mut self, start: usize, end: usize) {
-        self.events.push(Event::Error {
-            code: ErrorCode::MissingPayload,
-            offset: start as u64,
-            index: None,
-            raw: segment::quote(&self.input[start..end]),
-            at_line_start: self.fresh_line,
-        });
-        self.at = start;
-        self.text(end);
-    }
-
-    /// Reads a label, and returns the name in it. If there is none: where it stops being one.
-    fn label(&mut self, label: &Label) -> Result<String, usize> {
-        let start = self.at;
-        let id = match label.id {
-            Some(LabelId::After(mark, _)) => mark,
-            _ => "",
-        };
-        let mut at = start;
-        loop {
-            let rest = &self.input[at..];
-            if !label.end.is_empty()
-                && rest.starts_with(label.end.as_bytes())
-                && at + label.end.len() - start <= 256
-            {
-                let text = std::str::from_utf8(&self.input[start..at]).unwrap_or_default();
-                self.at = at + label.end.len();
-                return label.name(text).map(str::to_owned).ok_or(self.at);
-            }
-            let is_stop = |stop: &&&str| rest.starts_with(stop.as_bytes());
-            let stop = label.stops.iter().find(is_stop);
-            if let Some(stop) = stop.filter(|stop| at + stop.len() - start <= 256) {
-                let text = std::str::from_utf8(&self.input[start..at]).unwrap_or_default();
-                self.at = at;
-                return label.name(text).map(str::to_owned).ok_or(at + stop.len());
-            }
-            let is_id = !id.is_empty() && rest.starts_with(id.as_bytes());
-            let Some(&byte) = rest.first().filter(|_| at - start < 256) else { return Err(at) };
-            let before = &self.input[start..at];
-            let is_over =
-                !before.trim_ascii().is_empty() && before.trim_ascii_end().len() < before.len();
-            let begins_with = |mark: &&str| mark.as_bytes().first() == Some(&byte);
-            let is_mark = [label.end, id].iter().chain(label.stops).any(begins_with);
-            let is_word = byte > b' ' && byte != 127 && !b"<>[]{}()\"'`,;".contains(&byte);
-            match byte {
-                _ if is_id && at + id.len() - start <= 256 => at += id.len(),
-                _ if is_mark => return Err(at),
-                b' ' | b'\t' | b'\r' | b'\n' => at += 1,
-                _ if is_word && !is_over => at += 1,
-                _ => return Err(at),
-            }
-        }
-    }
-
     /// Reads on after a marker. What belongs to its call begins at `start`.
     fn marker_at(&mut self, start: usize) {
         let mut name = String::new();
@@ -338,7 +274,27 @@ impl Reference<'_> {
 
     /// Reads a payload that is JSON: a call, or the arguments of one.
     fn read(&self, text: &str) -> Result<Vec<Element>, ErrorCode> {
-        match self.s.format.row().label {
+        let elements = |content: Result<Content<'_>, Fault>| match content {
+            Err(fault) => Err(fault.code),
+            Ok(Content::Call(name, arguments)) => {
+                let call = Ok((name, arguments.as_str().to_owned()));
+                Ok(vec![Element { raw: text.to_owned(), call }])
+            }
+            Ok(Content::Elements(calls)) => Ok(calls
+                .into_iter()
+                .map(|(raw, call)| {
+                    let call = call.map(|(name, it)| (name, it.as_str().to_owned()));
+                    Element { raw: raw.to_owned(), call: call.map_err(|fault| fault.code) }
+                })
+                .collect()),
+        };
+        let row = self.s.format.row();
+        match row.label {
+            _ if row.body == Body::Pythonic => elements(literal::pythonic(text)),
+            Some(_) if matches!(row.body, Body::Loose(_)) => {
+                let Body::Loose(delimiter) = row.body else { unreachable!() };
+                elements(literal::loose(&self.name, text, delimiter))
+            }
             None => read(text),
             Some(_) if serde_json::from_str::<&serde_json::value::RawValue>(text).is_err() => {
                 Err(ErrorCode::InvalidJson)
@@ -376,7 +332,7 @@ impl Reference<'_> {
         }
         if let Some(mark) = begins(&input[next..], &marks) {
             self.mark_after(next, mark);
-        } else if input[next..].starts_with(b"{") && self.s.format.row().label.is_none() {
+        } else if input[next..].starts_with(b"{") && self.s.format.row().keys().is_some() {
             self.payload_at(next, false, next, fence, Vec::new());
         }
     }
@@ -447,10 +403,11 @@ impl Reference<'_> {
     fn gap(&self) -> Option<(usize, bool, Vec<Repair>)> {
         let end = self.gap_end();
         let gap = std::str::from_utf8(&self.input[self.at..end]).ok()?;
-        let is_labelled = self.s.format.row().label.is_some();
+        let body = &self.s.format.row().body;
+        let is_list = matches!(body, Body::Json(_) | Body::Pythonic);
         match self.input.get(end) {
-            Some(b'{') => {}
-            Some(b'[') if !is_labelled => {}
+            Some(b'{') if *body != Body::Pythonic => {}
+            Some(b'[') if is_list => {}
             _ => return None,
         }
         let word = gap.trim_matches([' ', '\t', '\r', '\n']);
@@ -550,6 +507,16 @@ enum Discarded {
     Closer(usize),
 }
 
+/// The quotes of a format's texts, and what delimits them in place of quotes.
+fn text_marks(s: &Settings) -> (&'static [u8], &'static [u8]) {
+    match s.format.row().body {
+        Body::Loose(text) => (b"", text.as_bytes()),
+        Body::Pythonic => (b"\"'", b""),
+        _ if s.strict_balancing => (b"\"", b""),
+        _ => (b"\"'", b""),
+    }
+}
+
 /// Walks a payload from its first bracket.
 fn scan(s: &Settings, bytes: &[u8]) -> End {
     let may_be_json =
@@ -559,6 +526,9 @@ fn scan(s: &Settings, bytes: &[u8]) -> End {
             |mark: &&&[u8]| !may_be_json(mark) && outside >= mark.len() && so_far.ends_with(mark);
         marks.iter().find(ends).map(|mark| mark.len())
     };
+    let (marks_of_text, delimiter) = text_marks(s);
+    // Where a text between delimiters begins.
+    let mut text_from = None;
     let mut open = Vec::new();
     let mut quote = None;
     let mut escaped = false;
@@ -580,7 +550,20 @@ fn scan(s: &Settings, bytes: &[u8]) -> End {
             outside = 0;
             continue;
         }
+        if let Some(from) = text_from {
+            if bytes[from..=at].ends_with(delimiter) {
+                text_from = None;
+            }
+            outside = 0;
+            continue;
+        }
         outside += 1;
+        if !delimiter.is_empty() && outside >= delimiter.len() && bytes[..=at].ends_with(delimiter)
+        {
+            text_from = Some(at + 1);
+            outside = 0;
+            continue;
+        }
         let marker = s.format.openers().map(str::as_bytes).find(|mark| {
             !may_be_json(mark) && outside >= mark.len() && bytes[..=at].ends_with(mark)
         });
@@ -603,11 +586,7 @@ fn scan(s: &Settings, bytes: &[u8]) -> End {
         let refused =
             |code, quoted| End::Refused { code, quoted, end: at + 1, discarded: Discarded::End };
         match b {
-            b'"' => {
-                quote = Some(b);
-                outside = 0;
-            }
-            b'\'' if !s.strict_balancing => {
+            b if marks_of_text.contains(&b) => {
                 quote = Some(b);
                 outside = 0;
             }

@@ -162,6 +162,13 @@ const WRITTEN: &[Written] = &[
         "",
         &[("f", r#"{"s":"a </parameter> b\n"}"#)],
     ),
+    // A tag that is closed twice is closed once, at its end.
+    (
+        "qwen3_coder",
+        "<function=f><parameter=s>a</parameter></parameter></parameter> </function>",
+        "",
+        &[("f", r#"{"s":"a</parameter></parameter>"}"#)],
+    ),
     // An empty value means that it was left out.
     (
         "qwen3_coder",
@@ -234,6 +241,30 @@ const WRITTEN: &[Written] = &[
         "!",
         &[("f", r#"{"s":"null"}"#), ("g", "{}")],
     ),
+    (
+        "lfm2",
+        "Ok.<|tool_call_start|>[f(s='it\\'s', n=-1.5, b=True, o={\"a\": [None, (1, 2)]}), g()]<|tool_call_end|>.",
+        "Ok..",
+        &[("f", r#"{"s":"it's","n":-1.5,"b":true,"o":{"a":[null,[1,2]]}}"#), ("g", "{}")],
+    ),
+    (
+        "lfm2",
+        "<|tool_call_start|>[Calendar.create_event(title=\"a ] b\", day='}')]<|tool_call_end|>",
+        "",
+        &[("Calendar.create_event", r#"{"title":"a ] b","day":"}"}"#)],
+    ),
+    (
+        "gemma4",
+        "<|channel>thought\nHm.<channel|><|tool_call>call:f{s:<|\"|>say \"}\"<|\"|>,n:1,b:true,o:{a:[1,<|\"|>x<|\"|>]}}<tool_call|>",
+        "",
+        &[("f", r#"{"s":"say \"}\"","n":1,"b":true,"o":{"a":[1,"x"]}}"#)],
+    ),
+    (
+        "functiongemma",
+        "<start_function_call>call:f{s:<escape>a\\b<escape>,n:2}<end_function_call><start_function_call>call:g{}<end_function_call>",
+        "",
+        &[("f", r#"{"s":"a\\b","n":2}"#), ("g", "{}")],
+    ),
 ];
 
 /// The text and the calls in what was read.
@@ -277,7 +308,7 @@ fn talk(row: &'static Row) -> Vec<String> {
     let body = after
         + match &row.body {
             Body::Tagged(tags) => call[after..].find(tags.key[0]).unwrap(),
-            Body::Json(_) | Body::Arguments => call[after..].find(['{', '[']).unwrap(),
+            _ => call[after..].find(['{', '[']).unwrap(),
         };
     let mut talk = vec![
         format!("The marker {opener} begins a call."),
@@ -328,7 +359,10 @@ fn talk_about_calls_stays_text() {
 fn marks_in_strings_are_arguments() {
     for row in ROWS {
         let format = CallFormat::of(row);
-        let marks: Vec<&str> = format.marks().chain(row.reasoning).collect();
+        // A delimiter of texts cannot be written in one.
+        let is_quote = |mark: &&str| matches!(row.body, Body::Loose(quote) if quote == *mark);
+        let marks = format.marks().chain(row.reasoning).filter(|mark| !is_quote(mark));
+        let marks: Vec<&str> = marks.collect();
         let arguments = serde_json::json!({ "s": marks.join(" ") }).to_string();
         let mut call = String::new();
         format.push_call(&mut call, "f", &arguments);
@@ -348,7 +382,8 @@ fn a_missing_or_doubled_end_changes_nothing() {
         CallFormat::of(row).push_call(&mut call, "f", arguments);
         let last = match &row.body {
             Body::Tagged(tags) => tags.value[1],
-            Body::Json(_) | Body::Arguments => "}",
+            Body::Pythonic => ")",
+            _ => "}",
         };
         let body_end = call.rfind(last).unwrap() + last.len();
         let closer = row.closer.as_ref().map_or("", |closer| closer.text);

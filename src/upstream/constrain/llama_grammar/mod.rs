@@ -42,8 +42,8 @@ pub(crate) struct Callable<'a> {
     pub(crate) named: &'a [String],
 }
 
-/// The request fields that restrict llama.cpp to these calls. None for formats whose arguments are text
-/// in tags: no grammar can tell where such a text ends.
+/// The request fields that restrict llama.cpp to these calls. None for formats whose arguments are no
+/// JSON.
 #[must_use]
 pub(crate) fn request_fields(
     callable: Callable<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn request_fields(
     format: &CallFormat,
 ) -> Map<String, Value> {
     let mut fields = Map::new();
-    if let Body::Tagged(_) = format.row().body {
+    if !matches!(format.row().body, Body::Json(_) | Body::Arguments) {
         return fields;
     }
     fields.insert("grammar".to_owned(), grammar(callable, choice, format).into());
@@ -118,7 +118,7 @@ fn push_call(rules: &mut Rules, tools: &[&OfferedTool], bare: &[&str], row: &Row
             format!("{gap}\"{{\" s {} s ({any_tool}) s \"}}\"", key(keys.name[0]))
         }
         Body::Arguments if row.is_fenced => format!("({any_tool}) \"\\n```\""),
-        Body::Arguments | Body::Tagged(_) => format!("({any_tool})"),
+        _ => format!("({any_tool})"),
     };
     let closer = if row.is_array { String::new() } else { closer(row) };
     rules.push("call", &(call + &closer));
@@ -127,7 +127,7 @@ fn push_call(rules: &mut Rules, tools: &[&OfferedTool], bare: &[&str], row: &Row
             let name = json_literal(&Value::from(name));
             format!("{name} s \",\" s {} s {arguments}", key(keys.arguments[0]))
         }
-        Body::Arguments | Body::Tagged(_) => format!("{} {arguments}", label(row, name)),
+        _ => format!("{} {arguments}", label(row, name)),
     };
     for (rule, tool) in names.iter().zip(tools) {
         let arguments = schema::push_arguments(rules, rule, &tool.parameters);

@@ -1,0 +1,108 @@
+//! Formats in which a call looks like code.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::{Body, Closer, Label, Row};
+
+/// LFM2 and LFM2.5: `[f(a="x", n=1), g()]`.
+pub(super) static LFM2: Row = Row {
+    name: "lfm2",
+    openers: &["<|tool_call_start|>"],
+    body: Body::Pythonic,
+    is_array: true,
+    closer: Some(Closer { gap: "", text: "<|tool_call_end|>" }),
+    result: ["<|tool_response_start|>", "<|tool_response_end|>"],
+    ..Row::PLAIN
+};
+
+/// Gemma 4: `call:f{k:<|"|>text<|"|>,n:1}`.
+pub(super) static GEMMA4: Row = Row {
+    name: "gemma4",
+    openers: &["<|tool_call>call:"],
+    label: Some(NAME),
+    body: Body::Loose("<|\"|>"),
+    closer: Some(Closer { gap: "", text: "<tool_call|>" }),
+    reasoning: ["<|channel>thought\n", "<channel|>"],
+    ..Row::PLAIN
+};
+
+/// FunctionGemma: the same with other marks.
+pub(super) static FUNCTIONGEMMA: Row = Row {
+    name: "functiongemma",
+    openers: &["<start_function_call>call:"],
+    label: Some(NAME),
+    body: Body::Loose("<escape>"),
+    closer: Some(Closer { gap: "", text: "<end_function_call>" }),
+    ..Row::PLAIN
+};
+
+/// The name, up to its arguments.
+const NAME: Label = Label { prefix: "", id: None, end: "", stops: &["{"] };
+
+/// Adds a call as Python writes it.
+pub(super) fn push_call(text: &mut String, name: &str, arguments: &str) {
+    let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
+    let _ = write!(text, "{name}(");
+    for (number, (key, value)) in arguments.iter().enumerate() {
+        let _ = write!(text, "{}{key}=", if number > 0 { ", " } else { "" });
+        push_pythonic(text, value);
+    }
+    text.push(')');
+}
+
+fn push_pythonic(text: &mut String, value: &Value) {
+    match value {
+        Value::Null => text.push_str("None"),
+        Value::Bool(true) => text.push_str("True"),
+        Value::Bool(false) => text.push_str("False"),
+        Value::Number(_) | Value::String(_) => text.push_str(&value.to_string()),
+        Value::Array(values) => {
+            push_list(text, ["[", "]"], values, push_pythonic);
+        }
+        Value::Object(members) => push_list(text, ["{", "}"], members, |text, (key, value)| {
+            let _ = write!(text, "{}: ", Value::from(key.as_str()));
+            push_pythonic(text, value);
+        }),
+    }
+}
+
+/// Adds an object with bare keys.
+pub(super) fn push_object(text: &mut String, arguments: &str, delimiter: &str) {
+    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+    push_loose(text, &arguments, delimiter);
+}
+
+fn push_loose(text: &mut String, value: &Value, delimiter: &str) {
+    match value {
+        Value::String(words) => {
+            let _ = write!(text, "{delimiter}{words}{delimiter}");
+        }
+        Value::Array(values) => {
+            push_list(text, ["[", "]"], values, |text, value| push_loose(text, value, delimiter));
+        }
+        Value::Object(members) => push_list(text, ["{", "}"], members, |text, (key, value)| {
+            let _ = write!(text, "{key}:");
+            push_loose(text, value, delimiter);
+        }),
+        other => {
+            let _ = write!(text, "{other}");
+        }
+    }
+}
+
+/// Adds values between brackets, with commas.
+fn push_list<T>(
+    text: &mut String,
+    [open, close]: [&str; 2],
+    values: impl IntoIterator<Item = T>,
+    push: impl Fn(&mut String, T),
+) {
+    text.push_str(open);
+    for (number, value) in values.into_iter().enumerate() {
+        text.push_str(if number > 0 { "," } else { "" });
+        push(text, value);
+    }
+    text.push_str(close);
+}

@@ -1,0 +1,384 @@
+//! Reads calls that are written as code: `[f(a='x', n=1), g()]`, or `{key:<|"|>text<|"|>,n:1}`.
+//!
+//! ```text
+//!    pythonic   [ weather ( city = 'Oslo' , days = 3 ) ]
+//!    loose      { city : <|"|> Oslo <|"|> , days : 3 }
+//! ```
+//!
+//! Both hold the values of JSON in other clothes, and are written again as JSON.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::arguments::Arguments;
+use super::call::{Content, Element, Fault};
+use super::segment::ErrorCode;
+use crate::limits::parser::DEPTH_MAX;
+
+/// Reads the calls in a list of Python calls.
+pub(super) fn pythonic(payload: &str) -> Result<Content<'_>, Fault> {
+    let mut reader = Reader { text: payload, at: 0, delimiter: None };
+    let mut calls: Vec<Element<'_>> = Vec::new();
+    reader.expect(b'[')?;
+    while !reader.takes(b']') {
+        if !calls.is_empty() {
+            reader.expect(b',')?;
+            if reader.takes(b']') {
+                break;
+            }
+        }
+        reader.skip_space();
+        let start = reader.at;
+        let (name, arguments) = reader.call()?;
+        calls.push((&payload[start..reader.at], to_arguments(&arguments).map(|it| (name, it))));
+    }
+    reader.end()?;
+    if calls.is_empty() {
+        return Err(Fault::new(ErrorCode::InvalidCall, "the list holds no call"));
+    }
+    Ok(Content::Elements(calls))
+}
+
+/// Reads the arguments of a call with this name: an object whose texts stand between delimiters.
+pub(super) fn loose<'p>(
+    name: &str,
+    payload: &'p str,
+    delimiter: &'static str,
+) -> Result<Content<'p>, Fault> {
+    let mut reader = Reader { text: payload, at: 0, delimiter: Some(delimiter) };
+    let mut json = String::new();
+    reader.skip_space();
+    reader.value(&mut json, 0)?;
+    reader.end()?;
+    Ok(Content::Call(name.to_owned(), to_arguments(&json)?))
+}
+
+fn to_arguments(json: &str) -> Result<Arguments, Fault> {
+    Arguments::parse(json).map_err(|error| Fault::new(ErrorCode::InvalidCall, error.to_string()))
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    /// What texts stand between, if not between quotes.
+    delimiter: Option<&'static str>,
+}
+
+impl<'t> Reader<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn fault(&self, expected: &str) -> Fault {
+        let message = format!("expected {expected} at byte {} of the payload", self.at);
+        Fault::new(ErrorCode::InvalidJson, message)
+    }
+
+    fn skip_space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    /// Takes this byte, after white space, if it is there.
+    fn takes(&mut self, byte: u8) -> bool {
+        self.skip_space();
+        let is_there = self.rest().as_bytes().first() == Some(&byte);
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Fault> {
+        if self.takes(byte) { Ok(()) } else { Err(self.fault(&format!("`{}`", byte as char))) }
+    }
+
+    fn end(&mut self) -> Result<(), Fault> {
+        self.skip_space();
+        if self.rest().is_empty() { Ok(()) } else { Err(self.fault("the end")) }
+    }
+
+    /// A name, which may be dotted, and keyword arguments.
+    fn call(&mut self) -> Result<(String, String), Fault> {
+        let name = self.word().to_owned();
+        if name.is_empty() {
+            return Err(self.fault("a tool's name"));
+        }
+        self.expect(b'(')?;
+        let mut json = "{".to_owned();
+        while !self.takes(b')') {
+            if json.len() > 1 {
+                self.expect(b',')?;
+                if self.takes(b')') {
+                    break;
+                }
+                json.push(',');
+            }
+            self.skip_space();
+            let key = self.word();
+            if key.is_empty() {
+                return Err(self.fault("the name of an argument"));
+            }
+            json.push_str(&Value::from(key).to_string());
+            json.push(':');
+            self.expect(b'=')?;
+            self.skip_space();
+            self.value(&mut json, 0)?;
+        }
+        json.push('}');
+        Ok((name, json))
+    }
+
+    fn word(&mut self) -> &'t str {
+        let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '.' | '-');
+        let rest = self.rest();
+        let length = rest.find(|char| !is_part(char)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    /// Adds the value that stands here, as JSON.
+    fn value(&mut self, json: &mut String, depth: usize) -> Result<(), Fault> {
+        if depth > DEPTH_MAX {
+            return Err(Fault::new(ErrorCode::PayloadTooDeep, "the values are nested too deeply"));
+        }
+        if let Some(text) = self.delimited()? {
+            json.push_str(&Value::from(text).to_string());
+            return Ok(());
+        }
+        match self.rest().as_bytes().first() {
+            Some(b'\'' | b'"') if self.delimiter.is_none() => {
+                let text = self.quoted()?;
+                json.push_str(&Value::from(text).to_string());
+                Ok(())
+            }
+            Some(b'[') => self.list(b']', json, depth),
+            Some(b'(') if self.delimiter.is_none() => self.list(b')', json, depth),
+            Some(b'{') => self.object(json, depth),
+            _ => self.bare(json),
+        }
+    }
+
+    /// A text between delimiters, if one stands here.
+    fn delimited(&mut self) -> Result<Option<&'t str>, Fault> {
+        let Some(delimiter) = self.delimiter else { return Ok(None) };
+        let Some(rest) = self.rest().strip_prefix(delimiter) else { return Ok(None) };
+        let Some(length) = rest.find(delimiter) else { return Err(self.fault("a whole text")) };
+        self.at += length + 2 * delimiter.len();
+        Ok(Some(&rest[..length]))
+    }
+
+    /// A text between quotes, with Python's escapes.
+    fn quoted(&mut self) -> Result<String, Fault> {
+        let mut text = String::new();
+        let mut chars = self.rest().char_indices();
+        let quote = chars.next().map(|(_, quote)| quote);
+        while let Some((at, char)) = chars.next() {
+            if Some(char) == quote {
+                self.at += at + char.len_utf8();
+                return Ok(text);
+            }
+            if char != '\\' {
+                text.push(char);
+                continue;
+            }
+            let Some((_, escaped)) = chars.next() else { break };
+            let digits = match escaped {
+                'n' => push(&mut text, '\n'),
+                't' => push(&mut text, '\t'),
+                'r' => push(&mut text, '\r'),
+                'b' => push(&mut text, '\u{8}'),
+                'f' => push(&mut text, '\u{c}'),
+                '\n' => 0,
+                'x' => 2,
+                'u' => 4,
+                'U' => 8,
+                '\\' | '\'' | '"' | '/' => push(&mut text, escaped),
+                // Python keeps the backslash of an escape that it does not know.
+                other => {
+                    text.push('\\');
+                    push(&mut text, other)
+                }
+            };
+            if digits > 0 {
+                let code: String = chars.by_ref().take(digits).map(|(_, digit)| digit).collect();
+                let char = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
+                text.push(char.unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+        }
+        Err(self.fault("a whole text"))
+    }
+
+    fn list(&mut self, close: u8, json: &mut String, depth: usize) -> Result<(), Fault> {
+        self.at += 1;
+        json.push('[');
+        let mut is_first = true;
+        while !self.takes(close) {
+            if !std::mem::take(&mut is_first) {
+                self.expect(b',')?;
+                if self.takes(close) {
+                    break;
+                }
+                json.push(',');
+            }
+            self.skip_space();
+            self.value(json, depth + 1)?;
+        }
+        json.push(']');
+        Ok(())
+    }
+
+    fn object(&mut self, json: &mut String, depth: usize) -> Result<(), Fault> {
+        self.at += 1;
+        json.push('{');
+        let mut is_first = true;
+        while !self.takes(b'}') {
+            if !std::mem::take(&mut is_first) {
+                self.expect(b',')?;
+                if self.takes(b'}') {
+                    break;
+                }
+                json.push(',');
+            }
+            self.skip_space();
+            let key = self.key()?;
+            json.push_str(&Value::from(key).to_string());
+            json.push(':');
+            self.expect(b':')?;
+            self.skip_space();
+            self.value(json, depth + 1)?;
+        }
+        json.push('}');
+        Ok(())
+    }
+
+    /// A key: a text or, in a loose object, whatever comes before the colon.
+    fn key(&mut self) -> Result<String, Fault> {
+        if let Some(key) = self.delimited()? {
+            return Ok(key.to_owned());
+        }
+        if self.delimiter.is_none() {
+            let is_quoted = self.rest().starts_with(['\'', '"']);
+            return if is_quoted { self.quoted() } else { Err(self.fault("a key in quotes")) };
+        }
+        let rest = self.rest();
+        let length = rest.find([':', '}']).unwrap_or(rest.len());
+        self.at += length;
+        Ok(rest[..length].trim_end().to_owned())
+    }
+
+    /// A number, a truth value or nothing, as JSON or Python writes it. In a loose object, any other
+    /// word is a text.
+    fn bare(&mut self, json: &mut String) -> Result<(), Fault> {
+        let rest = self.rest();
+        let length = rest.find([',', ']', '}', ')', '=']).unwrap_or(rest.len());
+        let word = rest[..length].trim_end();
+        match word {
+            "True" | "true" => json.push_str("true"),
+            "False" | "false" => json.push_str("false"),
+            "None" | "null" => json.push_str("null"),
+            _ if is_number(word) => json.push_str(word),
+            _ if self.delimiter.is_some() && !word.is_empty() => {
+                json.push_str(&Value::from(word).to_string());
+            }
+            _ => return Err(self.fault("a value")),
+        }
+        self.at += length;
+        Ok(())
+    }
+}
+
+/// Adds a character. Returns how many digits of a code follow: none.
+fn push(text: &mut String, char: char) -> usize {
+    text.push(char);
+    0
+}
+
+fn is_number(word: &str) -> bool {
+    word.starts_with(|char: char| char == '-' || char.is_ascii_digit())
+        && serde_json::from_str::<&RawValue>(word).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The calls in a list, or why there are none.
+    fn calls(payload: &str) -> Result<Vec<(String, String)>, String> {
+        let content = pythonic(payload).map_err(|fault| fault.message)?;
+        let Content::Elements(elements) = content else { panic!("a list") };
+        let call = |(_, call): Element<'_>| {
+            call.map(|(name, it)| (name, it.as_str().to_owned())).map_err(|fault| fault.message)
+        };
+        elements.into_iter().map(call).collect()
+    }
+
+    #[track_caller]
+    fn check(value: &str, expected: &str) {
+        let arguments = format!("{{\"a\":{expected}}}");
+        assert_eq!(calls(&format!("[f(a={value})]")), Ok(vec![("f".to_owned(), arguments)]));
+    }
+
+    #[test]
+    fn values_are_those_of_python_and_json() {
+        check("True", "true");
+        check("false", "false");
+        check("None", "null");
+        check("null", "null");
+        check("-1.5e3", "-1.5e3");
+        check("[]", "[]");
+        check("(1, 'x',)", "[1,\"x\"]");
+        check("{'k': [True], \"l\": {}}", "{\"k\":[true],\"l\":{}}");
+    }
+
+    #[test]
+    fn texts_have_pythons_escapes() {
+        check(r#""a'b""#, r#""a'b""#);
+        check(r"'a\'b\\c\n\té\x41'", r#""a'b\\c\n\té""#.replace('é', "éA").as_str());
+        check(r"'\d+'", r#""\\d+""#);
+        check(r"'\ud800'", "\"\u{fffd}\"");
+        check("'é → 🦀'", "\"é → 🦀\"");
+    }
+
+    #[test]
+    fn what_is_no_list_of_calls_is_refused() {
+        for payload in [
+            "[]",
+            "[1]",
+            "[f]",
+            "[f(1)]",
+            "[f(a)]",
+            "[f(a=)]",
+            "[f(a=b)]",
+            "[f(a=1 b=2)]",
+            "[f(a='x)]",
+            "[f(a=01)]",
+            "[f()g()]",
+            "[f(),,]",
+            "[f(a={1: 2})]",
+            "[f(a=g())]",
+            "[f(a=1, a=2)]",
+            "[a](b)",
+        ] {
+            assert!(calls(payload).is_err(), "{payload}");
+        }
+    }
+
+    #[test]
+    fn an_object_may_have_bare_keys_and_words() {
+        let read = |payload: &str| match loose("f", payload, "<q>") {
+            Ok(Content::Call(_, arguments)) => Ok(arguments.as_str().to_owned()),
+            Ok(other) => panic!("{other:?}"),
+            Err(fault) => Err(fault.message),
+        };
+        for (payload, expected) in [
+            ("{}", "{}"),
+            ("{a:<q>x{\"<q>,b c:1}", r#"{"a":"x{\"","b c":1}"#),
+            ("{<q>a<q>:[true,null,word]}", r#"{"a":[true,null,"word"]}"#),
+            ("{ a : { b : <q><q> } , }", r#"{"a":{"b":""}}"#),
+        ] {
+            assert_eq!(read(payload).as_deref(), Ok(expected));
+        }
+        for payload in ["{a}", "{a:}", "{a:<q>x}", "{a:1,a:2}", "[1]", "{a:1}}"] {
+            assert!(read(payload).is_err(), "{payload}");
+        }
+    }
+}
