@@ -13,17 +13,18 @@
 
 mod outcome;
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use memchr::memmem;
 
 use super::call::Fault;
-use super::examined;
 use super::marks::{Held, Landing, Mark, Marks, Step};
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
+use super::{examined, find};
 use crate::call_format::{Body, Tags};
 use crate::limits::parser::GAP_BYTES_MAX;
 
@@ -43,7 +44,7 @@ pub(super) struct Tagged {
     json: String,
     /// How much of it has been reported.
     told: usize,
-    keys: Vec<String>,
+    keys: HashSet<String>,
     /// Why this is no call. The rest is read all the same.
     fault: Option<Fault>,
 }
@@ -106,7 +107,7 @@ impl Tagged {
             hint: 0..0,
             json: "{".to_owned(),
             told: 0,
-            keys: Vec::new(),
+            keys: HashSet::new(),
             fault: None,
         }
     }
@@ -200,13 +201,17 @@ impl Tagged {
     /// Where this text begins; it is read as well. If it is not there, all has been read that cannot be
     /// its beginning.
     fn up_to(&mut self, text: &str, buffer: &[u8]) -> Option<usize> {
-        examined::note(buffer.len() - self.at);
-        if let Some(found) = memmem::find(&buffer[self.at..], text.as_bytes()) {
+        let text = text.as_bytes();
+        let found = memmem::find(&buffer[self.at..], text);
+        examined::note(found.map_or(buffer.len() - self.at, |at| at + text.len()));
+        if let Some(found) = found {
             let start = self.at + found;
             self.at = start + text.len();
             return Some(start);
         }
-        self.at = self.at.max((buffer.len() + 1).saturating_sub(text.len()));
+        let half = self.at.max((buffer.len() + 1).saturating_sub(text.len()));
+        examined::note(buffer.len() - half);
+        self.at = find::byte(text[0], &buffer[half..]).map_or(buffer.len(), |at| half + at);
         None
     }
 

@@ -27,12 +27,11 @@ impl Tagged {
             return;
         };
         let key = key.trim();
-        if self.keys.iter().any(|known| known == key) {
+        if !self.keys.insert(key.to_owned()) {
             let message = super::super::arguments::repeated_key(key);
             self.fault.get_or_insert_with(|| Fault::new(ErrorCode::InvalidCall, message));
             return;
         }
-        self.keys.push(key.to_owned());
         let value = if self.tags.is_trimmed { without_line_breaks(value) } else { value };
         let types = match self.tags.hint {
             Some(_) => Some(types::of_hint(hint)),

@@ -95,3 +95,41 @@ fn a_payload_that_is_discarded() {
     };
     check(&settings(), small, 3.0);
 }
+
+fn row(name: &str) -> Settings {
+    let row = crate::call_format::Row::named(name).expect("a row");
+    Settings { format: CallFormat::of(row), ..settings() }
+}
+
+#[test]
+fn arguments_in_tags() {
+    let call = |fill: &'static str| {
+        move |size: usize| {
+            let fill = fill.repeat(size.div_ceil(fill.len()));
+            format!("<function=f><parameter=s>{fill}</parameter></function>").into_bytes()
+        }
+    };
+    check(&row("qwen3_coder"), call("some words\n"), 4.0);
+    check(&row("qwen3_coder"), call("a <b </p "), 24.0);
+    check(&row("qwen3_coder"), call("</parameter> "), 16.0);
+    let spaced = Box::leak(format!("</parameter>{}", " ".repeat(300)).into_boxed_str());
+    check(&row("qwen3_coder"), call(spaced), 8.0);
+    let many = |size: usize| {
+        let argument = |at: usize| format!("<arg_key>k{at}</arg_key><arg_value>v</arg_value>");
+        let arguments: String = (0..size / 40).map(argument).collect();
+        format!("<tool_call>f{arguments}</tool_call>").into_bytes()
+    };
+    // Nearly all of it is tags, which are looked at again while they arrive.
+    check(&row("glm47"), many, 24.0);
+}
+
+#[test]
+fn frames_labels_and_code() {
+    check(&row("deepseek_v31"), repeat("<｜tool▁calls▁begin｜> <｜tool▁call▁begin｜>name "), 8.0);
+    check(&row("kimi_k2"), repeat("<|tool_call_begin|>functions.f:0<|tool_call_argument"), 8.0);
+    let long = |size: usize| {
+        let text = "a<b\\ ".repeat(size / 5);
+        format!("<|tool_call>call:f{{s:<|\"|>{text}<|\"|>}}<tool_call|>").into_bytes()
+    };
+    check(&row("gemma4"), long, 8.0);
+}
