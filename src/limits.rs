@@ -43,7 +43,7 @@ pub mod parser {
     /// prefix, a number and what ends it.
     pub const LABEL_BYTES_MAX: usize = 256;
     /// How many references and alternatives of a schema are followed to the types of an argument.
-    pub const TYPES_DEPTH_MAX: usize = 8;
+    pub const TYPES_STEPS_MAX: usize = 64;
     /// Nesting depth of a payload, the same as `serde_json`'s recursion limit.
     pub const DEPTH_MAX: usize = 128;
     /// Default of `stream.parser.max_payload_bytes`. A longer call is rejected as soon as it

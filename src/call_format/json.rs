@@ -3,18 +3,18 @@
 use super::{Body, Closer, JsonKeys, Row};
 
 /// The keys that models write, whatever they are told.
-const KEYS: JsonKeys = JsonKeys {
+pub(super) const KEYS: JsonKeys = JsonKeys {
     name: &["name", "tool_name", "tool", "function"],
     arguments: &["arguments", "args", "parameters", "tool_args", "input"],
 };
 
-/// The same, if they learnt `tool_name` and `parameters`.
+/// The same, for models trained on `tool_name` and `parameters`.
 const TOOL_NAME_KEYS: JsonKeys = JsonKeys {
     name: &["tool_name", "name", "tool", "function"],
     arguments: &["parameters", "arguments", "args", "tool_args", "input"],
 };
 
-/// The same, if they learnt `name` and `parameters`.
+/// The same, for models trained on `name` and `parameters`.
 const PARAMETERS_KEYS: JsonKeys = JsonKeys {
     name: &["name", "tool_name", "tool", "function"],
     arguments: &["parameters", "arguments", "args", "tool_args", "input"],
@@ -111,7 +111,7 @@ pub(super) static INTERNLM: Row = Row {
     openers: &["<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"],
     gap: "\n",
     body: Body::Json(PARAMETERS_KEYS),
-    closer: Some(Closer { gap: "\n", text: "<|action_end|>" }),
+    closer: Some(Closer { gap: "", text: "<|action_end|>" }),
     ..OBJECT
 };
 

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use super::json::KEYS;
 use super::{Body, Closer, Label, Row};
 
 /// LFM2 and LFM2.5: `[f(a="x", n=1), g()]`.
 pub(super) static LFM2: Row = Row {
     name: "lfm2",
     openers: &["<|tool_call_start|>"],
-    body: Body::Pythonic,
+    body: Body::Pythonic(KEYS),
     is_array: true,
     closer: Some(Closer { gap: "", text: "<|tool_call_end|>" }),
     result: ["<|tool_response_start|>", "<|tool_response_end|>"],
@@ -59,12 +60,14 @@ fn push_pythonic(text: &mut String, value: &Value) {
         Value::Bool(false) => text.push_str("False"),
         Value::Number(_) | Value::String(_) => text.push_str(&value.to_string()),
         Value::Array(values) => {
-            push_list(text, ["[", "]"], values, push_pythonic);
+            push_list(text, ["[", ", ", "]"], values, push_pythonic);
         }
-        Value::Object(members) => push_list(text, ["{", "}"], members, |text, (key, value)| {
-            let _ = write!(text, "{}: ", Value::from(key.as_str()));
-            push_pythonic(text, value);
-        }),
+        Value::Object(members) => {
+            push_list(text, ["{", ", ", "}"], members, |text, (key, value)| {
+                let _ = write!(text, "{}: ", Value::from(key.as_str()));
+                push_pythonic(text, value);
+            });
+        }
     }
 }
 
@@ -80,28 +83,32 @@ fn push_loose(text: &mut String, value: &Value, delimiter: &str) {
             let _ = write!(text, "{delimiter}{words}{delimiter}");
         }
         Value::Array(values) => {
-            push_list(text, ["[", "]"], values, |text, value| push_loose(text, value, delimiter));
+            push_list(text, ["[", ",", "]"], values, |text, value| {
+                push_loose(text, value, delimiter);
+            });
         }
-        Value::Object(members) => push_list(text, ["{", "}"], members, |text, (key, value)| {
-            let _ = write!(text, "{key}:");
-            push_loose(text, value, delimiter);
-        }),
+        Value::Object(members) => {
+            push_list(text, ["{", ",", "}"], members, |text, (key, value)| {
+                let _ = write!(text, "{key}:");
+                push_loose(text, value, delimiter);
+            });
+        }
         other => {
             let _ = write!(text, "{other}");
         }
     }
 }
 
-/// Adds values between brackets, with commas.
+/// Adds values between brackets.
 fn push_list<T>(
     text: &mut String,
-    [open, close]: [&str; 2],
+    [open, between, close]: [&str; 3],
     values: impl IntoIterator<Item = T>,
     push: impl Fn(&mut String, T),
 ) {
     text.push_str(open);
     for (number, value) in values.into_iter().enumerate() {
-        text.push_str(if number > 0 { "," } else { "" });
+        text.push_str(if number > 0 { between } else { "" });
         push(text, value);
     }
     text.push_str(close);

@@ -105,8 +105,9 @@ pub enum Body {
     Arguments,
     /// The arguments one by one, in tags.
     Tagged(Tags),
-    /// A list of calls as Python writes them, with keyword arguments.
-    Pythonic,
+    /// A list of calls as Python writes them, with keyword arguments. Some models write JSON there,
+    /// with these keys.
+    Pythonic(JsonKeys),
     /// The arguments alone, an object with bare keys, whose texts stand between these.
     Loose(&'static str),
 }
@@ -230,7 +231,7 @@ impl Row {
     pub const fn keys(&self) -> Option<&JsonKeys> {
         match &self.body {
             Body::Json(keys) => Some(keys),
-            Body::Arguments | Body::Tagged(_) | Body::Pythonic | Body::Loose(_) => None,
+            Body::Arguments | Body::Tagged(_) | Body::Pythonic(_) | Body::Loose(_) => None,
         }
     }
 }
@@ -354,7 +355,7 @@ impl CallFormat {
         let tags = match body {
             Body::Tagged(Tags { key, value, .. }) => [key[0], value[1]].as_slice().to_vec(),
             Body::Loose(delimiter) => vec![*delimiter],
-            Body::Json(_) | Body::Arguments | Body::Pythonic => Vec::new(),
+            Body::Json(_) | Body::Arguments | Body::Pythonic(_) => Vec::new(),
         };
         self.openers().chain(frames.copied()).chain(label).chain(closer).chain(tags)
     }
@@ -411,7 +412,7 @@ impl CallFormat {
         match body {
             Body::Arguments => text.push_str(arguments),
             Body::Tagged(tags) => tags.push(text, arguments),
-            Body::Pythonic => literal::push_call(text, name, arguments),
+            Body::Pythonic(_) => literal::push_call(text, name, arguments),
             Body::Loose(delimiter) => literal::push_object(text, arguments, delimiter),
             Body::Json(JsonKeys { name: name_keys, arguments: arguments_keys }) => {
                 let (name_key, arguments_key) = (name_keys[0], arguments_keys[0]);

@@ -34,7 +34,7 @@ const DEEPSEEK_FRAME: Frame = Frame {
 
 const DEEPSEEK_RESULT: [&str; 2] = ["<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"];
 
-/// DeepSeek R1 and V3: the name on a line, the arguments in a code fence.
+/// DeepSeek R1 and V3, Cogito: the name on a line, the arguments in a code fence.
 pub(super) static DEEPSEEK_V3: Row = Row {
     name: "deepseek_v3",
     frame: Some(DEEPSEEK_FRAME),
@@ -47,7 +47,7 @@ pub(super) static DEEPSEEK_V3: Row = Row {
     ..Row::PLAIN
 };
 
-/// DeepSeek V3.1, V3.2-Exp, Cogito.
+/// DeepSeek V3.1 and V3.2-Exp.
 pub(super) static DEEPSEEK_V31: Row = Row {
     name: "deepseek_v31",
     frame: Some(DEEPSEEK_FRAME),

@@ -60,10 +60,11 @@ struct GapRules {
 impl GapRules {
     fn of(stream: &Stream) -> Self {
         let row = stream.settings().format.row();
+        let is_code = matches!(row.body, Body::Pythonic(_));
         Self {
             lenient: !stream.settings().strict_balancing,
             is_fenced: row.is_fenced,
-            takes: [row.body != Body::Pythonic, row.keys().is_some() || row.body == Body::Pythonic],
+            takes: [!is_code, is_code || row.keys().is_some()],
         }
     }
 }
@@ -106,7 +107,7 @@ impl Gap {
     /// Reports that there is no payload: the marker and the gap are text after all.
     fn refuse(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
         let bytes = [&*stream.head, &stream.buffer].concat();
-        let message = "no `{` or `[` follows the marker";
+        let message = "no call follows the marker";
         sink(segment::missing_payload(self.opened.at, self.opened.at_line_start, message, &bytes));
         stream.say_before(&bytes, self.opened.at, sink);
     }

@@ -54,7 +54,7 @@ impl Rules {
         };
         let quotes: &[u8] = match format.row().body {
             Body::Loose(_) => b"",
-            Body::Pythonic => b"\"'",
+            Body::Pythonic(_) => b"\"'",
             _ if lenient => b"\"'",
             _ => b"\"",
         };

@@ -11,12 +11,17 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::arguments::Arguments;
-use super::call::{Content, Element, Fault};
+use super::call::{self, Content, Element, Fault};
 use super::segment::ErrorCode;
+use crate::call_format::JsonKeys;
 use crate::limits::parser::DEPTH_MAX;
 
 /// Reads the calls in a list of Python calls.
-pub(super) fn pythonic(payload: &str) -> Result<Content<'_>, Fault> {
+pub(super) fn pythonic<'p>(payload: &'p str, keys: &JsonKeys) -> Result<Content<'p>, Fault> {
+    // Some models write JSON there.
+    if payload[1..].trim_start().starts_with('{') {
+        return call::read(payload, keys);
+    }
     let mut reader = Reader { text: payload, at: 0, delimiter: None };
     let mut calls: Vec<Element<'_>> = Vec::new();
     reader.expect(b'[')?;
@@ -301,9 +306,11 @@ fn is_number(word: &str) -> bool {
 mod tests {
     use super::*;
 
+    const KEYS: JsonKeys = JsonKeys { name: &["name"], arguments: &["arguments"] };
+
     /// The calls in a list, or why there are none.
     fn calls(payload: &str) -> Result<Vec<(String, String)>, String> {
-        let content = pythonic(payload).map_err(|fault| fault.message)?;
+        let content = pythonic(payload, &KEYS).map_err(|fault| fault.message)?;
         let Content::Elements(elements) = content else { panic!("a list") };
         let call = |(_, call): Element<'_>| {
             call.map(|(name, it)| (name, it.as_str().to_owned())).map_err(|fault| fault.message)
@@ -360,6 +367,12 @@ mod tests {
         ] {
             assert!(calls(payload).is_err(), "{payload}");
         }
+    }
+
+    #[test]
+    fn a_list_may_be_json() {
+        let made = vec![("f".to_owned(), "{\"a\": 1}".to_owned())];
+        assert_eq!(calls(r#"[ {"name": "f", "arguments": {"a": 1}}]"#), Ok(made));
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Stream {
     pub(super) fn read_call<'p>(&self, payload: &'p str) -> Result<Content<'p>, Fault> {
         match &self.row().body {
             Body::Json(keys) => call::read(payload, keys),
-            Body::Pythonic => literal::pythonic(payload),
+            Body::Pythonic(keys) => literal::pythonic(payload, keys),
             Body::Loose(delimiter) => literal::loose(&self.label, payload, delimiter),
             Body::Arguments | Body::Tagged(_) => call::read_arguments_of(&self.label, payload),
         }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::repair;
-use crate::limits::parser::TYPES_DEPTH_MAX;
+use crate::limits::parser::TYPES_STEPS_MAX;
 
 /// The types that the schemas of tools give to their arguments.
 ///
@@ -56,8 +56,8 @@ impl Types {
         let tools = tools.into_iter().map(|(name, schema)| {
             let properties = schema["properties"].as_object().into_iter().flatten();
             let kinds = properties.map(|(key, property)| {
-                let mut kinds = Kinds::default();
-                collect(property, schema, &mut kinds, 0);
+                let (mut kinds, mut steps) = (Kinds::default(), TYPES_STEPS_MAX);
+                collect(property, schema, &mut kinds, &mut steps);
                 (key.clone(), kinds)
             });
             (name.to_owned(), kinds.collect())
@@ -71,12 +71,12 @@ impl Types {
     }
 }
 
-/// Adds the kinds that a schema allows. `root` is where its references lead.
-fn collect(schema: &Value, root: &Value, kinds: &mut Kinds, depth: usize) {
-    if depth > TYPES_DEPTH_MAX {
-        return;
-    }
-    let mut inner = |schema: &Value| collect(schema, root, kinds, depth + 1);
+/// Adds the kinds that a schema allows. `root` is where its references lead, `steps` how many more of
+/// them are taken.
+fn collect(schema: &Value, root: &Value, kinds: &mut Kinds, steps: &mut usize) {
+    let Some(left) = steps.checked_sub(1) else { return };
+    *steps = left;
+    let mut inner = |schema: &Value| collect(schema, root, kinds, steps);
     if let Some(target) = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
         root.pointer(target).into_iter().for_each(&mut inner);
     }
@@ -152,6 +152,8 @@ pub(super) fn read(text: &str, kinds: Option<Kinds>) -> Option<Cow<'_, str>> {
         return Some("false".into());
     }
     let allows = |json: &str| match json.as_bytes()[0] {
+        // Tags that say "no text" have their texts in quotes.
+        b'"' => kinds == JSON,
         b'{' => kinds.object,
         b'[' => kinds.array,
         b'-' | b'0'..=b'9' => kinds.number,
@@ -267,7 +269,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_tag_says_is_json_is_json() {
+        let kinds = of_hint("false");
+        for (text, expected) in [("\"a\"", "\"a\""), ("5", "5"), ("a", "\"a\""), ("null", "null")] {
+            assert_eq!(read(text, Some(kinds)).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
     fn schemas_that_refer_to_themselves_end() {
+        let many: Vec<Value> = (0..80).map(|_| json!({"$ref": "#/properties/a"})).collect();
+        let schema = json!({"properties": {"a": {"anyOf": many}}});
+        assert_eq!(Types::of([("f", &schema)]).kinds("f", "a"), None);
         let schema = json!({"properties": {"a": {"$ref": "#/properties/a"}}});
         assert_eq!(Types::of([("f", &schema)]).kinds("f", "a"), None);
     }

@@ -22,7 +22,9 @@ pub(super) fn parts(
 ) -> Vec<MessagePart> {
     let mut spoken = Spoken::default();
     let mut native = native.into_iter();
+    let mut is_after_call = false;
     for part in &step.parts {
+        let follows_call = std::mem::replace(&mut is_after_call, matches!(part, Part::Call(_)));
         match part {
             Part::Text(words) => {
                 if !words.trim().is_empty() {
@@ -42,7 +44,10 @@ pub(super) fn parts(
             Part::Call(call) => match form {
                 Form::Text => {
                     spoken.think();
-                    spoken.end_line();
+                    // The format says what stands between calls.
+                    if !follows_call {
+                        spoken.end_line();
+                    }
                     let name = text::cut(&call.name, NAME_BYTES_MAX);
                     format.push_call(spoken.words(), &name, call.arguments.as_str());
                 }

@@ -42,7 +42,7 @@ impl Payload {
         let index = stream.start_call(opened.at, sink);
         let scanner = Scanner::default();
         let tracker = match stream.row().body {
-            Body::Json(_) | Body::Pythonic | Body::Loose(_) => Tracker::default(),
+            Body::Json(_) | Body::Pythonic(_) | Body::Loose(_) => Tracker::default(),
             Body::Arguments | Body::Tagged(_) => {
                 let tells = stream.syntax.tells_deltas;
                 if tells {

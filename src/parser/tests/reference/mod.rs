@@ -289,8 +289,10 @@ impl Reference<'_> {
                 .collect()),
         };
         let row = self.s.format.row();
+        if let Body::Pythonic(keys) = &row.body {
+            return elements(literal::pythonic(text, keys));
+        }
         match row.label {
-            _ if row.body == Body::Pythonic => elements(literal::pythonic(text)),
             Some(_) if matches!(row.body, Body::Loose(_)) => {
                 let Body::Loose(delimiter) = row.body else { unreachable!() };
                 elements(literal::loose(&self.name, text, delimiter))
@@ -404,9 +406,9 @@ impl Reference<'_> {
         let end = self.gap_end();
         let gap = std::str::from_utf8(&self.input[self.at..end]).ok()?;
         let body = &self.s.format.row().body;
-        let is_list = matches!(body, Body::Json(_) | Body::Pythonic);
+        let is_list = matches!(body, Body::Json(_) | Body::Pythonic(_));
         match self.input.get(end) {
-            Some(b'{') if *body != Body::Pythonic => {}
+            Some(b'{') if !matches!(body, Body::Pythonic(_)) => {}
             Some(b'[') if is_list => {}
             _ => return None,
         }
@@ -511,7 +513,7 @@ enum Discarded {
 fn text_marks(s: &Settings) -> (&'static [u8], &'static [u8]) {
     match s.format.row().body {
         Body::Loose(text) => (b"", text.as_bytes()),
-        Body::Pythonic => (b"\"'", b""),
+        Body::Pythonic(_) => (b"\"'", b""),
         _ if s.strict_balancing => (b"\"", b""),
         _ => (b"\"'", b""),
     }

@@ -382,7 +382,7 @@ fn a_missing_or_doubled_end_changes_nothing() {
         CallFormat::of(row).push_call(&mut call, "f", arguments);
         let last = match &row.body {
             Body::Tagged(tags) => tags.value[1],
-            Body::Pythonic => ")",
+            Body::Pythonic(_) => ")",
             _ => "}",
         };
         let body_end = call.rfind(last).unwrap() + last.len();

@@ -93,6 +93,7 @@ pub(crate) fn grammar(
                 closer(format.row())
             )
         }
+        None if between.is_empty() => format!("call {more}"),
         None => format!("call {more} {}?", spelled(between)),
         Some(Frame { gap, close, .. }) => {
             let gap = spelled(gap);
