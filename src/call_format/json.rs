@@ -9,16 +9,12 @@ pub(super) const KEYS: JsonKeys = JsonKeys {
 };
 
 /// The same, for models trained on `tool_name` and `parameters`.
-const TOOL_NAME_KEYS: JsonKeys = JsonKeys {
-    name: &["tool_name", "name", "tool", "function"],
-    arguments: &["parameters", "arguments", "args", "tool_args", "input"],
-};
+const TOOL_NAME_KEYS: JsonKeys =
+    JsonKeys { name: &["tool_name", "name", "tool", "function"], ..PARAMETERS_KEYS };
 
 /// The same, for models trained on `name` and `parameters`.
-const PARAMETERS_KEYS: JsonKeys = JsonKeys {
-    name: &["name", "tool_name", "tool", "function"],
-    arguments: &["parameters", "arguments", "args", "tool_args", "input"],
-};
+const PARAMETERS_KEYS: JsonKeys =
+    JsonKeys { arguments: &["parameters", "arguments", "args", "tool_args", "input"], ..KEYS };
 
 /// A row of this family.
 const OBJECT: Row = Row { body: Body::Json(KEYS), between: "\n", ..Row::PLAIN };

@@ -40,7 +40,7 @@ pub(super) static FUNCTIONGEMMA: Row = Row {
 };
 
 /// The name, up to its arguments.
-const NAME: Label = Label { prefix: "", id: None, end: "", stops: &["{"] };
+const NAME: Label = Label { stops: &["{"], ..Label::PLAIN };
 
 /// Adds a call as Python writes it.
 pub(super) fn push_call(text: &mut String, name: &str, arguments: &str) {

@@ -76,7 +76,7 @@ pub struct Row {
     pub is_taught: bool,
     /// The tool's name between the opener and the body, if it stands there.
     pub label: Option<Label>,
-    /// What is written between the opener, or the label, and the body. Any white space is read.
+    /// What is written between the opener, or the label, and the body. Any white space is accepted.
     pub gap: &'static str,
     /// Whether a code fence around the body is part of the format.
     pub is_fenced: bool,
@@ -125,7 +125,7 @@ pub struct Tags {
     /// What closes the tag after its word on the value's type: `true` for text, `false` for JSON.
     /// `None` if the format has no such word.
     pub hint: Option<&'static str>,
-    /// What is written between key and value. Any white space is read.
+    /// What is written between key and value. Any white space is accepted.
     pub gap: &'static str,
     /// What is written around the value.
     pub value: [&'static str; 2],
@@ -140,7 +140,7 @@ pub struct Tags {
 pub struct Frame {
     /// What opens it. The first one is written; all are read.
     pub open: &'static [&'static str],
-    /// What is written between its marks and the calls. Any white space is read.
+    /// What is written between its marks and the calls. Any white space is accepted.
     pub gap: &'static str,
     /// What closes it.
     pub close: &'static [&'static str],
@@ -189,7 +189,7 @@ pub struct JsonKeys {
 /// What closes a call.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Closer {
-    /// What is written between the body and the closer. Any white space is read.
+    /// What is written between the body and the closer. Any white space is accepted.
     pub gap: &'static str,
     /// The closer itself.
     pub text: &'static str,
@@ -220,8 +220,8 @@ impl Row {
         ROWS.iter().copied().find(|row| row.name == name)
     }
 
-    /// Whether a call has an end of its own, which may be written more than once or forgotten: a closer,
-    /// or that of a frame.
+    /// Whether something closes its calls, alone or with their frame. Models write that twice, or forget
+    /// it.
     pub(crate) const fn closes(&self) -> bool {
         self.closer.is_some() || self.frame.is_some()
     }
@@ -257,6 +257,9 @@ impl Tags {
 }
 
 impl Label {
+    /// The name alone.
+    const PLAIN: Self = Self { prefix: "", id: None, end: "", stops: &[] };
+
     /// The tool's name in a label. `None` if there is none.
     #[must_use]
     pub fn name<'l>(&self, label: &'l str) -> Option<&'l str> {

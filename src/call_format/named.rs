@@ -2,13 +2,11 @@
 
 use super::{Closer, Frame, Label, LabelId, Row};
 
-const LABEL: Label = Label { prefix: "", id: None, end: "", stops: &[] };
-
 /// `[TOOL_CALLS]name[ARGS]{...}`: Ministral 3, Devstral, Magistral, Mistral Large 3.
 pub(super) static MISTRAL_ARGS: Row = Row {
     name: "mistral_args",
     openers: &["[TOOL_CALLS]"],
-    label: Some(Label { end: "[ARGS]", ..LABEL }),
+    label: Some(Label { end: "[ARGS]", ..Label::PLAIN }),
     result: ["[TOOL_RESULTS]", "[/TOOL_RESULTS]"],
     reasoning: ["[THINK]", "[/THINK]"],
     ..Row::PLAIN
@@ -18,7 +16,7 @@ pub(super) static MISTRAL_ARGS: Row = Row {
 pub(super) static MISTRAL_ARGS_ID: Row = Row {
     name: "mistral_args_id",
     openers: &["[TOOL_CALLS]"],
-    label: Some(Label { id: Some(LabelId::After("[CALL_ID]", 9)), end: "[ARGS]", ..LABEL }),
+    label: Some(Label { id: Some(LabelId::After("[CALL_ID]", 9)), end: "[ARGS]", ..Label::PLAIN }),
     result: ["[TOOL_RESULTS]", "[/TOOL_RESULTS]"],
     reasoning: ["[THINK]", "[/THINK]"],
     ..Row::PLAIN
@@ -39,7 +37,7 @@ pub(super) static DEEPSEEK_V3: Row = Row {
     name: "deepseek_v3",
     frame: Some(DEEPSEEK_FRAME),
     openers: &["<｜tool▁call▁begin｜>function<｜tool▁sep｜>"],
-    label: Some(Label { end: "\n", ..LABEL }),
+    label: Some(Label { end: "\n", ..Label::PLAIN }),
     is_fenced: true,
     closer: Some(Closer { gap: "", text: "<｜tool▁call▁end｜>" }),
     between: "\n",
@@ -52,7 +50,7 @@ pub(super) static DEEPSEEK_V31: Row = Row {
     name: "deepseek_v31",
     frame: Some(DEEPSEEK_FRAME),
     openers: &["<｜tool▁call▁begin｜>"],
-    label: Some(Label { end: "<｜tool▁sep｜>", ..LABEL }),
+    label: Some(Label { end: "<｜tool▁sep｜>", ..Label::PLAIN }),
     closer: Some(Closer { gap: "", text: "<｜tool▁call▁end｜>" }),
     result: DEEPSEEK_RESULT,
     ..Row::PLAIN
@@ -82,7 +80,7 @@ pub(super) static KIMI_K2: Row = Row {
 pub(super) static FUNCTIONARY_V31: Row = Row {
     name: "functionary_v31",
     openers: &["<function="],
-    label: Some(Label { end: ">", ..LABEL }),
+    label: Some(Label { end: ">", ..Label::PLAIN }),
     closer: Some(Closer { gap: "", text: "</function>" }),
     ..Row::PLAIN
 };

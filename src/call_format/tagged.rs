@@ -2,8 +2,6 @@
 
 use super::{Body, Closer, Frame, Label, Row, Tags};
 
-const LABEL: Label = Label { prefix: "", id: None, end: "", stops: &[] };
-
 /// A frame around each call.
 const FRAME: Frame = Frame { open: &[], gap: "\n", close: &[], is_shared: false };
 
@@ -21,7 +19,7 @@ const PARAMETER: Tags = Tags {
 const FUNCTION: Row = Row {
     frame: Some(Frame { open: &["<tool_call>"], close: &["</tool_call>"], ..FRAME }),
     openers: &["<function="],
-    label: Some(Label { end: ">", ..LABEL }),
+    label: Some(Label { end: ">", ..Label::PLAIN }),
     gap: "\n",
     body: Body::Tagged(PARAMETER),
     closer: Some(Closer { gap: "", text: "</function>" }),
@@ -62,7 +60,7 @@ pub(super) static MINIMAX_M2: Row = Row {
         is_shared: true,
     }),
     openers: &["<invoke name=\""],
-    label: Some(Label { end: "\">", ..LABEL }),
+    label: Some(Label { end: "\">", ..Label::PLAIN }),
     gap: "\n",
     body: Body::Tagged(Tags { key: ["<parameter name=\"", "\">"], is_trimmed: false, ..PARAMETER }),
     closer: Some(Closer { gap: "", text: "</invoke>" }),
@@ -82,7 +80,7 @@ macro_rules! dsml {
                 is_shared: true,
             }),
             openers: &[concat!("<", $tag, "invoke name=\"")],
-            label: Some(Label { end: "\">", ..LABEL }),
+            label: Some(Label { end: "\">", ..Label::PLAIN }),
             gap: "\n",
             body: Body::Tagged(Tags {
                 key: [concat!("<", $tag, "parameter name=\""), "\" string=\""],
@@ -115,7 +113,7 @@ pub(super) static GCML: Row = dsml!("gcml", "｜GCML｜", "tool_calls");
 pub(super) static GLM45: Row = Row {
     name: "glm45",
     openers: &["<tool_call>"],
-    label: Some(Label { end: "\n", stops: &["<arg_key>", "</tool_call>"], ..LABEL }),
+    label: Some(Label { end: "\n", stops: &["<arg_key>", "</tool_call>"], ..Label::PLAIN }),
     body: Body::Tagged(GLM_ARGUMENT),
     closer: Some(Closer { gap: "", text: "</tool_call>" }),
     between: "\n",
@@ -136,7 +134,7 @@ const GLM_ARGUMENT: Tags = Tags {
 pub(super) static GLM47: Row = Row {
     name: "glm47",
     openers: &["<tool_call>"],
-    label: Some(Label { stops: &["<arg_key>", "</tool_call>"], ..LABEL }),
+    label: Some(Label { stops: &["<arg_key>", "</tool_call>"], ..Label::PLAIN }),
     body: Body::Tagged(Tags { gap: "", end: "", ..GLM_ARGUMENT }),
     closer: Some(Closer { gap: "", text: "</tool_call>" }),
     result: ["<tool_response>\n", "\n</tool_response>"],

@@ -62,7 +62,7 @@ impl Offer {
     }
 
     /// Lends tools of `all` to the turn, if it has none of their names: calls of earlier turns may run
-    /// them, but the model is told nothing of them. Returns what is lent.
+    /// them, but the model is not told about them. Returns what is lent.
     pub(super) fn lend<'n>(
         &mut self,
         names: impl Iterator<Item = &'n str>,

@@ -103,6 +103,11 @@ pub(super) fn read_arguments_of<'a>(name: &str, payload: &str) -> Result<Content
     Ok(Content::Call(name.to_owned(), arguments))
 }
 
+/// The arguments of a call that was written as something else, as JSON.
+pub(super) fn converted(json: &str) -> Result<Arguments, Fault> {
+    Arguments::parse(json).map_err(|error| Fault::call(error.to_string()))
+}
+
 fn read_element(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault> {
     if text.starts_with('{') {
         read_object(text, keys)

@@ -39,12 +39,16 @@ pub(super) fn label_marks(
     id.into_iter().chain(end).chain(stops.map(|stop| (Mark::LabelStop, *stop)))
 }
 
-/// The tag of an argument, what closes the call, and what begins another one.
+/// The tag of an argument, what closes the call, and what begins another one; nothing in formats
+/// without tags.
 pub(super) fn between_tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
     let row = format.row();
-    let key = match &row.body {
-        Body::Tagged(tags) => Some((Mark::Key, tags.key[0])),
+    let tags = match &row.body {
+        Body::Tagged(tags) => Some(tags),
         _ => None,
     };
-    key.into_iter().chain(closers(row)).chain(call_openers(format)).chain(frame_openers(row))
+    tags.into_iter().flat_map(move |tags| {
+        let openers = call_openers(format).chain(frame_openers(row));
+        [(Mark::Key, tags.key[0])].into_iter().chain(closers(row)).chain(openers)
+    })
 }

@@ -3,7 +3,7 @@
 use std::mem;
 
 use super::repair::{Repair, note};
-use super::segment::{self, Segment};
+use super::segment::Segment;
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::call_format::Body;
@@ -106,10 +106,7 @@ impl Gap {
 
     /// Reports that there is no payload: the marker and the gap are text after all.
     fn refuse(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
-        let bytes = [&*stream.head, &stream.buffer].concat();
-        let message = "no call follows the marker";
-        sink(segment::missing_payload(self.opened.at, self.opened.at_line_start, message, &bytes));
-        stream.say_before(&bytes, self.opened.at, sink);
+        stream.refuse_opening(self.opened, "no call follows the marker", 0, sink);
     }
 
     /// What the next byte means. `before` is the gap so far.

@@ -37,7 +37,7 @@ pub(super) struct Rules {
     quotes: &'static [u8],
     /// What delimits strings in place of quotes. Nothing is escaped in those.
     delimiter: Option<&'static [u8]>,
-    /// The format's openers and closer, except those that JSON may contain outside strings.
+    /// The format's openers and closers, those of frames too, except those that JSON may contain outside strings.
     marks: Option<Marks>,
     /// Bytes that mean something outside strings.
     special: [bool; 256],
@@ -45,7 +45,7 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn new(format: &CallFormat, lenient: bool) -> Self {
-        let openers = format.openers().map(|text| (Mark::Opener, text));
+        let openers = format_marks::call_openers(format);
         let marks = openers.chain(format_marks::frame_openers(format.row()));
         let marks = marks.chain(format_marks::closers(format.row()));
         let delimiter = match format.row().body {

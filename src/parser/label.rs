@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::marks::{Held, Mark, Step};
-use super::segment::{self, Segment};
+use super::segment::Segment;
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::call_format;
@@ -88,12 +88,8 @@ impl Label {
     /// Reports that there is no call: the opener and the label are text after all. What may have been
     /// the label's end is read again, because it may begin another call.
     fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        let again = stream.buffer.split_off(stream.buffer.len() - self.held.len());
-        let bytes = [&*stream.head, &stream.buffer].concat();
-        let Opened { at: start, at_line_start } = self.opened;
-        let message = "no tool's name follows the marker";
-        sink(segment::missing_payload(start, at_line_start, message, &bytes));
-        stream.say_before(&bytes, start, sink);
+        let (message, held) = ("no tool's name follows the marker", self.held.len());
+        let again = stream.refuse_opening(self.opened, message, held, sink);
         Flow::again(Next::prose(), again, at)
     }
 }

@@ -5,12 +5,11 @@
 //!    loose      { city : <|"|> Oslo <|"|> , days : 3 }
 //! ```
 //!
-//! Both hold the values of JSON in other clothes, and are written again as JSON.
+//! Both hold the values of JSON in another notation, and are written again as JSON.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::arguments::Arguments;
 use super::call::{self, Content, Element, Fault};
 use super::segment::ErrorCode;
 use crate::call_format::JsonKeys;
@@ -25,18 +24,12 @@ pub(super) fn pythonic<'p>(payload: &'p str, keys: &JsonKeys) -> Result<Content<
     let mut reader = Reader { text: payload, at: 0, delimiter: None };
     let mut calls: Vec<Element<'_>> = Vec::new();
     reader.expect(b'[')?;
-    while !reader.takes(b']') {
-        if !calls.is_empty() {
-            reader.expect(b',')?;
-            if reader.takes(b']') {
-                break;
-            }
-        }
-        reader.skip_space();
+    reader.items(b']', |reader, _| {
         let start = reader.at;
         let (name, arguments) = reader.call()?;
-        calls.push((&payload[start..reader.at], to_arguments(&arguments).map(|it| (name, it))));
-    }
+        calls.push((&payload[start..reader.at], call::converted(&arguments).map(|it| (name, it))));
+        Ok(())
+    })?;
     reader.end()?;
     if calls.is_empty() {
         return Err(Fault::new(ErrorCode::InvalidCall, "the list holds no call"));
@@ -55,11 +48,7 @@ pub(super) fn loose<'p>(
     reader.skip_space();
     reader.value(&mut json, 0)?;
     reader.end()?;
-    Ok(Content::Call(name.to_owned(), to_arguments(&json)?))
-}
-
-fn to_arguments(json: &str) -> Result<Arguments, Fault> {
-    Arguments::parse(json).map_err(|error| Fault::new(ErrorCode::InvalidCall, error.to_string()))
+    Ok(Content::Call(name.to_owned(), call::converted(&json)?))
 }
 
 struct Reader<'t> {
@@ -109,27 +98,53 @@ impl<'t> Reader<'t> {
         }
         self.expect(b'(')?;
         let mut json = "{".to_owned();
-        while !self.takes(b')') {
-            if json.len() > 1 {
-                self.expect(b',')?;
-                if self.takes(b')') {
-                    break;
-                }
-                json.push(',');
-            }
-            self.skip_space();
-            let key = self.word();
+        self.items(b')', |reader, number| {
+            let key = reader.word();
             if key.is_empty() {
-                return Err(self.fault("the name of an argument"));
+                return Err(reader.fault("the name of an argument"));
             }
-            json.push_str(&Value::from(key).to_string());
-            json.push(':');
-            self.expect(b'=')?;
-            self.skip_space();
-            self.value(&mut json, 0)?;
-        }
+            json.push_str(if number > 0 { "," } else { "" });
+            reader.member(key, b'=', &mut json, 0)
+        })?;
         json.push('}');
         Ok((name, json))
+    }
+
+    /// Reads what stands between commas, up to this bracket. The last one may have a comma, too.
+    fn items(
+        &mut self,
+        close: u8,
+        mut read: impl FnMut(&mut Self, usize) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        for number in 0.. {
+            if self.takes(close) {
+                break;
+            }
+            if number > 0 {
+                self.expect(b',')?;
+                if self.takes(close) {
+                    break;
+                }
+            }
+            self.skip_space();
+            read(self, number)?;
+        }
+        Ok(())
+    }
+
+    /// Adds this key and, after a sign, its value.
+    fn member(
+        &mut self,
+        key: &str,
+        sign: u8,
+        json: &mut String,
+        depth: usize,
+    ) -> Result<(), Fault> {
+        json.push_str(&Value::from(key).to_string());
+        json.push(':');
+        self.expect(sign)?;
+        self.skip_space();
+        self.value(json, depth)
     }
 
     fn word(&mut self) -> &'t str {
@@ -215,18 +230,10 @@ impl<'t> Reader<'t> {
     fn list(&mut self, close: u8, json: &mut String, depth: usize) -> Result<(), Fault> {
         self.at += 1;
         json.push('[');
-        let mut is_first = true;
-        while !self.takes(close) {
-            if !std::mem::take(&mut is_first) {
-                self.expect(b',')?;
-                if self.takes(close) {
-                    break;
-                }
-                json.push(',');
-            }
-            self.skip_space();
-            self.value(json, depth + 1)?;
-        }
+        self.items(close, |reader, number| {
+            json.push_str(if number > 0 { "," } else { "" });
+            reader.value(json, depth + 1)
+        })?;
         json.push(']');
         Ok(())
     }
@@ -234,23 +241,11 @@ impl<'t> Reader<'t> {
     fn object(&mut self, json: &mut String, depth: usize) -> Result<(), Fault> {
         self.at += 1;
         json.push('{');
-        let mut is_first = true;
-        while !self.takes(b'}') {
-            if !std::mem::take(&mut is_first) {
-                self.expect(b',')?;
-                if self.takes(b'}') {
-                    break;
-                }
-                json.push(',');
-            }
-            self.skip_space();
-            let key = self.key()?;
-            json.push_str(&Value::from(key).to_string());
-            json.push(':');
-            self.expect(b':')?;
-            self.skip_space();
-            self.value(json, depth + 1)?;
-        }
+        self.items(b'}', |reader, number| {
+            json.push_str(if number > 0 { "," } else { "" });
+            let key = reader.key()?;
+            reader.member(&key, b':', json, depth + 1)
+        })?;
         json.push('}');
         Ok(())
     }

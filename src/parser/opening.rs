@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::marks::{Held, Mark, Step};
-use super::segment::{self, Segment};
+use super::segment::Segment;
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::limits::parser::GAP_BYTES_MAX;
@@ -102,15 +102,11 @@ impl Opening {
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let again = stream.buffer.split_off(stream.buffer.len() - last);
-        let bytes = [&*stream.head, &stream.buffer].concat();
-        let Opened { at: start, at_line_start } = self.opened;
         let message = match self.awaits {
             Awaits::Call => "no call follows the marker",
             Awaits::Arguments => "no arguments follow the marker",
         };
-        sink(segment::missing_payload(start, at_line_start, message, &bytes));
-        stream.say_before(&bytes, start, sink);
+        let again = stream.refuse_opening(self.opened, message, last, sink);
         Flow::again(Next::prose(), again, at)
     }
 }

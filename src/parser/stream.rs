@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::call::{self, Content, Fault};
 use super::literal;
-use super::segment::{Place, Segment, Span};
+use super::segment::{self, Place, Segment, Span};
 use super::settings::Settings;
 use super::syntax::Syntax;
 use super::text::{Chunk, Unchecked, Utf8};
@@ -102,6 +102,22 @@ impl Stream {
             Body::Loose(delimiter) => literal::loose(&self.label, payload, delimiter),
             Body::Arguments | Body::Tagged(_) => call::read_arguments_of(&self.label, payload),
         }
+    }
+
+    /// Reports that what looked like the beginning of a call is none: its head and the buffer are text
+    /// after all. Returns the buffer's last bytes, which are not, because they may begin a mark.
+    pub(super) fn refuse_opening(
+        &mut self,
+        Opened { at, at_line_start }: Opened,
+        message: &str,
+        last: usize,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Vec<u8> {
+        let again = self.buffer.split_off(self.buffer.len() - last);
+        let bytes = [&*self.head, &self.buffer].concat();
+        sink(segment::missing_payload(at, at_line_start, message, &bytes));
+        self.say_before(&bytes, at, sink);
+        again
     }
 
     /// Ends a payload that was refused, and returns the next state.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{given_tools, run};
-use crate::call_format::{CallFormat, Row};
+use crate::call_format::{CallFormat, ROWS, Row};
 use crate::cli::CliError;
 use crate::parser::{Parser, Settings};
 
@@ -58,7 +58,7 @@ fn settings(case: &Case, defaults: &Settings) -> Result<Settings, String> {
     let mut settings = defaults.clone();
     if let Some(name) = &case.format {
         let row = Row::named(name).ok_or_else(|| {
-            let known: Vec<&str> = crate::call_format::ROWS.iter().map(|row| row.name).collect();
+            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
             format!("there is no format called {name:?}; known: {}", known.join(", "))
         })?;
         settings.format = CallFormat::of(row);

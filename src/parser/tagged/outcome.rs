@@ -3,8 +3,8 @@
 use std::mem;
 use std::ops::Range;
 
-use super::super::arguments::Arguments;
-use super::super::call::Fault;
+use super::super::arguments::repeated_key;
+use super::super::call::{self, Fault};
 use super::super::segment::{ErrorCode, ParsedCall, Place, Segment};
 use super::super::stream::Stream;
 use super::super::types;
@@ -28,7 +28,7 @@ impl Tagged {
         };
         let key = key.trim();
         if !self.keys.insert(key.to_owned()) {
-            let message = super::super::arguments::repeated_key(key);
+            let message = repeated_key(key);
             self.fault.get_or_insert_with(|| Fault::new(ErrorCode::InvalidCall, message));
             return;
         }
@@ -60,8 +60,7 @@ impl Tagged {
         self.json.push('}');
         let arguments = match self.fault.take() {
             Some(fault) => Err(fault),
-            None => Arguments::parse(&self.json)
-                .map_err(|error| Fault::new(ErrorCode::InvalidCall, error.to_string())),
+            None => call::converted(&self.json),
         };
         match arguments {
             Ok(arguments) => {

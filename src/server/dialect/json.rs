@@ -25,12 +25,19 @@ pub(super) trait Json: Sized + fmt::Display {
 
     fn text(&self) -> Option<&str>;
 
-    /// The values of a list. An object counts as a list of one.
-    fn listed(&self) -> &[Self];
+    fn array(&self) -> Option<&[Self]>;
+
+    fn is_object(&self) -> bool;
 
     fn is_null(&self) -> bool;
 
     fn is_number(&self) -> bool;
+
+    /// The values of a list. An object counts as a list of one.
+    fn listed(&self) -> &[Self] {
+        let one = if self.is_object() { std::slice::from_ref(self) } else { &[] };
+        self.array().unwrap_or(one)
+    }
 
     /// A member that is a text.
     fn text_at(&self, key: &str) -> Option<&str> {
@@ -47,12 +54,12 @@ impl Json for Value {
         self.as_str()
     }
 
-    fn listed(&self) -> &[Self] {
-        match self {
-            Self::Array(values) => values,
-            Self::Object(_) => std::slice::from_ref(self),
-            _ => &[],
-        }
+    fn array(&self) -> Option<&[Self]> {
+        self.as_array().map(Vec::as_slice)
+    }
+
+    fn is_object(&self) -> bool {
+        self.is_object()
     }
 
     fn is_null(&self) -> bool {
@@ -74,12 +81,12 @@ impl Json for serde_json_borrow::Value<'_> {
         self.as_str()
     }
 
-    fn listed(&self) -> &[Self] {
-        match self {
-            Self::Array(values) => values,
-            Self::Object(_) => std::slice::from_ref(self),
-            _ => &[],
-        }
+    fn array(&self) -> Option<&[Self]> {
+        self.as_array()
+    }
+
+    fn is_object(&self) -> bool {
+        self.is_object()
     }
 
     fn is_null(&self) -> bool {

@@ -29,7 +29,9 @@ impl RunEncoder {
 
     /// If the resumed call was refused, the reason is its result.
     pub(super) fn refuse_resumed(&mut self, out: &mut BytesMut, feedback: &Value) {
-        let is_it = |it: &Resumed| it.goes_on && feedback["call_id"] == *it.goes_on_as;
+        let is_it = |it: &Resumed| {
+            it.goes_on_as.as_deref().is_some_and(|call_id| feedback["call_id"] == *call_id)
+        };
         if let Some(Resumed { id, .. }) = self.calls.resumed.take_waiting(is_it) {
             self.close_span(out);
             self.push_result(out, &id, text_of(feedback, "message"));

@@ -58,10 +58,9 @@ pub(super) struct Resumed {
     /// Its id, as the client knows it.
     pub(super) id: String,
     pub(super) tool_name: String,
-    /// Whether the call goes on with the answer. Otherwise the answer is its result.
-    pub(super) goes_on: bool,
-    /// Its id in the turn that the answer opens: that turn's first.
-    pub(super) goes_on_as: String,
+    /// Its id in the turn that the answer opens, if it goes on there. Otherwise the answer is its
+    /// result.
+    pub(super) goes_on_as: Option<String>,
     /// The answer in words.
     pub(super) answer: String,
 }
@@ -69,7 +68,7 @@ pub(super) struct Resumed {
 impl Resumed {
     /// Whether it goes on as this call, or asks again in its name.
     pub(super) fn is(&self, call: &Value) -> bool {
-        self.goes_on && call["tool_name"] == *self.tool_name
+        self.goes_on_as.is_some() && call["tool_name"] == *self.tool_name
     }
 }
 
@@ -110,8 +109,7 @@ pub(super) fn read(
         Some(Resumed {
             id,
             tool_name: question.tool_name.clone(),
-            goes_on: choice.is_some_and(|choice| goes_on(question, choice)),
-            goes_on_as: first_call(&adopted),
+            goes_on_as: None,
             answer: in_words(choice),
         })
     };
@@ -130,8 +128,9 @@ pub(super) fn read(
         Status::Cancelled => Choice::Cancel,
     };
     let resumed = resumed(Some(&choice));
+    let goes_on = question.is_some_and(|question| goes_on(question, &choice));
     let adopted = adopted.answering(interrupt_id.clone(), choice, lookup);
-    let goes_on_as = first_call(&adopted);
+    let goes_on_as = goes_on.then(|| first_call(&adopted));
     let resumed = resumed.map(|resumed| Resumed { goes_on_as, ..resumed });
     Ok(ResumedRun { adopted, resumed, clarification_id: Some(interrupt_id) })
 }
@@ -166,8 +165,8 @@ fn in_words_alone(
         Some(_) => format!("the user answered: {words}"),
         None => in_words(None),
     };
-    let goes_on_as = first_call(adopted);
-    Some(Resumed { id, tool_name: question.tool_name.clone(), goes_on, goes_on_as, answer })
+    let goes_on_as = goes_on.then(|| first_call(adopted));
+    Some(Resumed { id, tool_name: question.tool_name.clone(), goes_on_as, answer })
 }
 
 /// The id of the first call of the turn that opens.

@@ -447,12 +447,10 @@ fn a_call_to_approve_begins_before_it_interrupts() {
 }
 
 fn resuming(goes_on: bool) -> Run {
+    let goes_on_as = goes_on.then(|| "call_1".to_owned());
     let (id, tool_name) = ("old".to_owned(), "look".to_owned());
     let answer = "the user chose b".to_owned();
-    Run {
-        resumed: Some(Resumed { id, tool_name, goes_on, goes_on_as: "call_1".to_owned(), answer }),
-        ..run()
-    }
+    Run { resumed: Some(Resumed { id, tool_name, goes_on_as, answer }), ..run() }
 }
 
 #[test]
