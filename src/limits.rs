@@ -42,6 +42,8 @@ pub mod parser {
     /// A label between an opener and its payload, in bytes: a tool's name has at most 64, with a
     /// prefix, a number and what ends it.
     pub const LABEL_BYTES_MAX: usize = 256;
+    /// How much of an answer is looked at to see whether it is a call without an opener.
+    pub const START_BYTES_MAX: usize = 512;
     /// How many references and alternatives of a schema are followed to the types of an argument.
     pub const TYPES_STEPS_MAX: usize = 64;
     /// Nesting depth of a payload, the same as `serde_json`'s recursion limit.

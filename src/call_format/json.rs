@@ -1,6 +1,6 @@
 //! Formats in which a call is a JSON object that has the tool's name in it.
 
-use super::{Body, Closer, JsonKeys, Row};
+use super::{Bare, Body, Closer, Fence, JsonKeys, Label, Row};
 
 /// The keys that models write, whatever they are told.
 pub(super) const KEYS: JsonKeys = JsonKeys {
@@ -36,8 +36,9 @@ pub static MARKER_JSON: Row = Row {
 
 /// `<tool_call>`, a JSON object on a line of its own, `</tool_call>`: Hermes, Qwen2.5, Qwen3 and many
 /// others.
-pub static HERMES: Row = Row {
-    name: "hermes",
+pub static HERMES: Row = Row { name: "hermes", ..TOOL_CALL };
+
+const TOOL_CALL: Row = Row {
     openers: &["<tool_call>"],
     gap: "\n",
     closer: Some(Closer { gap: "\n", text: "</tool_call>" }),
@@ -48,6 +49,10 @@ pub static HERMES: Row = Row {
              </tool_call>",
     ..OBJECT
 };
+
+/// ERNIE 4.5, whose answers stand in tags of their own.
+pub(super) static ERNIE45: Row =
+    Row { name: "ernie45", hidden: &["<response>", "</response>"], ..TOOL_CALL };
 
 /// The same with tags of its own.
 pub(super) static LONGCAT: Row = Row {
@@ -89,7 +94,8 @@ pub(super) static COHERE: Row = Row {
     openers: &["<|START_ACTION|>"],
     body: Body::Json(TOOL_NAME_KEYS),
     closer: Some(Closer { gap: "", text: "<|END_ACTION|>" }),
-    reasoning: ["<|START_THINKING|>", "<|END_THINKING|>"],
+    hidden: &["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"],
+    reasoning: &[["<|START_THINKING|>", "<|END_THINKING|>"]],
     ..ARRAY
 };
 
@@ -121,3 +127,63 @@ pub(super) static GIGACHAT3: Row = Row {
 /// GigaChat 3.1.
 pub(super) static GIGACHAT31: Row =
     Row { name: "gigachat31", openers: &["<|function_call|>"], ..OBJECT };
+
+/// Apertus: `[{"f": {...}}]`.
+pub(super) static APERTUS: Row = Row {
+    name: "apertus",
+    openers: &["<|tools_prefix|>"],
+    body: Body::Keyed,
+    closer: Some(Closer { gap: "", text: "<|tools_suffix|>" }),
+    reasoning: &[["<|inner_prefix|>", "<|inner_suffix|>"]],
+    ..ARRAY
+};
+
+/// Command R+: the opener is an ordinary word, so the fence has to be there.
+pub(super) static COHERE_R_PLUS: Row = Row {
+    name: "cohere_r_plus",
+    openers: &["Action:"],
+    gap: "\n",
+    fence: Fence::Needed,
+    body: Body::Json(TOOL_NAME_KEYS),
+    ..ARRAY
+};
+
+/// Inkling: the name stands before the object and in it.
+pub(super) static INKLING: Row = Row {
+    name: "inkling",
+    openers: &["<|message_model|>"],
+    label: Some(Label { ends: &["<|content_invoke_tool_json|>"], ..Label::PLAIN }),
+    body: Body::Json(JsonKeys {
+        arguments: &["args", "arguments", "parameters", "tool_args", "input"],
+        ..KEYS
+    }),
+    closer: Some(Closer { gap: "", text: "<|end_message|>" }),
+    ..Row::PLAIN
+};
+
+/// Llama 3 and 4: the object alone.
+pub(super) static LLAMA3: Row = Row {
+    name: "llama3",
+    openers: &["", "<|python_tag|>"],
+    bare: Some(Bare { word: "", bracket: b'{' }),
+    body: Body::Json(PARAMETERS_KEYS),
+    hidden: &["<|eom_id|>", "<|eot_id|>"],
+    ..OBJECT
+};
+
+/// xLAM 2: the array alone.
+pub(super) static XLAM: Row = Row {
+    name: "xlam",
+    openers: &["", "[TOOL_CALLS]", "<tool_call>"],
+    bare: Some(Bare { word: "", bracket: b'[' }),
+    fence: Fence::Read,
+    ..ARRAY
+};
+
+/// Phi-4-mini, `FireFunction` v2: `functools[...]`.
+pub(super) static FUNCTOOLS: Row = Row {
+    name: "functools",
+    openers: &[""],
+    bare: Some(Bare { word: "functools", bracket: b'[' }),
+    ..ARRAY
+};

@@ -5,7 +5,17 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::json::KEYS;
-use super::{Body, Closer, Label, Row};
+use super::{Bare, Body, Closer, Label, Row};
+
+/// Llama 4, Llama 3.2 and `ToolACE`: the list alone.
+pub(super) static PYTHONIC: Row = Row {
+    name: "pythonic",
+    openers: &[""],
+    bare: Some(Bare { word: "", bracket: b'[' }),
+    body: Body::Pythonic(KEYS),
+    is_array: true,
+    ..Row::PLAIN
+};
 
 /// LFM2 and LFM2.5: `[f(a="x", n=1), g()]`.
 pub(super) static LFM2: Row = Row {
@@ -25,7 +35,7 @@ pub(super) static GEMMA4: Row = Row {
     label: Some(NAME),
     body: Body::Loose("<|\"|>"),
     closer: Some(Closer { gap: "", text: "<tool_call|>" }),
-    reasoning: ["<|channel>thought\n", "<channel|>"],
+    reasoning: &[["<|channel>thought\n", "<channel|>"]],
     ..Row::PLAIN
 };
 

@@ -15,6 +15,7 @@
 mod json;
 mod literal;
 mod named;
+mod row;
 mod tagged;
 #[cfg(test)]
 mod tests;
@@ -23,9 +24,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use json::{HERMES, MARKER_JSON};
+pub use row::{Bare, Body, Closer, Fence, Frame, Hint, JsonKeys, Label, LabelId, Row, Tags};
 
 /// All formats, in the order in which they are documented.
 pub const ROWS: &[&Row] = &[
@@ -41,12 +43,20 @@ pub const ROWS: &[&Row] = &[
     &json::INTERNLM,
     &json::GIGACHAT3,
     &json::GIGACHAT31,
+    &json::ERNIE45,
+    &json::APERTUS,
+    &json::COHERE_R_PLUS,
+    &json::INKLING,
+    &json::LLAMA3,
+    &json::XLAM,
+    &json::FUNCTOOLS,
     &named::MISTRAL_ARGS,
     &named::MISTRAL_ARGS_ID,
     &named::DEEPSEEK_V3,
     &named::DEEPSEEK_V31,
     &named::KIMI_K2,
     &named::FUNCTIONARY_V31,
+    &named::PLAMO3,
     &tagged::QWEN3_CODER,
     &tagged::MIMO,
     &tagged::SEED_OSS,
@@ -57,235 +67,25 @@ pub const ROWS: &[&Row] = &[
     &tagged::DSML_V41,
     &tagged::GLM45,
     &tagged::GLM47,
+    &tagged::STEP3,
+    &tagged::STEP5,
+    &tagged::HUNYUAN,
+    &tagged::HUNYUAN_OPENSOURCE,
+    &tagged::K2_HORIZON,
+    &tagged::KIMI_K3,
+    &tagged::DOTS,
+    &tagged::MINICPM5,
+    &literal::PYTHONIC,
     &literal::LFM2,
     &literal::GEMMA4,
     &literal::FUNCTIONGEMMA,
 ];
 
-/// How the calls of a format are read and written.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Row {
-    /// Its name in the configuration and on the command line.
-    pub name: &'static str,
-    /// What is written around the calls of a message, if anything is.
-    pub frame: Option<Frame>,
-    /// What opens a call. The first one is written; all are read.
-    pub openers: &'static [&'static str],
-    /// Whether the first opener can be replaced, because models learn this format from the prompt
-    /// alone.
-    pub is_taught: bool,
-    /// The tool's name between the opener and the body, if it stands there.
-    pub label: Option<Label>,
-    /// What is written between the opener, or the label, and the body. Any white space is accepted.
-    pub gap: &'static str,
-    /// Whether a code fence around the body is part of the format.
-    pub is_fenced: bool,
-    /// What a call is made of.
-    pub body: Body,
-    /// Whether the calls of a message are written as one array.
-    pub is_array: bool,
-    /// What closes a call, if not the end of its body.
-    pub closer: Option<Closer>,
-    /// What is written between two calls.
-    pub between: &'static str,
-    /// What is written around a result.
-    pub result: [&'static str; 2],
-    /// How the format is taught, with `{opener}` for the opener and `{example}` for a call.
-    pub lesson: &'static str,
-    /// Opens and closes reasoning.
-    pub reasoning: [&'static str; 2],
-}
-
-/// What a call is made of.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Body {
-    /// One JSON object with a name and arguments, or an array of such objects.
-    Json(JsonKeys),
-    /// The arguments alone, a JSON object: the name stands before it.
-    Arguments,
-    /// The arguments one by one, in tags.
-    Tagged(Tags),
-    /// A list of calls as Python writes them, with keyword arguments. Some models write JSON there,
-    /// with these keys.
-    Pythonic(JsonKeys),
-    /// The arguments alone, an object with bare keys, whose texts stand between these.
-    Loose(&'static str),
-}
-
-/// How an argument is written.
-///
-/// ```text
-///   <arg_key> city </arg_key>  \n  <arg_value> Oslo </arg_value>  \n
-///   '- key[0]      '- key[1]   gap  '- value[0]     '- value[1]    end
-/// ```
-#[derive(Debug, PartialEq, Eq)]
-pub struct Tags {
-    /// What is written around the key.
-    pub key: [&'static str; 2],
-    /// What closes the tag after its word on the value's type: `true` for text, `false` for JSON.
-    /// `None` if the format has no such word.
-    pub hint: Option<&'static str>,
-    /// What is written between key and value. Any white space is accepted.
-    pub gap: &'static str,
-    /// What is written around the value.
-    pub value: [&'static str; 2],
-    /// Whether the value stands on lines of its own.
-    pub is_trimmed: bool,
-    /// What is written after an argument.
-    pub end: &'static str,
-}
-
-/// What is written around the calls of a message.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// What opens it. The first one is written; all are read.
-    pub open: &'static [&'static str],
-    /// What is written between its marks and the calls. Any white space is accepted.
-    pub gap: &'static str,
-    /// What closes it.
-    pub close: &'static [&'static str],
-    /// Whether all calls of a message are written in one frame. Otherwise each has its own; several
-    /// in one are read all the same.
-    pub is_shared: bool,
-}
-
-/// The tool's name between the opener and the body.
-///
-/// ```text
-///   <|tool_call_begin|> functions. now :0 <|tool_call_argument_begin|> {}
-///                       '-prefix-'     id '---------- end ----------'
-/// ```
-#[derive(Debug, PartialEq, Eq)]
-pub struct Label {
-    /// What is written before the name. It may be missing.
-    pub prefix: &'static str,
-    /// The call's id after the name, if the format has any. It is read and dropped.
-    pub id: Option<LabelId>,
-    /// What ends the label. It may be nothing if something stops it.
-    pub end: &'static str,
-    /// What may come directly after the label, and is no part of it.
-    pub stops: &'static [&'static str],
-}
-
-/// How a call's id follows its name.
-#[derive(Debug, PartialEq, Eq)]
-pub enum LabelId {
-    /// After this text, in as many characters.
-    After(&'static str, usize),
-    /// After the last colon, the number of the call in its message.
-    Number,
-}
-
-/// The keys of a call that is a JSON object. The standard ones come first: they are written, and
-/// they win over others in the same object.
-#[derive(Debug, PartialEq, Eq)]
-pub struct JsonKeys {
-    /// Of the tool's name.
-    pub name: &'static [&'static str],
-    /// Of the arguments.
-    pub arguments: &'static [&'static str],
-}
-
-/// What closes a call.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Closer {
-    /// What is written between the body and the closer. Any white space is accepted.
-    pub gap: &'static str,
-    /// The closer itself.
-    pub text: &'static str,
-}
-
 impl Row {
-    /// A row whose calls are their arguments.
-    const PLAIN: Self = Self {
-        name: "",
-        frame: None,
-        openers: &[],
-        is_taught: false,
-        label: None,
-        gap: "",
-        is_fenced: false,
-        body: Body::Arguments,
-        is_array: false,
-        closer: None,
-        between: "",
-        result: ["", ""],
-        lesson: "Write each function call in exactly this form:\n{example}",
-        reasoning: ["<think>", "</think>"],
-    };
-
     /// The row of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         ROWS.iter().copied().find(|row| row.name == name)
-    }
-
-    /// Whether something closes its calls, alone or with their frame. Models write that twice, or forget
-    /// it.
-    pub(crate) const fn closes(&self) -> bool {
-        self.closer.is_some() || self.frame.is_some()
-    }
-
-    /// The keys of its calls, if they are objects with a name.
-    #[must_use]
-    pub const fn keys(&self) -> Option<&JsonKeys> {
-        match &self.body {
-            Body::Json(keys) => Some(keys),
-            Body::Arguments | Body::Tagged(_) | Body::Pythonic(_) | Body::Loose(_) => None,
-        }
-    }
-}
-
-impl Tags {
-    /// Adds the arguments of a JSON object.
-    fn push(&self, text: &mut String, arguments: &str) {
-        let Self { key: [key_open, key_close], hint, gap, value: [open, close], is_trimmed, end } =
-            self;
-        let line = if *is_trimmed { "\n" } else { "" };
-        let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
-        for (key, value) in &arguments {
-            let _ = write!(text, "{key_open}{key}{key_close}");
-            if let Some(close) = hint {
-                let _ = write!(text, "{}{close}", value.is_string());
-            }
-            let _ = match value {
-                Value::String(words) => write!(text, "{gap}{open}{line}{words}{line}{close}{end}"),
-                value => write!(text, "{gap}{open}{line}{value}{line}{close}{end}"),
-            };
-        }
-    }
-}
-
-impl Label {
-    /// The name alone.
-    const PLAIN: Self = Self { prefix: "", id: None, end: "", stops: &[] };
-
-    /// The tool's name in a label. `None` if there is none.
-    #[must_use]
-    pub fn name<'l>(&self, label: &'l str) -> Option<&'l str> {
-        let label = label.trim();
-        let label = label.strip_prefix(self.prefix).unwrap_or(label);
-        let name = match &self.id {
-            None => label,
-            Some(LabelId::After(mark, _)) => label.split_once(mark).map_or(label, |(it, _)| it),
-            Some(LabelId::Number) => match label.rsplit_once(':') {
-                Some((name, number)) if number.bytes().all(|it| it.is_ascii_digit()) => name,
-                _ => label,
-            },
-        };
-        (!name.is_empty()).then_some(name)
-    }
-
-    /// Adds a label. `number` is that of the call in its message.
-    fn push(&self, text: &mut String, name: &str, number: usize) {
-        let Self { prefix, id, end, stops: _ } = self;
-        let _ = write!(text, "{prefix}{name}");
-        let _ = match id {
-            None => Ok(()),
-            Some(LabelId::After(mark, length)) => write!(text, "{mark}{number:0length$}"),
-            Some(LabelId::Number) => write!(text, ":{number}"),
-        };
-        text.push_str(end);
     }
 }
 
@@ -346,19 +146,20 @@ impl CallFormat {
 
     /// All openers that are read.
     pub fn openers(&self) -> impl Iterator<Item = &str> {
-        [self.opener()].into_iter().chain(self.row.openers[1..].iter().copied())
+        let others = self.row.openers[1..].iter().copied();
+        [self.opener()].into_iter().chain(others).filter(|opener| !opener.is_empty())
     }
 
     /// Everything that marks a call. Data from outside must not contain any.
     pub fn marks(&self) -> impl Iterator<Item = &str> {
         let Row { frame, label, closer, body, .. } = self.row;
         let frames = frame.iter().flat_map(|frame| frame.open.iter().chain(frame.close));
-        let label = label.as_ref().map(|label| label.end).filter(|end| end.len() > 1);
+        let label = label.iter().flat_map(|label| label.ends).copied().filter(|end| end.len() > 1);
         let closer = closer.as_ref().map(|closer| closer.text);
         let tags = match body {
             Body::Tagged(Tags { key, value, .. }) => [key[0], value[1]].as_slice().to_vec(),
             Body::Loose(delimiter) => vec![*delimiter],
-            Body::Json(_) | Body::Arguments | Body::Pythonic(_) => Vec::new(),
+            Body::Json(_) | Body::Keyed | Body::Arguments | Body::Pythonic(_) => Vec::new(),
         };
         self.openers().chain(frames.copied()).chain(label).chain(closer).chain(tags)
     }
@@ -376,7 +177,9 @@ impl CallFormat {
             return;
         };
         let mut number = 0;
-        if let Some(before) = text.strip_suffix(&*close) {
+        if let Some(before) = text.strip_suffix(&*close)
+            && (self.row.bare.is_none() || text.starts_with(&*open))
+        {
             let start = before.rfind(&*open).unwrap_or_default();
             number = before[start..].matches(&*self.opener).count();
             text.truncate(before.len());
@@ -390,20 +193,23 @@ impl CallFormat {
 
     /// What is written around all calls of a message, and between them.
     fn wrapping(&self) -> Option<[Cow<'static, str>; 3]> {
-        let Row { frame, is_array, gap, between, closer, .. } = self.row;
+        let Row { frame, is_array, gap, fence, between, closer, .. } = self.row;
         if let Some(Frame { open: [open, ..], gap, close: [close, ..], is_shared: true }) = frame {
             let (open, close) = (format!("{open}{gap}"), format!("{gap}{close}"));
             return Some([open.into(), (*between).into(), close.into()]);
         }
         let closer = closer.as_ref().map(|closer| format!("{}{}", closer.gap, closer.text));
-        let open = format!("{}{gap}[", self.opener);
-        let close = format!("]{}", closer.unwrap_or_default());
+        let fences = if fence.is_written() { ["```json\n", "\n```"] } else { ["", ""] };
+        let word = self.row.bare.as_ref().map_or("", |bare| bare.word);
+        let open = format!("{}{word}{gap}{}[", self.opener, fences[0]);
+        let close = format!("]{}{}", fences[1], closer.unwrap_or_default());
         is_array.then(|| [open.into(), ", ".into(), close.into()])
     }
 
     /// Adds a call without what is around all calls of its message.
     fn push_bare_call(&self, text: &mut String, name: &str, arguments: &str, number: usize) {
-        let Row { label, gap, is_array, is_fenced, body, closer, .. } = self.row;
+        let Row { label, gap, is_array, fence, body, closer, .. } = self.row;
+        let is_fenced = fence.is_written() && !is_array;
         if !is_array {
             text.push_str(&self.opener);
             if let Some(label) = label {
@@ -411,11 +217,14 @@ impl CallFormat {
             }
             text.push_str(gap);
         }
-        text.push_str(if *is_fenced { "```json\n" } else { "" });
+        text.push_str(if is_fenced { "```json\n" } else { "" });
         match body {
             Body::Arguments => text.push_str(arguments),
             Body::Tagged(tags) => tags.push(text, arguments),
             Body::Pythonic(_) => literal::push_call(text, name, arguments),
+            Body::Keyed => {
+                let _ = write!(text, "{{{}: {arguments}}}", Value::from(name));
+            }
             Body::Loose(delimiter) => literal::push_object(text, arguments, delimiter),
             Body::Json(JsonKeys { name: name_keys, arguments: arguments_keys }) => {
                 let (name_key, arguments_key) = (name_keys[0], arguments_keys[0]);
@@ -424,7 +233,7 @@ impl CallFormat {
                     write!(text, "{{\"{name_key}\": {name}, \"{arguments_key}\": {arguments}}}");
             }
         }
-        text.push_str(if *is_fenced { "\n```" } else { "" });
+        text.push_str(if is_fenced { "\n```" } else { "" });
         if let Some(Closer { gap, text: closer }) = closer
             && !is_array
         {

@@ -1,14 +1,14 @@
 //! Formats that write the tool's name before its arguments, a JSON object.
 
-use super::{Closer, Frame, Label, LabelId, Row};
+use super::{Closer, Fence, Frame, Label, LabelId, Row};
 
 /// `[TOOL_CALLS]name[ARGS]{...}`: Ministral 3, Devstral, Magistral, Mistral Large 3.
 pub(super) static MISTRAL_ARGS: Row = Row {
     name: "mistral_args",
     openers: &["[TOOL_CALLS]"],
-    label: Some(Label { end: "[ARGS]", ..Label::PLAIN }),
+    label: Some(Label { ends: &["[ARGS]"], ..Label::PLAIN }),
     result: ["[TOOL_RESULTS]", "[/TOOL_RESULTS]"],
-    reasoning: ["[THINK]", "[/THINK]"],
+    reasoning: &[["[THINK]", "[/THINK]"]],
     ..Row::PLAIN
 };
 
@@ -16,9 +16,13 @@ pub(super) static MISTRAL_ARGS: Row = Row {
 pub(super) static MISTRAL_ARGS_ID: Row = Row {
     name: "mistral_args_id",
     openers: &["[TOOL_CALLS]"],
-    label: Some(Label { id: Some(LabelId::After("[CALL_ID]", 9)), end: "[ARGS]", ..Label::PLAIN }),
+    label: Some(Label {
+        id: Some(LabelId::After("[CALL_ID]", 9)),
+        ends: &["[ARGS]"],
+        ..Label::PLAIN
+    }),
     result: ["[TOOL_RESULTS]", "[/TOOL_RESULTS]"],
-    reasoning: ["[THINK]", "[/THINK]"],
+    reasoning: &[["[THINK]", "[/THINK]"]],
     ..Row::PLAIN
 };
 
@@ -37,8 +41,8 @@ pub(super) static DEEPSEEK_V3: Row = Row {
     name: "deepseek_v3",
     frame: Some(DEEPSEEK_FRAME),
     openers: &["<｜tool▁call▁begin｜>function<｜tool▁sep｜>"],
-    label: Some(Label { end: "\n", ..Label::PLAIN }),
-    is_fenced: true,
+    label: Some(Label { ends: &["\n"], ..Label::PLAIN }),
+    fence: Fence::Usual,
     closer: Some(Closer { gap: "", text: "<｜tool▁call▁end｜>" }),
     between: "\n",
     result: DEEPSEEK_RESULT,
@@ -50,7 +54,7 @@ pub(super) static DEEPSEEK_V31: Row = Row {
     name: "deepseek_v31",
     frame: Some(DEEPSEEK_FRAME),
     openers: &["<｜tool▁call▁begin｜>"],
-    label: Some(Label { end: "<｜tool▁sep｜>", ..Label::PLAIN }),
+    label: Some(Label { ends: &["<｜tool▁sep｜>"], ..Label::PLAIN }),
     closer: Some(Closer { gap: "", text: "<｜tool▁call▁end｜>" }),
     result: DEEPSEEK_RESULT,
     ..Row::PLAIN
@@ -69,7 +73,7 @@ pub(super) static KIMI_K2: Row = Row {
     label: Some(Label {
         prefix: "functions.",
         id: Some(LabelId::Number),
-        end: "<|tool_call_argument_begin|>",
+        ends: &["<|tool_call_argument_begin|>"],
         stops: &[],
     }),
     closer: Some(Closer { gap: "", text: "<|tool_call_end|>" }),
@@ -80,7 +84,33 @@ pub(super) static KIMI_K2: Row = Row {
 pub(super) static FUNCTIONARY_V31: Row = Row {
     name: "functionary_v31",
     openers: &["<function="],
-    label: Some(Label { end: ">", ..Label::PLAIN }),
+    label: Some(Label { ends: &[">"], ..Label::PLAIN }),
     closer: Some(Closer { gap: "", text: "</function>" }),
+    ..Row::PLAIN
+};
+
+/// `PLaMo` 3.
+pub(super) static PLAMO3: Row = Row {
+    name: "plamo3",
+    frame: Some(Frame {
+        open: &["<|plamo:begin_tool_requests:plamo|>"],
+        gap: "",
+        close: &["<|plamo:end_tool_requests:plamo|>"],
+        is_shared: true,
+    }),
+    openers: &["<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>"],
+    label: Some(Label {
+        ends: &[
+            "<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>\
+             json<|plamo:msg|>",
+            "<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:msg|>",
+        ],
+        ..Label::PLAIN
+    }),
+    closer: Some(Closer {
+        gap: "",
+        text: "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>",
+    }),
+    reasoning: &[["<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"]],
     ..Row::PLAIN
 };

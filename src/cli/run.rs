@@ -65,7 +65,7 @@ fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
         let wrong = |why: String| CliError::Usage(format!("{}: {why}", file.display()));
         let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
         let tools = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        settings.types = parse::given_tools(&tools).map_err(wrong)?;
+        settings.tools = parse::given_tools(&tools).map_err(wrong)?;
     }
     if args.batch {
         return parse::run_batch(io::stdin().lock(), out, &settings, args.chunk_size);

@@ -111,7 +111,7 @@ pub(super) fn marker(node: &Node) -> Result<String, Refused> {
         "a marker that is not just whitespace".to_owned()
     } else if text.contains(['\n', '\r']) {
         "a marker without line breaks".to_owned()
-    } else if ROWS.iter().any(|row| row.reasoning.contains(&text)) {
+    } else if ROWS.iter().any(|row| row.reasoning_tags().any(|tag| tag == text)) {
         "a marker that is not a reasoning tag".to_owned()
     } else {
         return Ok(text.to_owned());

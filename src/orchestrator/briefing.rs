@@ -8,9 +8,9 @@ use super::known_tools::KnownTools;
 use super::prompt;
 use super::rules::Rules;
 use super::selection::Selection;
-use crate::call_format::{Body, CallFormat};
+use crate::call_format::CallFormat;
 use crate::conversation::{Turn, render, trim};
-use crate::parser::{SettingsError, Syntax, Types};
+use crate::parser::{SettingsError, Syntax, Tools};
 use crate::tools::Catalog;
 
 /// A set of tools, and how the model learns about them.
@@ -57,7 +57,7 @@ impl Briefing {
         selection: &Selection,
     ) -> Result<Self, SettingsError> {
         let mut settings = rules.parser_settings(nonce);
-        settings.types = types(&settings.format, tools);
+        settings.tools = offered(&settings.format, tools);
         let syntax = Syntax::new(settings)?;
         let mut briefing = Self {
             rules: Arc::clone(rules),
@@ -117,10 +117,10 @@ impl Briefing {
     }
 }
 
-/// What the tools' schemas say of arguments, for formats that write them as text.
-fn types(format: &CallFormat, tools: &Catalog) -> Types {
-    match format.row().body {
-        Body::Tagged(_) => Types::of(tools.specs().map(|spec| (&*spec.name, &spec.parameters))),
-        _ => Types::default(),
+/// The tools, for formats that are read with their help.
+fn offered(format: &CallFormat, tools: &Catalog) -> Tools {
+    if format.row().label.is_none() && format.row().bare.is_none() {
+        return Tools::default();
     }
+    Tools::of(tools.specs().map(|spec| (&*spec.name, &spec.parameters)))
 }

@@ -158,7 +158,7 @@ pub(super) fn malformed(
         ErrorCode::MissingPayload => (
             FeedbackReason::MalformedCall,
             format!(
-                "No JSON followed {}, so nothing was called. Write: {example}",
+                "No call followed {}, so nothing was called. Write: {example}",
                 format.opener()
             ),
         ),

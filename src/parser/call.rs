@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::arguments::{Arguments, Refused, repeated_key};
@@ -76,10 +76,19 @@ pub(super) enum Content<'a> {
 /// An element of an array: its text, and its name and arguments if it is a call.
 pub(super) type Element<'a> = (&'a str, Result<(String, Arguments), Fault>);
 
+/// Where the name and the arguments of a call are in its object.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Keys<'k> {
+    /// Under these keys.
+    Of(&'k JsonKeys),
+    /// The only key is the name, and its value the arguments.
+    Name,
+}
+
 /// Reads a payload that is one call or, with `[`, several.
 ///
 /// An error is the fault of the whole payload. The fault of one element takes that element's place.
-pub(super) fn read<'a>(payload: &'a str, keys: &JsonKeys) -> Result<Content<'a>, Fault> {
+pub(super) fn read<'a>(payload: &'a str, keys: Keys<'_>) -> Result<Content<'a>, Fault> {
     // `serde_json` skips over the payload and then over its elements; then the arguments are
     // checked.
     examined::note(3 * payload.len());
@@ -108,7 +117,7 @@ pub(super) fn converted(json: &str) -> Result<Arguments, Fault> {
     Arguments::parse(json).map_err(|error| Fault::call(error.to_string()))
 }
 
-fn read_element(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault> {
+fn read_element(text: &str, keys: Keys<'_>) -> Result<(String, Arguments), Fault> {
     if text.starts_with('{') {
         read_object(text, keys)
     } else {
@@ -116,7 +125,11 @@ fn read_element(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Faul
     }
 }
 
-fn read_object(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault> {
+fn read_object(text: &str, keys: Keys<'_>) -> Result<(String, Arguments), Fault> {
+    let keys = match keys {
+        Keys::Of(keys) => keys,
+        Keys::Name => return read_keyed(text),
+    };
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let envelope = EnvelopeVisitor(keys)
         .deserialize(&mut deserializer)
@@ -128,6 +141,46 @@ fn read_object(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault
     let name = read_name(envelope.name, keys)?;
     let arguments = read_arguments(envelope.arguments, keys)?;
     Ok((name, arguments))
+}
+
+/// Reads an object whose only key is the name.
+fn read_keyed(text: &str) -> Result<(String, Arguments), Fault> {
+    let members: Vec<(String, &RawValue)> =
+        serde_json::from_str(text).map(|Members(members)| members).map_err(|e| Fault::json(&e))?;
+    let [(name, arguments)] = &members[..] else {
+        return Err(Fault::call("the call must have one key, the tool's name"));
+    };
+    if name.is_empty() {
+        return Err(Fault::call("the tool's name is empty"));
+    }
+    match arguments.get().as_bytes().first() {
+        Some(b'{') => Ok((name.clone(), Arguments::new(arguments).map_err(Fault::from)?)),
+        Some(b'n') => Ok((name.clone(), Arguments::none())),
+        _ => Err(Fault::call(format!("`{name}` is not an object"))),
+    }
+}
+
+/// The members of an object, in order.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_map(MembersVisitor).map(Members)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        std::iter::from_fn(|| map.next_entry().transpose()).collect()
+    }
 }
 
 fn read_name(entry: Option<Member<'_>>, keys: &JsonKeys) -> Result<String, Fault> {

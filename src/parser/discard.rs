@@ -15,11 +15,13 @@ pub(super) struct Discard {
     /// Why it was refused.
     code: ErrorCode,
     scanner: Scanner,
+    /// Whether a code fence has opened before it.
+    fence: bool,
 }
 
 impl Discard {
-    pub(super) fn new(opened: Opened, code: ErrorCode, scanner: Scanner) -> Self {
-        Self { opened, code, scanner }
+    pub(super) fn new(opened: Opened, code: ErrorCode, scanner: Scanner, fence: bool) -> Self {
+        Self { opened, code, scanner, fence }
     }
 
     pub(super) fn read(
@@ -40,7 +42,7 @@ impl Discard {
                 // The payload is refused already.
                 Some(Stop::TooDeep) => continue,
                 Some(Stop::End | Stop::WrongCloser) => {
-                    stream.end_refused(self.opened, place, end, sink)
+                    stream.end_refused(self.opened, place, (end, self.fence), sink)
                 }
                 Some(Stop::Mark(mark)) => match syntax.rules.mark(mark) {
                     (Mark::Closer | Mark::FrameClose, _) => Next::closed(self.opened, place),
@@ -48,8 +50,7 @@ impl Discard {
                         let start = end - text.len() as u64;
                         stream.span(place, self.opened.at..start, sink);
                         stream.begin_head(text);
-                        let opened = Opened { at: start, at_line_start: false };
-                        Next::opened(mark, opened).unwrap_or_else(Next::prose)
+                        Next::opened(mark, Opened::inside(start)).unwrap_or_else(Next::prose)
                     }
                 },
             };

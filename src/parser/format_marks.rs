@@ -1,7 +1,7 @@
 //! The marks of a format, by what they do.
 
 use super::marks::Mark;
-use crate::call_format::{Body, CallFormat, Label, LabelId, Row};
+use crate::call_format::{Body, CallFormat, Label, LabelId, Row, Tags};
 
 /// What opens a call.
 pub(super) fn call_openers(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
@@ -31,17 +31,31 @@ pub(super) fn label_marks(
     label: Option<&'static Label>,
 ) -> impl Iterator<Item = (Mark, &'static str)> {
     let id = label.and_then(|label| match &label.id {
-        Some(LabelId::After(mark, _)) => Some((Mark::LabelId, *mark)),
+        Some(LabelId::After(mark, _) | LabelId::NumberAfter(mark)) => Some((Mark::LabelId, *mark)),
         _ => None,
     });
-    let end = label.map(|label| (Mark::LabelEnd, label.end)).filter(|(_, end)| !end.is_empty());
+    let ends = label.into_iter().flat_map(|label| label.ends);
     let stops = label.into_iter().flat_map(|label| label.stops);
-    id.into_iter().chain(end).chain(stops.map(|stop| (Mark::LabelStop, *stop)))
+    let ends = ends.map(|end| (Mark::LabelEnd, *end));
+    id.into_iter().chain(ends).chain(stops.map(|stop| (Mark::LabelStop, *stop)))
 }
 
 /// The tag of an argument, what closes the call, and what begins another one; nothing in formats
 /// without tags.
 pub(super) fn between_tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
+    around_tags(format, |tags| (Mark::Key, tags.key[0]))
+}
+
+/// What closes a value, what closes the call, and what begins another one.
+pub(super) fn in_values(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
+    around_tags(format, |tags| (Mark::ValueClose, tags.value[1]))
+}
+
+/// This mark, and those that end and begin calls, in the same places for any mark.
+fn around_tags(
+    format: &CallFormat,
+    mark: fn(&'static Tags) -> (Mark, &'static str),
+) -> impl Iterator<Item = (Mark, &str)> {
     let row = format.row();
     let tags = match &row.body {
         Body::Tagged(tags) => Some(tags),
@@ -49,6 +63,6 @@ pub(super) fn between_tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &
     };
     tags.into_iter().flat_map(move |tags| {
         let openers = call_openers(format).chain(frame_openers(row));
-        [(Mark::Key, tags.key[0])].into_iter().chain(closers(row)).chain(openers)
+        [mark(tags)].into_iter().chain(closers(row)).chain(openers)
     })
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ErrorCode, Parser, Place, Repair, Segment, Settings, Span, Types};
+use super::{ErrorCode, Parser, Place, Repair, Segment, Settings, Span, Tools};
 use crate::call_format::{CallFormat, ROWS};
 
 /// What came out of a parser, owned, with adjacent text merged.
@@ -286,7 +286,7 @@ fn choose(data: &[u8]) -> Option<(Settings, Vec<usize>, &[u8])> {
     let flag = |bit: u8| flags & 1 << bit != 0;
     let settings = Settings {
         format: format(usize::from(marker) % (MARKERS.len() + ROWS.len() - 1)),
-        types: Types::default(),
+        tools: Tools::default(),
         calls: !flag(5),
         strict_balancing: !flag(0),
         max_payload_bytes: if limit < 128 { usize::from(limit) + 1 } else { 1 << 16 },

@@ -1,12 +1,16 @@
-//! The gap between an opener, or its label, and the payload.
+//! The gap between an opener, or its label, and the payload. If the name stands in the label, and the
+//! closer comes at once, the call has no arguments.
 
 use std::mem;
+use std::sync::Arc;
 
+use super::arguments::Arguments;
+use super::marks::{self, Held, Marks};
 use super::repair::{Repair, note};
-use super::segment::Segment;
+use super::segment::{ParsedCall, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
-use crate::call_format::Body;
+use crate::call_format::{Body, Fence};
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// Words that models write before JSON. Any other word means that the marker is only mentioned,
@@ -34,6 +38,8 @@ enum Part {
     Ticks(u8),
     /// A word that begins at this position in the gap.
     Word(usize),
+    /// This much of a closer.
+    Closer(Held),
 }
 
 /// What a byte of the gap means.
@@ -43,6 +49,8 @@ enum Step {
     Skip,
     /// It begins the payload.
     Begin,
+    /// It ends a closer.
+    Close,
     /// There is no payload.
     Refuse,
 }
@@ -52,9 +60,11 @@ enum Step {
 struct GapRules {
     lenient: bool,
     /// Whether the format itself has a code fence there.
-    is_fenced: bool,
+    fence: Fence,
     /// Whether an object may follow, and an array of calls.
     takes: [bool; 2],
+    /// Whether the closer may follow.
+    may_close: bool,
 }
 
 impl GapRules {
@@ -63,8 +73,10 @@ impl GapRules {
         let is_code = matches!(row.body, Body::Pythonic(_));
         Self {
             lenient: !stream.settings().strict_balancing,
-            is_fenced: row.is_fenced,
-            takes: [!is_code, is_code || row.keys().is_some()],
+            fence: row.fence,
+            takes: [!is_code, row.may_be_list()],
+            may_close: row.body == Body::Arguments
+                && stream.settings().tools.may_have(&stream.label),
         }
     }
 }
@@ -81,42 +93,71 @@ impl Gap {
         at: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let rules = GapRules::of(stream);
+        let (rules, syntax) = (GapRules::of(stream), Arc::clone(&stream.syntax));
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
-            match self.step(byte, &stream.buffer, rules) {
+            match self.step(byte, &stream.buffer, rules, &syntax.closers) {
                 Step::Skip => stream.keep(&[byte], GAP_BYTES_MAX),
                 Step::Begin => {
                     let (opened, fence) = (self.opened, self.fence);
                     let repaired = mem::take(&mut self.repaired);
                     return Flow::Enter(Next::Payload { opened, fence, repaired }, at);
                 }
-                Step::Refuse => {
-                    self.refuse(stream, sink);
-                    return Flow::Enter(Next::prose(), at);
+                Step::Close => {
+                    self.complete(stream, sink);
+                    return Flow::Enter(Next::closed(self.opened, Place::Call), at + 1);
                 }
+                Step::Refuse => return self.refuse(at, stream, sink),
             }
         }
         Flow::Stay
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        self.refuse(stream, sink);
-        Flow::Enter(Next::prose(), 0)
+        self.refuse(0, stream, sink)
     }
 
-    /// Reports that there is no payload: the marker and the gap are text after all.
-    fn refuse(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
-        stream.refuse_opening(self.opened, "no call follows the marker", 0, sink);
+    /// Reports that there is no payload: the marker and the gap are text after all. What may have been
+    /// the closer is read again, because it may begin another call.
+    fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        let held = if let Part::Closer(held) = self.part { held.len() } else { 0 };
+        let again = stream.refuse_opening(self.opened, "no call follows the marker", held, sink);
+        Flow::again(Next::prose(), again, at)
+    }
+
+    /// Reports a call without arguments.
+    fn complete(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
+        let index = stream.start_call(self.opened.at, sink);
+        let (name, arguments) = (stream.label.clone(), Arguments::none());
+        if stream.settings().argument_deltas {
+            sink(Segment::CallNamed { index, name: &name });
+            sink(Segment::ArgumentsDelta { index, json: arguments.as_str() });
+        }
+        sink(Segment::CallCompleted(ParsedCall { index, name, arguments, repaired: Vec::new() }));
     }
 
     /// What the next byte means. `before` is the gap so far.
-    fn step(&mut self, byte: u8, before: &[u8], rules: GapRules) -> Step {
+    fn step(&mut self, byte: u8, before: &[u8], rules: GapRules, closers: &Marks) -> Step {
+        if rules.may_close && matches!(self.part, Part::Space | Part::Closer(_)) && !self.fence {
+            let held = if let Part::Closer(held) = self.part { held } else { Held::NONE };
+            match closers.step(held, byte) {
+                marks::Step::Hold(held) => {
+                    self.part = Part::Closer(held);
+                    return Step::Skip;
+                }
+                marks::Step::Match(_) => return Step::Close,
+                marks::Step::Fall(_) => return Step::Refuse,
+                marks::Step::Miss => {}
+            }
+        }
         match byte {
+            b'{' | b'[' if rules.fence == Fence::Needed && !self.fence => Step::Refuse,
             b'{' if rules.takes[0] && self.end_word(before) => Step::Begin,
             b'[' if rules.takes[1] && self.end_word(before) => Step::Begin,
             _ if before.len() >= GAP_BYTES_MAX => Step::Refuse,
             b' ' | b'\t' | b'\r' | b'\n' if self.end_word(before) => Step::Skip,
-            b'`' if rules.lenient || rules.is_fenced => self.tick(before.len(), rules.is_fenced),
+            b'`' if rules.lenient || rules.fence != Fence::None => {
+                self.tick(before.len(), rules.fence != Fence::None)
+            }
             _ if is_word(byte) && (rules.lenient || self.fence) => self.letter(before.len()),
             _ => Step::Refuse,
         }
@@ -126,7 +167,7 @@ impl Gap {
     fn end_word(&mut self, before: &[u8]) -> bool {
         match self.part {
             Part::Space => true,
-            Part::Ticks(_) => false,
+            Part::Ticks(_) | Part::Closer(_) => false,
             Part::Word(start) => {
                 self.part = Part::Space;
                 let word = &before[start..];

@@ -38,11 +38,13 @@ impl Label {
         let syntax = Arc::clone(&stream.syntax);
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
             if stream.buffer.len() >= LABEL_BYTES_MAX {
-                return self.refuse(at, stream, sink);
+                return self.refuse(self.held.len(), at, stream, sink);
             }
             match syntax.label.step(self.held, byte) {
                 Step::Hold(held) => self.held = held,
                 Step::Miss if may_stand(byte, &stream.buffer) => {}
+                // A line break ends a label, but not before its name.
+                Step::Match(_) if is_blank(byte, &stream.buffer) => {}
                 Step::Match(mark) => {
                     self.held = Held::NONE;
                     if syntax.label.mark(mark) != Mark::LabelId {
@@ -50,7 +52,9 @@ impl Label {
                         return self.complete(mark, at + 1, stream, sink);
                     }
                 }
-                Step::Miss | Step::Fall(_) => return self.refuse(at, stream, sink),
+                Step::Miss | Step::Fall(_) => {
+                    return self.refuse(self.held.len(), at, stream, sink);
+                }
             }
             stream.keep(&[byte], LABEL_BYTES_MAX);
         }
@@ -58,7 +62,7 @@ impl Label {
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        self.refuse(0, stream, sink)
+        self.refuse(self.held.len(), 0, stream, sink)
     }
 
     /// Ends the label at a mark that ends before `at`.
@@ -73,25 +77,43 @@ impl Label {
         let (mark, end) = (syntax.label.mark(mark), syntax.label.pattern(mark));
         let label = &stream.buffer[..stream.buffer.len() - end.len()];
         let name = std::str::from_utf8(label).ok().and_then(|label| self.format.name(label));
-        let Some(name) = name else {
-            return self.refuse(at, stream, sink);
+        // What stops a label is part of what follows.
+        let again = if mark == Mark::LabelStop { end } else { b"" };
+        let Some(name) = name.filter(|name| self.may_begin(name, stream)) else {
+            return self.refuse(again.len(), at, stream, sink);
         };
         stream.label.clear();
         stream.label.push_str(name);
-        // What stops a label is part of what follows.
-        let again = if mark == Mark::LabelStop { end } else { b"" };
         stream.buffer.truncate(stream.buffer.len() - again.len());
         stream.head.extend_from_slice(&stream.buffer);
         Flow::again(Next::Body(self.opened), again.to_vec(), at)
     }
 
-    /// Reports that there is no call: the opener and the label are text after all. What may have been
-    /// the label's end is read again, because it may begin another call.
-    fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        let (message, held) = ("no tool's name follows the marker", self.held.len());
-        let again = stream.refuse_opening(self.opened, message, held, sink);
+    /// Whether a call of this name may begin here. Models forget the frame, and also write about calls
+    /// without it.
+    fn may_begin(&self, name: &str, stream: &Stream) -> bool {
+        let is_whole = self.opened.is_framed || stream.row().frame.is_none();
+        is_whole || stream.settings().tools.may_have(name)
+    }
+
+    /// Reports that there is no call: the opener and the label are text after all. The last bytes, which
+    /// may have been the label's end, are read again, because they may begin another call.
+    fn refuse(
+        &self,
+        last: usize,
+        at: usize,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let message = "no tool's name follows the marker";
+        let again = stream.refuse_opening(self.opened, message, last, sink);
         Flow::again(Next::prose(), again, at)
     }
+}
+
+/// Whether a byte and those before it are white space.
+fn is_blank(byte: u8, before: &[u8]) -> bool {
+    byte.is_ascii_whitespace() && before.trim_ascii().is_empty()
 }
 
 /// Whether white space follows a word.

@@ -7,10 +7,12 @@
 //!
 //! Both hold the values of JSON in another notation, and are written again as JSON.
 
+use std::str::Chars;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::call::{self, Content, Element, Fault};
+use super::call::{self, Content, Element, Fault, Keys};
 use super::segment::ErrorCode;
 use crate::call_format::JsonKeys;
 use crate::limits::parser::DEPTH_MAX;
@@ -19,7 +21,7 @@ use crate::limits::parser::DEPTH_MAX;
 pub(super) fn pythonic<'p>(payload: &'p str, keys: &JsonKeys) -> Result<Content<'p>, Fault> {
     // Some models write JSON there.
     if payload[1..].trim_start().starts_with('{') {
-        return call::read(payload, keys);
+        return call::read(payload, Keys::Of(keys));
     }
     let mut reader = Reader { text: payload, at: 0, delimiter: None };
     let mut calls: Vec<Element<'_>> = Vec::new();
@@ -49,6 +51,14 @@ pub(super) fn loose<'p>(
     reader.value(&mut json, 0)?;
     reader.end()?;
     Ok(Content::Call(name.to_owned(), call::converted(&json)?))
+}
+
+/// A value as Python writes it, as JSON. `None` if it is none.
+pub(super) fn python(text: &str) -> Option<String> {
+    let mut reader = Reader { text, at: 0, delimiter: None };
+    let mut json = String::new();
+    reader.value(&mut json, 0).and_then(|()| reader.end()).ok()?;
+    Some(json)
 }
 
 struct Reader<'t> {
@@ -165,7 +175,7 @@ impl<'t> Reader<'t> {
             return Ok(());
         }
         match self.rest().as_bytes().first() {
-            Some(b'\'' | b'"') if self.delimiter.is_none() => {
+            Some(&quote) if self.is_quote(quote) => {
                 let text = self.quoted()?;
                 json.push_str(&Value::from(text).to_string());
                 Ok(())
@@ -188,40 +198,18 @@ impl<'t> Reader<'t> {
 
     /// A text between quotes, with Python's escapes.
     fn quoted(&mut self) -> Result<String, Fault> {
-        let mut text = String::new();
-        let mut chars = self.rest().char_indices();
-        let quote = chars.next().map(|(_, quote)| quote);
-        while let Some((at, char)) = chars.next() {
+        let mut text = Utf16::default();
+        let mut chars = self.rest().chars();
+        let quote = chars.next();
+        while let Some(char) = chars.next() {
             if Some(char) == quote {
-                self.at += at + char.len_utf8();
-                return Ok(text);
+                self.at += self.rest().len() - chars.as_str().len();
+                return Ok(String::from_utf16_lossy(&text.0));
             }
-            if char != '\\' {
+            if char == '\\' {
+                text.push_escape(&mut chars);
+            } else {
                 text.push(char);
-                continue;
-            }
-            let Some((_, escaped)) = chars.next() else { break };
-            let digits = match escaped {
-                'n' => push(&mut text, '\n'),
-                't' => push(&mut text, '\t'),
-                'r' => push(&mut text, '\r'),
-                'b' => push(&mut text, '\u{8}'),
-                'f' => push(&mut text, '\u{c}'),
-                '\n' => 0,
-                'x' => 2,
-                'u' => 4,
-                'U' => 8,
-                '\\' | '\'' | '"' | '/' => push(&mut text, escaped),
-                // Python keeps the backslash of an escape that it does not know.
-                other => {
-                    text.push('\\');
-                    push(&mut text, other)
-                }
-            };
-            if digits > 0 {
-                let code: String = chars.by_ref().take(digits).map(|(_, digit)| digit).collect();
-                let char = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
-                text.push(char.unwrap_or(char::REPLACEMENT_CHARACTER));
             }
         }
         Err(self.fault("a whole text"))
@@ -255,21 +243,28 @@ impl<'t> Reader<'t> {
         if let Some(key) = self.delimited()? {
             return Ok(key.to_owned());
         }
+        if self.rest().bytes().next().is_some_and(|byte| self.is_quote(byte)) {
+            return self.quoted();
+        }
         if self.delimiter.is_none() {
-            let is_quoted = self.rest().starts_with(['\'', '"']);
-            return if is_quoted { self.quoted() } else { Err(self.fault("a key in quotes")) };
+            return Err(self.fault("a key in quotes"));
         }
         let rest = self.rest();
-        let length = rest.find([':', '}']).unwrap_or(rest.len());
+        let length = rest.find([':', '}', '"']).unwrap_or(rest.len());
         self.at += length;
         Ok(rest[..length].trim_end().to_owned())
     }
 
+    /// Whether a text begins with this byte. In a loose object, some models write JSON.
+    const fn is_quote(&self, byte: u8) -> bool {
+        byte == b'"' || byte == b'\'' && self.delimiter.is_none()
+    }
+
     /// A number, a truth value or nothing, as JSON or Python writes it. In a loose object, any other
-    /// word is a text.
+    /// word without a quote or a colon is a text.
     fn bare(&mut self, json: &mut String) -> Result<(), Fault> {
         let rest = self.rest();
-        let length = rest.find([',', ']', '}', ')', '=']).unwrap_or(rest.len());
+        let length = rest.find([',', ']', '}', ')', '=', ':', '"']).unwrap_or(rest.len());
         let word = rest[..length].trim_end();
         match word {
             "True" | "true" => json.push_str("true"),
@@ -286,10 +281,49 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Adds a character. Returns how many digits of a code follow: none.
-fn push(text: &mut String, char: char) -> usize {
-    text.push(char);
-    0
+/// A text in UTF-16, because two escapes can be the halves of one character.
+#[derive(Default)]
+struct Utf16(Vec<u16>);
+
+impl Utf16 {
+    fn push(&mut self, char: char) {
+        self.0.extend_from_slice(char.encode_utf16(&mut [0; 2]));
+    }
+
+    /// Adds what the characters after a backslash mean, as many as belong to it.
+    fn push_escape(&mut self, chars: &mut Chars<'_>) {
+        match chars.next() {
+            Some('n') => self.push('\n'),
+            Some('t') => self.push('\t'),
+            Some('r') => self.push('\r'),
+            Some('b') => self.push('\u{8}'),
+            Some('f') => self.push('\u{c}'),
+            Some('x') => self.push_code(chars, 2),
+            Some('u') => self.push_code(chars, 4),
+            Some('U') => self.push_code(chars, 8),
+            Some(char @ ('\\' | '\'' | '"' | '/')) => self.push(char),
+            Some('\n') | None => {}
+            // Python keeps the backslash of an escape that it does not know.
+            Some(other) => {
+                self.push('\\');
+                self.push(other);
+            }
+        }
+    }
+
+    /// Adds the character with this code, which has so many digits.
+    fn push_code(&mut self, chars: &mut Chars<'_>, digits: usize) {
+        let text = chars.as_str();
+        let is_digit = |byte: &u8| byte.is_ascii_hexdigit();
+        let length = text.bytes().take(digits).take_while(|byte| is_digit(byte)).count();
+        *chars = text[length..].chars();
+        let code = u32::from_str_radix(&text[..length], 16).ok().filter(|_| length == digits);
+        match (code.and_then(char::from_u32), code.map(u16::try_from)) {
+            (Some(char), _) => self.push(char),
+            (None, Some(Ok(half))) => self.0.push(half),
+            (None, _) => self.push(char::REPLACEMENT_CHARACTER),
+        }
+    }
 }
 
 fn is_number(word: &str) -> bool {
@@ -337,6 +371,9 @@ mod tests {
         check(r"'a\'b\\c\n\té\x41'", r#""a'b\\c\n\té""#.replace('é', "éA").as_str());
         check(r"'\d+'", r#""\\d+""#);
         check(r"'\ud800'", "\"\u{fffd}\"");
+        check(r"'\ud83e\udd80\U0001F980'", "\"🦀🦀\"");
+        check(r"'\x4'", "\"\u{fffd}\"");
+        check(r"'\uZ'", "\"\u{fffd}Z\"");
         check("'é → 🦀'", "\"é → 🦀\"");
     }
 
@@ -382,10 +419,21 @@ mod tests {
             ("{a:<q>x{\"<q>,b c:1}", r#"{"a":"x{\"","b c":1}"#),
             ("{<q>a<q>:[true,null,word]}", r#"{"a":[true,null,"word"]}"#),
             ("{ a : { b : <q><q> } , }", r#"{"a":{"b":""}}"#),
+            (r#"{"a": ["x, y", 1], "b:c": "http://d"}"#, r#"{"a":["x, y",1],"b:c":"http://d"}"#),
         ] {
             assert_eq!(read(payload).as_deref(), Ok(expected));
         }
-        for payload in ["{a}", "{a:}", "{a:<q>x}", "{a:1,a:2}", "[1]", "{a:1}}"] {
+        for payload in [
+            "{a}",
+            "{a:}",
+            "{a:<q>x}",
+            "{a:1,a:2}",
+            "[1]",
+            "{a:1}}",
+            "{a:b:c}",
+            "{a\"b\":1}",
+            "{a:b \"c\"}",
+        ] {
             assert!(read(payload).is_err(), "{payload}");
         }
     }

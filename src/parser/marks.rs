@@ -32,10 +32,14 @@ pub(super) enum Mark {
     LabelStop,
     /// Opens the tag of an argument.
     Key,
+    /// Closes the value of one.
+    ValueClose,
     /// Begins and ends a text.
     Quote,
     ReasoningOpen,
     ReasoningClose,
+    /// Surrounds text, or ends it.
+    Hidden,
 }
 
 /// How much of a mark has been read: the first `len` bytes of mark `which`.

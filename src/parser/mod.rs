@@ -56,10 +56,10 @@
 //!
 //! | [`ErrorCode`] | cause | carries on |
 //! | --- | --- | --- |
-//! | `missing_payload` | no `{` or `[`, name or argument after an opener (it was only mentioned) | with the opener and what follows it as text |
+//! | `missing_payload` | neither a payload, nor a name, nor an argument after an opener (it was only mentioned) | with the opener and what follows it as text |
 //! | `unbalanced_payload` | a closing bracket of the wrong kind | after it |
 //! | | an opener outside strings: the model started over | with that opener |
-//! | | the closer before the brackets balance | after the closer |
+//! | | the closer before the brackets balance, or before an argument in tags is closed | after the closer |
 //! | `payload_too_large` | longer than [`Settings::max_payload_bytes`] | after the balancing bracket |
 //! | `payload_too_deep` | nested deeper than 128 | after the balancing bracket |
 //! | `incomplete_payload` | the stream ended inside it | |
@@ -84,6 +84,8 @@
 //! From payload and discard, an opener outside strings leads back to gap. In a format that closes
 //! calls, a closer leads from both to tail, and so does the end of a refused payload. There, a `{`
 //! after a payload leads from tail back to payload: another call before the same closer.
+//!
+//! In a format whose calls have no opener, the start of an answer leads to payload or to prose.
 //!
 //! Formats with more marks have more states, and from each of them anything else leads back to prose:
 //!
@@ -115,6 +117,7 @@ mod prose;
 mod repair;
 mod segment;
 mod settings;
+mod start;
 mod stream;
 mod syntax;
 mod tagged;
@@ -139,7 +142,7 @@ pub use repair::Repair;
 pub use segment::{ErrorCode, ParseError, ParsedCall, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};
 pub use syntax::Syntax;
-pub use types::Types;
+pub use types::Tools;
 
 use discard::Discard;
 use gap::Gap;
@@ -171,6 +174,7 @@ pub struct Parser {
 /// end of the input means.
 #[derive(Debug)]
 enum State {
+    Start,
     Prose(Prose),
     Opening(Opening),
     Label(Label),
@@ -194,8 +198,8 @@ impl Parser {
     #[must_use]
     pub fn of(syntax: Arc<Syntax>) -> Self {
         let stream = Stream::new(Arc::clone(&syntax));
-        let calm = stream.is_calm();
-        Self { state: State::default(), stream, syntax, calm }
+        let (state, calm) = (State::first(&stream), stream.is_calm());
+        Self { state, stream, syntax, calm }
     }
 
     /// Reads a chunk of bytes and passes the finished segments to `sink`.
@@ -228,6 +232,7 @@ impl Parser {
             let marks = self.syntax.marks(self.stream.reasoning);
             let stream = &mut self.stream;
             let flow = match mem::take(&mut self.state) {
+                State::Start => start::finish(stream, sink),
                 State::Prose(prose) => prose.finish(marks, stream, sink),
                 State::Opening(opening) => opening.finish(stream, sink),
                 State::Label(label) => label.finish(stream, sink),
@@ -245,14 +250,15 @@ impl Parser {
         }
         self.stream.flush(sink);
         self.stream.begin();
+        self.state = State::first(&self.stream);
         self.calm = self.stream.is_calm();
     }
 
     /// Abandons the stream. What was held back, such as half an opener or half a call, is
     /// forgotten.
     pub fn abandon(&mut self) {
-        self.state = State::default();
         self.stream.abandon();
+        self.state = State::first(&self.stream);
         self.calm = self.stream.is_calm();
     }
 
@@ -295,6 +301,7 @@ impl Parser {
                     self.calm = matches!(flow, Flow::Stay) && prose.is_calm() && stream.is_calm();
                     flow
                 }
+                State::Start => start::read(stream, bytes, at, sink),
                 State::Opening(opening) => opening.read(stream, bytes, at, sink),
                 State::Label(label) => label.read(stream, bytes, at, sink),
                 State::Gap(gap) => gap.read(stream, bytes, at, sink),
@@ -322,6 +329,10 @@ impl Parser {
     fn enter<S: FnMut(Segment<'_>)>(&mut self, next: Next, sink: &mut S) {
         let stream = &mut self.stream;
         self.state = match next {
+            Next::Start => {
+                stream.buffer.clear();
+                State::Start
+            }
             Next::Prose(held) => State::Prose(Prose::new(held)),
             Next::Frame(opened) => {
                 stream.buffer.clear();
@@ -349,9 +360,9 @@ impl Parser {
                 stream.buffer.clear();
                 State::Payload(Payload::enter(opened, fence, repaired, stream, sink))
             }
-            Next::Discard { opened, code, scanner } => {
+            Next::Discard { opened, code, scanner, fence } => {
                 stream.buffer.clear();
-                State::Discard(Discard::new(opened, code, scanner))
+                State::Discard(Discard::new(opened, code, scanner, fence))
             }
             Next::Tail { opened, place, after } => {
                 stream.buffer.clear();
@@ -365,6 +376,13 @@ impl Parser {
         self.enter(next, sink);
         self.stream.offset -= bytes.len() as u64;
         self.drive(Unchecked(bytes), sink);
+    }
+}
+
+impl State {
+    /// What a stream begins with.
+    fn first(stream: &Stream) -> Self {
+        if stream.may_start() { Self::Start } else { Self::default() }
     }
 }
 

@@ -83,10 +83,16 @@ impl Opening {
         match (self.awaits, mark) {
             (Awaits::Call, _) => {
                 stream.head.extend_from_slice(&stream.buffer);
-                Flow::Enter(Next::Call(self.opened), at)
+                Flow::Enter(Next::Call(Opened { is_framed: true, ..self.opened }), at)
             }
             // The model has started over.
             (Awaits::Arguments, Mark::Opener | Mark::FrameOpen) => {
+                self.refuse(text.len(), at, stream, sink)
+            }
+            // A name alone, outside a frame, is a call only if it is a tool's.
+            (Awaits::Arguments, Mark::Closer | Mark::FrameClose)
+                if !self.opened.is_framed && !stream.settings().tools.may_have(&stream.label) =>
+            {
                 self.refuse(text.len(), at, stream, sink)
             }
             (Awaits::Arguments, _) => Flow::again(Next::Tagged(self.opened), text, at),

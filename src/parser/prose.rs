@@ -166,13 +166,15 @@ fn enter(
 ) -> Next {
     let (mark, length) = (marks.mark(which), marks.pattern(which).len());
     stream.flush(sink);
-    let opened = Opened { at: start, at_line_start: stream.last == b'\n' };
+    let opened = Opened { at: start, at_line_start: stream.last == b'\n', is_framed: false };
     if let Some(next) = Next::opened(mark, opened) {
         stream.begin_head(marks.pattern(which));
         return next;
     }
-    stream.reasoning = mark == Mark::ReasoningOpen;
-    stream.last = b'\n';
+    if mark != Mark::Hidden {
+        stream.reasoning = mark == Mark::ReasoningOpen;
+        stream.last = b'\n';
+    }
     stream.span(Place::Tag, start..start + length as u64, sink);
-    Next::prose()
+    if stream.may_start() { Next::Start } else { Next::prose() }
 }

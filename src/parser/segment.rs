@@ -15,7 +15,7 @@ pub enum Segment<'a> {
     Text(&'a str),
     /// Reasoning, cut in the same way.
     Reasoning(&'a str),
-    /// The start of a call: a marker and the first bracket of its payload. Exactly one
+    /// The start of a call: a marker, and what shows that it is more than talk. Exactly one
     /// [`CallCompleted`](Self::CallCompleted) or [`Error`](Self::Error) with the same index
     /// follows.
     CallStarted {
@@ -78,7 +78,7 @@ pub enum Place {
     Text,
     /// Into [`Segment::Reasoning`].
     Reasoning,
-    /// Into a tag that opened or closed reasoning.
+    /// Into a tag that opened or closed reasoning, or that is never shown.
     Tag,
     /// Into a marker and a payload with at least one call.
     Call,

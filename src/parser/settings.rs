@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::types::Types;
+use super::types::Tools;
 use crate::call_format::CallFormat;
 use crate::limits::parser::{MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
@@ -34,9 +34,10 @@ pub struct Settings {
     /// If an opener and a reasoning tag begin at the same byte, the one that ends first counts;
     /// otherwise, the one that begins first.
     pub format: CallFormat,
-    /// What the tools' schemas say of arguments, for formats that write them as text: without it, all
-    /// of them are text.
-    pub types: Types,
+    /// The tools that the model was offered, for formats with a name outside JSON. A name that is none
+    /// of theirs is talk unless a call surely begins there. Their schemas say what an argument is that
+    /// is written as text; without one, it is text.
+    pub tools: Tools,
     /// Whether to look for calls (the default). If not, a marker is text: a model without tools may
     /// write about calls.
     pub calls: bool,
@@ -46,7 +47,8 @@ pub struct Settings {
     /// Longest payload, in bytes, at least 1; 64 KiB by default. It bounds the
     /// parser's memory.
     pub max_payload_bytes: usize,
-    /// Whether calls inside reasoning count. `false` by default.
+    /// Whether calls inside reasoning count. `false` by default; no effect in formats whose calls
+    /// [end reasoning](crate::call_format::Row::ends_reasoning).
     pub tools_in_reasoning: bool,
     /// Whether `<think>` and `</think>` are tags (the default) or plain text.
     pub reasoning: bool,
@@ -66,6 +68,7 @@ impl Settings {
     pub(super) fn check(&self) -> Result<(), SettingsError> {
         match self.format.opener().len() {
             1..=MARKER_BYTES_MAX => {}
+            _ if !self.format.row().is_taught => {}
             length => return Err(SettingsError::MarkerLength(length)),
         }
         if self.max_payload_bytes == 0 {
@@ -79,7 +82,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             format: CallFormat::default(),
-            types: Types::default(),
+            tools: Tools::default(),
             calls: true,
             strict_balancing: true,
             max_payload_bytes: PAYLOAD_BYTES_MAX,

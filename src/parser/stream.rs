@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::call::{self, Content, Fault};
+use super::call::{self, Content, Fault, Keys};
 use super::literal;
 use super::segment::{self, Place, Segment, Span};
 use super::settings::Settings;
@@ -20,6 +20,8 @@ pub(super) struct Stream {
     pub syntax: Arc<Syntax>,
     /// Whether prose is currently reasoning.
     pub reasoning: bool,
+    /// Whether an answer has begun, in formats whose calls are looked for at its start.
+    pub begun: bool,
     /// The last byte of text. LF at the start and after tags and calls, as if a line began there.
     pub last: u8,
     /// What has been read of a call before its gap: openers and the label.
@@ -41,6 +43,7 @@ impl Stream {
         let mut stream = Self {
             syntax,
             reasoning: false,
+            begun: true,
             last: b'\n',
             head: Vec::new(),
             label: String::new(),
@@ -60,7 +63,9 @@ impl Stream {
     /// Starts a new stream.
     pub(super) fn begin(&mut self) {
         let settings = self.settings();
-        self.reasoning = settings.reasoning && settings.starts_in_reasoning;
+        let (is_reasoning, calls) = (settings.reasoning, settings.calls);
+        self.reasoning = is_reasoning && settings.starts_in_reasoning;
+        self.begun = self.row().bare.is_none() || !calls;
         self.last = b'\n';
         self.offset = 0;
         self.calls = 0;
@@ -75,7 +80,12 @@ impl Stream {
 
     /// Whether text may go straight through: no character is unfinished, and spans are off.
     pub(super) fn is_calm(&self) -> bool {
-        self.utf8.is_empty() && !self.settings().spans
+        self.utf8.is_empty() && !self.settings().spans && (self.begun || self.reasoning)
+    }
+
+    /// Whether a call without an opener may come now.
+    pub(super) const fn may_start(&self) -> bool {
+        !self.begun && !self.reasoning
     }
 
     /// The position in the stream of a byte of the chunk.
@@ -97,7 +107,8 @@ impl Stream {
     /// Reads a payload as the format says.
     pub(super) fn read_call<'p>(&self, payload: &'p str) -> Result<Content<'p>, Fault> {
         match &self.row().body {
-            Body::Json(keys) => call::read(payload, keys),
+            Body::Json(keys) => call::read(payload, Keys::Of(keys)),
+            Body::Keyed => call::read(payload, Keys::Name),
             Body::Pythonic(keys) => literal::pythonic(payload, keys),
             Body::Loose(delimiter) => literal::loose(&self.label, payload, delimiter),
             Body::Arguments | Body::Tagged(_) => call::read_arguments_of(&self.label, payload),
@@ -108,7 +119,7 @@ impl Stream {
     /// after all. Returns the buffer's last bytes, which are not, because they may begin a mark.
     pub(super) fn refuse_opening(
         &mut self,
-        Opened { at, at_line_start }: Opened,
+        Opened { at, at_line_start, .. }: Opened,
         message: &str,
         last: usize,
         sink: &mut impl FnMut(Segment<'_>),
@@ -120,16 +131,16 @@ impl Stream {
         again
     }
 
-    /// Ends a payload that was refused, and returns the next state.
+    /// Ends a payload that was refused, perhaps in a code fence, and returns the next state.
     pub(super) fn end_refused(
         &mut self,
         opened: Opened,
         place: Place,
-        end: u64,
+        (end, fence): (u64, bool),
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Next {
-        if self.row().closes() {
-            return Next::Tail { opened, place, after: After::Payload { fence: false } };
+        if fence || self.row().closes() {
+            return Next::Tail { opened, place, after: After::Payload { fence } };
         }
         self.end_call(opened, place, end, sink);
         Next::prose()
@@ -137,6 +148,8 @@ impl Stream {
 
     /// Reports the start of a call, and numbers it.
     pub(super) fn start_call(&mut self, offset: u64, sink: &mut impl FnMut(Segment<'_>)) -> u32 {
+        self.begun = true;
+        self.reasoning &= !self.row().ends_reasoning;
         let index = self.calls;
         self.calls += 1;
         sink(Segment::CallStarted { index, offset });
@@ -181,6 +194,7 @@ impl Stream {
     ) {
         let Some(&last) = chunk.bytes()[range.clone()].last() else { return };
         self.last = last;
+        self.begun |= !self.reasoning && !chunk.bytes()[range.clone()].trim_ascii().is_empty();
         let span = self.position(range.start)..self.position(range.end);
         let reasoning = self.reasoning;
         chunk.say(range, &mut self.utf8, &mut |text| sink(prose(reasoning, text)));

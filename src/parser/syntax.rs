@@ -1,6 +1,8 @@
 //! The settings, and the tables made from them.
 
-use super::format_marks::{after_payload, between_tags, call_openers, frame_openers, label_marks};
+use super::format_marks::{
+    after_payload, between_tags, call_openers, closers, frame_openers, in_values, label_marks,
+};
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
 use super::settings::{Settings, SettingsError};
@@ -32,6 +34,10 @@ pub struct Syntax {
     pub(super) label: Marks,
     /// What may come between arguments that stand in tags.
     pub(super) tags: Marks,
+    /// What may come in the value of such an argument, and means more than text.
+    pub(super) values: Marks,
+    /// What closes a call and its frame.
+    pub(super) closers: Marks,
     /// What may come after a payload: closers, and in a frame the next opener.
     pub(super) after: Marks,
     /// What ends a run of text, and what ends a run of reasoning.
@@ -63,6 +69,8 @@ impl Syntax {
             openers: Marks::new(call_openers(&settings.format)),
             label: Marks::new(label_marks(settings.format.row().label.as_ref())),
             tags: Marks::new(between_tags(&settings.format)),
+            values: Marks::new(in_values(&settings.format)),
+            closers: Marks::new(closers(settings.format.row())),
             after: Marks::new(after_payload(&settings.format)),
             marks: marks(&settings),
             settings,
@@ -84,12 +92,15 @@ impl Syntax {
 
 /// What ends a run of text, and what ends a run of reasoning.
 fn marks(settings: &Settings) -> [Marks; 2] {
-    let [open, close] = settings.format.row().reasoning;
-    let calls = call_openers(&settings.format).chain(frame_openers(settings.format.row()));
+    let row = settings.format.row();
+    let opens = row.reasoning.iter().map(|[open, _]| (Mark::ReasoningOpen, *open));
+    let closes = row.reasoning.iter().map(|[_, close]| (Mark::ReasoningClose, *close));
+    let hidden = row.hidden.iter().map(|text| (Mark::Hidden, *text));
+    let calls = call_openers(&settings.format).chain(frame_openers(row));
     let calls: Vec<_> = calls.filter(|_| settings.calls).collect();
-    let open = settings.reasoning.then_some((Mark::ReasoningOpen, open));
-    let in_text = calls.iter().copied().chain(open);
-    let close = [(Mark::ReasoningClose, close)].into_iter();
-    let in_reasoning = close.chain(calls.iter().copied().filter(|_| settings.tools_in_reasoning));
+    let opens = opens.filter(|_| settings.reasoning);
+    let in_text = calls.iter().copied().chain(opens).chain(hidden.clone());
+    let may_call = settings.tools_in_reasoning || row.ends_reasoning;
+    let in_reasoning = closes.chain(calls.iter().copied().filter(|_| may_call)).chain(hidden);
     [Marks::new(in_text), Marks::new(in_reasoning)]
 }

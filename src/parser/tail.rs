@@ -22,7 +22,7 @@ use super::marks::{self, Held, Mark, Marks};
 use super::segment::{Place, Segment};
 use super::stream::Stream;
 use super::transition::{After, Flow, Next, Opened};
-use crate::call_format::Row;
+use crate::call_format::{Body, Row};
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// The bytes after a payload. Those that are kept are in the stream's buffer.
@@ -133,7 +133,7 @@ impl Tail {
         let start = stream.position(at) - opener.len() as u64;
         stream.end_call(self.opened, self.place, start, sink);
         stream.begin_head(opener);
-        Flow::Enter(Next::Call(Opened { at: start, at_line_start: false }), at)
+        Flow::Enter(Next::Call(Opened { is_framed: true, ..Opened::inside(start) }), at)
     }
 
     /// Ends the call before `at`, where the payload of another one begins.
@@ -145,8 +145,8 @@ impl Tail {
     ) -> Flow {
         let start = stream.position(at);
         stream.end_call(self.opened, self.place, start, sink);
-        let opened = Opened { at: start, at_line_start: false };
-        Flow::Enter(Next::Payload { opened, fence: self.fence, repaired: Vec::new() }, at)
+        let (opened, fence) = (Opened::inside(start), self.fence);
+        Flow::Enter(Next::Payload { opened, fence, repaired: Vec::new() }, at)
     }
 
     /// What a byte means after `kept` bytes, and where it leads.
@@ -189,12 +189,19 @@ impl Tail {
     fn before_closer(&self, byte: u8, kept: usize) -> (Step, Part) {
         match byte {
             b'`' if self.fence && (self.closes() || kept == 0) => (Step::Keep, Part::Ticks(1)),
-            b'{' if self.closes() && self.row.keys().is_some() => (Step::Again, self.part),
+            b'{' if self.closes() && self.row.may_be_list() && !self.is_code() => {
+                (Step::Again, self.part)
+            }
             _ if self.closes() && is_slip(byte) && kept < GAP_BYTES_MAX => {
                 (Step::Keep, Part::Space)
             }
             _ => (Step::Refuse, self.part),
         }
+    }
+
+    /// Whether calls stand in a list that looks like code.
+    const fn is_code(&self) -> bool {
+        matches!(self.row.body, Body::Pythonic(_))
     }
 
     const fn closes(&self) -> bool {

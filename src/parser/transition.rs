@@ -34,6 +34,8 @@ impl Flow {
 /// A state to enter.
 #[derive(Debug)]
 pub(super) enum Next {
+    /// The start of an answer.
+    Start,
     /// Text or reasoning, with this much of an opener held already.
     Prose(Held),
     /// What comes after the opener of a frame.
@@ -59,6 +61,8 @@ pub(super) enum Next {
         code: ErrorCode,
         /// Where in its brackets it is.
         scanner: Scanner,
+        /// Whether a code fence has opened before it.
+        fence: bool,
     },
     /// What comes after a payload.
     Tail {
@@ -105,4 +109,13 @@ pub(super) struct Opened {
     /// Where it begins.
     pub(super) at: u64,
     pub(super) at_line_start: bool,
+    /// Whether the frame has opened, in formats that have one.
+    pub(super) is_framed: bool,
+}
+
+impl Opened {
+    /// A call or a frame that begins in the middle of another one's bytes.
+    pub(super) const fn inside(at: u64) -> Self {
+        Self { at, at_line_start: false, is_framed: false }
+    }
 }

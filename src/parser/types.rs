@@ -13,23 +13,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use super::repair;
+use super::{literal, repair};
 use crate::limits::parser::TYPES_STEPS_MAX;
 
-/// The types that the schemas of tools give to their arguments.
+/// The tools that a model was offered: their names, and the types of their arguments.
 ///
 /// ```
 /// use serde_json::json;
-/// use tether::parser::Types;
+/// use tether::parser::Tools;
 ///
 /// let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-/// let types = Types::of([("f", &schema)]);
-/// # let _ = types;
+/// let tools = Tools::of([("f", &schema)]);
+/// assert!(tools.may_have("f") && !tools.may_have("g"));
+/// assert!(Tools::default().may_have("g"), "nothing is known");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Types(Arc<BTreeMap<String, BTreeMap<String, Kinds>>>);
+pub struct Tools(Arc<BTreeMap<String, BTreeMap<String, Kinds>>>);
 
 /// The kinds of JSON that an argument may be; all `false`: anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,8 +50,8 @@ const TEXT: Kinds =
 const JSON: Kinds =
     Kinds { text: false, null: true, number: true, boolean: true, object: true, array: true };
 
-impl Types {
-    /// The types of tools with these names and parameters, which are JSON Schemas.
+impl Tools {
+    /// Tools with these names and parameters, which are JSON Schemas.
     pub fn of<'t>(tools: impl IntoIterator<Item = (&'t str, &'t Value)>) -> Self {
         let tools = tools.into_iter().map(|(name, schema)| {
             let properties = schema["properties"].as_object().into_iter().flatten();
@@ -63,6 +63,12 @@ impl Types {
             (name.to_owned(), kinds.collect())
         });
         Self(Arc::new(tools.collect()))
+    }
+
+    /// Whether a tool of this name was offered, or nothing is known of the tools.
+    #[must_use]
+    pub fn may_have(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.contains_key(name)
     }
 
     /// The kinds of an argument. `None` if its tool or its key is not known.
@@ -125,7 +131,7 @@ impl Kinds {
 
 /// The kinds that a tag itself names: `true` and `string` are text.
 pub(super) fn of_hint(hint: &str) -> Kinds {
-    if matches!(hint, "true" | "string") { TEXT } else { JSON }
+    if matches!(hint, "true" | "string" | "str") { TEXT } else { JSON }
 }
 
 /// A text as JSON. `None` if the argument was left out.
@@ -155,7 +161,7 @@ pub(super) fn read(text: &str, kinds: Option<Kinds>) -> Option<Cow<'_, str>> {
         // Tags that say "no text" have their texts in quotes.
         b'"' => kinds == JSON,
         b'{' => kinds.object,
-        b'[' => kinds.array,
+        b'[' | b'(' => kinds.array,
         b'-' | b'0'..=b'9' => kinds.number,
         _ => false,
     };
@@ -163,17 +169,22 @@ pub(super) fn read(text: &str, kinds: Option<Kinds>) -> Option<Cow<'_, str>> {
         if is_json(bare) {
             return Some(bare.into());
         }
-        // As Python writes it.
-        let mended = repair::mend(bare, &mut Vec::new());
-        if !kinds.text && bare.starts_with(['{', '[']) && is_json(&mended) {
-            return Some(Cow::Owned(mended));
+        if !kinds.text && bare.starts_with(['{', '[', '(']) {
+            return python(bare).map(Cow::Owned).or_else(words);
         }
     }
     words()
 }
 
+/// An object or an array as Python writes it.
+fn python(text: &str) -> Option<String> {
+    let read = literal::python(text).unwrap_or_else(|| repair::mend(text, &mut Vec::new()));
+    is_json(&read).then_some(read)
+}
+
+/// Whether a text is JSON whose numbers and strings can be decoded.
 fn is_json(text: &str) -> bool {
-    serde_json::from_str::<&RawValue>(text).is_ok()
+    serde_json::from_str::<Value>(text).is_ok()
 }
 
 #[cfg(test)]
@@ -186,7 +197,7 @@ mod tests {
     #[track_caller]
     fn check(schema: &Value, texts: &[(&str, Option<&str>)]) {
         let parameters = json!({"properties": {"a": schema}, "$defs": {"n": {"type": "number"}}});
-        let types = Types::of([("f", &parameters)]);
+        let types = Tools::of([("f", &parameters)]);
         for (text, expected) in texts {
             let read = read(text, types.kinds("f", "a"));
             assert_eq!(read.as_deref(), *expected, "{text:?} for {parameters}");
@@ -212,7 +223,7 @@ mod tests {
         let texts = [("5", Some("\"5\"")), ("None", Some("\"None\"")), ("null", Some("null"))];
         check(&json!({}), &texts);
         check(&json!({"description": "anything"}), &texts);
-        assert_eq!(read("5", Types::default().kinds("f", "a")).as_deref(), Some("\"5\""));
+        assert_eq!(read("5", Tools::default().kinds("f", "a")).as_deref(), Some("\"5\""));
     }
 
     #[test]
@@ -225,6 +236,7 @@ mod tests {
             ("five", Some("\"five\"")),
             ("05", Some("\"05\"")),
             ("5 apples", Some("\"5 apples\"")),
+            ("1e400", Some("\"1e400\"")),
             ("", None),
             ("\n", None),
         ];
@@ -261,11 +273,18 @@ mod tests {
         check(&json!({"type": "bool"}), &texts);
         let texts = [
             ("{\"a\" : [1]}", Some("{\"a\" : [1]}")),
-            ("{'a': None}", Some("{\"a\": null}")),
+            ("{'a': None}", Some("{\"a\":null}")),
+            ("{'a': [(1,)]}", Some("{\"a\":[[1]]}")),
             ("[1]", Some("\"[1]\"")),
         ];
         check(&json!({"type": "object"}), &texts);
-        check(&json!({"type": "list"}), &[("[1, 2,]", Some("[1, 2]")), ("[1", Some("[1]"))]);
+        let texts = [
+            ("[1, 2,]", Some("[1,2]")),
+            ("('a', 1)", Some("[\"a\",1]")),
+            ("[1", Some("[1]")),
+            ("[1e400]", Some("\"[1e400]\"")),
+        ];
+        check(&json!({"type": "list"}), &texts);
     }
 
     #[test]
@@ -280,8 +299,8 @@ mod tests {
     fn schemas_that_refer_to_themselves_end() {
         let many: Vec<Value> = (0..80).map(|_| json!({"$ref": "#/properties/a"})).collect();
         let schema = json!({"properties": {"a": {"anyOf": many}}});
-        assert_eq!(Types::of([("f", &schema)]).kinds("f", "a"), None);
+        assert_eq!(Tools::of([("f", &schema)]).kinds("f", "a"), None);
         let schema = json!({"properties": {"a": {"$ref": "#/properties/a"}}});
-        assert_eq!(Types::of([("f", &schema)]).kinds("f", "a"), None);
+        assert_eq!(Tools::of([("f", &schema)]).kinds("f", "a"), None);
     }
 }

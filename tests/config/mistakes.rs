@@ -126,9 +126,11 @@ fn unsupported_values_are_named() {
         "tools: {call_contract: herms}",
         "1:24: tools.call_contract: found the text `herms`, expected `marker_json`, `hermes`, \
          `longcat`, `tool_calls`, `toolcall`, `granite3`, `granite20b`, `cohere`, `mistral_array`, \
-         `internlm`, `gigachat3`, `gigachat31`, `mistral_args`, `mistral_args_id`, `deepseek_v3`, \
-         `deepseek_v31`, `kimi_k2`, `functionary_v31`, `qwen3_coder`, `mimo`, `seed_oss`, \
-         `minimax_m2`, `dsml_v32`, `dsml_v4`, `gcml`, `dsml_v41`, `glm45`, `glm47`, \
+         `internlm`, `gigachat3`, `gigachat31`, `ernie45`, `apertus`, `cohere_r_plus`, \
+         `inkling`, `llama3`, `xlam`, `functools`, `mistral_args`, `mistral_args_id`, \
+         `deepseek_v3`, `deepseek_v31`, `kimi_k2`, `functionary_v31`, `plamo3`, `qwen3_coder`, `mimo`, `seed_oss`, `minimax_m2`, `dsml_v32`, \
+         `dsml_v4`, `gcml`, `dsml_v41`, `glm45`, `glm47`, `step3`, `step5`, `hunyuan`, \
+         `hunyuan_opensource`, `k2_horizon`, `kimi_k3`, `dots`, `minicpm5`, `pythonic`, \
          `lfm2`, `gemma4`, `functiongemma` or `native`",
     );
     check(

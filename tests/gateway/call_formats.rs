@@ -27,10 +27,12 @@ async fn taught_calls_are_parsed_and_shown_again() {
 
         let mut call = String::new();
         format.push_call(&mut call, "calculate", "{\"expression\":\"6*7\"}");
-        round.answer_at_once(&format!("Let me see.\n{call}")).await;
+        // Without an opener, a call is only found where nothing comes before it.
+        let words = if row.bare.is_some() { "" } else { "Let me see.\n" };
+        round.answer_at_once(&format!("{words}{call}")).await;
         let round = model.round().await;
         let [.., spoken, results] = &messages(&round.request.body)[..] else { panic!("no result") };
-        assert_eq!(spoken["content"], format!("Let me see.\n{}", call.trim_end()));
+        assert_eq!(spoken["content"], format!("{words}{}", call.trim_end()));
         let [open, close] = row.result;
         let result = format!("{open}`calculate` (call_1) returned: ");
         let results = results["content"].as_str().unwrap();
@@ -38,7 +40,7 @@ async fn taught_calls_are_parsed_and_shown_again() {
         assert!(results.contains(close));
         round.answer("It is 42.").await;
         let frames = stream.rest().await;
-        assert_eq!(said(&frames), "Let me see.\nIt is 42.", "{}", row.name);
+        assert_eq!(said(&frames), format!("{words}It is 42."), "{}", row.name);
         assert!(names(&frames).contains(&"tool_completed"));
     }
 }

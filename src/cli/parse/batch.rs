@@ -64,7 +64,7 @@ fn settings(case: &Case, defaults: &Settings) -> Result<Settings, String> {
         settings.format = CallFormat::of(row);
     }
     if let Some(tools) = &case.tools {
-        settings.types = given_tools(tools)?;
+        settings.tools = given_tools(tools)?;
     }
     settings.starts_in_reasoning = case.in_reasoning.unwrap_or(settings.starts_in_reasoning);
     Ok(settings)

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::limits::KIB;
-use crate::parser::{Arguments, Parser, Repair, Segment, Types};
+use crate::parser::{Arguments, Parser, Repair, Segment, Tools};
 
 pub(super) use batch::run_batch;
 
@@ -42,19 +42,19 @@ pub(super) fn run(
     lines.end()
 }
 
-/// The types of these tools: an array of objects with a name and parameters, as they are or each in
+/// These tools: an array of objects with a name and parameters, as they are or each in
 /// `function`, as `OpenAI` has it.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn given_tools(tools: &Value) -> Result<Types, String> {
+pub(super) fn given_tools(tools: &Value) -> Result<Tools, String> {
     let tools = tools.as_array().ok_or("tools must be an array")?;
     let tools = tools.iter().enumerate().map(|(at, tool)| {
         let tool = tool.get("function").unwrap_or(tool);
         let name = tool["name"].as_str().ok_or_else(|| format!("tools[{at}] has no name"))?;
         Ok((name, &tool["parameters"]))
     });
-    Ok(Types::of(tools.collect::<Result<Vec<_>, String>>()?))
+    Ok(Tools::of(tools.collect::<Result<Vec<_>, String>>()?))
 }
 
 /// Reads the next chunk; returns whether there was one.

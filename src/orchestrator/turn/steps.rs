@@ -327,7 +327,8 @@ impl OpenRound<'_> {
         let is_cut = self.round.message.ran_into_token_limit();
         // A marker at the very end was cut off from its call.
         let text = self.core.script.text.trim_end();
-        let is_marker_cut = is_cut && text.ends_with(self.core.setup.format().opener());
+        let opener = self.core.setup.format().opener();
+        let is_marker_cut = is_cut && !opener.is_empty() && text.ends_with(opener);
         for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
             let cut = match error.code {
                 ErrorCode::MissingPayload => is_marker_cut,

@@ -42,7 +42,7 @@ impl Payload {
         let index = stream.start_call(opened.at, sink);
         let scanner = Scanner::default();
         let tracker = match stream.row().body {
-            Body::Json(_) | Body::Pythonic(_) | Body::Loose(_) => Tracker::default(),
+            Body::Json(_) | Body::Keyed | Body::Pythonic(_) | Body::Loose(_) => Tracker::default(),
             Body::Arguments | Body::Tagged(_) => {
                 let tells = stream.syntax.tells_deltas;
                 if tells {
@@ -120,7 +120,7 @@ impl Payload {
                 let code = ErrorCode::UnbalancedPayload;
                 let message = "a closing bracket does not match the open one";
                 self.refuse(Fault::new(code, message), stream, sink);
-                stream.end_refused(self.opened, Place::Error(code), end, sink)
+                stream.end_refused(self.opened, Place::Error(code), (end, self.fence), sink)
             }
             Some(Stop::Mark(mark)) => {
                 let syntax = Arc::clone(&stream.syntax);
@@ -159,7 +159,8 @@ impl Payload {
         stream.span(Place::Error(code), self.opened.at..at, sink);
         stream.begin_head(text);
         let at_line_start = stream.buffer.last() == Some(&b'\n');
-        Next::opened(mark, Opened { at, at_line_start }).unwrap_or_else(Next::prose)
+        Next::opened(mark, Opened { at_line_start, ..Opened::inside(at) })
+            .unwrap_or_else(Next::prose)
     }
 
     fn discard(
@@ -171,7 +172,7 @@ impl Payload {
         let code = fault.code;
         self.refuse(fault, stream, sink);
         let scanner = mem::take(&mut self.scanner);
-        Next::Discard { opened: self.opened, code, scanner }
+        Next::Discard { opened: self.opened, code, scanner, fence: self.fence }
     }
 
     fn refuse(&self, fault: Fault, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {

@@ -7,26 +7,26 @@
 //!
 //! Values are text and have no escapes, so a value that mentions its own closing tag looks finished
 //! there. A closing tag counts only if, after white space, another tag of the format follows it. At
-//! the end of the input, the last one counts.
+//! the end of the input, the last one counts. Where it was forgotten, see [`value`].
 //!
 //! What a text means, a number or a word, is up to the tool's schema: see [`types`](super::types).
 
 mod outcome;
+mod value;
 
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memchr::memmem;
-
 use super::call::Fault;
+use super::examined;
 use super::marks::{Held, Landing, Mark, Marks, Step};
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
-use super::{examined, find};
-use crate::call_format::{Body, Tags};
-use crate::limits::parser::GAP_BYTES_MAX;
+use crate::call_format::{Body, Hint, Tags};
+use crate::limits::parser::{GAP_BYTES_MAX, LABEL_BYTES_MAX};
+use value::{End, Found, Value};
 
 /// What has been read of the arguments is in the stream's buffer.
 #[derive(Debug)]
@@ -60,8 +60,9 @@ enum Part {
     Hint(usize),
     /// White space between a key and its value.
     BeforeValue,
-    /// A value that begins here.
-    Value(usize),
+    /// A word on the value's type that begins here.
+    Kind(usize),
+    Value(Value),
     /// What follows a closing tag: white space, or a mark of which this much has been read.
     AfterValue(Closed, Held),
     /// The rest of arguments that were too long.
@@ -71,7 +72,7 @@ enum Part {
 /// A value, and the closing tag behind it.
 #[derive(Debug, Clone, Copy)]
 struct Closed {
-    value: usize,
+    value: Value,
     tag: usize,
     end: usize,
 }
@@ -81,8 +82,8 @@ enum Turn {
     /// More bytes are needed.
     Wait,
     Go,
-    /// The call ends before this mark, which has been read.
-    Over(usize),
+    /// The call ends with this mark, or before it if it begins another one.
+    Over(End),
 }
 
 impl Tagged {
@@ -123,17 +124,14 @@ impl Tagged {
             return self.discard(held, stream, bytes, at, sink);
         }
         let most = stream.settings().max_payload_bytes;
-        let room = (most - stream.buffer.len()).min(bytes.len() - at);
-        stream.keep(&bytes[at..at + room], most);
-        let at = at + room;
-        loop {
-            match self.step(stream, sink) {
-                Turn::Go => {}
-                Turn::Wait => break,
-                Turn::Over(mark) => {
-                    let unread = stream.buffer.len() - self.at;
-                    return self.end(mark, at - unread, stream, sink);
-                }
+        let mut at = at;
+        // Not all at once: what is kept beyond the call's end is copied in vain.
+        while at < bytes.len() && stream.buffer.len() < most {
+            let room = (most - stream.buffer.len()).min(bytes.len() - at).min(STEP_BYTES);
+            stream.keep(&bytes[at..at + room], most);
+            at += room;
+            if let Some(end) = self.advance(stream, sink) {
+                return self.end(end, at, stream, sink);
             }
         }
         if at == bytes.len() {
@@ -143,6 +141,17 @@ impl Tagged {
         self.discard(Held::NONE, stream, bytes, at, sink)
     }
 
+    /// Reads all that is kept, or up to the call's end.
+    fn advance(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) -> Option<End> {
+        loop {
+            match self.step(stream, sink) {
+                Turn::Go => {}
+                Turn::Wait => return None,
+                Turn::Over(end) => return Some(end),
+            }
+        }
+    }
+
     /// At the end of the input, what would follow the last closing tag is missing.
     pub(super) fn finish(
         mut self,
@@ -150,11 +159,18 @@ impl Tagged {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let code = ErrorCode::IncompletePayload;
+        if let Part::Value(value) | Part::AfterValue(Closed { value, .. }, _) = self.part
+            && !matches!(self.part, Part::AfterValue(_, held) if held.is_empty())
+            && let Some(end) = value.end_of_call()
+        {
+            self.blame_end();
+            return self.end(end, 0, stream, sink);
+        }
         let place = match self.part {
             Part::Discard(_) => Place::Error(ErrorCode::PayloadTooLarge),
             Part::Between(held) if held.is_empty() => self.tell(stream, sink),
             Part::AfterValue(closed, held) if held.is_empty() => {
-                self.add(closed.value..closed.tag, stream, sink);
+                self.add(closed.value.start..closed.tag, stream, sink);
                 self.tell(stream, sink)
             }
             _ => {
@@ -172,21 +188,46 @@ impl Tagged {
         match self.part {
             Part::Between(held) => self.between(held, stream),
             Part::Key(start) => {
-                let Some(end) = self.up_to(tags.key[1], buffer) else { return Turn::Wait };
+                let end = match self.word(start, tags.key[1], buffer) {
+                    Ok(end) => end,
+                    Err(turn) => return turn,
+                };
                 (self.key, self.hint) = (start..end, 0..0);
                 let hint = Part::Hint(self.at);
                 self.go(if tags.hint.is_some() { hint } else { Part::BeforeValue })
             }
             Part::Hint(start) => {
-                let close = tags.hint.unwrap_or_default();
-                let Some(end) = self.up_to(close, buffer) else { return Turn::Wait };
+                let end = match self.word(start, tags.hint.map_or("", Hint::close), buffer) {
+                    Ok(end) => end,
+                    Err(turn) => return turn,
+                };
                 self.hint = start..end;
                 self.go(Part::BeforeValue)
             }
             Part::BeforeValue => self.before_value(buffer),
-            Part::Value(value) => {
-                let Some(tag) = self.up_to(tags.value[1], buffer) else { return Turn::Wait };
-                self.go(Part::AfterValue(Closed { value, tag, end: self.at }, Held::NONE))
+            Part::Kind(start) => {
+                let [_, close] = tags.kind.unwrap_or_default();
+                let end = match self.word(start, close, buffer) {
+                    Ok(end) => end,
+                    Err(turn) => return turn,
+                };
+                self.hint = start..end;
+                self.go(Part::BeforeValue)
+            }
+            Part::Value(mut value) => {
+                let found = value.read(&stream.syntax.values, buffer, &mut self.at);
+                self.part = Part::Value(value);
+                match found {
+                    None => Turn::Wait,
+                    Some(Found::Tag(tag)) => {
+                        let closed = Closed { value, tag, end: self.at };
+                        self.go(Part::AfterValue(closed, Held::NONE))
+                    }
+                    Some(Found::End(end)) => {
+                        self.blame_end();
+                        Turn::Over(end)
+                    }
+                }
             }
             Part::AfterValue(closed, held) => self.after_value(closed, held, stream, sink),
             Part::Discard(_) => Turn::Wait,
@@ -198,21 +239,29 @@ impl Tagged {
         Turn::Go
     }
 
-    /// Where this text begins; it is read as well. If it is not there, all has been read that cannot be
-    /// its beginning.
-    fn up_to(&mut self, text: &str, buffer: &[u8]) -> Option<usize> {
-        let text = text.as_bytes();
-        let found = memmem::find(&buffer[self.at..], text);
-        examined::note(found.map_or(buffer.len() - self.at, |at| at + text.len()));
-        if let Some(found) = found {
-            let start = self.at + found;
-            self.at = start + text.len();
-            return Some(start);
+    /// Where a word ends that began at `start`: before this text, which is read as well. A word that
+    /// a tag or a line break cuts short, or that is too long, is a fault.
+    fn word(&mut self, start: usize, close: &str, buffer: &[u8]) -> Result<usize, Turn> {
+        let from = self.at;
+        while let Some(&byte) = buffer.get(self.at) {
+            let rest = &buffer[self.at..];
+            if rest.starts_with(close.as_bytes()) {
+                let end = self.at;
+                self.at += close.len();
+                examined::note(self.at - from);
+                return Ok(end);
+            }
+            if close.as_bytes().starts_with(rest) {
+                break;
+            }
+            if matches!(byte, b'<' | b'\n') || self.at - start >= LABEL_BYTES_MAX {
+                self.blame("the tag of an argument has no end");
+                return Err(self.go(Part::Between(Held::NONE)));
+            }
+            self.at += 1;
         }
-        let half = self.at.max((buffer.len() + 1).saturating_sub(text.len()));
-        examined::note(buffer.len() - half);
-        self.at = find::byte(text[0], &buffer[half..]).map_or(buffer.len(), |at| half + at);
-        None
+        examined::note(buffer.len() - from);
+        Err(Turn::Wait)
     }
 
     /// White space, then the tag of a key, or what ends the call. Anything else is a fault.
@@ -226,7 +275,7 @@ impl Tagged {
                     if marks.mark(mark) == Mark::Key {
                         return self.go(Part::Key(self.at));
                     }
-                    return Turn::Over(mark);
+                    return Turn::Over(End { mark, at: self.at });
                 }
                 Step::Miss => {
                     if !byte.is_ascii_whitespace() {
@@ -248,18 +297,26 @@ impl Tagged {
     fn before_value(&mut self, buffer: &[u8]) -> Turn {
         let open = self.tags.value[0].as_bytes();
         if open.is_empty() {
-            return self.go(Part::Value(self.at));
+            return self.go(Part::Value(Value::new(self.at)));
         }
+        // Its type comes once at most.
+        let kind = self.tags.kind.filter(|_| self.hint.is_empty());
+        let kind = kind.map(|[open, _]| open.as_bytes());
         let rest = &buffer[self.at..];
         let space = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         let here = &rest[space..];
-        if space <= GAP_BYTES_MAX && here.len() < open.len() && open.starts_with(here) {
+        let may_be = |open: &[u8]| here.len() < open.len() && open.starts_with(here);
+        if space <= GAP_BYTES_MAX && (may_be(open) || kind.is_some_and(may_be)) {
             return Turn::Wait;
         }
         examined::note(space + here.len().min(open.len()));
         if space <= GAP_BYTES_MAX && here.starts_with(open) {
             self.at += space + open.len();
-            return self.go(Part::Value(self.at));
+            return self.go(Part::Value(Value::new(self.at)));
+        }
+        if let Some(kind) = kind.filter(|kind| space <= GAP_BYTES_MAX && here.starts_with(kind)) {
+            self.at += space + kind.len();
+            return self.go(Part::Kind(self.at));
         }
         self.blame("an argument has no value");
         self.go(Part::Between(Held::NONE))
@@ -279,7 +336,7 @@ impl Tagged {
             match marks.step(held, byte) {
                 Step::Hold(more) => (held, self.at) = (more, self.at + 1),
                 Step::Match(_) => {
-                    self.add(closed.value..closed.tag, stream, sink);
+                    self.add(closed.value.start..closed.tag, stream, sink);
                     self.at = closed.end;
                     return self.go(Part::Between(Held::NONE));
                 }
@@ -297,6 +354,11 @@ impl Tagged {
 
     fn blame(&mut self, message: &'static str) {
         self.fault.get_or_insert_with(|| Fault::new(ErrorCode::InvalidCall, message));
+    }
+
+    fn blame_end(&mut self) {
+        let message = "the call ends before its argument is closed";
+        self.fault.get_or_insert_with(|| Fault::new(ErrorCode::UnbalancedPayload, message));
     }
 
     /// Reports that the arguments are too long.
@@ -326,7 +388,8 @@ impl Tagged {
                     (held, at) = (Held::NONE, at + 1);
                     if marks.mark(mark) != Mark::Key {
                         let place = Place::Error(ErrorCode::PayloadTooLarge);
-                        return self.leave(mark, place, at, stream, sink);
+                        let end = stream.position(at);
+                        return Flow::Enter(self.leave(mark, place, end, stream, sink), at);
                     }
                 }
             }
@@ -335,41 +398,47 @@ impl Tagged {
         Flow::Stay
     }
 
-    /// Ends the call at a mark that ends before `at`.
+    /// Ends the call at a mark. What was kept behind it, before `at`, is read again.
     fn end(
         &mut self,
-        mark: usize,
+        end: End,
         at: usize,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let length = stream.syntax.tags.pattern(mark).len();
-        stream.buffer.truncate(self.at - length);
+        let again = stream.buffer.split_off(end.at);
+        let length = stream.syntax.tags.pattern(end.mark).len();
+        stream.buffer.truncate(end.at - length);
         let place = self.tell(stream, sink);
-        self.leave(mark, place, at, stream, sink)
+        let position = stream.position(at) - again.len() as u64;
+        Flow::again(self.leave(end.mark, place, position, stream, sink), again, at)
     }
 
-    /// Leaves the call through a mark: a closer belongs to it, an opener to the next call.
+    /// Leaves the call through a mark that ends at this position of the stream: a closer belongs to it,
+    /// an opener to the next call.
     fn leave(
         &self,
         mark: usize,
         place: Place,
-        at: usize,
+        end: u64,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
-    ) -> Flow {
+    ) -> Next {
         let syntax = Arc::clone(&stream.syntax);
         let text = syntax.tags.pattern(mark);
-        let start = stream.position(at) - text.len() as u64;
-        let next = Opened { at: start, at_line_start: false };
+        let start = end - text.len() as u64;
+        let next = Opened { is_framed: self.opened.is_framed, ..Opened::inside(start) };
         let Some(next) = Next::opened(syntax.tags.mark(mark), next) else {
-            return Flow::Enter(Next::closed(self.opened, place), at);
+            return Next::closed(self.opened, place);
         };
         stream.end_call(self.opened, place, start, sink);
         stream.begin_head(text);
-        Flow::Enter(next, at)
+        next
     }
 }
+
+/// How much of a chunk is kept at a time.
+const STEP_BYTES: usize = 1024;
 
 const BETWEEN: &str = "there is text between the arguments";
 

@@ -33,9 +33,11 @@ impl Tagged {
             return;
         }
         let value = if self.tags.is_trimmed { without_line_breaks(value) } else { value };
-        let types = match self.tags.hint {
-            Some(_) => Some(types::of_hint(hint)),
-            None => stream.settings().types.kinds(&stream.label, key),
+        let value = self.tags.wrap.and_then(|wrap| within(value, wrap)).unwrap_or(value);
+        let types = if self.tags.hint.is_some() || !hint.is_empty() {
+            Some(types::of_hint(hint))
+        } else {
+            stream.settings().tools.kinds(&stream.label, key)
         };
         let Some(value) = types::read(value, types) else { return };
         if self.json.len() > 1 {
@@ -77,6 +79,11 @@ impl Tagged {
             }
         }
     }
+}
+
+/// What stands between these, if they are around the value.
+fn within<'v>(value: &'v str, [open, close]: [&str; 2]) -> Option<&'v str> {
+    value.trim().strip_prefix(open)?.strip_suffix(close)
 }
 
 /// A value without the line break at its start and at its end: not more, because the contents of

@@ -89,7 +89,11 @@ const MARKERS: &[&str] = &[
 fn pieces(format: &CallFormat) -> Vec<String> {
     let mut pieces: Vec<String> = PIECES.iter().map(|&piece| piece.to_owned()).collect();
     // As often as all others together.
-    let marks = format.marks().chain(format.row().reasoning).map(str::to_owned);
+    let marks = format
+        .marks()
+        .chain(format.row().reasoning_tags())
+        .chain(format.row().hidden.iter().map(|it| -> &str { it }))
+        .map(str::to_owned);
     let mut own: Vec<String> = marks.collect();
     for (name, arguments) in [("f", "{}"), ("a.b", "{\"x\": [1]}")] {
         let mut call = String::new();
@@ -97,7 +101,8 @@ fn pieces(format: &CallFormat) -> Vec<String> {
         own.push(call);
     }
     if let Some(label) = &format.row().label {
-        own.extend([label.end, label.prefix, "now", ":0", "[CALL_ID]"].map(str::to_owned));
+        own.extend([label.prefix, "now", ":0", "[CALL_ID]", "\" index=\"1"].map(str::to_owned));
+        own.extend(label.ends.iter().map(|&end| end.to_owned()));
     }
     own.retain(|piece| !piece.is_empty());
     let times = pieces.len() / own.len();
@@ -133,12 +138,12 @@ fn formats() -> impl Strategy<Value = CallFormat> {
     ]
 }
 
-/// Types of the tools that the pieces call.
-fn types() -> Types {
+/// Tools of the tools that the pieces call.
+fn tools() -> Tools {
     let schema = serde_json::json!({"properties": {
         "x": {"type": ["array", "null"]}, "n": {"type": "integer"}, "b": {"type": "string"},
     }});
-    Types::of([("f", &schema), ("a.b", &schema)])
+    Tools::of([("f", &schema), ("a.b", &schema)])
 }
 
 prop_compose! {
@@ -148,7 +153,7 @@ prop_compose! {
         max_payload_bytes in prop_oneof![3 => Just(65536_usize), 1 => 1_usize..80],
     ) -> Settings {
         Settings {
-            types: types(),
+            tools: tools(),
             format,
             calls: flags[5],
             strict_balancing: flags[0],
@@ -178,9 +183,58 @@ fn tagged_cases() -> impl Strategy<Value = (Settings, Vec<u8>)> {
         pieces.extend([open, argument.to_owned(), argument.replace('x', "n")]);
         pieces.extend([" ", "\n", "5", "<", "</", "null", "\""].map(str::to_owned));
         pieces.extend([tags.value[1].to_owned(), tags.value[0].to_owned()]);
+        pieces.extend(tags.kind.into_iter().chain(tags.wrap).flatten().map(str::to_owned));
         let settings = Settings { format, calls: true, ..settings };
         let rest = prop::collection::vec(prop::sample::select(pieces), 0..12);
         (Just(settings), rest.prop_map(move |rest| (head.clone() + &rest.concat()).into_bytes()))
+    });
+    case.boxed()
+}
+
+/// Inputs that begin like a call without an opener, and go on with its parts in any order.
+fn bare_cases() -> impl Strategy<Value = (Settings, Vec<u8>)> {
+    let rows: Vec<&'static Row> = ROWS.iter().copied().filter(|row| row.bare.is_some()).collect();
+    let case = (any_settings(), prop::sample::select(rows)).prop_flat_map(|(settings, row)| {
+        let format = CallFormat::of(row);
+        let mut call = String::new();
+        format.push_call(&mut call, "f", "{\"x\": \"y\"}");
+        let mut pieces: Vec<String> = [
+            "{",
+            "[",
+            "}",
+            "]",
+            "\"name\"",
+            ":",
+            "\"f\"",
+            "\"type\":\"function\",",
+            "f(",
+            "f",
+            "x=1",
+            ")",
+            ", ",
+            "; ",
+            " ",
+            "\n",
+            "```json\n",
+            "```",
+            "functools",
+            "<think>",
+            "</think>",
+            "\"parameters\"",
+            "{\"name\":",
+            "[{\"name\": \"f\"",
+            "{}",
+            "words",
+            "é",
+            "\u{a0}",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        pieces.extend([call.clone(), call.trim().to_owned(), call.replace('f', "g")]);
+        pieces.push(" ".repeat(250));
+        let settings = Settings { format, calls: true, ..settings };
+        let rest = prop::collection::vec(prop::sample::select(pieces), 0..10);
+        (Just(settings), rest.prop_map(|rest| rest.concat().into_bytes()))
     });
     case.boxed()
 }
@@ -217,6 +271,14 @@ proptest! {
     #[test]
     fn reads_arguments_in_tags_as_the_reference_does(
         (settings, input) in tagged_cases(),
+        lengths in prop::collection::vec(1_usize..12, 0..6),
+    ) {
+        agrees(settings, &input, &lengths, How::Bytes)?;
+    }
+
+    #[test]
+    fn looks_for_calls_without_an_opener_as_the_reference_does(
+        (settings, input) in bare_cases(),
         lengths in prop::collection::vec(1_usize..12, 0..6),
     ) {
         agrees(settings, &input, &lengths, How::Bytes)?;

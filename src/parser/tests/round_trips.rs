@@ -56,13 +56,15 @@ proptest! {
         lengths in prop::collection::vec(1_usize..12, 0..6),
     ) {
         let format = CallFormat::of(row);
+        // Without an opener, a call is only found where nothing comes before it.
+        let text = if row.bare.is_some() { String::new() } else { text };
         let named = |index: usize, name: &str| format!("{name}{index}");
         let schemas: Vec<(String, Value)> = calls
             .iter()
             .enumerate()
             .map(|(index, (name, arguments))| (named(index, name), schema_of(arguments)))
             .collect();
-        let types = Types::of(schemas.iter().map(|(name, schema)| (&**name, schema)));
+        let tools = Tools::of(schemas.iter().map(|(name, schema)| (&**name, schema)));
         let mut written = text.clone();
         let mut expected = Vec::new();
         if !text.is_empty() {
@@ -83,7 +85,7 @@ proptest! {
             expected.push(Event::Started { index, offset: offset as u64 });
             expected.push(Event::Completed { index, name, arguments, repaired: Vec::new() });
         }
-        let settings = Settings { format, types, ..settings() };
+        let settings = Settings { format, tools, ..settings() };
         let record = record(&settings, written.as_bytes(), &lengths, How::Bytes);
         prop_assert_eq!(record.events, expected, "{}", written);
     }

@@ -40,7 +40,7 @@ pub(super) fn reply(scene: &Scene<'_>, tools: &[OfferedTool], format: &CallForma
         reply.answer()
     };
     if intent::wants_reasoning(question) {
-        let [open, close] = format.row().reasoning;
+        let [open, close] = format.row().reasoning[0];
         format!("{open}{}{close}{answer}", reply.reasoning())
     } else {
         answer
@@ -86,6 +86,10 @@ impl Reply<'_> {
         text.push_str(&self.quote_safely(&self.narration(&offered)));
         if !text.is_empty() {
             text.push_str("\n\n");
+        }
+        if self.format.row().bare.is_some() {
+            // Without an opener, words before a call would make it part of an answer.
+            text.clear();
         }
         for call in &offered {
             self.push_call(&mut text, call);
@@ -237,7 +241,7 @@ impl Reply<'_> {
     /// the model's own.
     fn quote_safely(&self, words: &str) -> String {
         let mut words = words.to_owned();
-        for mark in self.format.marks().chain(self.format.row().reasoning) {
+        for mark in self.format.marks().chain(self.format.row().reasoning_tags()) {
             if !mark.is_empty() {
                 words = words.replace(mark, "(a marker)");
             }

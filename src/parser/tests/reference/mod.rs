@@ -2,6 +2,7 @@
 //! again and again, with a recursive JSON reader. It is slow and plain, and shares only repairs and
 //! quoting with the parser, and what a text means as an argument.
 
+mod gap;
 mod json;
 mod opening;
 mod tagged;
@@ -9,7 +10,7 @@ mod tagged;
 use crate::call_format::Body;
 use crate::parser::call::{Content, Fault};
 use crate::parser::fuzz::Event;
-use crate::parser::{ErrorCode, Repair, Settings, literal, repair, segment};
+use crate::parser::{ErrorCode, Repair, Settings, call, literal, repair, segment};
 use json::{Element, read};
 
 /// The events that the parser must produce for an input.
@@ -23,8 +24,12 @@ pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
         fresh_line: true,
         calls: 0,
         name: String::new(),
+        is_framed: false,
         events: Vec::new(),
     };
+    if !reference.reasoning {
+        reference.start();
+    }
     reference.prose();
     reference.events
 }
@@ -40,6 +45,8 @@ struct Reference<'a> {
     calls: u32,
     /// The name in the last label.
     name: String,
+    /// Whether the frame of the last opener was there.
+    is_framed: bool,
     events: Vec<Event>,
 }
 
@@ -49,6 +56,7 @@ enum Opener {
     Frame,
     Open,
     Close,
+    Hidden,
 }
 
 fn bytes_of(texts: &[&'static str]) -> Vec<&'static [u8]> {
@@ -80,7 +88,7 @@ fn begins<'m>(bytes: &[u8], marks: &[&'m [u8]]) -> Option<&'m [u8]> {
 }
 
 impl Reference<'_> {
-    fn is_framed(&self) -> bool {
+    fn has_frames(&self) -> bool {
         self.s.format.row().frame.is_some()
     }
 
@@ -90,11 +98,16 @@ impl Reference<'_> {
             self.end_run();
             self.at = start + length;
             match opener {
-                Opener::Marker => self.marker_at(start),
+                Opener::Marker => self.begin(start, false),
                 Opener::Frame => self.frame_at(start),
+                Opener::Hidden if self.reasoning => {}
+                Opener::Hidden => self.start(),
                 Opener::Open | Opener::Close => {
                     self.reasoning = opener == Opener::Open;
                     self.fresh_line = true;
+                    if !self.reasoning {
+                        self.start();
+                    }
                 }
             }
         }
@@ -105,18 +118,19 @@ impl Reference<'_> {
     /// The earliest opener; of those that begin at the same byte, the shortest.
     fn earliest_opener(&self) -> Option<(usize, Opener, usize)> {
         let mut openers = Vec::new();
-        let [open, close] = self.s.format.row().reasoning;
+        let row = self.s.format.row();
         if self.reasoning {
-            openers.push((Opener::Close, close.as_bytes()));
+            openers.extend(row.reasoning.iter().map(|[_, it]| (Opener::Close, it.as_bytes())));
         }
-        if self.s.calls && (!self.reasoning || self.s.tools_in_reasoning) {
+        if self.s.calls && (!self.reasoning || self.may_call_in_reasoning()) {
             openers.extend(markers(self.s).into_iter().map(|text| (Opener::Marker, text)));
             openers.extend(frames(self.s).into_iter().map(|text| (Opener::Frame, text)));
         }
         // After an equal marker in text, before it in reasoning.
         if self.s.reasoning && !self.reasoning {
-            openers.push((Opener::Open, open.as_bytes()));
+            openers.extend(row.reasoning.iter().map(|[it, _]| (Opener::Open, it.as_bytes())));
         }
+        openers.extend(row.hidden.iter().map(|it| (Opener::Hidden, it.as_bytes())));
         openers.sort_by_key(|(_, text)| text.len());
         (self.at..self.input.len()).find_map(|start| {
             openers
@@ -124,6 +138,10 @@ impl Reference<'_> {
                 .find(|(_, text)| self.input[start..].starts_with(text))
                 .map(|(opener, text)| (start, *opener, text.len()))
         })
+    }
+
+    fn may_call_in_reasoning(&self) -> bool {
+        self.s.tools_in_reasoning || self.s.format.row().ends_reasoning
     }
 
     fn text(&mut self, end: usize) {
@@ -148,7 +166,12 @@ impl Reference<'_> {
         }
     }
 
-    /// Reads on after a marker. What belongs to its call begins at `start`.
+    /// Reads on after a marker, perhaps in a frame. What belongs to its call begins at `start`.
+    fn begin(&mut self, start: usize, is_framed: bool) {
+        self.is_framed = is_framed;
+        self.marker_at(start);
+    }
+
     fn marker_at(&mut self, start: usize) {
         let mut name = String::new();
         if let Some(label) = &self.s.format.row().label {
@@ -158,6 +181,13 @@ impl Reference<'_> {
             }
         }
         self.name = name;
+        let is_known = self.s.tools.may_have(&self.name);
+        if self.has_frames() && !self.is_framed && !is_known {
+            return self.refuse_marker(start, self.at);
+        }
+        if self.s.format.row().body == Body::Arguments && is_known && self.no_arguments(start) {
+            return;
+        }
         if let Body::Tagged(_) = self.s.format.row().body {
             return self.tagged_at(start);
         }
@@ -167,6 +197,20 @@ impl Reference<'_> {
             return self.refuse_marker(start, end);
         };
         self.payload_at(start, at_line_start, payload, fence, repaired);
+    }
+
+    /// Reads a closer in place of a payload, if there is one.
+    fn no_arguments(&mut self, start: usize) -> bool {
+        let rest = &self.input[self.at..];
+        let space = rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count().min(256);
+        let here = self.at + space;
+        let Some(closer) = begins(&self.input[here..], &closers(self.s)) else { return false };
+        let (index, name) = (self.start_call(start), self.name.clone());
+        let arguments = "{}".to_owned();
+        self.events.push(Event::Completed { index, name, arguments, repaired: Vec::new() });
+        self.fresh_line = true;
+        self.closed(here + closer.len());
+        true
     }
 
     /// Reads the payload at `payload`, whose call begins at `start`.
@@ -193,7 +237,8 @@ impl Reference<'_> {
                 self.at = payload + end;
                 self.fresh_line = true;
                 match discarded {
-                    Discarded::End if !closers(self.s).is_empty() => self.closing(false),
+                    Discarded::End if self.s.format.row().closes() => self.closing(fence),
+                    Discarded::End if fence => self.at = tail(self.input, self.at, fence),
                     Discarded::End => {}
                     Discarded::Closer(length) => self.closed(self.at + length),
                     Discarded::Marker(length, kind) => {
@@ -204,7 +249,7 @@ impl Reference<'_> {
                         self.at += length;
                         match kind {
                             Opener::Frame => self.frame_at(next),
-                            _ => self.marker_at(next),
+                            _ => self.begin(next, false),
                         }
                     }
                 }
@@ -265,10 +310,10 @@ impl Reference<'_> {
         }
         self.at = end;
         self.fresh_line = true;
-        if closers(self.s).is_empty() {
-            self.at = tail(self.input, end, fence);
-        } else {
+        if self.s.format.row().closes() {
             self.closing(fence);
+        } else {
+            self.at = tail(self.input, end, fence);
         }
     }
 
@@ -292,7 +337,11 @@ impl Reference<'_> {
         if let Body::Pythonic(keys) = &row.body {
             return elements(literal::pythonic(text, keys));
         }
+        if row.body == Body::Keyed {
+            return elements(call::read(text, call::Keys::Name));
+        }
         match row.label {
+            Some(_) if row.keys().is_some() => read(text),
             Some(_) if matches!(row.body, Body::Loose(_)) => {
                 let Body::Loose(delimiter) = row.body else { unreachable!() };
                 elements(literal::loose(&self.name, text, delimiter))
@@ -334,14 +383,17 @@ impl Reference<'_> {
         }
         if let Some(mark) = begins(&input[next..], &marks) {
             self.mark_after(next, mark);
-        } else if input[next..].starts_with(b"{") && self.s.format.row().keys().is_some() {
+        } else if input[next..].starts_with(b"{")
+            && matches!(self.s.format.row().body, Body::Json(_) | Body::Keyed)
+        {
             self.payload_at(next, false, next, fence, Vec::new());
         }
     }
 
     /// What may come after a payload: closers and, in a frame, another call.
     fn marks_after(&self) -> Vec<&'static [u8]> {
-        let openers = if self.is_framed() { bytes_of(self.s.format.row().openers) } else { vec![] };
+        let openers =
+            if self.has_frames() { bytes_of(self.s.format.row().openers) } else { vec![] };
         closers(self.s).into_iter().chain(openers).collect()
     }
 
@@ -352,7 +404,7 @@ impl Reference<'_> {
         }
         self.fresh_line = false;
         self.at = at + mark.len();
-        self.marker_at(at);
+        self.begin(at, true);
     }
 
     /// Reads what follows a closer and belongs to the call.
@@ -362,7 +414,7 @@ impl Reference<'_> {
         if self.at == at && input[at..].starts_with(b"\r") {
             return;
         }
-        let between = if self.is_framed() { space(&input[self.at..]) } else { 0 };
+        let between = if self.has_frames() { space(&input[self.at..]) } else { 0 };
         if between > 256 {
             return;
         }
@@ -373,6 +425,7 @@ impl Reference<'_> {
     }
 
     fn start_call(&mut self, marker: usize) -> u32 {
+        self.reasoning &= !self.s.format.row().ends_reasoning;
         let index = self.calls;
         self.calls += 1;
         self.events.push(Event::Started { index, offset: marker as u64 });
@@ -399,71 +452,6 @@ impl Reference<'_> {
                 Err(code) => refuse(*code, element.raw.as_bytes(), index),
             });
         }
-    }
-
-    /// Where the payload begins, whether a fence opened, what was dropped.
-    fn gap(&self) -> Option<(usize, bool, Vec<Repair>)> {
-        let end = self.gap_end();
-        let gap = std::str::from_utf8(&self.input[self.at..end]).ok()?;
-        let body = &self.s.format.row().body;
-        let is_list = matches!(body, Body::Json(_) | Body::Pythonic(_));
-        match self.input.get(end) {
-            Some(b'{') if !matches!(body, Body::Pythonic(_)) => {}
-            Some(b'[') if is_list => {}
-            _ => return None,
-        }
-        let word = gap.trim_matches([' ', '\t', '\r', '\n']);
-        if let Some(_language) = word.strip_prefix("```") {
-            let is_fenced = self.s.format.row().is_fenced;
-            return Some((end, true, if is_fenced { vec![] } else { vec![Repair::CodeFence] }));
-        }
-        match word.to_ascii_lowercase().as_str() {
-            "" => Some((end, false, vec![])),
-            "json" | "json5" | "jsonc" | "javascript" | "js" | "python" | "py" | "tool_call"
-            | "tool_code" => Some((end, false, vec![Repair::LanguageWord])),
-            _ => None,
-        }
-    }
-
-    /// The end of the longest prefix that may be a gap.
-    fn gap_end(&self) -> usize {
-        let rest = &self.input[self.at..];
-        let longest = (0..=rest.len().min(256)).rev().find(|&n| self.may_be_gap(&rest[..n]));
-        self.at + longest.expect("nothing may be a gap")
-    }
-
-    fn may_be_gap(&self, gap: &[u8]) -> bool {
-        let Ok(gap) = std::str::from_utf8(gap) else { return false };
-        let word = gap.trim_start_matches([' ', '\t', '\r', '\n']);
-        let is_fenced = self.s.format.row().is_fenced;
-        if word.is_empty() || self.s.strict_balancing && !is_fenced {
-            return word.is_empty();
-        }
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || "_-+".contains(c);
-        let (fenced, word) = match word.strip_prefix("```") {
-            Some(language) => (true, language),
-            None if "``".starts_with(word) => return true,
-            None if self.s.strict_balancing => return false,
-            None => (false, word),
-        };
-        let space = word.trim_start_matches(is_letter);
-        let word = &word[..word.len() - space.len()];
-        let known = fenced
-            || [
-                "json",
-                "json5",
-                "jsonc",
-                "javascript",
-                "js",
-                "python",
-                "py",
-                "tool_call",
-                "tool_code",
-            ]
-            .contains(&word.to_ascii_lowercase().as_str());
-        space.trim_matches([' ', '\t', '\r', '\n']).is_empty()
-            && (fenced || !word.is_empty())
-            && (known || space.is_empty())
     }
 }
 

@@ -1,17 +1,86 @@
 //! How a call begins: frames and labels.
 
 use super::{Reference, begins, markers, space};
-use crate::call_format::{Label, LabelId};
+use crate::call_format::{Bare, Body, Fence, Label, LabelId};
 use crate::parser::fuzz::Event;
 use crate::parser::{ErrorCode, segment};
 
 impl Reference<'_> {
+    /// Looks for a call without an opener, if nothing has been said yet.
+    pub(super) fn start(&mut self) {
+        let row = self.s.format.row();
+        let has_begun = self.calls > 0
+            || self.events.iter().any(
+                |it| matches!(it, Event::Text(text) if !text.as_bytes().trim_ascii().is_empty()),
+            );
+        let Some(bare) = row.bare.as_ref().filter(|_| self.s.calls && !has_begun) else { return };
+        let window = &self.input[self.at..self.input.len().min(self.at + 512)];
+        let Some((before, payload, fence)) = self.bare(window, bare) else { return };
+        let (start, payload) = (self.at + before, self.at + payload);
+        self.text(start);
+        self.end_run();
+        let at_line_start = self.fresh_line;
+        self.payload_at(start, at_line_start, payload, fence, Vec::new());
+    }
+
+    /// Where a call without an opener begins in these bytes, where its payload begins, and whether a
+    /// fence came first.
+    fn bare(&self, bytes: &[u8], bare: &Bare) -> Option<(usize, usize, bool)> {
+        let row = self.s.format.row();
+        let skip = |at: usize| Some(at + space(&bytes[at..])).filter(|next| next - at <= 256);
+        let eat = |at: usize, text: &[u8]| bytes[at..].starts_with(text).then(|| at + text.len());
+        let text = |at: usize| {
+            let start = eat(at, b"\"")?;
+            let length = bytes[start..].iter().position(|byte| b"\"\\\n".contains(byte))?;
+            (length <= 256).then_some(())?;
+            Some((&bytes[start..start + length], eat(start + length, b"\"")?))
+        };
+        let before = skip(0)?;
+        let mut at = eat(before, bare.word.as_bytes())?;
+        let fence = row.fence != Fence::None && bytes[at..].starts_with(b"```");
+        if fence {
+            at += 3;
+            at += bytes[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        }
+        let payload = skip(at)?;
+        let mut at = skip(eat(payload, &[bare.bracket])?)?;
+        let name = match row.keys().filter(|_| !matches!(row.body, Body::Pythonic(_))) {
+            None => {
+                let length = bytes[at..].iter().position(|byte| *byte == b'(')?;
+                let name = &bytes[at..at + length];
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+                (length <= 256 && name.iter().all(is_part)).then_some(name)?
+            }
+            Some(keys) => {
+                if bare.bracket == b'[' {
+                    at = skip(eat(at, b"{")?)?;
+                }
+                let value = |at: usize| {
+                    let (key, at) = text(at)?;
+                    let (value, at) = text(skip(eat(skip(at)?, b":")?)?)?;
+                    Some((key, value, at))
+                };
+                let is_name = |key: &[u8]| keys.name.iter().any(|name| name.as_bytes() == key);
+                match value(at)? {
+                    (key, name, _) if is_name(key) => name,
+                    (b"type", _, at) => match value(skip(eat(skip(at)?, b",")?)?)? {
+                        (key, name, _) if is_name(key) => name,
+                        _ => return None,
+                    },
+                    _ => return None,
+                }
+            }
+        };
+        let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
+        self.s.tools.may_have(name).then_some((before, payload, fence))
+    }
+
     /// Reads on after the opener of a frame that begins at `start`.
     pub(super) fn frame_at(&mut self, start: usize) {
         let end = self.at + space(&self.input[self.at..]).min(256);
         if let Some(marker) = begins(&self.input[end..], &markers(self.s)) {
             self.at = end + marker.len();
-            return self.marker_at(start);
+            return self.begin(start, true);
         }
         self.refuse_marker(start, end);
     }
@@ -33,26 +102,27 @@ impl Reference<'_> {
     pub(super) fn label(&mut self, label: &Label) -> Result<String, usize> {
         let start = self.at;
         let id = match label.id {
-            Some(LabelId::After(mark, _)) => mark,
+            Some(LabelId::After(mark, _) | LabelId::NumberAfter(mark)) => mark,
             _ => "",
         };
         let mut at = start;
         loop {
             let rest = &self.input[at..];
-            if !label.end.is_empty()
-                && rest.starts_with(label.end.as_bytes())
-                && at + label.end.len() - start <= 256
+            let end = label.ends.iter().find(|end| rest.starts_with(end.as_bytes()));
+            if let Some(end) = end
+                && at + end.len() - start <= 256
+                && (!end.trim().is_empty() || !self.input[start..at].trim_ascii().is_empty())
             {
                 let text = std::str::from_utf8(&self.input[start..at]).unwrap_or_default();
-                self.at = at + label.end.len();
+                self.at = at + end.len();
                 return label.name(text).map(str::to_owned).ok_or(self.at);
             }
             let is_stop = |stop: &&&str| rest.starts_with(stop.as_bytes());
             let stop = label.stops.iter().find(is_stop);
-            if let Some(stop) = stop.filter(|stop| at + stop.len() - start <= 256) {
+            if stop.is_some_and(|stop| at + stop.len() - start <= 256) {
                 let text = std::str::from_utf8(&self.input[start..at]).unwrap_or_default();
                 self.at = at;
-                return label.name(text).map(str::to_owned).ok_or(at + stop.len());
+                return label.name(text).map(str::to_owned).ok_or(at);
             }
             let is_id = !id.is_empty() && rest.starts_with(id.as_bytes());
             let Some(&byte) = rest.first().filter(|_| at - start < 256) else { return Err(at) };
@@ -60,12 +130,14 @@ impl Reference<'_> {
             let is_over =
                 !before.trim_ascii().is_empty() && before.trim_ascii_end().len() < before.len();
             let begins_with = |mark: &&str| mark.as_bytes().first() == Some(&byte);
-            let is_mark = [label.end, id].iter().chain(label.stops).any(begins_with);
+            let is_mark = [id].iter().chain(label.ends).chain(label.stops).any(begins_with);
             let is_word = byte > b' ' && byte != 127 && !b"<>[]{}()\"'`,;".contains(&byte);
             match byte {
                 _ if is_id && at + id.len() - start <= 256 => at += id.len(),
+                b' ' | b'\t' | b'\r' | b'\n' if !is_mark || before.trim_ascii().is_empty() => {
+                    at += 1;
+                }
                 _ if is_mark => return Err(at),
-                b' ' | b'\t' | b'\r' | b'\n' => at += 1,
                 _ if is_word && !is_over => at += 1,
                 _ => return Err(at),
             }

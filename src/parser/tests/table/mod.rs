@@ -12,6 +12,7 @@ mod hermes;
 mod lenient;
 mod markers;
 mod rows;
+mod slips;
 mod text;
 
 use super::*;

@@ -1,20 +1,20 @@
 //! Every format: calls exactly as models write them, and talk about calls, which stays text.
 
 use super::*;
-use crate::call_format::{Body, ROWS, Row};
+use crate::call_format::{Bare, Body, ROWS, Row};
 
-fn of(row: &'static Row) -> Settings {
+pub(super) fn of(row: &'static Row) -> Settings {
     let schema = serde_json::json!({"properties": {
         "s": {"type": "string"},
         "n": {"type": "integer"},
         "b": {"type": ["boolean", "null"]},
         "o": {"anyOf": [{"type": "object"}, {"type": "array"}]},
     }});
-    let types = Types::of([("f", &schema), ("g", &schema)]);
-    Settings { format: CallFormat::of(row), types, ..settings() }
+    let tools = Tools::of([("f", &schema), ("g", &schema)]);
+    Settings { format: CallFormat::of(row), tools, ..settings() }
 }
 
-fn named(name: &str) -> Settings {
+pub(super) fn named(name: &str) -> Settings {
     of(Row::named(name).expect("a row"))
 }
 
@@ -175,7 +175,7 @@ const WRITTEN: &[Written] = &[
         "<tool_call>\n<function=f>\n<parameter=n>\n\n</parameter>\n<parameter=b>\nTrue\n</parameter>\n\
          <parameter=o>\n{'a': None}\n</parameter>\n<parameter=u>\n7\n</parameter>\n</function>\n</tool_call>",
         "",
-        &[("f", r#"{"b":true,"o":{"a": null},"u":"7"}"#)],
+        &[("f", r#"{"b":true,"o":{"a":null},"u":"7"}"#)],
     ),
     (
         "mimo",
@@ -265,6 +265,150 @@ const WRITTEN: &[Written] = &[
         "",
         &[("f", r#"{"s":"a\\b","n":2}"#), ("g", "{}")],
     ),
+    (
+        "ernie45",
+        "<think>Hm.</think><response>\nI will look.\n</response>\n<tool_call>\n\
+         {\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+        "\nI will look.\n\n",
+        &[("f", "{}")],
+    ),
+    (
+        "apertus",
+        "<|inner_prefix|>Hm.<|inner_suffix|><|tools_prefix|>[{\"f\": {\"s\": \"x\"}}, {\"g\": {}}]<|tools_suffix|>",
+        "",
+        &[("f", "{\"s\": \"x\"}"), ("g", "{}")],
+    ),
+    (
+        "cohere_r_plus",
+        "Plan: I will look.\nAction:\n```json\n[\n    {\n        \"tool_name\": \"f\",\n        \
+         \"parameters\": {\n            \"s\": \"x\"\n        }\n    }\n]\n```\nDone.",
+        "Plan: I will look.\nDone.",
+        &[("f", "{\n            \"s\": \"x\"\n        }")],
+    ),
+    (
+        "inkling",
+        "<|message_model|>f<|content_invoke_tool_json|>{\"name\": \"f\", \"args\": {\"n\": 1}}<|end_message|>",
+        "",
+        &[("f", "{\"n\": 1}")],
+    ),
+    (
+        "plamo3",
+        "<|plamo:begin_think:plamo|>Hm.<|plamo:end_think:plamo|><|plamo:begin_tool_requests:plamo|>\
+         <|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>f<|plamo:end_tool_name:plamo|>\
+         <|plamo:begin_tool_arguments:plamo|><|plamo:msg|>{\"s\": \"x\"}\
+         <|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>\
+         <|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>g<|plamo:end_tool_name:plamo|>\
+         <|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{}\
+         <|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>\
+         <|plamo:end_tool_requests:plamo|>",
+        "",
+        &[("f", "{\"s\": \"x\"}"), ("g", "{}")],
+    ),
+    (
+        "step3",
+        "<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=\"f\">\
+         <steptml:parameter name=\"s\">x</steptml:parameter><steptml:parameter name=\"n\">5</steptml:parameter>\
+         </steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>",
+        "",
+        &[("f", r#"{"s":"x","n":5}"#)],
+    ),
+    (
+        "step5",
+        "<tool_call><function=f><parameter=b>None</parameter></function></tool_call>",
+        "",
+        &[("f", r#"{"b":null}"#)],
+    ),
+    (
+        "hunyuan",
+        "<tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>s</arg_key>\n<arg_value>x</arg_value>\n</tool_call>\n\
+         <tool_call>g<tool_sep>\n</tool_call>\n</tool_calls>",
+        "",
+        &[("f", r#"{"s":"x"}"#), ("g", "{}")],
+    ),
+    // Hunyuan 4.
+    (
+        "hunyuan",
+        "<tool_calls>\n<tool_call>f\n<arg_key>n</arg_key>\n<arg_value>5</arg_value>\n</tool_call>\n</tool_calls>",
+        "",
+        &[("f", r#"{"n":5}"#)],
+    ),
+    (
+        "hunyuan_opensource",
+        "<think:opensource>Hm.</think:opensource><tool_calls:opensource>\n<tool_call:opensource>f\
+         <tool_sep:opensource>\n<arg_key:opensource>s</arg_key:opensource>\n\
+         <arg_value:opensource>x</arg_value:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>",
+        "",
+        &[("f", r#"{"s":"x"}"#)],
+    ),
+    (
+        "k2_horizon",
+        "<ifm|think_fast>Hm.</ifm|think_fast><ifm|tool_calls>\n<ifm|tool_call>f\n<ifm|arg_key>s</ifm|arg_key>\n\
+         <ifm|arg_value>x</ifm|arg_value>\n<ifm|arg_key>u</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type>\
+         <ifm|arg_value>5</ifm|arg_value>\n</ifm|tool_call>\n</ifm|tool_calls>",
+        "",
+        &[("f", r#"{"s":"x","u":5}"#)],
+    ),
+    (
+        "kimi_k3",
+        "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|>I will look.<|close|>response<|sep|>\
+         <|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|>\
+         <|open|>argument key=\"s\" type=\"string\"<|sep|>5<|close|>argument<|sep|>\
+         <|open|>argument key=\"u\" type=\"number\"<|sep|>5<|close|>argument<|sep|><|close|>call<|sep|>\
+         <|open|>call tool=\"g\" index=\"2\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|end_of_msg|>",
+        "I will look.",
+        &[("f", r#"{"s":"5","u":5}"#), ("g", "{}")],
+    ),
+    (
+        "dots",
+        "<dots_function_call>\n<invoke name=\"f\">\n<parameter name=\"s\">x</parameter>\n</invoke>\n</dots_function_call>",
+        "",
+        &[("f", r#"{"s":"x"}"#)],
+    ),
+    (
+        "minicpm5",
+        "<function name=\"f\"><param name=\"s\"><![CDATA[a < b && c]]></param><param name=\"n\">5</param></function>\
+         <function name=\"g\"></function>",
+        "",
+        &[("f", r#"{"s":"a < b && c","n":5}"#), ("g", "{}")],
+    ),
+    (
+        "llama3",
+        "{\"name\": \"f\", \"parameters\": {\"s\": \"}\"}}; {\"name\": \"g\", \"parameters\": {}}",
+        "",
+        &[("f", "{\"s\": \"}\"}"), ("g", "{}")],
+    ),
+    (
+        "llama3",
+        "\n\n{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}}<|eom_id|>",
+        "\n\n",
+        &[("f", "{}")],
+    ),
+    (
+        "llama3",
+        "I will look.<|python_tag|>{\"name\": \"f\", \"arguments\": {}}<|eom_id|>",
+        "I will look.",
+        &[("f", "{}")],
+    ),
+    (
+        "xlam",
+        "<think>Hm.</think>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]",
+        "",
+        &[("f", "{}"), ("g", "{}")],
+    ),
+    (
+        "xlam",
+        "```json\n[{\"name\": \"f\", \"arguments\": {\"n\": 1}}]\n```",
+        "",
+        &[("f", "{\"n\": 1}")],
+    ),
+    ("xlam", "Yes. [TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]", "Yes. ", &[("f", "{}")]),
+    (
+        "functools",
+        " functools[{\"name\": \"f\", \"arguments\": {\"n\": 1}}, {\"name\": \"g\", \"arguments\": {}}]",
+        " ",
+        &[("f", "{\"n\": 1}"), ("g", "{}")],
+    ),
+    ("pythonic", "[f(s='x', n=1), g()]", "", &[("f", r#"{"s":"x","n":1}"#), ("g", "{}")]),
 ];
 
 /// The text and the calls in what was read.
@@ -299,11 +443,53 @@ fn every_format_has_a_case() {
     }
 }
 
+/// Answers that look like calls without an opener, and are none.
+fn bare_talk(row: &'static Row, bare: &Bare) -> Vec<String> {
+    let call = CallFormat::of(row).example();
+    let known = call.replace("tool_name", "f");
+    let bracket = char::from(bare.bracket);
+    let mut talk: Vec<String> = [
+        "{\"answer\": 42}",
+        "{\"name\": 5}",
+        "{\"name\": \"Ada\", \"age\": 36}",
+        "{\"type\": \"object\", \"name\": {}}",
+        "{\"type\": \"function\"}",
+        "{f: 1}",
+        "[1, 2]",
+        "[a link](https://example.org)",
+        "[f](g) and [f]",
+        "[\"f\"]",
+        "[{\"name\": \"Ada\"}]",
+        "```json\n{\"name\": \"Ada\"}\n```",
+        "```rust\nf(1)\n```",
+        "functools is a module",
+        "functools.cache",
+        "f(a=1)",
+        "{}",
+        "[]",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    // Other tools, and real calls in the middle of an answer.
+    talk.extend([
+        call.clone(),
+        format!("Like this: {known}"),
+        format!("`{known}`"),
+        call.replace("tool_name", ""),
+    ]);
+    talk.extend([bracket.to_string(), format!("{}{bracket}{bracket}", bare.word)]);
+    talk.extend([known[..known.find('f').unwrap()].to_owned(), " ".repeat(257) + &known]);
+    talk
+}
+
 /// Talk about calls in a format: nothing of it is a call, and all of it is text.
 fn talk(row: &'static Row) -> Vec<String> {
+    if let Some(bare) = &row.bare {
+        return bare_talk(row, bare);
+    }
     let format = CallFormat::of(row);
     let (opener, call) = (format.opener(), format.example());
-    let end = row.label.as_ref().map_or("", |label| label.end);
+    let end = row.label.as_ref().and_then(|label| label.ends.first()).copied().unwrap_or_default();
     let after = call.find(opener).unwrap() + opener.len();
     let body = after
         + match &row.body {
@@ -361,7 +547,7 @@ fn marks_in_strings_are_arguments() {
         let format = CallFormat::of(row);
         // A delimiter of texts cannot be written in one.
         let is_quote = |mark: &&str| matches!(row.body, Body::Loose(quote) if quote == *mark);
-        let marks = format.marks().chain(row.reasoning).filter(|mark| !is_quote(mark));
+        let marks = format.marks().chain(row.reasoning_tags()).filter(|mark| !is_quote(mark));
         let marks: Vec<&str> = marks.collect();
         let arguments = serde_json::json!({ "s": marks.join(" ") }).to_string();
         let mut call = String::new();

@@ -51,7 +51,8 @@ pub(crate) fn request_fields(
     format: &CallFormat,
 ) -> Map<String, Value> {
     let mut fields = Map::new();
-    if !matches!(format.row().body, Body::Json(_) | Body::Arguments) {
+    let is_json = matches!(format.row().body, Body::Json(_) | Body::Keyed | Body::Arguments);
+    if !is_json || format.row().bare.is_some() {
         return fields;
     }
     fields.insert("grammar".to_owned(), grammar(callable, choice, format).into());
@@ -88,8 +89,12 @@ pub(crate) fn grammar(
     let more = format!("({} {opener} call){{0,{most}}}", spelled(between));
     let calls = match frame {
         None if format.row().is_array => {
+            let is_fenced = format.row().fence.is_written();
+            let fences = if is_fenced { ["\"```json\\n\" ", " \"\\n```\""] } else { ["", ""] };
             format!(
-                "[ \\n]? \"[\" s call (s \",\" s call){{0,{most}}} s \"]\"{}",
+                "[ \\n]? {}\"[\" s call (s \",\" s call){{0,{most}}} s \"]\"{}{}",
+                fences[0],
+                fences[1],
                 closer(format.row())
             )
         }
@@ -112,22 +117,28 @@ fn push_call(rules: &mut Rules, tools: &[&OfferedTool], bare: &[&str], row: &Row
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
     let bare_rule = (!bare.is_empty()).then(|| "bare".to_owned());
     let any_tool = names.iter().chain(&bare_rule).cloned().collect::<Vec<_>>().join(" | ");
+    let gap = if row.is_array { "" } else { "[ \\n]? " };
     let call = match &row.body {
         // After the opener, every call starts the same way, up to the name.
-        Body::Json(keys) => {
-            let gap = if row.is_array { "" } else { "[ \\n]? " };
+        Body::Json(keys) if row.label.is_none() => {
             format!("{gap}\"{{\" s {} s ({any_tool}) s \"}}\"", key(keys.name[0]))
         }
-        Body::Arguments if row.is_fenced => format!("({any_tool}) \"\\n```\""),
+        Body::Keyed => format!("{gap}\"{{\" s ({any_tool}) s \"}}\""),
+        Body::Arguments if row.fence.is_written() => format!("({any_tool}) \"\\n```\""),
         _ => format!("({any_tool})"),
     };
     let closer = if row.is_array { String::new() } else { closer(row) };
     rules.push("call", &(call + &closer));
     let call_of = |name: &str, arguments: &str| match &row.body {
         Body::Json(keys) => {
-            let name = json_literal(&Value::from(name));
-            format!("{name} s \",\" s {} s {arguments}", key(keys.arguments[0]))
+            let value = json_literal(&Value::from(name));
+            let call = format!("{value} s \",\" s {} s {arguments}", key(keys.arguments[0]));
+            if row.label.is_none() {
+                return call;
+            }
+            format!("{} \"{{\" s {} s {call} s \"}}\"", label(row, name), key(keys.name[0]))
         }
+        Body::Keyed => format!("{} \":\" s {arguments}", json_literal(&Value::from(name))),
         _ => format!("{} {arguments}", label(row, name)),
     };
     for (rule, tool) in names.iter().zip(tools) {
@@ -151,8 +162,8 @@ fn closer(row: &Row) -> String {
 
 /// What stands between the opener of a call and its arguments.
 fn label(row: &Row, name: &str) -> String {
-    let fence = if row.is_fenced { "```json\n" } else { "" };
-    let Some(Label { prefix, id, end, .. }) = &row.label else { return spelled(fence) };
+    let fence = if row.fence.is_written() { "```json\n" } else { "" };
+    let Some(Label { prefix, id, ends, .. }) = &row.label else { return spelled(fence) };
     let before = literal(&format!("{prefix}{name}"));
     let id = match id {
         None => String::new(),
@@ -160,8 +171,12 @@ fn label(row: &Row, name: &str) -> String {
             format!(" {} [A-Za-z0-9]{{{length}}}", literal(mark))
         }
         Some(LabelId::Number) => " \":\" [0-9]{1,3}".to_owned(),
+        Some(LabelId::NumberAfter(mark)) => format!(" {} [0-9]{{1,3}}", literal(mark)),
     };
-    format!("{before}{id} {}", spelled(&format!("{end}{}{fence}", row.gap)))
+    format!(
+        "{before}{id} {}",
+        spelled(&format!("{}{}{fence}", ends.first().copied().unwrap_or_default(), row.gap))
+    )
 }
 
 /// The key of a call's member, with its colon.

@@ -1,0 +1,75 @@
+//! What comes between an opener, or a label, and a payload.
+
+use super::Reference;
+use crate::call_format::{Body, Fence};
+use crate::parser::Repair;
+
+impl Reference<'_> {
+    /// Where the payload begins, whether a fence opened, what was dropped.
+    pub(super) fn gap(&self) -> Option<(usize, bool, Vec<Repair>)> {
+        let end = self.gap_end();
+        let gap = std::str::from_utf8(&self.input[self.at..end]).ok()?;
+        let body = &self.s.format.row().body;
+        let is_list = matches!(body, Body::Json(_) | Body::Keyed | Body::Pythonic(_));
+        match self.input.get(end) {
+            Some(b'{') if !matches!(body, Body::Pythonic(_)) => {}
+            Some(b'[') if is_list => {}
+            _ => return None,
+        }
+        let word = gap.trim_matches([' ', '\t', '\r', '\n']);
+        if self.s.format.row().fence == Fence::Needed && !word.starts_with("```") {
+            return None;
+        }
+        if let Some(_language) = word.strip_prefix("```") {
+            let is_fenced = self.s.format.row().fence != Fence::None;
+            return Some((end, true, if is_fenced { vec![] } else { vec![Repair::CodeFence] }));
+        }
+        match word.to_ascii_lowercase().as_str() {
+            "" => Some((end, false, vec![])),
+            "json" | "json5" | "jsonc" | "javascript" | "js" | "python" | "py" | "tool_call"
+            | "tool_code" => Some((end, false, vec![Repair::LanguageWord])),
+            _ => None,
+        }
+    }
+
+    /// The end of the longest prefix that may be a gap.
+    pub(super) fn gap_end(&self) -> usize {
+        let rest = &self.input[self.at..];
+        let longest = (0..=rest.len().min(256)).rev().find(|&n| self.may_be_gap(&rest[..n]));
+        self.at + longest.expect("nothing may be a gap")
+    }
+
+    fn may_be_gap(&self, gap: &[u8]) -> bool {
+        let Ok(gap) = std::str::from_utf8(gap) else { return false };
+        let word = gap.trim_start_matches([' ', '\t', '\r', '\n']);
+        let is_fenced = self.s.format.row().fence != Fence::None;
+        if word.is_empty() || self.s.strict_balancing && !is_fenced {
+            return word.is_empty();
+        }
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || "_-+".contains(c);
+        let (fenced, word) = match word.strip_prefix("```") {
+            Some(language) => (true, language),
+            None if "``".starts_with(word) => return true,
+            None if self.s.strict_balancing => return false,
+            None => (false, word),
+        };
+        let space = word.trim_start_matches(is_letter);
+        let word = &word[..word.len() - space.len()];
+        let known = fenced
+            || [
+                "json",
+                "json5",
+                "jsonc",
+                "javascript",
+                "js",
+                "python",
+                "py",
+                "tool_call",
+                "tool_code",
+            ]
+            .contains(&word.to_ascii_lowercase().as_str());
+        space.trim_matches([' ', '\t', '\r', '\n']).is_empty()
+            && (fenced || !word.is_empty())
+            && (known || space.is_empty())
+    }
+}
