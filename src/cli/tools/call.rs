@@ -151,7 +151,13 @@ impl<W: Write> Call<'_, W> {
                 }
             };
             match news {
-                Ok(Run { result, attempts, .. }) => return Ok(Ended::Result(result, attempts)),
+                Ok(Run { result, attempts, .. }) => {
+                    // The tool may have reported and ended at once.
+                    if let Some(Report::Progress { progress, attempt }) = reports.take() {
+                        self.lines.report(progress, attempt)?;
+                    }
+                    return Ok(Ended::Result(result, attempts));
+                }
                 Err(Report::Progress { progress, attempt }) => {
                     self.lines.report(progress, attempt)?;
                 }
