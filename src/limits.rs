@@ -42,7 +42,8 @@ pub mod parser {
     /// A label between an opener and its payload, in bytes: a tool's name has at most 64, with a
     /// prefix, a number and what ends it.
     pub const LABEL_BYTES_MAX: usize = 256;
-    /// How much of an answer is looked at to see whether it is a call without an opener.
+    /// Bytes at the start of an answer that wait until it is clear whether a call without an opener begins
+    /// there. If it is not clear by then, they are text.
     pub const START_BYTES_MAX: usize = 512;
     /// How many references and alternatives of a schema are followed to the types of an argument.
     pub const TYPES_STEPS_MAX: usize = 64;

@@ -50,9 +50,9 @@ const TOOL_CALL: Row = Row {
     ..OBJECT
 };
 
-/// ERNIE 4.5, whose answers stand in tags of their own.
+/// ERNIE 4.5, which wraps its answers in tags.
 pub(super) static ERNIE45: Row =
-    Row { name: "ernie45", hidden: &["<response>", "</response>"], ..TOOL_CALL };
+    Row { name: "ernie45", hidden: &["<response>\n", "\n</response>"], ..TOOL_CALL };
 
 /// The same with tags of its own.
 pub(super) static LONGCAT: Row = Row {
@@ -177,6 +177,7 @@ pub(super) static XLAM: Row = Row {
     openers: &["", "[TOOL_CALLS]", "<tool_call>"],
     bare: Some(Bare { word: "", bracket: b'[' }),
     fence: Fence::Read,
+    hidden: &["</tool_call>"],
     ..ARRAY
 };
 

@@ -14,6 +14,7 @@ pub(super) static PYTHONIC: Row = Row {
     bare: Some(Bare { word: "", bracket: b'[' }),
     body: Body::Pythonic(KEYS),
     is_array: true,
+    hidden: &["<|python_start|>", "<|python_end|>"],
     ..Row::PLAIN
 };
 

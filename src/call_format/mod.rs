@@ -172,7 +172,7 @@ impl CallFormat {
             let [open, close] = frame.map_or(["", ""], |it| [it.open[0], it.close[0]]);
             let gap = frame.map_or("", |frame| frame.gap);
             let _ = write!(text, "{open}{gap}");
-            self.push_bare_call(text, name, arguments, 0);
+            self.push_one_call(text, name, arguments, 0);
             let _ = write!(text, "{gap}{close}{}", self.row.between);
             return;
         };
@@ -187,7 +187,7 @@ impl CallFormat {
         } else {
             text.push_str(&open);
         }
-        self.push_bare_call(text, name, arguments, number);
+        self.push_one_call(text, name, arguments, number);
         text.push_str(&close);
     }
 
@@ -207,7 +207,7 @@ impl CallFormat {
     }
 
     /// Adds a call without what is around all calls of its message.
-    fn push_bare_call(&self, text: &mut String, name: &str, arguments: &str, number: usize) {
+    fn push_one_call(&self, text: &mut String, name: &str, arguments: &str, number: usize) {
         let Row { label, gap, is_array, fence, body, closer, .. } = self.row;
         let is_fenced = fence.is_written() && !is_array;
         if !is_array {

@@ -13,7 +13,7 @@ pub struct Row {
     pub frame: Option<Frame>,
     /// What opens a call. The first one is written; all are read.
     pub openers: &'static [&'static str],
-    /// How a call begins without an opener, which is empty then.
+    /// How a call without an opener begins. The first opener is then empty.
     pub bare: Option<Bare>,
     /// Whether the first opener can be replaced, because models learn this format from the prompt
     /// alone.
@@ -40,12 +40,13 @@ pub struct Row {
     pub hidden: &'static [&'static str],
     /// What opens reasoning, and what closes it.
     pub reasoning: &'static [[&'static str; 2]],
-    /// Whether a call ends reasoning that was not closed. In other formats, a call in there is talk.
+    /// Whether a call ends reasoning that was not closed. In other formats, the parser's settings decide
+    /// whether a call in there counts.
     pub ends_reasoning: bool,
 }
 
-/// How a call begins without an opener. It is looked for at the start of an answer, and counts if it
-/// names an offered tool.
+/// How a call without an opener begins. It counts only at the start of an answer, and only if it names
+/// an offered tool.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Bare {
     /// A word that comes first; perhaps none.
@@ -90,16 +91,16 @@ pub enum Body {
 /// ```text
 ///   <arg_key> city </arg_key>  \n  <arg_value> Oslo </arg_value>  \n
 ///   '- key[0]      '- key[1]   gap  '- value[0]     '- value[1]    end
+///
+///   <|open|>argument key=" city " type=" string "<|sep|> Oslo <|close|>argument<|sep|>
+///   '- key[0]                   '- key[1]       '- hint       '- value[1]
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tags {
     /// What is written around the key.
     pub key: [&'static str; 2],
-    /// The word on the value's type in the tag of the key, if the format has any.
+    /// The word on the value's type, if the format has any.
     pub hint: Option<Hint>,
-    /// What may stand around a word on the value's type, between key and value. It is read, not
-    /// written.
-    pub kind: Option<[&'static str; 2]>,
     /// What is written between key and value. Any white space is accepted.
     pub gap: &'static str,
     /// What is written around the value.
@@ -115,10 +116,12 @@ pub struct Tags {
 /// A word on a value's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
-    /// `true` for text and `false` for JSON, up to this.
+    /// In the tag of the key: `true` for text, `false` for JSON. This ends the tag.
     IsText(&'static str),
-    /// The type as JSON Schema names it, up to this.
+    /// In the tag of the key: a type of JSON Schema. This ends the tag.
     Type(&'static str),
+    /// A type of JSON Schema between these, which stand between key and value. It is read, not written.
+    Between([&'static str; 2]),
 }
 
 /// What is written around the calls of a message.
@@ -211,10 +214,10 @@ impl Row {
         self.reasoning.iter().flatten().copied()
     }
 
-    /// Whether more may belong to a call after its body: what closes it, alone or with its frame, which
-    /// models write twice, or forget; or another call.
+    /// Whether something closes its calls, alone or with their frame. Models write that twice, or forget
+    /// it.
     pub(crate) const fn closes(&self) -> bool {
-        self.closer.is_some() || self.frame.is_some() || self.bare.is_some()
+        self.closer.is_some() || self.frame.is_some()
     }
 
     /// The keys of its calls, if they are objects with a name.
@@ -230,14 +233,26 @@ impl Row {
         }
     }
 
-    /// Whether a call's body has the tool's name in it, so that an array of several can be read.
+    /// Whether a call is an object with the tool's name in it, so that several can stand in a row.
     #[must_use]
-    pub const fn may_be_list(&self) -> bool {
-        matches!(self.body, Body::Json(_) | Body::Keyed | Body::Pythonic(_))
+    pub const fn has_names_in_objects(&self) -> bool {
+        matches!(self.body, Body::Json(_) | Body::Keyed)
+    }
+
+    /// Whether a parser has to know the offered tools.
+    #[must_use]
+    pub const fn needs_tools(&self) -> bool {
+        self.label.is_some() || self.bare.is_some()
     }
 }
 
 impl Fence {
+    /// Whether it is read as part of the format.
+    #[must_use]
+    pub const fn is_read(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
     /// Whether it is written.
     #[must_use]
     pub const fn is_written(self) -> bool {
@@ -270,12 +285,22 @@ impl Hint {
     #[must_use]
     pub const fn close(self) -> &'static str {
         match self {
-            Self::IsText(close) | Self::Type(close) => close,
+            Self::IsText(close) | Self::Type(close) | Self::Between([_, close]) => close,
+        }
+    }
+
+    /// What opens it, if it has a tag of its own.
+    #[must_use]
+    pub const fn open(self) -> Option<&'static str> {
+        match self {
+            Self::Between([open, _]) => Some(open),
+            Self::IsText(_) | Self::Type(_) => None,
         }
     }
 
     fn push(self, text: &mut String, value: &Value) {
         let word = match (self, value) {
+            (Self::Between(_), _) => return,
             (Self::IsText(_), Value::String(_)) => "true",
             (Self::IsText(_), _) => "false",
             (Self::Type(_), Value::String(_)) => "string",

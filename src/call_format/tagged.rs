@@ -9,7 +9,6 @@ const FRAME: Frame = Frame { open: &[], gap: "\n", close: &[], is_shared: false 
 const PARAMETER: Tags = Tags {
     key: ["<parameter=", ">"],
     hint: None,
-    kind: None,
     gap: "",
     value: ["", "</parameter>"],
     wrap: None,
@@ -37,7 +36,7 @@ pub(super) static QWEN3_CODER: Row = Row { name: "qwen3_coder", ends_reasoning: 
 /// The same without line breaks: MiMo.
 pub(super) static MIMO: Row = Row { name: "mimo", ..ON_ONE_LINE };
 
-/// Step 5, which also writes Python's `None`.
+/// Step 5 writes calls in the same way.
 pub(super) static STEP5: Row = Row { name: "step5", ..ON_ONE_LINE };
 
 const ON_ONE_LINE: Row = Row {
@@ -97,7 +96,6 @@ macro_rules! dsml {
             body: Body::Tagged(Tags {
                 key: [concat!("<", $tag, "parameter name=\""), "\" string=\""],
                 hint: Some(Hint::IsText("\">")),
-                kind: None,
                 gap: "",
                 value: ["", concat!("</", $tag, "parameter>")],
                 wrap: None,
@@ -138,7 +136,6 @@ pub(super) static GLM45: Row = Row {
 const GLM_ARGUMENT: Tags = Tags {
     key: ["<arg_key>", "</arg_key>"],
     hint: None,
-    kind: None,
     gap: "\n",
     value: ["<arg_value>", "</arg_value>"],
     wrap: None,
@@ -233,7 +230,7 @@ pub(super) static K2_HORIZON: Row = Row {
     }),
     body: Body::Tagged(Tags {
         key: ["<ifm|arg_key>", "</ifm|arg_key>"],
-        kind: Some(["<ifm|arg_type>", "</ifm|arg_type>"]),
+        hint: Some(Hint::Between(["<ifm|arg_type>", "</ifm|arg_type>"])),
         value: ["<ifm|arg_value>", "</ifm|arg_value>"],
         ..GLM_ARGUMENT
     }),
@@ -247,7 +244,7 @@ pub(super) static K2_HORIZON: Row = Row {
     ..Row::PLAIN
 };
 
-/// Kimi K3, whose answers stand in a block of their own.
+/// Kimi K3, which wraps its answers in a block.
 pub(super) static KIMI_K3: Row = Row {
     name: "kimi_k3",
     frame: Some(Frame {

@@ -119,8 +119,9 @@ impl Briefing {
 
 /// The tools, for formats that are read with their help.
 fn offered(format: &CallFormat, tools: &Catalog) -> Tools {
-    if format.row().label.is_none() && format.row().bare.is_none() {
-        return Tools::default();
+    if format.row().needs_tools() {
+        Tools::of(tools.specs().map(|spec| (&*spec.name, &spec.parameters)))
+    } else {
+        Tools::default()
     }
-    Tools::of(tools.specs().map(|spec| (&*spec.name, &spec.parameters)))
 }

@@ -159,7 +159,7 @@ pub(super) fn malformed(
             FeedbackReason::MalformedCall,
             format!(
                 "No call followed {}, so nothing was called. Write: {example}",
-                format.opener()
+                format.openers().next().unwrap_or("the marker")
             ),
         ),
         ErrorCode::UnbalancedPayload

@@ -42,7 +42,7 @@ impl Discard {
                 // The payload is refused already.
                 Some(Stop::TooDeep) => continue,
                 Some(Stop::End | Stop::WrongCloser) => {
-                    stream.end_refused(self.opened, place, (end, self.fence), sink)
+                    stream.end_refused(self.opened, place, end, self.fence, sink)
                 }
                 Some(Stop::Mark(mark)) => match syntax.rules.mark(mark) {
                     (Mark::Closer | Mark::FrameClose, _) => Next::closed(self.opened, place),
@@ -50,7 +50,7 @@ impl Discard {
                         let start = end - text.len() as u64;
                         stream.span(place, self.opened.at..start, sink);
                         stream.begin_head(text);
-                        Next::opened(mark, Opened::inside(start)).unwrap_or_else(Next::prose)
+                        Next::opened(mark, Opened::at(start)).unwrap_or_else(Next::prose)
                     }
                 },
             };

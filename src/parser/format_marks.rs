@@ -40,29 +40,17 @@ pub(super) fn label_marks(
     id.into_iter().chain(ends).chain(stops.map(|stop| (Mark::LabelStop, *stop)))
 }
 
-/// The tag of an argument, what closes the call, and what begins another one; nothing in formats
-/// without tags.
-pub(super) fn between_tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
-    around_tags(format, |tags| (Mark::Key, tags.key[0]))
-}
-
-/// What closes a value, what closes the call, and what begins another one.
-pub(super) fn in_values(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
-    around_tags(format, |tags| (Mark::ValueClose, tags.value[1]))
-}
-
-/// This mark, and those that end and begin calls, in the same places for any mark.
-fn around_tags(
-    format: &CallFormat,
-    mark: fn(&'static Tags) -> (Mark, &'static str),
-) -> impl Iterator<Item = (Mark, &str)> {
+/// The tags of an argument, what closes the call, and what begins another one; nothing in formats without
+/// tags.
+pub(super) fn tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
     let row = format.row();
     let tags = match &row.body {
         Body::Tagged(tags) => Some(tags),
         _ => None,
     };
-    tags.into_iter().flat_map(move |tags| {
+    tags.into_iter().flat_map(move |Tags { key, value, .. }| {
+        let own = [(Mark::Key, key[0]), (Mark::ValueClose, value[1])];
         let openers = call_openers(format).chain(frame_openers(row));
-        [mark(tags)].into_iter().chain(closers(row)).chain(openers)
+        own.into_iter().chain(closers(row)).chain(openers)
     })
 }

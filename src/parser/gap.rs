@@ -1,5 +1,5 @@
-//! The gap between an opener, or its label, and the payload. If the name stands in the label, and the
-//! closer comes at once, the call has no arguments.
+//! The gap between an opener, or its label, and the payload. If the label has the name and a closer
+//! follows at once, the call has no arguments.
 
 use std::mem;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ enum Step {
 #[derive(Debug, Clone, Copy)]
 struct GapRules {
     lenient: bool,
-    /// Whether the format itself has a code fence there.
+    /// What the format says of a code fence.
     fence: Fence,
     /// Whether an object may follow, and an array of calls.
     takes: [bool; 2],
@@ -68,15 +68,14 @@ struct GapRules {
 }
 
 impl GapRules {
-    fn of(stream: &Stream) -> Self {
+    fn of(opened: Opened, stream: &Stream) -> Self {
         let row = stream.settings().format.row();
         let is_code = matches!(row.body, Body::Pythonic(_));
         Self {
             lenient: !stream.settings().strict_balancing,
             fence: row.fence,
-            takes: [!is_code, row.may_be_list()],
-            may_close: row.body == Body::Arguments
-                && stream.settings().tools.may_have(&stream.label),
+            takes: [!is_code, is_code || row.has_names_in_objects()],
+            may_close: row.body == Body::Arguments && stream.is_meant(opened),
         }
     }
 }
@@ -93,7 +92,7 @@ impl Gap {
         at: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let (rules, syntax) = (GapRules::of(stream), Arc::clone(&stream.syntax));
+        let (rules, syntax) = (GapRules::of(self.opened, stream), Arc::clone(&stream.syntax));
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
             match self.step(byte, &stream.buffer, rules, &syntax.closers) {
                 Step::Skip => stream.keep(&[byte], GAP_BYTES_MAX),
@@ -150,17 +149,24 @@ impl Gap {
             }
         }
         match byte {
-            b'{' | b'[' if rules.fence == Fence::Needed && !self.fence => Step::Refuse,
+            b'{' | b'[' if rules.fence == Fence::Needed && !self.is_fenced_at_line_start() => {
+                Step::Refuse
+            }
             b'{' if rules.takes[0] && self.end_word(before) => Step::Begin,
             b'[' if rules.takes[1] && self.end_word(before) => Step::Begin,
             _ if before.len() >= GAP_BYTES_MAX => Step::Refuse,
             b' ' | b'\t' | b'\r' | b'\n' if self.end_word(before) => Step::Skip,
-            b'`' if rules.lenient || rules.fence != Fence::None => {
-                self.tick(before.len(), rules.fence != Fence::None)
+            b'`' if rules.lenient || rules.fence.is_read() => {
+                self.tick(before.len(), rules.fence.is_read())
             }
             _ if is_word(byte) && (rules.lenient || self.fence) => self.letter(before.len()),
             _ => Step::Refuse,
         }
+    }
+
+    /// Whether an ordinary word is an opener: it begins a line, and a code fence has opened.
+    const fn is_fenced_at_line_start(&self) -> bool {
+        self.fence && self.opened.at_line_start
     }
 
     /// Ends the word, if one is open. Returns whether a payload or white space may follow it.

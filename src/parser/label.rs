@@ -79,21 +79,20 @@ impl Label {
         let name = std::str::from_utf8(label).ok().and_then(|label| self.format.name(label));
         // What stops a label is part of what follows.
         let again = if mark == Mark::LabelStop { end } else { b"" };
-        let Some(name) = name.filter(|name| self.may_begin(name, stream)) else {
-            return self.refuse(again.len(), at, stream, sink);
+        stream.label = name.unwrap_or_default().to_owned();
+        // Models forget the frame, and also write about calls without it; in reasoning, also with it.
+        let is_thought = stream.reasoning && stream.row().ends_reasoning;
+        let is_meant = if is_thought {
+            self.opened.is_framed && stream.settings().tools.may_have(&stream.label)
+        } else {
+            stream.row().frame.is_none() || stream.is_meant(self.opened)
         };
-        stream.label.clear();
-        stream.label.push_str(name);
+        if stream.label.is_empty() || !is_meant {
+            return self.refuse(again.len(), at, stream, sink);
+        }
         stream.buffer.truncate(stream.buffer.len() - again.len());
         stream.head.extend_from_slice(&stream.buffer);
         Flow::again(Next::Body(self.opened), again.to_vec(), at)
-    }
-
-    /// Whether a call of this name may begin here. Models forget the frame, and also write about calls
-    /// without it.
-    fn may_begin(&self, name: &str, stream: &Stream) -> bool {
-        let is_whole = self.opened.is_framed || stream.row().frame.is_none();
-        is_whole || stream.settings().tools.may_have(name)
     }
 
     /// Reports that there is no call: the opener and the label are text after all. The last bytes, which

@@ -20,7 +20,7 @@ use crate::limits::parser::DEPTH_MAX;
 /// Reads the calls in a list of Python calls.
 pub(super) fn pythonic<'p>(payload: &'p str, keys: &JsonKeys) -> Result<Content<'p>, Fault> {
     // Some models write JSON there.
-    if payload[1..].trim_start().starts_with('{') {
+    if payload.get(1..).unwrap_or_default().trim_start().starts_with('{') {
         return call::read(payload, Keys::Of(keys));
     }
     let mut reader = Reader { text: payload, at: 0, delimiter: None };
@@ -53,7 +53,7 @@ pub(super) fn loose<'p>(
     Ok(Content::Call(name.to_owned(), call::converted(&json)?))
 }
 
-/// A value as Python writes it, as JSON. `None` if it is none.
+/// Converts a value in Python's notation to JSON. `None` if it is none.
 pub(super) fn python(text: &str) -> Option<String> {
     let mut reader = Reader { text, at: 0, delimiter: None };
     let mut json = String::new();
@@ -290,7 +290,7 @@ impl Utf16 {
         self.0.extend_from_slice(char.encode_utf16(&mut [0; 2]));
     }
 
-    /// Adds what the characters after a backslash mean, as many as belong to it.
+    /// Adds the character that an escape means. `chars` is after the backslash.
     fn push_escape(&mut self, chars: &mut Chars<'_>) {
         match chars.next() {
             Some('n') => self.push('\n'),
@@ -311,7 +311,7 @@ impl Utf16 {
         }
     }
 
-    /// Adds the character with this code, which has so many digits.
+    /// Adds the character whose code is the next `digits` hexadecimal digits.
     fn push_code(&mut self, chars: &mut Chars<'_>, digits: usize) {
         let text = chars.as_str();
         let is_digit = |byte: &u8| byte.is_ascii_hexdigit();

@@ -8,7 +8,8 @@
 //!
 //! A [`Parser`] takes that text in chunks cut anywhere, even inside the marker or inside a
 //! character, and returns [`Segment`]s: text, reasoning, calls, errors. It does no I/O, reads no
-//! clock and starts no thread. It does not know which tools exist, and it runs nothing.
+//! clock and starts no thread. It runs nothing, and it need not know which tools exist:
+//! [`Settings::tools`] only helps it to tell calls from talk.
 //!
 //! ```
 //! use tether::parser::{Parser, Segment, Settings};
@@ -39,8 +40,8 @@
 //!    call that completes, the merged deltas are always the same.)
 //! 2. **Nothing waits without need.** Apart from payloads, the parser holds back only a proper
 //!    prefix of an opener, an opener with the gap after it, the line ending and code fence after a
-//!    payload, whatever may still lead to a closer in formats that close calls, or an unfinished
-//!    UTF-8 character.
+//!    payload, whatever may still lead to a closer in formats that close calls, the start of an
+//!    answer, up to 512 bytes, in formats without an opener, or an unfinished UTF-8 character.
 //! 3. **Nothing is lost and nothing leaks.** Every input byte ends up in exactly one place, as
 //!    [`Settings::spans`] can show.
 //! 4. **Linear and bounded.** Each byte is read a constant number of times. Memory is bounded by
@@ -82,10 +83,20 @@
 //! ```
 //!
 //! From payload and discard, an opener outside strings leads back to gap. In a format that closes
-//! calls, a closer leads from both to tail, and so does the end of a refused payload. There, a `{`
+//! calls, a closer leads from both to tail, and so does the end of a refused payload (in any format, if a code fence may follow it). There, a `{`
 //! after a payload leads from tail back to payload: another call before the same closer.
 //!
-//! In a format whose calls have no opener, the start of an answer leads to payload or to prose.
+//! In a format whose label has the name, a closer leads from gap to tail: a call without arguments. A
+//! format whose calls have no opener begins elsewhere:
+//!
+//! ```text
+//!            a call of an offered tool
+//!   ----> start ----------------------> payload
+//!         |   ^
+//!    else |   | </think>, before any text
+//!         v   |
+//!         prose
+//! ```
 //!
 //! Formats with more marks have more states, and from each of them anything else leads back to prose:
 //!
@@ -180,7 +191,7 @@ enum State {
     Label(Label),
     Gap(Gap),
     Payload(Payload),
-    Tagged(Tagged),
+    Tagged(Box<Tagged>),
     Discard(Discard),
     Tail(Tail),
 }
@@ -354,7 +365,7 @@ impl Parser {
             }
             Next::Tagged(opened) => {
                 stream.buffer.clear();
-                State::Tagged(Tagged::enter(opened, stream, sink))
+                State::Tagged(Box::new(Tagged::enter(opened, stream, sink)))
             }
             Next::Payload { opened, fence, repaired } => {
                 stream.buffer.clear();

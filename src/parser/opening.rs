@@ -85,13 +85,13 @@ impl Opening {
                 stream.head.extend_from_slice(&stream.buffer);
                 Flow::Enter(Next::Call(Opened { is_framed: true, ..self.opened }), at)
             }
-            // The model has started over.
-            (Awaits::Arguments, Mark::Opener | Mark::FrameOpen) => {
+            // The model has started over, or a tag closes nothing.
+            (Awaits::Arguments, Mark::Opener | Mark::FrameOpen | Mark::ValueClose) => {
                 self.refuse(text.len(), at, stream, sink)
             }
             // A name alone, outside a frame, is a call only if it is a tool's.
             (Awaits::Arguments, Mark::Closer | Mark::FrameClose)
-                if !self.opened.is_framed && !stream.settings().tools.may_have(&stream.label) =>
+                if !stream.is_meant(self.opened) =>
             {
                 self.refuse(text.len(), at, stream, sink)
             }

@@ -15,7 +15,7 @@ pub enum Segment<'a> {
     Text(&'a str),
     /// Reasoning, cut in the same way.
     Reasoning(&'a str),
-    /// The start of a call: a marker, and what shows that it is more than talk. Exactly one
+    /// The start of a call: its marker, if the format has one, and enough after it to rule out talk. Exactly one
     /// [`CallCompleted`](Self::CallCompleted) or [`Error`](Self::Error) with the same index
     /// follows.
     CallStarted {
@@ -54,7 +54,7 @@ pub struct ParsedCall {
     /// Its number in the stream, from 0. Errors after a [`CallStarted`](Segment::CallStarted) are
     /// numbered too.
     pub index: u32,
-    /// The tool's name, not empty. The parser does not know whether there is such a tool.
+    /// The tool's name, not empty. There may be no such tool.
     pub name: String,
     /// The arguments.
     pub arguments: Arguments,

@@ -34,9 +34,9 @@ pub struct Settings {
     /// If an opener and a reasoning tag begin at the same byte, the one that ends first counts;
     /// otherwise, the one that begins first.
     pub format: CallFormat,
-    /// The tools that the model was offered, for formats with a name outside JSON. A name that is none
-    /// of theirs is talk unless a call surely begins there. Their schemas say what an argument is that
-    /// is written as text; without one, it is text.
+    /// The tools that the model was offered. Formats with a label or without an opener use their names
+    /// to tell calls from talk. Their schemas give the types of arguments that are written as text; an
+    /// argument without a schema stays text.
     pub tools: Tools,
     /// Whether to look for calls (the default). If not, a marker is text: a model without tools may
     /// write about calls.

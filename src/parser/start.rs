@@ -6,9 +6,11 @@
 //!   '- held -----' an offered tool: a call    '-held'                   '- held ---------------'
 //! ```
 //!
-//! It is a call if an offered tool's name stands where a call has it. Anything else is text, and so is
-//! whatever comes after text: in the middle of an answer, such a call is only shown. What has been read is in
-//! the stream's buffer. It is short, and judged anew with each chunk.
+//! It is a call if it names an offered tool where a call would. Anything else is text, and once there is
+//! text, such calls are no longer looked for. The bytes so far are in the stream's buffer, and few enough
+//! to judge again with each chunk.
+
+use std::ops::Range;
 
 use super::examined;
 use super::segment::Segment;
@@ -40,7 +42,7 @@ pub(super) fn read(
 ) -> Flow {
     let taken = (bytes.len() - at).min(START_BYTES_MAX - stream.buffer.len());
     stream.keep(&bytes[at..at + taken], START_BYTES_MAX);
-    let verdict = judge(&stream.buffer, stream.row(), &stream.settings().tools);
+    let verdict = judge(stream);
     match verdict {
         Verdict::Open if stream.buffer.len() < START_BYTES_MAX => Flow::Stay,
         verdict => leave(&verdict, at + taken, stream, sink),
@@ -63,25 +65,31 @@ fn leave(
         return Flow::again(Next::prose(), held, at);
     };
     let start = stream.position(at) - held.len() as u64;
+    // What separates two calls is not for the user.
+    let space = if stream.calls > 0 { 0 } else { space };
     stream.say_before(&held[..space], start, sink);
     stream.begin_head(&held[space..payload]);
     let at_line_start = stream.last == b'\n';
-    let opened = Opened { at_line_start, ..Opened::inside(start + space as u64) };
+    let opened = Opened { at_line_start, ..Opened::at(start + space as u64) };
     let next = Next::Payload { opened, fence, repaired: Vec::new() };
     Flow::again(next, held[payload..].to_vec(), at)
 }
 
-/// What an answer is that begins with these bytes.
-fn judge(bytes: &[u8], row: &Row, tools: &Tools) -> Verdict {
+/// What an answer is that begins with the stream's buffer, or goes on with it after a call.
+fn judge(stream: &Stream) -> Verdict {
+    let (bytes, row) = (&*stream.buffer, stream.row());
     let Some(bare) = &row.bare else { return Verdict::Text };
-    let mut reader = Reader { bytes, at: 0 };
     examined::note(bytes.len());
-    reader.read_start(bare, row, tools).unwrap_or_else(|verdict| verdict)
+    let mut reader =
+        Reader { bytes, at: 0, separators: if stream.calls > 0 { b",;" } else { b"" } };
+    reader.read_start(bare, row, &stream.settings().tools).unwrap_or_else(|verdict| verdict)
 }
 
 struct Reader<'b> {
     bytes: &'b [u8],
     at: usize,
+    /// What may come before a call, besides white space.
+    separators: &'static [u8],
 }
 
 /// What was read, or why it cannot be.
@@ -89,36 +97,69 @@ type Read<T> = Result<T, Verdict>;
 
 impl Reader<'_> {
     fn read_start(&mut self, bare: &Bare, row: &Row, tools: &Tools) -> Read<Verdict> {
-        self.space()?;
+        self.skip_space()?;
+        while self.separators.contains(&self.peek()?) {
+            self.at += 1;
+            self.skip_space()?;
+        }
         let space = self.at;
-        self.word(bare.word)?;
+        self.expect_word(bare.word)?;
         let fence = row.fence != Fence::None && self.fence()?;
-        self.space()?;
+        self.skip_space()?;
         let payload = self.at;
-        self.byte(bare.bracket)?;
-        self.space()?;
-        let name = match &row.body {
-            Body::Json(keys) => {
-                if bare.bracket == b'[' {
-                    self.byte(b'{')?;
-                    self.space()?;
-                }
-                self.name_in_json(keys)?
+        self.expect(bare.bracket)?;
+        self.skip_space()?;
+        let name = if let Body::Json(keys) = &row.body {
+            if bare.bracket == b'[' {
+                self.expect(b'{')?;
+                self.skip_space()?;
             }
-            _ => self.name_before_bracket()?,
+            let name = self.name_in_json(keys)?;
+            self.expect_arguments(keys)?;
+            name
+        } else {
+            let name = self.name_before_bracket()?;
+            self.expect_keyword()?;
+            name
         };
-        let name = std::str::from_utf8(name).unwrap_or_default();
+        let name = std::str::from_utf8(&self.bytes[name]).unwrap_or_default();
         let is_offered = !name.is_empty() && tools.may_have(name);
         Ok(if is_offered { Verdict::Call { space, payload, fence } } else { Verdict::Text })
     }
 
-    fn next(&self) -> Read<u8> {
+    /// The end of the object, or a key that calls have: other objects have names, too.
+    fn expect_arguments(&mut self, keys: &JsonKeys) -> Read<()> {
+        self.skip_space()?;
+        if self.peek()? == b'}' {
+            return Ok(());
+        }
+        self.expect(b',')?;
+        self.skip_space()?;
+        let key = self.string()?;
+        let key = &self.bytes[key];
+        let is_known = keys.arguments.iter().any(|known| known.as_bytes() == key);
+        if is_known || key == b"id" || key == b"type" { Ok(()) } else { Err(Verdict::Text) }
+    }
+
+    /// The end of the arguments, or a keyword: links look like calls, too.
+    fn expect_keyword(&mut self) -> Read<()> {
+        self.expect(b'(')?;
+        self.skip_space()?;
+        if self.peek()? == b')' {
+            return Ok(());
+        }
+        self.name()?;
+        self.skip_space()?;
+        self.expect(b'=')
+    }
+
+    fn peek(&self) -> Read<u8> {
         self.bytes.get(self.at).copied().ok_or(Verdict::Open)
     }
 
-    fn space(&mut self) -> Read<()> {
+    fn skip_space(&mut self) -> Read<()> {
         let start = self.at;
-        while self.next()?.is_ascii_whitespace() {
+        while self.peek()?.is_ascii_whitespace() {
             self.at += 1;
             if self.at - start > GAP_BYTES_MAX {
                 return Err(Verdict::Text);
@@ -127,8 +168,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn byte(&mut self, byte: u8) -> Read<()> {
-        if self.next()? != byte {
+    fn expect(&mut self, byte: u8) -> Read<()> {
+        if self.peek()? != byte {
             return Err(Verdict::Text);
         }
         self.at += 1;
@@ -136,34 +177,35 @@ impl Reader<'_> {
     }
 
     /// Takes this word.
-    fn word(&mut self, word: &str) -> Read<()> {
+    fn expect_word(&mut self, word: &str) -> Read<()> {
         for byte in word.bytes() {
-            self.byte(byte)?;
+            self.expect(byte)?;
         }
         Ok(())
     }
 
     /// Takes a code fence with the name of a language, if one comes.
     fn fence(&mut self) -> Read<bool> {
-        if self.next()? != b'`' {
+        if self.peek()? != b'`' {
             return Ok(false);
         }
-        self.word("```")?;
-        while self.next()?.is_ascii_alphanumeric() {
+        self.expect_word("```")?;
+        while self.peek()?.is_ascii_alphanumeric() {
             self.at += 1;
         }
         Ok(true)
     }
 
     /// The name in an object, where it comes first, or second after a type.
-    fn name_in_json(&mut self, keys: &JsonKeys) -> Read<&[u8]> {
+    fn name_in_json(&mut self, keys: &JsonKeys) -> Read<Range<usize>> {
         for _ in 0..2 {
             let key = self.string()?;
+            let key = &self.bytes[key];
             let is_name = keys.name.iter().any(|name| name.as_bytes() == key);
             let is_type = key == b"type";
-            self.space()?;
-            self.byte(b':')?;
-            self.space()?;
+            self.skip_space()?;
+            self.expect(b':')?;
+            self.skip_space()?;
             if is_name {
                 return self.string();
             }
@@ -171,19 +213,19 @@ impl Reader<'_> {
                 break;
             }
             self.string()?;
-            self.space()?;
-            self.byte(b',')?;
-            self.space()?;
+            self.skip_space()?;
+            self.expect(b',')?;
+            self.skip_space()?;
         }
         Err(Verdict::Text)
     }
 
     /// A short string without escapes.
-    fn string(&mut self) -> Read<&[u8]> {
-        self.byte(b'"')?;
+    fn string(&mut self) -> Read<Range<usize>> {
+        self.expect(b'"')?;
         let start = self.at;
         loop {
-            match self.next()? {
+            match self.peek()? {
                 b'"' => break,
                 b'\\' | b'\n' => return Err(Verdict::Text),
                 _ if self.at - start >= LABEL_BYTES_MAX => return Err(Verdict::Text),
@@ -191,19 +233,25 @@ impl Reader<'_> {
             }
         }
         self.at += 1;
-        Ok(&self.bytes[start..self.at - 1])
+        Ok(start..self.at - 1)
     }
 
     /// The name before a round bracket.
-    fn name_before_bracket(&mut self) -> Read<&[u8]> {
+    fn name_before_bracket(&mut self) -> Read<Range<usize>> {
+        let name = self.name()?;
+        if self.peek()? == b'(' { Ok(name) } else { Err(Verdict::Text) }
+    }
+
+    /// A name, which may be dotted.
+    fn name(&mut self) -> Read<Range<usize>> {
         let start = self.at;
-        while self.next()? != b'(' {
-            let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-            if !is_part(self.next()?) || self.at - start >= LABEL_BYTES_MAX {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        while is_part(self.peek()?) {
+            if self.at - start >= LABEL_BYTES_MAX {
                 return Err(Verdict::Text);
             }
             self.at += 1;
         }
-        Ok(&self.bytes[start..self.at])
+        Ok(start..self.at)
     }
 }

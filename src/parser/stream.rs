@@ -33,7 +33,7 @@ pub(super) struct Stream {
     /// Where the chunk begins, in bytes from the stream's start.
     pub offset: u64,
     /// How many calls have started.
-    calls: u32,
+    pub calls: u32,
     /// An unfinished character of text.
     utf8: Utf8,
 }
@@ -78,9 +78,10 @@ impl Stream {
         self.begin();
     }
 
-    /// Whether text may go straight through: no character is unfinished, and spans are off.
+    /// Whether text may go straight through: no character is unfinished, spans are off, and no call
+    /// without an opener can come.
     pub(super) fn is_calm(&self) -> bool {
-        self.utf8.is_empty() && !self.settings().spans && (self.begun || self.reasoning)
+        self.utf8.is_empty() && !self.settings().spans && !self.may_start()
     }
 
     /// Whether a call without an opener may come now.
@@ -96,6 +97,12 @@ impl Stream {
     /// The format's row.
     pub(super) fn row(&self) -> &'static Row {
         self.settings().format.row()
+    }
+
+    /// Whether the name in the label is enough to show that a call was meant: it stands in its frame, or
+    /// it is that of an offered tool.
+    pub(super) fn is_meant(&self, opened: Opened) -> bool {
+        opened.is_framed || self.settings().tools.may_have(&self.label)
     }
 
     /// Keeps the opener of a call or a frame.
@@ -136,17 +143,25 @@ impl Stream {
         &mut self,
         opened: Opened,
         place: Place,
-        (end, fence): (u64, bool),
+        end: u64,
+        fence: bool,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Next {
         if fence || self.row().closes() {
             return Next::Tail { opened, place, after: After::Payload { fence } };
         }
         self.end_call(opened, place, end, sink);
-        Next::prose()
+        self.after_call()
     }
 
-    /// Reports the start of a call, and numbers it.
+    /// What comes after a call and what belongs to it: text or, in a format without openers, perhaps
+    /// another call.
+    pub(super) fn after_call(&self) -> Next {
+        if self.row().bare.is_some() { Next::Start } else { Next::prose() }
+    }
+
+    /// Reports the start of a call, and numbers it. The answer has begun with it and, in some formats,
+    /// reasoning is over.
     pub(super) fn start_call(&mut self, offset: u64, sink: &mut impl FnMut(Segment<'_>)) -> u32 {
         self.begun = true;
         self.reasoning &= !self.row().ends_reasoning;

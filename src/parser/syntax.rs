@@ -1,8 +1,6 @@
 //! The settings, and the tables made from them.
 
-use super::format_marks::{
-    after_payload, between_tags, call_openers, closers, frame_openers, in_values, label_marks,
-};
+use super::format_marks::{after_payload, call_openers, closers, frame_openers, label_marks, tags};
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
 use super::settings::{Settings, SettingsError};
@@ -32,10 +30,8 @@ pub struct Syntax {
     pub(super) openers: Marks,
     /// What stands in a label, and ends it.
     pub(super) label: Marks,
-    /// What may come between arguments that stand in tags.
+    /// What means more than text between arguments that stand in tags, and in their values.
     pub(super) tags: Marks,
-    /// What may come in the value of such an argument, and means more than text.
-    pub(super) values: Marks,
     /// What closes a call and its frame.
     pub(super) closers: Marks,
     /// What may come after a payload: closers, and in a frame the next opener.
@@ -68,8 +64,7 @@ impl Syntax {
             tells_deltas: settings.argument_deltas && settings.strict_balancing && is_json,
             openers: Marks::new(call_openers(&settings.format)),
             label: Marks::new(label_marks(settings.format.row().label.as_ref())),
-            tags: Marks::new(between_tags(&settings.format)),
-            values: Marks::new(in_values(&settings.format)),
+            tags: Marks::new(tags(&settings.format)),
             closers: Marks::new(closers(settings.format.row())),
             after: Marks::new(after_payload(&settings.format)),
             marks: marks(&settings),
@@ -99,7 +94,9 @@ fn marks(settings: &Settings) -> [Marks; 2] {
     let calls = call_openers(&settings.format).chain(frame_openers(row));
     let calls: Vec<_> = calls.filter(|_| settings.calls).collect();
     let opens = opens.filter(|_| settings.reasoning);
-    let in_text = calls.iter().copied().chain(opens).chain(hidden.clone());
+    let left_open = closes.clone().filter(|_| settings.reasoning && row.ends_reasoning);
+    let left_open = left_open.map(|(_, text)| (Mark::Hidden, text));
+    let in_text = calls.iter().copied().chain(opens).chain(hidden.clone()).chain(left_open);
     let may_call = settings.tools_in_reasoning || row.ends_reasoning;
     let in_reasoning = closes.chain(calls.iter().copied().filter(|_| may_call)).chain(hidden);
     [Marks::new(in_text), Marks::new(in_reasoning)]

@@ -22,7 +22,7 @@ use super::marks::{self, Held, Mark, Marks};
 use super::segment::{Place, Segment};
 use super::stream::Stream;
 use super::transition::{After, Flow, Next, Opened};
-use crate::call_format::{Body, Row};
+use crate::call_format::Row;
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// The bytes after a payload. Those that are kept are in the stream's buffer.
@@ -99,7 +99,7 @@ impl Tail {
                 Step::Take => stream.buffer.clear(),
                 Step::Last => {
                     stream.end_call(self.opened, self.place, stream.position(at + 1), sink);
-                    return Flow::Enter(Next::prose(), at + 1);
+                    return Flow::Enter(stream.after_call(), at + 1);
                 }
                 Step::Again => return self.next_payload(at, stream, sink),
                 Step::Open(mark) => {
@@ -119,7 +119,7 @@ impl Tail {
     fn end(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         let kept = stream.buffer.len();
         stream.end_call(self.opened, self.place, stream.position(at) - kept as u64, sink);
-        Flow::again(Next::prose(), mem::take(&mut stream.buffer), at)
+        Flow::again(stream.after_call(), mem::take(&mut stream.buffer), at)
     }
 
     /// Ends the call before the opener of another one, which ends before `at`.
@@ -133,7 +133,7 @@ impl Tail {
         let start = stream.position(at) - opener.len() as u64;
         stream.end_call(self.opened, self.place, start, sink);
         stream.begin_head(opener);
-        Flow::Enter(Next::Call(Opened { is_framed: true, ..Opened::inside(start) }), at)
+        Flow::Enter(Next::Call(Opened { is_framed: true, ..Opened::at(start) }), at)
     }
 
     /// Ends the call before `at`, where the payload of another one begins.
@@ -145,7 +145,7 @@ impl Tail {
     ) -> Flow {
         let start = stream.position(at);
         stream.end_call(self.opened, self.place, start, sink);
-        let (opened, fence) = (Opened::inside(start), self.fence);
+        let (opened, fence) = (Opened::at(start), self.fence);
         Flow::Enter(Next::Payload { opened, fence, repaired: Vec::new() }, at)
     }
 
@@ -157,7 +157,7 @@ impl Tail {
         };
         match (self.part, byte) {
             // Nothing more can come, so nothing waits for it.
-            (Part::Line | Part::Return, b'\n') if !self.closes() && !self.fence => {
+            (Part::Line | Part::Return, b'\n') if !self.row.closes() && !self.fence => {
                 (Step::Last, Part::Space)
             }
             (Part::Line | Part::Return, b'\n') => (Step::Take, Part::Space),
@@ -188,24 +188,15 @@ impl Tail {
     /// What any other byte means if a fence or the closer may come.
     fn before_closer(&self, byte: u8, kept: usize) -> (Step, Part) {
         match byte {
-            b'`' if self.fence && (self.closes() || kept == 0) => (Step::Keep, Part::Ticks(1)),
-            b'{' if self.closes() && self.row.may_be_list() && !self.is_code() => {
+            b'`' if self.fence && (self.row.closes() || kept == 0) => (Step::Keep, Part::Ticks(1)),
+            b'{' if self.row.closes() && self.row.has_names_in_objects() => {
                 (Step::Again, self.part)
             }
-            _ if self.closes() && is_slip(byte) && kept < GAP_BYTES_MAX => {
+            _ if self.row.closes() && is_slip(byte) && kept < GAP_BYTES_MAX => {
                 (Step::Keep, Part::Space)
             }
             _ => (Step::Refuse, self.part),
         }
-    }
-
-    /// Whether calls stand in a list that looks like code.
-    const fn is_code(&self) -> bool {
-        matches!(self.row.body, Body::Pythonic(_))
-    }
-
-    const fn closes(&self) -> bool {
-        self.row.closes()
     }
 
     /// Whether a byte may stand between the calls of a frame.

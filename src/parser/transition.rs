@@ -109,13 +109,13 @@ pub(super) struct Opened {
     /// Where it begins.
     pub(super) at: u64,
     pub(super) at_line_start: bool,
-    /// Whether the frame has opened, in formats that have one.
+    /// Whether a frame, or a call before it, shows that a call begins here.
     pub(super) is_framed: bool,
 }
 
 impl Opened {
-    /// A call or a frame that begins in the middle of another one's bytes.
-    pub(super) const fn inside(at: u64) -> Self {
+    /// Here, within a line and outside a frame.
+    pub(super) const fn at(at: u64) -> Self {
         Self { at, at_line_start: false, is_framed: false }
     }
 }

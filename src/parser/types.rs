@@ -71,6 +71,11 @@ impl Tools {
         self.0.is_empty() || self.0.contains_key(name)
     }
 
+    /// Whether a tool of this name is known to take this argument.
+    pub(super) fn takes(&self, tool: &str, key: &str) -> bool {
+        self.0.get(tool).is_some_and(|arguments| arguments.contains_key(key))
+    }
+
     /// The kinds of an argument. `None` if its tool or its key is not known.
     pub(super) fn kinds(&self, tool: &str, key: &str) -> Option<Kinds> {
         self.0.get(tool)?.get(key).copied().filter(|kinds| *kinds != Kinds::default())

@@ -42,8 +42,8 @@ pub(super) fn run(
     lines.end()
 }
 
-/// These tools: an array of objects with a name and parameters, as they are or each in
-/// `function`, as `OpenAI` has it.
+/// Reads tools: an array of objects with a name and parameters, each bare or in `function`, as
+/// `OpenAI` has it.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -120,7 +120,7 @@ impl Payload {
                 let code = ErrorCode::UnbalancedPayload;
                 let message = "a closing bracket does not match the open one";
                 self.refuse(Fault::new(code, message), stream, sink);
-                stream.end_refused(self.opened, Place::Error(code), (end, self.fence), sink)
+                stream.end_refused(self.opened, Place::Error(code), end, self.fence, sink)
             }
             Some(Stop::Mark(mark)) => {
                 let syntax = Arc::clone(&stream.syntax);
@@ -159,8 +159,7 @@ impl Payload {
         stream.span(Place::Error(code), self.opened.at..at, sink);
         stream.begin_head(text);
         let at_line_start = stream.buffer.last() == Some(&b'\n');
-        Next::opened(mark, Opened { at_line_start, ..Opened::inside(at) })
-            .unwrap_or_else(Next::prose)
+        Next::opened(mark, Opened { at_line_start, ..Opened::at(at) }).unwrap_or_else(Next::prose)
     }
 
     fn discard(

@@ -26,7 +26,7 @@ use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::call_format::{Body, Hint, Tags};
 use crate::limits::parser::{GAP_BYTES_MAX, LABEL_BYTES_MAX};
-use value::{End, Found, Value};
+use value::{End, Found, Over, Value};
 
 /// What has been read of the arguments is in the stream's buffer.
 #[derive(Debug)]
@@ -56,12 +56,10 @@ enum Part {
     Between(Held),
     /// A key that begins here.
     Key(usize),
-    /// What says which type the value has, from here on.
+    /// A word on the value's type that begins here.
     Hint(usize),
     /// White space between a key and its value.
     BeforeValue,
-    /// A word on the value's type that begins here.
-    Kind(usize),
     Value(Value),
     /// What follows a closing tag: white space, or a mark of which this much has been read.
     AfterValue(Closed, Held),
@@ -69,7 +67,7 @@ enum Part {
     Discard(Held),
 }
 
-/// A value, and the closing tag behind it.
+/// A value, and the closing tag after it.
 #[derive(Debug, Clone, Copy)]
 struct Closed {
     value: Value,
@@ -82,8 +80,7 @@ enum Turn {
     /// More bytes are needed.
     Wait,
     Go,
-    /// The call ends with this mark, or before it if it begins another one.
-    Over(End),
+    Over(Over),
 }
 
 impl Tagged {
@@ -130,8 +127,8 @@ impl Tagged {
             let room = (most - stream.buffer.len()).min(bytes.len() - at).min(STEP_BYTES);
             stream.keep(&bytes[at..at + room], most);
             at += room;
-            if let Some(end) = self.advance(stream, sink) {
-                return self.end(end, at, stream, sink);
+            if let Some(over) = self.advance(stream, sink) {
+                return self.end(over, at, stream, sink);
             }
         }
         if at == bytes.len() {
@@ -142,29 +139,32 @@ impl Tagged {
     }
 
     /// Reads all that is kept, or up to the call's end.
-    fn advance(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) -> Option<End> {
+    fn advance(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) -> Option<Over> {
         loop {
             match self.step(stream, sink) {
                 Turn::Go => {}
                 Turn::Wait => return None,
-                Turn::Over(end) => return Some(end),
+                Turn::Over(over) => return Some(over),
             }
         }
     }
 
-    /// At the end of the input, what would follow the last closing tag is missing.
+    /// At the end of the input, what would follow the last closing tag is missing. A value without a
+    /// closing tag ends at the first end of the call in it or, if there is none, at the last closing tag.
     pub(super) fn finish(
         mut self,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let code = ErrorCode::IncompletePayload;
-        if let Part::Value(value) | Part::AfterValue(Closed { value, .. }, _) = self.part
-            && !matches!(self.part, Part::AfterValue(_, held) if held.is_empty())
-            && let Some(end) = value.end_of_call()
-        {
+        let open = match self.part {
+            Part::Value(value) => Some(value),
+            Part::AfterValue(Closed { value, .. }, held) if !held.is_empty() => Some(value),
+            _ => None,
+        };
+        if let Some(over) = open.and_then(|value| value.over()) {
             self.blame_end();
-            return self.end(end, 0, stream, sink);
+            return self.end(over, 0, stream, sink);
         }
         let place = match self.part {
             Part::Discard(_) => Place::Error(ErrorCode::PayloadTooLarge),
@@ -184,38 +184,14 @@ impl Tagged {
 
     /// Reads on as far as the next decision.
     fn step(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) -> Turn {
-        let (buffer, tags) = (&*stream.buffer, self.tags);
+        let buffer = &*stream.buffer;
         match self.part {
             Part::Between(held) => self.between(held, stream),
-            Part::Key(start) => {
-                let end = match self.word(start, tags.key[1], buffer) {
-                    Ok(end) => end,
-                    Err(turn) => return turn,
-                };
-                (self.key, self.hint) = (start..end, 0..0);
-                let hint = Part::Hint(self.at);
-                self.go(if tags.hint.is_some() { hint } else { Part::BeforeValue })
-            }
-            Part::Hint(start) => {
-                let end = match self.word(start, tags.hint.map_or("", Hint::close), buffer) {
-                    Ok(end) => end,
-                    Err(turn) => return turn,
-                };
-                self.hint = start..end;
-                self.go(Part::BeforeValue)
-            }
+            Part::Key(start) => self.key(start, buffer).unwrap_or_else(|turn| turn),
+            Part::Hint(start) => self.hint(start, buffer).unwrap_or_else(|turn| turn),
             Part::BeforeValue => self.before_value(buffer),
-            Part::Kind(start) => {
-                let [_, close] = tags.kind.unwrap_or_default();
-                let end = match self.word(start, close, buffer) {
-                    Ok(end) => end,
-                    Err(turn) => return turn,
-                };
-                self.hint = start..end;
-                self.go(Part::BeforeValue)
-            }
             Part::Value(mut value) => {
-                let found = value.read(&stream.syntax.values, buffer, &mut self.at);
+                let found = value.read(&stream.syntax.tags, buffer, &mut self.at);
                 self.part = Part::Value(value);
                 match found {
                     None => Turn::Wait,
@@ -223,9 +199,9 @@ impl Tagged {
                         let closed = Closed { value, tag, end: self.at };
                         self.go(Part::AfterValue(closed, Held::NONE))
                     }
-                    Some(Found::End(end)) => {
+                    Some(Found::Over(over)) => {
                         self.blame_end();
-                        Turn::Over(end)
+                        Turn::Over(over)
                     }
                 }
             }
@@ -237,6 +213,19 @@ impl Tagged {
     const fn go(&mut self, part: Part) -> Turn {
         self.part = part;
         Turn::Go
+    }
+
+    fn key(&mut self, start: usize, buffer: &[u8]) -> Result<Turn, Turn> {
+        let end = self.word(start, self.tags.key[1], buffer)?;
+        (self.key, self.hint) = (start..end, 0..0);
+        let is_next = self.tags.hint.is_some_and(|hint| hint.open().is_none());
+        Ok(self.go(if is_next { Part::Hint(self.at) } else { Part::BeforeValue }))
+    }
+
+    fn hint(&mut self, start: usize, buffer: &[u8]) -> Result<Turn, Turn> {
+        let end = self.word(start, self.tags.hint.map_or("", Hint::close), buffer)?;
+        self.hint = start..end;
+        Ok(self.go(Part::BeforeValue))
     }
 
     /// Where a word ends that began at `start`: before this text, which is read as well. A word that
@@ -272,10 +261,12 @@ impl Tagged {
                 Step::Hold(more) => (held, self.at) = (more, self.at + 1),
                 Step::Match(mark) => {
                     self.at += 1;
-                    if marks.mark(mark) == Mark::Key {
-                        return self.go(Part::Key(self.at));
+                    match marks.mark(mark) {
+                        Mark::Key => return self.go(Part::Key(self.at)),
+                        Mark::ValueClose => self.blame(BETWEEN),
+                        _ => return Turn::Over(Over::Mark(End { mark, at: self.at })),
                     }
-                    return Turn::Over(End { mark, at: self.at });
+                    held = Held::NONE;
                 }
                 Step::Miss => {
                     if !byte.is_ascii_whitespace() {
@@ -297,26 +288,26 @@ impl Tagged {
     fn before_value(&mut self, buffer: &[u8]) -> Turn {
         let open = self.tags.value[0].as_bytes();
         if open.is_empty() {
-            return self.go(Part::Value(Value::new(self.at)));
+            return self.go(Part::Value(Value::new(self.at, self.tags.wrap)));
         }
-        // Its type comes once at most.
-        let kind = self.tags.kind.filter(|_| self.hint.is_empty());
-        let kind = kind.map(|[open, _]| open.as_bytes());
+        // A type comes once at most.
+        let hint = self.tags.hint.and_then(Hint::open).filter(|_| self.hint.is_empty());
+        let hint = hint.map(str::as_bytes);
         let rest = &buffer[self.at..];
         let space = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         let here = &rest[space..];
         let may_be = |open: &[u8]| here.len() < open.len() && open.starts_with(here);
-        if space <= GAP_BYTES_MAX && (may_be(open) || kind.is_some_and(may_be)) {
+        if space <= GAP_BYTES_MAX && (may_be(open) || hint.is_some_and(may_be)) {
             return Turn::Wait;
         }
         examined::note(space + here.len().min(open.len()));
         if space <= GAP_BYTES_MAX && here.starts_with(open) {
             self.at += space + open.len();
-            return self.go(Part::Value(Value::new(self.at)));
+            return self.go(Part::Value(Value::new(self.at, self.tags.wrap)));
         }
-        if let Some(kind) = kind.filter(|kind| space <= GAP_BYTES_MAX && here.starts_with(kind)) {
-            self.at += space + kind.len();
-            return self.go(Part::Kind(self.at));
+        if let Some(hint) = hint.filter(|hint| space <= GAP_BYTES_MAX && here.starts_with(hint)) {
+            self.at += space + hint.len();
+            return self.go(Part::Hint(self.at));
         }
         self.blame("an argument has no value");
         self.go(Part::Between(Held::NONE))
@@ -335,16 +326,16 @@ impl Tagged {
             let is_space = byte.is_ascii_whitespace() && self.at < closed.end + GAP_BYTES_MAX;
             match marks.step(held, byte) {
                 Step::Hold(more) => (held, self.at) = (more, self.at + 1),
-                Step::Match(_) => {
+                Step::Match(mark) if marks.mark(mark) != Mark::ValueClose => {
                     self.add(closed.value.start..closed.tag, stream, sink);
                     self.at = closed.end;
                     return self.go(Part::Between(Held::NONE));
                 }
                 Step::Miss if is_space => self.at += 1,
-                Step::Miss | Step::Fall(_) => {
+                Step::Match(_) | Step::Miss | Step::Fall(_) => {
                     // It belongs to the value. The next one may begin in what was just read.
                     self.at = closed.end;
-                    return self.go(Part::Value(closed.value));
+                    return self.go(Part::Value(closed.value.with_tag(closed.tag, closed.end)));
                 }
             }
         }
@@ -386,7 +377,7 @@ impl Tagged {
                 Step::Fall(fall) => held = landed(fall.landing),
                 Step::Match(mark) => {
                     (held, at) = (Held::NONE, at + 1);
-                    if marks.mark(mark) != Mark::Key {
+                    if !matches!(marks.mark(mark), Mark::Key | Mark::ValueClose) {
                         let place = Place::Error(ErrorCode::PayloadTooLarge);
                         let end = stream.position(at);
                         return Flow::Enter(self.leave(mark, place, end, stream, sink), at);
@@ -398,20 +389,30 @@ impl Tagged {
         Flow::Stay
     }
 
-    /// Ends the call at a mark. What was kept behind it, before `at`, is read again.
+    /// Ends the call. The bytes that were kept after its end, up to `at`, are read again.
     fn end(
         &mut self,
-        end: End,
+        over: Over,
         at: usize,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let again = stream.buffer.split_off(end.at);
-        let length = stream.syntax.tags.pattern(end.mark).len();
-        stream.buffer.truncate(end.at - length);
+        let (end, length) = match over {
+            Over::Mark(end) => (end.at, stream.syntax.tags.pattern(end.mark).len()),
+            Over::Tag(end) => (end, 0),
+        };
+        let again = stream.buffer.split_off(end);
+        stream.buffer.truncate(end - length);
         let place = self.tell(stream, sink);
         let position = stream.position(at) - again.len() as u64;
-        Flow::again(self.leave(end.mark, place, position, stream, sink), again, at)
+        let next = match over {
+            Over::Mark(end) => self.leave(end.mark, place, position, stream, sink),
+            Over::Tag(_) => {
+                stream.end_call(self.opened, place, position, sink);
+                Next::prose()
+            }
+        };
+        Flow::again(next, again, at)
     }
 
     /// Leaves the call through a mark that ends at this position of the stream: a closer belongs to it,
@@ -427,7 +428,7 @@ impl Tagged {
         let syntax = Arc::clone(&stream.syntax);
         let text = syntax.tags.pattern(mark);
         let start = end - text.len() as u64;
-        let next = Opened { is_framed: self.opened.is_framed, ..Opened::inside(start) };
+        let next = Opened { is_framed: self.opened.is_framed, ..Opened::at(start) };
         let Some(next) = Next::opened(syntax.tags.mark(mark), next) else {
             return Next::closed(self.opened, place);
         };

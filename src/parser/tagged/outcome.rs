@@ -7,7 +7,7 @@ use super::super::arguments::repeated_key;
 use super::super::call::{self, Fault};
 use super::super::segment::{ErrorCode, ParsedCall, Place, Segment};
 use super::super::stream::Stream;
-use super::super::types;
+use super::super::{examined, types};
 use super::Tagged;
 
 impl Tagged {
@@ -33,11 +33,19 @@ impl Tagged {
             return;
         }
         let value = if self.tags.is_trimmed { without_line_breaks(value) } else { value };
-        let value = self.tags.wrap.and_then(|wrap| within(value, wrap)).unwrap_or(value);
-        let types = if self.tags.hint.is_some() || !hint.is_empty() {
-            Some(types::of_hint(hint))
-        } else {
+        let wrapped = self.tags.wrap.and_then(|wrap| within(value, wrap));
+        if wrapped.is_none()
+            && let Some(swallowed) = self.swallowed(key, value, stream)
+        {
+            let message = format!("`{key}` is not closed before `{swallowed}`");
+            self.fault.get_or_insert_with(|| Fault::new(ErrorCode::UnbalancedPayload, message));
+            return;
+        }
+        let value = wrapped.unwrap_or(value);
+        let types = if hint.is_empty() {
             stream.settings().tools.kinds(&stream.label, key)
+        } else {
+            Some(types::of_hint(hint))
         };
         let Some(value) = types::read(value, types) else { return };
         if self.json.len() > 1 {
@@ -47,6 +55,20 @@ impl Tagged {
         self.json.push(':');
         self.json.push_str(&value);
         self.tell_arguments(stream, sink);
+    }
+
+    /// The next argument, if this value goes on with it because its closing tag was forgotten. A value
+    /// may show tags, so the argument must be one of the tool's that has not come yet, and a call in the
+    /// value keeps its own.
+    fn swallowed<'v>(&self, key: &str, value: &'v str, stream: &Stream) -> Option<&'v str> {
+        let [open, close] = self.tags.key;
+        examined::note(value.len());
+        let (before, rest) = value.split_once(open)?;
+        let (name, _) = rest.split_once(close)?;
+        let is_shown = stream.settings().format.openers().any(|opener| before.contains(opener));
+        let is_next = name != key && !self.keys.contains(name);
+        let takes = stream.settings().tools.takes(&stream.label, name);
+        (takes && is_next && !is_shown).then_some(name)
     }
 
     /// Reports the arguments as far as they go.

@@ -1,14 +1,17 @@
 //! A value in tags, and what in it may be the end of the whole call.
 //!
 //! ```text
-//!   <parameter=path>  a.txt </function> </tool_call>  <tool_call> <function=g> ...
+//!   <parameter=path>  a.txt </function> </tool_call>  <tool_call> <function=g> <parameter= ...
 //!                     '- value '--- end of the call   '- another call begins: it was the end
 //! ```
 //!
-//! Models forget a closing tag. A value may also mention how calls end, so such an end counts only if
-//! another call begins directly behind it, or if the input ends inside the value. An end that belongs
-//! to a call in the value itself never counts.
+//! Models forget closing tags. But a value may also show calls, or mention how they begin and end. So the
+//! tags of a whole call in the value are that call's, and an end that closes no call in the value counts
+//! only if another call follows, or if the input ends inside the value.
 
+use memchr::memmem;
+
+use super::super::examined;
 use super::super::marks::{Held, Mark, Marks, Step};
 use super::landed;
 use crate::limits::parser::GAP_BYTES_MAX;
@@ -20,42 +23,92 @@ pub(super) struct Value {
     pub start: usize,
     /// The part of a mark that has been read.
     held: Held,
-    /// How many calls, and frames, have begun in it and have not ended.
-    inner: [usize; 2],
+    wrap: Wrap,
+    /// How many calls, frames and arguments have begun in it and have not ended.
+    inner: Inner,
     /// The first end of the call in it.
     first: Option<End>,
-    /// The last one, and where the marks behind it end.
-    last: Option<(End, usize)>,
+    /// The last ends of the call, if nothing but white space has followed.
+    run: Option<Run>,
+    /// The last closing tag that nothing of the format followed, and where it ends.
+    tag: Option<[usize; 2]>,
 }
 
-/// A mark that ends a call.
+/// What a value may be wrapped in. No mark counts in there.
+#[derive(Debug, Clone, Copy)]
+enum Wrap {
+    None,
+    /// It may begin.
+    Before([&'static str; 2]),
+    /// It ends with this, which does not begin before here.
+    Inside(&'static str, usize),
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Inner {
+    calls: usize,
+    frames: usize,
+    arguments: usize,
+}
+
+/// Ends of the call with nothing but white space between them.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    first: End,
+    /// Where the last one ends.
+    end: usize,
+}
+
+/// A mark that ends the call, or begins the next one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
+    /// Which one of the format's marks between tags.
     pub mark: usize,
     /// Where it ends.
     pub at: usize,
 }
 
 /// What has been found in a value.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Found {
     /// Its closing tag, which begins here.
     Tag(usize),
-    /// The end of the call: the tag was forgotten.
-    End(End),
+    /// The call is over, and was not closed as it should be.
+    Over(Over),
+}
+
+/// Where a call is over that was not closed as it should be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Over {
+    /// With this mark.
+    Mark(End),
+    /// With a closing tag that ends here.
+    Tag(usize),
 }
 
 impl Value {
-    pub(super) const fn new(start: usize) -> Self {
-        Self { start, held: Held::NONE, inner: [0; 2], first: None, last: None }
+    pub(super) const fn new(start: usize, wrap: Option<[&'static str; 2]>) -> Self {
+        let wrap = match wrap {
+            Some(wrap) => Wrap::Before(wrap),
+            None => Wrap::None,
+        };
+        let inner = Inner { calls: 0, frames: 0, arguments: 0 };
+        Self { start, held: Held::NONE, wrap, inner, first: None, run: None, tag: None }
     }
 
-    /// Where the call ends if the input does.
-    pub(super) const fn end_of_call(&self) -> Option<End> {
-        self.first
+    /// Where the call is over if no closing tag comes any more.
+    pub(super) fn over(&self) -> Option<Over> {
+        self.first.map(Over::Mark).or_else(|| self.tag.map(|[_, end]| Over::Tag(end)))
+    }
+
+    /// The same value, of which this closing tag was a part.
+    pub(super) const fn with_tag(self, start: usize, end: usize) -> Self {
+        Self { tag: Some([start, end]), ..self }
     }
 
     /// Reads from `at` as far as a decision, or all there is.
     pub(super) fn read(&mut self, marks: &Marks, buffer: &[u8], at: &mut usize) -> Option<Found> {
+        self.unwrap(buffer, at)?;
         loop {
             if self.held.is_empty() {
                 match marks.find(&buffer[*at..]) {
@@ -71,36 +124,79 @@ impl Value {
                 Step::Match(mark) => {
                     (self.held, *at) = (Held::NONE, *at + 1);
                     let start = *at - marks.pattern(mark).len();
-                    if marks.mark(mark) == Mark::ValueClose {
-                        return Some(Found::Tag(start));
-                    }
                     let end = End { mark, at: *at };
-                    if let Some(end) = self.take(marks.mark(mark), start, end, buffer) {
-                        return Some(Found::End(end));
+                    if let Some(found) = self.note(marks.mark(mark), start, end, buffer) {
+                        return Some(found);
                     }
                 }
             }
         }
     }
 
-    /// Takes a mark that begins or ends a call. Returns where this call ended, if that is clear now.
-    fn take(&mut self, mark: Mark, start: usize, end: End, buffer: &[u8]) -> Option<End> {
-        let is_behind = |behind: usize| {
-            start - behind <= GAP_BYTES_MAX && buffer[behind..start].trim_ascii().is_empty()
-        };
-        let last = self.last.take().filter(|(_, behind)| is_behind(*behind));
-        let inner =
-            &mut self.inner[usize::from(matches!(mark, Mark::FrameOpen | Mark::FrameClose))];
-        if matches!(mark, Mark::Opener | Mark::FrameOpen) {
-            *inner += 1;
-            return last.map(|(end, _)| end);
+    /// Skips what the value is wrapped in. `None` if more bytes are needed.
+    fn unwrap(&mut self, buffer: &[u8], at: &mut usize) -> Option<()> {
+        if let Wrap::Before([open, close]) = self.wrap {
+            let rest = buffer[self.start..].trim_ascii_start();
+            if rest.len() < open.len() && open.as_bytes().starts_with(rest) {
+                return None;
+            }
+            let from = buffer.len() - rest.len() + open.len();
+            let is_wrapped = rest.starts_with(open.as_bytes());
+            self.wrap = if is_wrapped { Wrap::Inside(close, from) } else { Wrap::None };
         }
-        if *inner > 0 {
-            *inner -= 1;
-            return None;
+        if let Wrap::Inside(close, from) = self.wrap {
+            let found = memmem::find(&buffer[from..], close.as_bytes());
+            examined::note(buffer.len() - from);
+            let Some(found) = found else {
+                let next = from.max((buffer.len() + 1).saturating_sub(close.len()));
+                self.wrap = Wrap::Inside(close, next);
+                return None;
+            };
+            (self.wrap, *at) = (Wrap::None, from + found + close.len());
         }
-        self.first.get_or_insert(end);
-        self.last = Some((last.map_or(end, |(first, _)| first), end.at));
+        Some(())
+    }
+
+    /// Notes a mark of the format. Returns what it decides.
+    fn note(&mut self, mark: Mark, start: usize, end: End, buffer: &[u8]) -> Option<Found> {
+        let follows =
+            |end: usize| start - end <= GAP_BYTES_MAX && buffer[end..start].trim_ascii().is_empty();
+        let run = self.run.take().filter(|run| follows(run.end));
+        match mark {
+            Mark::ValueClose if self.inner.arguments > 0 => self.inner.arguments -= 1,
+            Mark::ValueClose => return Some(Found::Tag(start)),
+            Mark::Key if self.inner.calls > 0 => {
+                if let Some(over) = self.over() {
+                    return Some(Found::Over(over));
+                }
+                self.inner.arguments += 1;
+            }
+            Mark::Opener | Mark::FrameOpen => {
+                *self.inner.of(mark) += 1;
+                return run.map(|run| Found::Over(Over::Mark(run.first)));
+            }
+            Mark::Closer | Mark::FrameClose if *self.inner.of(mark) > 0 => {
+                *self.inner.of(mark) -= 1;
+                if self.inner.calls == 0 {
+                    self.inner.arguments = 0;
+                }
+            }
+            Mark::Closer | Mark::FrameClose => {
+                self.first.get_or_insert(end);
+                self.run = Some(Run { first: run.map_or(end, |run| run.first), end: end.at });
+            }
+            _ => {}
+        }
         None
+    }
+}
+
+impl Inner {
+    /// The calls or the frames, whichever this mark begins or ends.
+    const fn of(&mut self, mark: Mark) -> &mut usize {
+        match mark {
+            Mark::FrameOpen | Mark::FrameClose => &mut self.frames,
+            _ => &mut self.calls,
+        }
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::call_format::{Body, ROWS, Row};
+use crate::call_format::{Body, Hint, ROWS, Row};
 use crate::parser::fuzz::{parser_chunks, parser_repair};
 
 /// The pieces of inputs: whole things, halves of them, and whatever might upset them.
@@ -138,7 +138,7 @@ fn formats() -> impl Strategy<Value = CallFormat> {
     ]
 }
 
-/// Tools of the tools that the pieces call.
+/// The tools that the pieces call.
 fn tools() -> Tools {
     let schema = serde_json::json!({"properties": {
         "x": {"type": ["array", "null"]}, "n": {"type": "integer"}, "b": {"type": "string"},
@@ -183,7 +183,8 @@ fn tagged_cases() -> impl Strategy<Value = (Settings, Vec<u8>)> {
         pieces.extend([open, argument.to_owned(), argument.replace('x', "n")]);
         pieces.extend([" ", "\n", "5", "<", "</", "null", "\""].map(str::to_owned));
         pieces.extend([tags.value[1].to_owned(), tags.value[0].to_owned()]);
-        pieces.extend(tags.kind.into_iter().chain(tags.wrap).flatten().map(str::to_owned));
+        let hint = tags.hint.and_then(Hint::open).into_iter().chain(tags.hint.map(Hint::close));
+        pieces.extend(hint.chain(tags.wrap.into_iter().flatten()).map(str::to_owned));
         let settings = Settings { format, calls: true, ..settings };
         let rest = prop::collection::vec(prop::sample::select(pieces), 0..12);
         (Just(settings), rest.prop_map(move |rest| (head.clone() + &rest.concat()).into_bytes()))

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::*;
-use crate::call_format::ROWS;
+use crate::call_format::{Fence, ROWS};
 
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -57,7 +57,10 @@ proptest! {
     ) {
         let format = CallFormat::of(row);
         // Without an opener, a call is only found where nothing comes before it.
-        let text = if row.bare.is_some() { String::new() } else { text };
+        let mut text = if row.bare.is_some() { String::new() } else { text };
+        if row.fence == Fence::Needed && !text.is_empty() {
+            text.push('\n');
+        }
         let named = |index: usize, name: &str| format!("{name}{index}");
         let schemas: Vec<(String, Value)> = calls
             .iter()

@@ -17,7 +17,8 @@ impl Reference<'_> {
             _ => return None,
         }
         let word = gap.trim_matches([' ', '\t', '\r', '\n']);
-        if self.s.format.row().fence == Fence::Needed && !word.starts_with("```") {
+        let is_opener = word.starts_with("```") && self.fresh_line;
+        if self.s.format.row().fence == Fence::Needed && !is_opener {
             return None;
         }
         if let Some(_language) = word.strip_prefix("```") {

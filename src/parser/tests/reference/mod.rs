@@ -1,6 +1,6 @@
 //! The parser's behaviour, implemented a second time: on the whole input, searching from the start
 //! again and again, with a recursive JSON reader. It is slow and plain, and shares only repairs and
-//! quoting with the parser, and what a text means as an argument.
+//! quoting with the parser, what a text means as an argument, and how code and keyed objects are read.
 
 mod gap;
 mod json;
@@ -130,6 +130,9 @@ impl Reference<'_> {
         if self.s.reasoning && !self.reasoning {
             openers.extend(row.reasoning.iter().map(|[it, _]| (Opener::Open, it.as_bytes())));
         }
+        if self.s.reasoning && !self.reasoning && row.ends_reasoning {
+            openers.extend(row.reasoning.iter().map(|[_, it]| (Opener::Hidden, it.as_bytes())));
+        }
         openers.extend(row.hidden.iter().map(|it| (Opener::Hidden, it.as_bytes())));
         openers.sort_by_key(|(_, text)| text.len());
         (self.at..self.input.len()).find_map(|start| {
@@ -182,10 +185,16 @@ impl Reference<'_> {
         }
         self.name = name;
         let is_known = self.s.tools.may_have(&self.name);
+        let is_thought = self.reasoning && self.s.format.row().ends_reasoning;
+        let has_label = self.s.format.row().label.is_some();
+        if has_label && is_thought && !(self.is_framed && is_known) {
+            return self.refuse_marker(start, self.at);
+        }
         if self.has_frames() && !self.is_framed && !is_known {
             return self.refuse_marker(start, self.at);
         }
-        if self.s.format.row().body == Body::Arguments && is_known && self.no_arguments(start) {
+        let is_meant = self.is_framed || is_known;
+        if self.s.format.row().body == Body::Arguments && is_meant && self.no_arguments(start) {
             return;
         }
         if let Body::Tagged(_) = self.s.format.row().body {
@@ -238,8 +247,12 @@ impl Reference<'_> {
                 self.fresh_line = true;
                 match discarded {
                     Discarded::End if self.s.format.row().closes() => self.closing(fence),
-                    Discarded::End if fence => self.at = tail(self.input, self.at, fence),
-                    Discarded::End => {}
+                    Discarded::End => {
+                        if fence {
+                            self.at = tail(self.input, self.at, fence);
+                        }
+                        self.start_again();
+                    }
                     Discarded::Closer(length) => self.closed(self.at + length),
                     Discarded::Marker(length, kind) => {
                         self.fresh_line = code == ErrorCode::UnbalancedPayload
@@ -314,6 +327,7 @@ impl Reference<'_> {
             self.closing(fence);
         } else {
             self.at = tail(self.input, end, fence);
+            self.start_again();
         }
     }
 

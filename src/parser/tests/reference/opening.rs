@@ -13,9 +13,17 @@ impl Reference<'_> {
             || self.events.iter().any(
                 |it| matches!(it, Event::Text(text) if !text.as_bytes().trim_ascii().is_empty()),
             );
-        let Some(bare) = row.bare.as_ref().filter(|_| self.s.calls && !has_begun) else { return };
+        if row.bare.is_some() && self.s.calls && !has_begun {
+            self.start_again();
+        }
+    }
+
+    /// Looks for a call without an opener, at the start of an answer or after a call.
+    pub(super) fn start_again(&mut self) {
+        let Some(bare) = self.s.format.row().bare.as_ref() else { return };
         let window = &self.input[self.at..self.input.len().min(self.at + 512)];
         let Some((before, payload, fence)) = self.bare(window, bare) else { return };
+        let before = if self.calls > 0 { 0 } else { before };
         let (start, payload) = (self.at + before, self.at + payload);
         self.text(start);
         self.end_run();
@@ -35,7 +43,10 @@ impl Reference<'_> {
             (length <= 256).then_some(())?;
             Some((&bytes[start..start + length], eat(start + length, b"\"")?))
         };
-        let before = skip(0)?;
+        let mut before = skip(0)?;
+        while self.calls > 0 && bytes.get(before).is_some_and(|byte| b",;".contains(byte)) {
+            before = skip(before + 1)?;
+        }
         let mut at = eat(before, bare.word.as_bytes())?;
         let fence = row.fence != Fence::None && bytes[at..].starts_with(b"```");
         if fence {
@@ -46,10 +57,18 @@ impl Reference<'_> {
         let mut at = skip(eat(payload, &[bare.bracket])?)?;
         let name = match row.keys().filter(|_| !matches!(row.body, Body::Pythonic(_))) {
             None => {
-                let length = bytes[at..].iter().position(|byte| *byte == b'(')?;
-                let name = &bytes[at..at + length];
-                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
-                (length <= 256 && name.iter().all(is_part)).then_some(name)?
+                let word = |at: usize| {
+                    let is_part =
+                        |byte: &&u8| byte.is_ascii_alphanumeric() || b"_.-".contains(*byte);
+                    let length = bytes[at..].iter().take_while(is_part).count();
+                    (length <= 256).then_some(&bytes[at..at + length])
+                };
+                let name = word(at)?;
+                let inside = skip(eat(at + name.len(), b"(")?)?;
+                if bytes.get(inside) != Some(&b')') {
+                    eat(skip(inside + word(inside)?.len())?, b"=")?;
+                }
+                name
             }
             Some(keys) => {
                 if bare.bracket == b'[' {
@@ -61,14 +80,21 @@ impl Reference<'_> {
                     Some((key, value, at))
                 };
                 let is_name = |key: &[u8]| keys.name.iter().any(|name| name.as_bytes() == key);
-                match value(at)? {
-                    (key, name, _) if is_name(key) => name,
+                let (name, at) = match value(at)? {
+                    (key, name, at) if is_name(key) => (name, at),
                     (b"type", _, at) => match value(skip(eat(skip(at)?, b",")?)?)? {
-                        (key, name, _) if is_name(key) => name,
+                        (key, name, at) if is_name(key) => (name, at),
                         _ => return None,
                     },
                     _ => return None,
+                };
+                let at = skip(at)?;
+                if *bytes.get(at)? != b'}' {
+                    let (key, _) = text(skip(eat(at, b",")?)?)?;
+                    let is_known = keys.arguments.iter().any(|known| known.as_bytes() == key);
+                    (is_known || key == b"id" || key == b"type").then_some(())?;
                 }
+                name
             }
         };
         let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;

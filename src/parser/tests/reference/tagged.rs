@@ -12,8 +12,34 @@ enum End {
     Mark(usize, Vec<u8>),
     /// With the input. `true`: nothing is left unfinished.
     Input(bool),
-    /// With the input, in a value in which this mark may have ended the call.
-    Value(usize, Vec<u8>),
+    /// With the input, in a value in which the call may have ended.
+    Value(Over),
+    /// Here, after a closing tag.
+    Tag(usize),
+}
+
+/// Where a call is over whose value has no closing tag.
+enum Over {
+    /// With this mark, which begins here.
+    Mark(usize, Vec<u8>),
+    /// With a closing tag that ends here.
+    Tag(usize),
+}
+
+impl Over {
+    fn shifted(self, by: usize) -> Self {
+        match self {
+            Self::Mark(at, mark) => Self::Mark(at + by, mark),
+            Self::Tag(at) => Self::Tag(at + by),
+        }
+    }
+
+    fn end(self) -> End {
+        match self {
+            Self::Mark(at, mark) => End::Mark(at, mark),
+            Self::Tag(at) => End::Tag(at),
+        }
+    }
 }
 
 /// What the tag of an argument says.
@@ -58,8 +84,12 @@ impl Reference<'_> {
     /// What may come between arguments.
     fn tag_marks(&self) -> Vec<Vec<u8>> {
         let others = closers(self.s).into_iter().chain(markers(self.s)).chain(frames(self.s));
-        let key = self.tags().key[0].as_bytes();
-        [key].into_iter().chain(others).map(<[u8]>::to_vec).collect()
+        let Tags { key, value, .. } = self.tags();
+        [key[0].as_bytes(), value[1].as_bytes()]
+            .into_iter()
+            .chain(others)
+            .map(<[u8]>::to_vec)
+            .collect()
     }
 
     /// Reads on after a label.
@@ -72,6 +102,9 @@ impl Reference<'_> {
             Some(mark) if closers(self.s).contains(&mark) && self.is_talk() => {
                 return self.refuse_marker(start, here);
             }
+            Some(mark) if mark == self.tags().value[1].as_bytes() => {
+                return self.refuse_marker(start, here);
+            }
             Some(mark) if !opens.contains(&mark) => {}
             _ => return self.refuse_marker(start, here),
         }
@@ -80,7 +113,10 @@ impl Reference<'_> {
         let limit = self.input.len().min(here + self.s.max_payload_bytes);
         let window = &self.input[here..limit];
         let mut made = Made::default();
-        let end = self.arguments(window, &marks, &mut made);
+        let end = match self.arguments(window, &marks, &mut made) {
+            End::Value(over) if limit == self.input.len() => over.end(),
+            end => end,
+        };
         let refuse = |code, raw: &[u8]| Event::Error {
             code,
             offset: start as u64,
@@ -90,7 +126,7 @@ impl Reference<'_> {
         };
         self.fresh_line = true;
         match end {
-            End::Input(_) | End::Value(..) if limit < self.input.len() => {
+            End::Input(_) | End::Value(_) if limit < self.input.len() => {
                 self.events.push(refuse(ErrorCode::PayloadTooLarge, window));
                 self.skip(limit, &marks);
             }
@@ -102,11 +138,17 @@ impl Reference<'_> {
                 self.events.push(event.unwrap_or_else(|code| refuse(code, window)));
                 self.at = self.input.len();
             }
-            End::Mark(at, mark) | End::Value(at, mark) => {
+            End::Mark(at, mark) => {
                 let event = self.outcome(made, index);
                 self.events.push(event.unwrap_or_else(|code| refuse(code, &window[..at])));
                 self.leave(here + at, &mark);
             }
+            End::Tag(at) => {
+                let event = self.outcome(made, index);
+                self.events.push(event.unwrap_or_else(|code| refuse(code, &window[..at])));
+                self.at = here + at;
+            }
+            End::Value(_) => unreachable!("it is one of the others by now"),
         }
     }
 
@@ -146,6 +188,11 @@ impl Reference<'_> {
                 made.blame(ErrorCode::InvalidCall);
             }
             let mark = begins(&bytes[next..], marks).unwrap();
+            if mark == tags.value[1].as_bytes() {
+                made.blame(ErrorCode::InvalidCall);
+                at = next + mark.len();
+                continue;
+            }
             if mark != tags.key[0].as_bytes() {
                 return End::Mark(next, mark.to_vec());
             }
@@ -164,13 +211,13 @@ impl Reference<'_> {
                     self.add(made, key, hint, &bytes[value..value + length]);
                     return End::Input(true);
                 }
-                ValueEnd::Call(at, mark) => {
+                ValueEnd::Over(over) => {
                     made.blame(ErrorCode::UnbalancedPayload);
-                    return End::Mark(value + at, mark);
+                    return over.shifted(value).end();
                 }
-                ValueEnd::Input(Some((at, mark))) => {
+                ValueEnd::Input(Some(over)) => {
                     made.blame(ErrorCode::UnbalancedPayload);
-                    return End::Value(value + at, mark);
+                    return End::Value(over.shifted(value));
                 }
                 ValueEnd::Input(None) => return End::Input(false),
             };
@@ -200,7 +247,7 @@ impl Reference<'_> {
             Err(tag) => return tag,
         };
         let mut hint = "";
-        if let Some(close) = tags.hint.map(Hint::close) {
+        if let Some(close) = tags.hint.filter(|hint| hint.open().is_none()).map(Hint::close) {
             match next(&mut at, close) {
                 Ok(word) => hint = text(word),
                 Err(tag) => return tag,
@@ -214,8 +261,9 @@ impl Reference<'_> {
         loop {
             let blank = space(&bytes[at..]);
             let rest = &bytes[at + blank..];
-            let kind = tags.kind.filter(|_| hint.is_empty());
-            let marks = [Some(open), kind.map(|[open, _]| open.as_bytes())];
+            let kind = tags.hint.filter(|_| hint.is_empty());
+            let kind = kind.and_then(|kind| Some((kind.open()?, kind.close())));
+            let marks = [Some(open), kind.map(|(open, _)| open.as_bytes())];
             let mut marks = marks.into_iter().flatten();
             if blank <= 256 && marks.any(|mark| rest.len() < mark.len() && mark.starts_with(rest)) {
                 return Tag::Input;
@@ -223,7 +271,7 @@ impl Reference<'_> {
             if blank <= 256 && rest.starts_with(open) {
                 return Tag::Value { key, hint, at: at + blank + open.len() };
             }
-            let Some([kind, close]) = kind.filter(|[kind, _]| rest.starts_with(kind.as_bytes()))
+            let Some((kind, close)) = kind.filter(|(kind, _)| rest.starts_with(kind.as_bytes()))
             else {
                 return Tag::Broken(at);
             };
@@ -240,55 +288,97 @@ impl Reference<'_> {
 
     /// Where a value ends that begins with these bytes.
     fn value_end(&self, bytes: &[u8]) -> ValueEnd {
-        let (tag, ends) = (self.tags().value[1].as_bytes(), closers(self.s));
-        let others = [ends.clone(), markers(self.s), frames(self.s)].concat();
-        let frame = |mark: &[u8]| {
-            let row = self.s.format.row().frame.as_ref();
-            row.is_some_and(|it| it.open.iter().chain(it.close).any(|text| text.as_bytes() == mark))
-        };
-        let mut found: Vec<(usize, &[u8])> = Vec::new();
+        let tags = self.tags();
+        let (key, tag, ends) = (tags.key[0].as_bytes(), tags.value[1].as_bytes(), closers(self.s));
+        let marks = self.tag_marks();
+        let marks: Vec<&[u8]> = marks.iter().map(Vec::as_slice).collect();
         let mut at = 0;
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            if rest.starts_with(tag) {
-                match self.behind(&bytes[at + tag.len()..]) {
-                    Behind::Mark => return ValueEnd::Tag(at),
-                    Behind::Input(true) => return ValueEnd::Last(at),
-                    Behind::Input(false) => break,
-                    Behind::Other => at += tag.len(),
-                }
-                continue;
+        if let Some([open, close]) = tags.wrap {
+            let blank = bytes.len() - bytes.trim_ascii_start().len();
+            let rest = &bytes[blank..];
+            if rest.len() < open.len() && open.as_bytes().starts_with(rest) {
+                return ValueEnd::Input(None);
             }
-            let Some(mark) = begins(rest, &others) else {
+            if rest.starts_with(open.as_bytes()) {
+                let from = blank + open.len();
+                let found =
+                    (from..bytes.len()).find(|at| bytes[*at..].starts_with(close.as_bytes()));
+                let Some(found) = found else { return ValueEnd::Input(None) };
+                at = found + close.len();
+            }
+        }
+        // Marks that begin and end calls, and what is open of the calls in the value.
+        let mut found: Vec<(usize, &[u8], bool)> = Vec::new();
+        let (mut calls, mut framed, mut arguments) = (0_usize, 0_usize, 0_usize);
+        let mut last_tag = None;
+        while at < bytes.len() {
+            let Some(mark) = begins(&bytes[at..], &marks) else {
                 at += 1;
                 continue;
             };
-            found.push((at, mark));
+            let (start, open) =
+                (at, if frames(self.s).contains(&mark) { &mut framed } else { &mut calls });
             at += mark.len();
-            if ends.contains(&mark) {
-                continue;
-            }
-            // The ends right before this opener.
-            let is_next = |a: &(usize, &[u8]), b: &(usize, &[u8])| {
-                let between = &bytes[a.0 + a.1.len()..b.0];
-                between.len() <= 256 && between.trim_ascii().is_empty()
+            let first = || found.iter().find(|(.., is_end)| *is_end);
+            let over = || match first() {
+                Some((at, mark, _)) => Some(Over::Mark(*at, mark.to_vec())),
+                None => last_tag.map(Over::Tag),
             };
-            let mut first = found.len() - 1;
-            while first > 0
-                && is_next(&found[first - 1], &found[first])
-                && ends.contains(&found[first - 1].1)
-                && is_unmatched(&found[..first], &ends, frame)
-            {
-                first -= 1;
-            }
-            if first < found.len() - 1 {
-                return ValueEnd::Call(found[first].0, found[first].1.to_vec());
+            if mark == tag && arguments > 0 {
+                arguments -= 1;
+            } else if mark == tag {
+                match self.behind(&bytes[at..]) {
+                    Behind::Mark => return ValueEnd::Tag(start),
+                    Behind::Input(true) => return ValueEnd::Last(start),
+                    Behind::Input(false) => return ValueEnd::Input(over()),
+                    Behind::Other => last_tag = Some(at),
+                }
+            } else if mark == key {
+                if *open > 0
+                    && let Some(over) = over()
+                {
+                    return ValueEnd::Over(over);
+                }
+                arguments += usize::from(calls > 0);
+            } else if ends.contains(&mark) {
+                let is_frame = self.is_frame(mark);
+                let open = if is_frame { &mut framed } else { &mut calls };
+                let is_end = *open == 0;
+                *open = open.saturating_sub(1);
+                if !is_end && calls == 0 {
+                    arguments = 0;
+                }
+                found.push((start, mark, is_end));
+            } else {
+                *open += 1;
+                // The ends right before this opener.
+                let mut next = start;
+                let mut run = None;
+                for (at, end, is_end) in found.iter().rev() {
+                    let between = &bytes[at + end.len()..next];
+                    if !is_end || between.len() > 256 || !between.trim_ascii().is_empty() {
+                        break;
+                    }
+                    (run, next) = (Some(Over::Mark(*at, end.to_vec())), *at);
+                }
+                if let Some(over) = run {
+                    return ValueEnd::Over(over);
+                }
+                found.push((start, mark, false));
             }
         }
-        let first = (1..=found.len()).find(|length| {
-            ends.contains(&found[length - 1].1) && is_unmatched(&found[..*length], &ends, frame)
-        });
-        ValueEnd::Input(first.map(|length| (found[length - 1].0, found[length - 1].1.to_vec())))
+        let first = found.iter().find(|(.., is_end)| *is_end);
+        ValueEnd::Input(match first {
+            Some((at, mark, _)) => Some(Over::Mark(*at, mark.to_vec())),
+            None => last_tag.map(Over::Tag),
+        })
+    }
+
+    fn is_frame(&self, mark: &[u8]) -> bool {
+        let frame = self.s.format.row().frame.as_ref();
+        frame.is_some_and(|frame| {
+            frame.open.iter().chain(frame.close).any(|text| text.as_bytes() == mark)
+        })
     }
 
     /// What follows a closing tag.
@@ -298,8 +388,10 @@ impl Reference<'_> {
         if space > 256 {
             return Behind::Other;
         }
-        if marks.iter().any(|mark| rest.starts_with(mark)) {
-            return Behind::Mark;
+        match marks.iter().find(|mark| rest.starts_with(mark)) {
+            Some(mark) if mark == self.tags().value[1].as_bytes() => return Behind::Other,
+            Some(_) => return Behind::Mark,
+            None => {}
         }
         if marks.iter().any(|mark| mark.starts_with(rest)) {
             return Behind::Input(rest.is_empty());
@@ -323,13 +415,26 @@ impl Reference<'_> {
             .tags()
             .wrap
             .and_then(|[open, close]| value.trim().strip_prefix(open)?.strip_suffix(close));
+        if inner.is_none() && self.swallowed(made, key, value) {
+            return made.blame(ErrorCode::UnbalancedPayload);
+        }
         let value = inner.unwrap_or(value);
-        let kinds = match self.tags().hint {
-            Some(_) => Some(types::of_hint(hint.trim())),
-            None if !hint.trim().is_empty() => Some(types::of_hint(hint.trim())),
-            None => self.s.tools.kinds(&self.name, key),
+        let kinds = match hint.trim() {
+            "" => self.s.tools.kinds(&self.name, key),
+            hint => Some(types::of_hint(hint)),
         };
         made.arguments.push((key.to_owned(), types::read(value, kinds).map(Into::into)));
+    }
+
+    /// Whether a value goes on with the next argument of the tool.
+    fn swallowed(&self, made: &Made, key: &str, value: &str) -> bool {
+        let [open, close] = self.tags().key;
+        let Some(at) = value.find(open) else { return false };
+        let Some(length) = value[at + open.len()..].find(close) else { return false };
+        let name = &value[at + open.len()..][..length];
+        let is_new = name != key && made.arguments.iter().all(|(known, _)| known != name);
+        let is_shown = self.s.format.openers().any(|opener| value[..at].contains(opener));
+        is_new && !is_shown && self.s.tools.takes(&self.name, name)
     }
 
     /// Skips to the next mark that ends a call.
@@ -337,7 +442,13 @@ impl Reference<'_> {
         while at < self.input.len() {
             match begins(&self.input[at..], marks) {
                 None => at += 1,
-                Some(mark) if mark == self.tags().key[0].as_bytes() => at += mark.len(),
+                Some(mark)
+                    if [self.tags().key[0], self.tags().value[1]]
+                        .map(str::as_bytes)
+                        .contains(&mark) =>
+                {
+                    at += mark.len();
+                }
                 Some(mark) => return self.leave(at, mark),
             }
         }
@@ -367,24 +478,10 @@ enum ValueEnd {
     Tag(usize),
     /// The same, and nothing follows the tag.
     Last(usize),
-    /// The call ends with this mark, which begins here: the tag was forgotten.
-    Call(usize, Vec<u8>),
-    /// With the input. The first mark that may have ended the call.
-    Input(Option<(usize, Vec<u8>)>),
-}
-
-/// Whether the last of these marks, which ends a call or a frame, ends none that began among them.
-fn is_unmatched(
-    marks: &[(usize, &[u8])],
-    ends: &[&[u8]],
-    is_frame: impl Fn(&[u8]) -> bool,
-) -> bool {
-    let Some(((_, last), before)) = marks.split_last() else { return false };
-    let before = before.iter().filter(|(_, mark)| is_frame(mark) == is_frame(last));
-    let step = |open: usize, (_, mark): &(usize, &[u8])| {
-        if ends.contains(mark) { open.saturating_sub(1) } else { open + 1 }
-    };
-    before.fold(0, step) == 0
+    /// The call is over: the tag was forgotten.
+    Over(Over),
+    /// With the input, and where the call may have been over.
+    Input(Option<Over>),
 }
 
 enum Word {

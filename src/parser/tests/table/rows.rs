@@ -269,7 +269,7 @@ const WRITTEN: &[Written] = &[
         "ernie45",
         "<think>Hm.</think><response>\nI will look.\n</response>\n<tool_call>\n\
          {\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
-        "\nI will look.\n\n",
+        "I will look.\n",
         &[("f", "{}")],
     ),
     (
@@ -412,7 +412,7 @@ const WRITTEN: &[Written] = &[
 ];
 
 /// The text and the calls in what was read.
-fn said(record: &Record) -> (String, Vec<(String, String)>) {
+pub(super) fn said(record: &Record) -> (String, Vec<(String, String)>) {
     let (mut text, mut calls) = (String::new(), Vec::new());
     for event in &record.events {
         match event {

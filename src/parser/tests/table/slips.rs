@@ -1,6 +1,6 @@
 //! What models get wrong in formats with tags and labels, and talk that looks like a call.
 
-use super::rows::named;
+use super::rows::{named, said};
 use super::*;
 
 #[test]
@@ -98,6 +98,8 @@ fn a_value_may_show_calls_and_their_ends() {
         "END = '</function></tool_call>'; START = '<tool_call>'",
         "</parameter> is the end of a value",
         "</function>\nor\n<function=g>",
+        "Show:\n<tool_call>\n<function=g>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>\nend",
+        "a <parameter=k> b",
     ] {
         let input = format!("<function=f>\n<parameter=s>\n{value}\n</parameter>\n</function>");
         let call = format!("call 0 f {}", visible(&serde_json::json!({ "s": value }).to_string()));
@@ -123,10 +125,16 @@ fn a_name_alone_is_a_call_only_if_it_is_a_tools() {
     }
     check(&named("qwen3_coder"), "<function=f></function>", &["start 0@0", "call 0 f {}"]);
     check(&named("glm47"), "<tool_call>f</tool_call>", &["start 0@0", "call 0 f {}"]);
-    // In its frame, and with arguments, it is a call whatever its name.
+    // In its frame, or with arguments, it is a call whatever its name.
     check(
         &named("qwen3_coder"),
         "<tool_call>\n<function=x>\n</function>\n</tool_call>",
+        &["start 0@0", "call 0 x {}"],
+    );
+    check(
+        &named("kimi_k2"),
+        "<|tool_calls_section_begin|><|tool_call_begin|>x:0<|tool_call_argument_begin|>\
+         <|tool_call_end|><|tool_calls_section_end|>",
         &["start 0@0", "call 0 x {}"],
     );
     check(
@@ -206,5 +214,125 @@ fn a_line_break_may_come_before_a_name() {
         &named("glm45"),
         "<tool_call>\nf\n<arg_key>s</arg_key>\n<arg_value>x</arg_value>\n</tool_call>",
         &["start 0@0", "call 0 f {\"s\":\"x\"}"],
+    );
+}
+
+#[test]
+fn the_start_of_an_answer_waits_only_so_long() {
+    let blank = " ".repeat(256);
+    let call = |blanks: usize| format!("{blank}{{{}\"name\":\"f\"}}", " ".repeat(blanks));
+    // What follows the name is byte 512, and then 513.
+    let made = [format!("text «{blank}»"), "start 0@256".to_owned(), "call 0 f {}".to_owned()];
+    check(&named("llama3"), call(244), &made.each_ref().map(String::as_str));
+    check(&named("llama3"), call(245), &[&format!("text «{}»", call(245))]);
+}
+
+/// What was said after a broken call, and the calls after it.
+#[track_caller]
+fn after_broken(format: &str, input: &str, text: &str, calls: &[&str]) {
+    let record = read_every_way(&named(format), input.as_bytes());
+    assert_eq!(reference::events(&named(format), input.as_bytes()), record.events);
+    let is_error = |event: &&Event| matches!(event, Event::Error { index: Some(_), .. });
+    assert_eq!(record.events.iter().filter(is_error).count(), 1, "{:?}", record.events);
+    let (words, made) = said(&record);
+    let made: Vec<_> = made.iter().map(|(name, arguments)| format!("{name} {arguments}")).collect();
+    assert_eq!((&*words, made), (text, calls.iter().map(|&it| it.to_owned()).collect()), "{input}");
+}
+
+#[test]
+fn a_broken_call_ends_before_the_next_whole_one() {
+    let next = "<tool_call>\n<function=g>\n<parameter=s>\ny\n</parameter>\n</function>\n</tool_call>\nDone.";
+    for (broken, text) in [
+        // No closing tag, then text.
+        (
+            "<tool_call>\n<function=f>\n<parameter=s>\nx\n</function>\n</tool_call>\nAnd:\n",
+            "And:\nDone.",
+        ),
+        // The end of the call is missing, too.
+        ("<tool_call>\n<function=f>\n<parameter=s>\nx\n</parameter>\nAnd:\n", "\nAnd:\nDone."),
+    ] {
+        after_broken("qwen3_coder", &format!("{broken}{next}"), text, &["g {\"s\":\"y\"}"]);
+    }
+    let argument = "<arg_key>s</arg_key><arg_value>x</arg_value>";
+    after_broken("glm47", &format!("<tool_call>f{argument}\n\nAnswer"), "\n\nAnswer", &[]);
+}
+
+#[test]
+fn a_value_that_goes_on_with_the_next_argument_spoils_its_call() {
+    after_broken(
+        "qwen3_coder",
+        "<function=f>\n<parameter=s>\nx\n<parameter=n>\n5\n</parameter>\n</function>Done.",
+        "Done.",
+        &[],
+    );
+}
+
+#[test]
+fn what_a_value_is_wrapped_in_protects_it() {
+    for value in ["x </param></function> y", "x</param><param name=\\\"n\\\">5</param>", ""] {
+        let raw = value.replace('\\', "");
+        let input =
+            format!("<function name=\"f\"><param name=\"s\"><![CDATA[{raw}]]></param></function>");
+        check(
+            &named("minicpm5"),
+            input,
+            &["start 0@0", &format!("call 0 f {{\"s\":\"{value}\"}}")],
+        );
+    }
+}
+
+#[test]
+fn thoughts_about_calls_are_no_calls() {
+    for thought in [
+        "<think>Like <tool_call>\n<function=example>\n<parameter=s>\nx\n</parameter>\n</function>\n</tool_call>.</think>3",
+        "<think>Or <function=f></function>.</think>3",
+    ] {
+        let (text, calls) = said(&read_every_way(&named("qwen3_coder"), thought.as_bytes()));
+        assert_eq!((&*text, calls), ("3", vec![]), "{thought}");
+    }
+    check(
+        &named("qwen3_coder"),
+        "<think>Hm.<tool_call>\n<function=f>\n</function>\n</tool_call>\n</think>\nDone.",
+        &["reasoning «Hm.»", "start 0@10", "call 0 f {}", "text «\\nDone.»"],
+    );
+}
+
+#[test]
+fn answers_that_look_like_calls_are_answers() {
+    for (format, input) in [
+        ("llama3", "{\"name\": \"f\", \"description\": \"F\", \"parameters\": {}}\nThat is it."),
+        ("xlam", "[{\"name\": \"f\", \"description\": \"F\"}]"),
+        ("cohere_r_plus", "Call to Action:\n```json\n{\"name\":\"Bob\"}\n```"),
+        ("pythonic", "[f(x)](http://y) is a link"),
+    ] {
+        let record = read_every_way(&named(format), input.as_bytes());
+        assert_eq!(said(&record), (input.to_owned(), vec![]), "{format}");
+    }
+    for (format, input, rest) in [
+        (
+            "llama3",
+            "{\"name\": \"f\", \"parameters\": {}}\n\n{\"result\": 1}\nDone",
+            "\n{\"result\": 1}\nDone",
+        ),
+        ("llama3", "{\"name\": \"f\"}; {not json} rest", "; {not json} rest"),
+        ("functools", "functools[{\"name\": \"f\"}]\n{\"b\": 1}", "{\"b\": 1}"),
+    ] {
+        let record = read_every_way(&named(format), input.as_bytes());
+        assert_eq!(said(&record), (rest.to_owned(), vec![("f".to_owned(), "{}".to_owned())]));
+    }
+}
+
+#[test]
+fn hidden_tags_are_shown_where_they_are_talked_about() {
+    check(&named("ernie45"), "Use <response> tags.", &["text «Use <response> tags.»"]);
+    check(
+        &named("xlam"),
+        "<tool_call>[{\"name\": \"f\"}]</tool_call>",
+        &["start 0@0", "call 0 f {}"],
+    );
+    check(
+        &named("pythonic"),
+        "<|python_start|>[f(s='x')]<|python_end|>",
+        &["start 0@16", "call 0 f {\"s\":\"x\"}"],
     );
 }
