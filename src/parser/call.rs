@@ -153,11 +153,7 @@ fn read_keyed(text: &str) -> Result<(String, Arguments), Fault> {
     if name.is_empty() {
         return Err(Fault::call("the tool's name is empty"));
     }
-    match arguments.get().as_bytes().first() {
-        Some(b'{') => Ok((name.clone(), Arguments::new(arguments).map_err(Fault::from)?)),
-        Some(b'n') => Ok((name.clone(), Arguments::none())),
-        _ => Err(Fault::call(format!("`{name}` is not an object"))),
-    }
+    Ok((name.clone(), read_value(arguments, name)?))
 }
 
 /// The members of an object, in order.
@@ -198,10 +194,14 @@ fn read_name(entry: Option<Member<'_>>, keys: &JsonKeys) -> Result<String, Fault
 
 fn read_arguments(entry: Option<Member<'_>>, keys: &JsonKeys) -> Result<Arguments, Fault> {
     let Some(entry) = entry else { return Ok(Arguments::none()) };
-    let key = keys.arguments[entry.rank];
-    let text = entry.value.get();
+    read_value(entry.value, keys.arguments[entry.rank])
+}
+
+/// The arguments under this key: an object, the text of one, or nothing.
+fn read_value(value: &RawValue, key: &str) -> Result<Arguments, Fault> {
+    let text = value.get();
     match text.as_bytes().first() {
-        Some(b'{') => Arguments::new(entry.value).map_err(Fault::from),
+        Some(b'{') => Arguments::new(value).map_err(Fault::from),
         Some(b'n') => Ok(Arguments::none()),
         Some(b'"') => match read_string(text) {
             Some(Err(refused @ Refused::Twice(_))) => Err(refused.into()),

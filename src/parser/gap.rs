@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::arguments::Arguments;
+use super::deltas::Tracker;
 use super::marks::{self, Held, Marks};
 use super::repair::{Repair, note};
 use super::segment::{ParsedCall, Place, Segment};
@@ -127,11 +128,8 @@ impl Gap {
     fn complete(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
         let index = stream.start_call(self.opened.at, sink);
         let (name, arguments) = (stream.label.clone(), Arguments::none());
-        if stream.settings().argument_deltas {
-            sink(Segment::CallNamed { index, name: &name });
-            sink(Segment::ArgumentsDelta { index, json: arguments.as_str() });
-        }
-        sink(Segment::CallCompleted(ParsedCall { index, name, arguments, repaired: Vec::new() }));
+        let call = ParsedCall { index, name, arguments, repaired: Vec::new() };
+        stream.hand_out(call, &Tracker::default(), sink);
     }
 
     /// What the next byte means. `before` is the gap so far.

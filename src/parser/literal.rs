@@ -298,6 +298,9 @@ impl Utf16 {
             Some('r') => self.push('\r'),
             Some('b') => self.push('\u{8}'),
             Some('f') => self.push('\u{c}'),
+            Some('a') => self.push('\u{7}'),
+            Some('v') => self.push('\u{b}'),
+            Some(digit @ '0'..='7') => self.push_octal(digit, chars),
             Some('x') => self.push_code(chars, 2),
             Some('u') => self.push_code(chars, 4),
             Some('U') => self.push_code(chars, 8),
@@ -309,6 +312,20 @@ impl Utf16 {
                 self.push(other);
             }
         }
+    }
+
+    /// Adds the character with this code: up to three octal digits, of which this is the first.
+    fn push_octal(&mut self, first: char, chars: &mut Chars<'_>) {
+        let mut code = first.to_digit(8).unwrap_or_default();
+        for _ in 0..2 {
+            let Some(digit) = chars.as_str().chars().next().and_then(|digit| digit.to_digit(8))
+            else {
+                break;
+            };
+            chars.next();
+            code = 8 * code + digit;
+        }
+        self.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
     }
 
     /// Adds the character whose code is the next `digits` hexadecimal digits.
@@ -372,6 +389,7 @@ mod tests {
         check(r"'\d+'", r#""\\d+""#);
         check(r"'\ud800'", "\"\u{fffd}\"");
         check(r"'\ud83e\udd80\U0001F980'", "\"🦀🦀\"");
+        check(r"'\101\60\0\a\v\18'", r#""A0\u0000\u0007\u000b\u00018""#);
         check(r"'\x4'", "\"\u{fffd}\"");
         check(r"'\uZ'", "\"\u{fffd}Z\"");
         check("'é → 🦀'", "\"é → 🦀\"");

@@ -106,7 +106,7 @@ impl Payload {
             Ok(Content::Call(name, arguments)) => {
                 let call =
                     ParsedCall { index, name, arguments, repaired: mem::take(&mut self.repaired) };
-                hand_out(call, &self.tracker, stream, sink);
+                stream.hand_out(call, &self.tracker, sink);
                 return Place::Call;
             }
             Err(fault) => {
@@ -123,7 +123,7 @@ impl Payload {
                 Ok((name, arguments)) => {
                     let call =
                         ParsedCall { index, name, arguments, repaired: self.repaired.clone() };
-                    hand_out(call, &Tracker::default(), stream, sink);
+                    stream.hand_out(call, &Tracker::default(), sink);
                     place = Some(Place::Call);
                 }
                 Err(fault) => {
@@ -134,18 +134,6 @@ impl Payload {
         }
         place.unwrap_or(Place::Call)
     }
-}
-
-fn hand_out(
-    call: ParsedCall,
-    tracker: &Tracker,
-    stream: &Stream,
-    sink: &mut impl FnMut(Segment<'_>),
-) {
-    if stream.settings().argument_deltas {
-        tracker.complete(call.index, &call.name, call.arguments.as_str(), sink);
-    }
-    sink(Segment::CallCompleted(call));
 }
 
 fn is_json(content: &Result<Content<'_>, Fault>) -> bool {

@@ -279,6 +279,12 @@ const WRITTEN: &[Written] = &[
         &[("f", "{\"s\": \"x\"}"), ("g", "{}")],
     ),
     (
+        "apertus",
+        "<|tools_prefix|>[{\"f\": \"{\\\"s\\\": 1}\"}, {\"g\": null}]<|tools_suffix|>",
+        "",
+        &[("f", "{\"s\": 1}"), ("g", "{}")],
+    ),
+    (
         "cohere_r_plus",
         "Plan: I will look.\nAction:\n```json\n[\n    {\n        \"tool_name\": \"f\",\n        \
          \"parameters\": {\n            \"s\": \"x\"\n        }\n    }\n]\n```\nDone.",
