@@ -18,7 +18,7 @@ pub struct Row {
     /// Whether the first opener can be replaced, because models learn this format from the prompt
     /// alone.
     pub is_taught: bool,
-    /// The tool's name between the opener and the body, if it stands there.
+    /// The tool's name between the opener and the body, if the format puts it there.
     pub label: Option<Label>,
     /// What is written between the opener, or the label, and the body. Any white space is accepted.
     pub gap: &'static str,
@@ -336,9 +336,15 @@ impl Label {
         (!name.is_empty()).then_some(name)
     }
 
+    /// What ends a written label.
+    #[must_use]
+    pub fn end(&self) -> &'static str {
+        self.ends.first().copied().unwrap_or_default()
+    }
+
     /// Adds a label. `number` is that of the call in its message.
     pub(super) fn push(&self, text: &mut String, name: &str, number: usize) {
-        let Self { prefix, id, ends, stops: _ } = self;
+        let Self { prefix, id, ends: _, stops: _ } = self;
         let _ = write!(text, "{prefix}{name}");
         let _ = match id {
             None => Ok(()),
@@ -346,6 +352,6 @@ impl Label {
             Some(LabelId::Number) => write!(text, ":{number}"),
             Some(LabelId::NumberAfter(mark)) => write!(text, "{mark}{}", number + 1),
         };
-        text.push_str(ends.first().copied().unwrap_or_default());
+        text.push_str(self.end());
     }
 }

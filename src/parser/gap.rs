@@ -120,8 +120,7 @@ impl Gap {
     /// the closer is read again, because it may begin another call.
     fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         let held = if let Part::Closer(held) = self.part { held.len() } else { 0 };
-        let again = stream.refuse_opening(self.opened, "no call follows the marker", held, sink);
-        Flow::again(Next::prose(), again, at)
+        stream.refuse_opening(self.opened, "no call follows the marker", held, at, sink)
     }
 
     /// Reports a call without arguments.

@@ -105,8 +105,7 @@ impl Label {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let message = "no tool's name follows the marker";
-        let again = stream.refuse_opening(self.opened, message, last, sink);
-        Flow::again(Next::prose(), again, at)
+        stream.refuse_opening(self.opened, message, last, at, sink)
     }
 }
 

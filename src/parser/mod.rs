@@ -83,8 +83,9 @@
 //! ```
 //!
 //! From payload and discard, an opener outside strings leads back to gap. In a format that closes
-//! calls, a closer leads from both to tail, and so does the end of a refused payload (in any format, if a code fence may follow it). There, a `{`
-//! after a payload leads from tail back to payload: another call before the same closer.
+//! calls, a closer leads from both to tail, and so does the end of a refused payload (in any format,
+//! if a code fence may follow it). There, a `{` after a payload leads from tail back to payload:
+//! another call before the same closer.
 //!
 //! In a format whose label has the name, a closer leads from gap to tail: a call without arguments. A
 //! format whose calls have no opener begins elsewhere:
@@ -93,9 +94,9 @@
 //!            a call of an offered tool
 //!   ----> start ----------------------> payload
 //!         |   ^
-//!    else |   | </think>, before any text
-//!         v   |
-//!         prose
+//!    else |   | </think>, before any text       |
+//!         v   |                                 v
+//!         prose             start <----------- tail
 //! ```
 //!
 //! Formats with more marks have more states, and from each of them anything else leads back to prose:

@@ -112,7 +112,6 @@ impl Opening {
             Awaits::Call => "no call follows the marker",
             Awaits::Arguments => "no arguments follow the marker",
         };
-        let again = stream.refuse_opening(self.opened, message, last, sink);
-        Flow::again(Next::prose(), again, at)
+        stream.refuse_opening(self.opened, message, last, at, sink)
     }
 }

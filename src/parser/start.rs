@@ -17,7 +17,7 @@ use super::segment::Segment;
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use super::types::Tools;
-use crate::call_format::{Bare, Body, Fence, JsonKeys, Row};
+use crate::call_format::{Bare, Body, JsonKeys, Row};
 use crate::limits::parser::{GAP_BYTES_MAX, LABEL_BYTES_MAX, START_BYTES_MAX};
 
 /// What the bytes so far are.
@@ -104,7 +104,7 @@ impl Reader<'_> {
         }
         let space = self.at;
         self.expect_word(bare.word)?;
-        let fence = row.fence != Fence::None && self.fence()?;
+        let fence = row.fence.is_read() && self.fence()?;
         self.skip_space()?;
         let payload = self.at;
         self.expect(bare.bracket)?;

@@ -12,7 +12,7 @@ use super::segment::{self, ParsedCall, Place, Segment, Span};
 use super::settings::Settings;
 use super::syntax::Syntax;
 use super::text::{Chunk, Unchecked, Utf8};
-use super::transition::{After, Next, Opened};
+use super::transition::{After, Flow, Next, Opened};
 use crate::call_format::{Body, Row};
 
 /// A model's output, as far as it has been read.
@@ -100,8 +100,8 @@ impl Stream {
         self.settings().format.row()
     }
 
-    /// Whether the name in the label is enough to show that a call was meant: it stands in its frame, or
-    /// it is that of an offered tool.
+    /// Whether the name in the label shows that a call was meant: it stands in a frame, or an offered tool
+    /// has it.
     pub(super) fn is_meant(&self, opened: Opened) -> bool {
         opened.is_framed || self.settings().tools.may_have(&self.label)
     }
@@ -124,19 +124,21 @@ impl Stream {
     }
 
     /// Reports that what looked like the beginning of a call is none: its head and the buffer are text
-    /// after all. Returns the buffer's last bytes, which are not, because they may begin a mark.
+    /// after all. The buffer's last bytes, which end before `at`, are read again, because they may begin a
+    /// mark.
     pub(super) fn refuse_opening(
         &mut self,
-        Opened { at, at_line_start, .. }: Opened,
+        opened: Opened,
         message: &str,
         last: usize,
+        at: usize,
         sink: &mut impl FnMut(Segment<'_>),
-    ) -> Vec<u8> {
+    ) -> Flow {
         let again = self.buffer.split_off(self.buffer.len() - last);
         let bytes = [&*self.head, &self.buffer].concat();
-        sink(segment::missing_payload(at, at_line_start, message, &bytes));
-        self.say_before(&bytes, at, sink);
-        again
+        sink(segment::missing_payload(opened.at, opened.at_line_start, message, &bytes));
+        self.say_before(&bytes, opened.at, sink);
+        Flow::again(Next::prose(), again, at)
     }
 
     /// Ends a payload that was refused, perhaps in a code fence, and returns the next state.

@@ -115,7 +115,7 @@ impl Tail {
         self.end(0, stream, sink)
     }
 
-    /// Ends the call before `at`, less the bytes that were kept: they are read again, as text.
+    /// Ends the call before `at`, less the bytes that were kept: they are read again, as what follows it.
     fn end(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         let kept = stream.buffer.len();
         stream.end_call(self.opened, self.place, stream.position(at) - kept as u64, sink);

@@ -244,7 +244,7 @@ impl Tagged {
                 break;
             }
             if matches!(byte, b'<' | b'\n') || self.at - start >= LABEL_BYTES_MAX {
-                self.blame("the tag of an argument has no end");
+                self.blame(ErrorCode::InvalidCall, "the tag of an argument has no end");
                 return Err(self.go(Part::Between(Held::NONE)));
             }
             self.at += 1;
@@ -263,19 +263,19 @@ impl Tagged {
                     self.at += 1;
                     match marks.mark(mark) {
                         Mark::Key => return self.go(Part::Key(self.at)),
-                        Mark::ValueClose => self.blame(BETWEEN),
+                        Mark::ValueClose => self.blame(ErrorCode::InvalidCall, BETWEEN),
                         _ => return Turn::Over(Over::Mark(End { mark, at: self.at })),
                     }
                     held = Held::NONE;
                 }
                 Step::Miss => {
                     if !byte.is_ascii_whitespace() {
-                        self.blame(BETWEEN);
+                        self.blame(ErrorCode::InvalidCall, BETWEEN);
                     }
                     self.at += 1;
                 }
                 Step::Fall(fall) => {
-                    self.blame(BETWEEN);
+                    self.blame(ErrorCode::InvalidCall, BETWEEN);
                     held = landed(fall.landing);
                 }
             }
@@ -309,7 +309,7 @@ impl Tagged {
             self.at += space + hint.len();
             return self.go(Part::Hint(self.at));
         }
-        self.blame("an argument has no value");
+        self.blame(ErrorCode::InvalidCall, "an argument has no value");
         self.go(Part::Between(Held::NONE))
     }
 
@@ -335,7 +335,7 @@ impl Tagged {
                 Step::Match(_) | Step::Miss | Step::Fall(_) => {
                     // It belongs to the value. The next one may begin in what was just read.
                     self.at = closed.end;
-                    return self.go(Part::Value(closed.value.with_tag(closed.tag, closed.end)));
+                    return self.go(Part::Value(closed.value.with_tag(closed.end)));
                 }
             }
         }
@@ -343,13 +343,13 @@ impl Tagged {
         Turn::Wait
     }
 
-    fn blame(&mut self, message: &'static str) {
-        self.fault.get_or_insert_with(|| Fault::new(ErrorCode::InvalidCall, message));
+    /// Notes why this is no call. The first reason counts.
+    fn blame(&mut self, code: ErrorCode, message: impl Into<String>) {
+        self.fault.get_or_insert_with(|| Fault::new(code, message));
     }
 
     fn blame_end(&mut self) {
-        let message = "the call ends before its argument is closed";
-        self.fault.get_or_insert_with(|| Fault::new(ErrorCode::UnbalancedPayload, message));
+        self.blame(ErrorCode::UnbalancedPayload, "the call ends before its argument is closed");
     }
 
     /// Reports that the arguments are too long.

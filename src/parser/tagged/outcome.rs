@@ -4,7 +4,7 @@ use std::mem;
 use std::ops::Range;
 
 use super::super::arguments::repeated_key;
-use super::super::call::{self, Fault};
+use super::super::call;
 use super::super::segment::{ErrorCode, ParsedCall, Place, Segment};
 use super::super::stream::Stream;
 use super::super::{examined, types};
@@ -22,14 +22,13 @@ impl Tagged {
         let hint = text(self.hint.clone()).map(str::trim);
         let (Some(key), Some(hint), Some(value)) = (text(self.key.clone()), hint, text(value))
         else {
-            self.fault
-                .get_or_insert_with(|| Fault::new(ErrorCode::InvalidJson, "not JSON: not UTF-8"));
+            self.blame(ErrorCode::InvalidJson, "not JSON: not UTF-8");
             return;
         };
         let key = key.trim();
         if !self.keys.insert(key.to_owned()) {
             let message = repeated_key(key);
-            self.fault.get_or_insert_with(|| Fault::new(ErrorCode::InvalidCall, message));
+            self.blame(ErrorCode::InvalidCall, message);
             return;
         }
         let value = if self.tags.is_trimmed { without_line_breaks(value) } else { value };
@@ -38,7 +37,7 @@ impl Tagged {
             && let Some(swallowed) = self.swallowed(key, value, stream)
         {
             let message = format!("`{key}` is not closed before `{swallowed}`");
-            self.fault.get_or_insert_with(|| Fault::new(ErrorCode::UnbalancedPayload, message));
+            self.blame(ErrorCode::UnbalancedPayload, message);
             return;
         }
         let value = wrapped.unwrap_or(value);
@@ -65,10 +64,12 @@ impl Tagged {
         examined::note(value.len());
         let (before, rest) = value.split_once(open)?;
         let (name, _) = rest.split_once(close)?;
-        let is_shown = stream.settings().format.openers().any(|opener| before.contains(opener));
-        let is_next = name != key && !self.keys.contains(name);
-        let takes = stream.settings().tools.takes(&stream.label, name);
-        (takes && is_next && !is_shown).then_some(name)
+        let settings = stream.settings();
+        let is_next = name != key
+            && !self.keys.contains(name)
+            && settings.tools.takes(&stream.label, name)
+            && !settings.format.openers().any(|opener| before.contains(opener));
+        is_next.then_some(name)
     }
 
     /// Reports the arguments as far as they go.

@@ -30,8 +30,8 @@ pub(super) struct Value {
     first: Option<End>,
     /// The last ends of the call, if nothing but white space has followed.
     run: Option<Run>,
-    /// The last closing tag that nothing of the format followed, and where it ends.
-    tag: Option<[usize; 2]>,
+    /// Where the last closing tag ends that nothing of the format followed.
+    tag: Option<usize>,
 }
 
 /// What a value may be wrapped in. No mark counts in there.
@@ -87,23 +87,20 @@ pub(super) enum Over {
 }
 
 impl Value {
-    pub(super) const fn new(start: usize, wrap: Option<[&'static str; 2]>) -> Self {
-        let wrap = match wrap {
-            Some(wrap) => Wrap::Before(wrap),
-            None => Wrap::None,
-        };
-        let inner = Inner { calls: 0, frames: 0, arguments: 0 };
+    pub(super) fn new(start: usize, wrap: Option<[&'static str; 2]>) -> Self {
+        let wrap = wrap.map_or(Wrap::None, Wrap::Before);
+        let inner = Inner::default();
         Self { start, held: Held::NONE, wrap, inner, first: None, run: None, tag: None }
     }
 
     /// Where the call is over if no closing tag comes any more.
     pub(super) fn over(&self) -> Option<Over> {
-        self.first.map(Over::Mark).or_else(|| self.tag.map(|[_, end]| Over::Tag(end)))
+        self.first.map(Over::Mark).or_else(|| self.tag.map(Over::Tag))
     }
 
-    /// The same value, of which this closing tag was a part.
-    pub(super) const fn with_tag(self, start: usize, end: usize) -> Self {
-        Self { tag: Some([start, end]), ..self }
+    /// The same value, of which the closing tag that ends here was a part.
+    pub(super) const fn with_tag(self, end: usize) -> Self {
+        Self { tag: Some(end), ..self }
     }
 
     /// Reads from `at` as far as a decision, or all there is.

@@ -1,7 +1,7 @@
 //! Every format: calls exactly as models write them, and talk about calls, which stays text.
 
 use super::*;
-use crate::call_format::{Bare, Body, ROWS, Row};
+use crate::call_format::{Bare, Body, Label, ROWS, Row};
 
 pub(super) fn of(row: &'static Row) -> Settings {
     let schema = serde_json::json!({"properties": {
@@ -495,7 +495,7 @@ fn talk(row: &'static Row) -> Vec<String> {
     }
     let format = CallFormat::of(row);
     let (opener, call) = (format.opener(), format.example());
-    let end = row.label.as_ref().and_then(|label| label.ends.first()).copied().unwrap_or_default();
+    let end = row.label.as_ref().map_or("", Label::end);
     let after = call.find(opener).unwrap() + opener.len();
     let body = after
         + match &row.body {

@@ -163,7 +163,8 @@ fn closer(row: &Row) -> String {
 /// What stands between the opener of a call and its arguments.
 fn label(row: &Row, name: &str) -> String {
     let fence = if row.fence.is_written() { "```json\n" } else { "" };
-    let Some(Label { prefix, id, ends, .. }) = &row.label else { return spelled(fence) };
+    let Some(label) = &row.label else { return spelled(fence) };
+    let Label { prefix, id, .. } = label;
     let before = literal(&format!("{prefix}{name}"));
     let id = match id {
         None => String::new(),
@@ -173,10 +174,7 @@ fn label(row: &Row, name: &str) -> String {
         Some(LabelId::Number) => " \":\" [0-9]{1,3}".to_owned(),
         Some(LabelId::NumberAfter(mark)) => format!(" {} [0-9]{{1,3}}", literal(mark)),
     };
-    format!(
-        "{before}{id} {}",
-        spelled(&format!("{}{}{fence}", ends.first().copied().unwrap_or_default(), row.gap))
-    )
+    format!("{before}{id} {}", spelled(&format!("{}{}{fence}", label.end(), row.gap)))
 }
 
 /// The key of a call's member, with its colon.
