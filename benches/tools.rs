@@ -433,7 +433,7 @@ fn turn_starts(starts: usize) {
             } else {
                 Selection::of(&rules, catalog, &index, &basis)
             };
-            std::hint::black_box(Briefing::selected(&rules, None, catalog, &selection).is_ok());
+            std::hint::black_box(Briefing::selected(&rules, None, catalog, selection).is_ok());
         }
     };
     let (few, many) = (start(20), start(2000));

@@ -8,12 +8,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use tether::call_format::CallFormat;
 use tether::config::{
     self, Config, ConfigError, Constrain, EmbeddedConfig, ModelServerConfig, Overrides,
     UpstreamConfig, UpstreamKind,
 };
-use tether::orchestrator::CallContract;
 use tether::upstream::History;
 use tether::upstream::dialect::Kind;
 
@@ -107,7 +105,10 @@ mod defaults {
             ..ModelServerConfig::new(Kind::OpenaiResponses)
         };
         let kind = UpstreamKind::Server(server);
-        assert_eq!(config.upstreams, [UpstreamConfig { name: "r".into(), kind }]);
+        assert_eq!(
+            config.upstreams,
+            [UpstreamConfig { name: "r".into(), call_contract: None, kind }]
+        );
         assert_eq!(load(&config.to_yaml().unwrap()), Ok(config));
     }
 
@@ -259,26 +260,21 @@ mod parser_settings {
 
     #[test]
     fn the_default_is_the_parsers_own() {
-        assert_eq!(
-            Config::default().stream.parser_settings(CallContract::default()),
-            Settings::default()
-        );
+        assert_eq!(Config::default().stream.parser_settings(), Settings::default());
     }
 
     #[test]
     fn every_key_arrives() {
-        let text = "stream:\n  emit_arguments_delta: true\n  parser:\n    marker: \"[call]\"\n    \
-                    strict_balancing: false\n    max_payload_bytes: 2048\n    \
+        let text = "stream:\n  emit_arguments_delta: true\n  parser:\n    strict_balancing: false\n    max_payload_bytes: 2048\n    \
                     tools_in_reasoning: true\n";
         let expected = Settings {
-            format: CallFormat::marker("[call]"),
             strict_balancing: false,
             max_payload_bytes: 2048,
             tools_in_reasoning: true,
             argument_deltas: true,
             ..Settings::default()
         };
-        assert_eq!(load(text).unwrap().stream.parser_settings(CallContract::default()), expected);
+        assert_eq!(load(text).unwrap().stream.parser_settings(), expected);
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use serde_json::Value;
+use tether::call_format::CallContract;
 use tether::cli::Cli;
 use tether::config::Config;
 use tether::conversation::Conversation;
@@ -197,10 +198,11 @@ fn system_prompt() -> String {
     let mut turn = TurnMachine::new(request);
     loop {
         if let Output::StartRound(round) = turn.poll().expect("a turn begins with a round") {
-            return round.prompt.messages(History::Text, &Images::new())[0]
-                .text_content()
-                .unwrap()
-                .into_owned();
+            return round.prompt.messages(CallContract::default(), History::Text, &Images::new())
+                [0]
+            .text_content()
+            .unwrap()
+            .into_owned();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::tools::{ToolsError, tools};
 use crate::config::{self, Config, Constrain, ModelServerConfig, SessionsConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
-use crate::orchestrator::{CallContract, Rules};
+use crate::orchestrator::Rules;
 use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Timeouts};
 use crate::session::store::{MemoryStore, Store};
@@ -107,8 +107,9 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
 pub fn rules(config: &Config) -> Rules {
     Rules {
         system_prompt: config.model.system_prompt.clone(),
-        call_contract: config.tools.call_contract,
-        parser: config.stream.parser_settings(config.tools.call_contract),
+        call_contract: config.tools.call_contract.or_taught(),
+        marker: config.stream.parser.marker.clone(),
+        parser: config.stream.parser_settings(),
         marker_nonce: config.stream.parser.marker_nonce,
         context_budget_tokens: config.model.context_budget_tokens,
         images: config.model.images,
@@ -129,17 +130,18 @@ pub fn rules(config: &Config) -> Rules {
 fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstream::Options {
     let (history, kind) = match &upstream.kind {
         UpstreamKind::Server(server) => {
-            (server.history, upstream::Kind::Server(model_server_options(server, config)))
+            (server.history, upstream::Kind::Server(model_server_options(server)))
         }
         UpstreamKind::Embedded(embedded) => {
             let model = Rehearsal { tokens_per_sec: embedded.tokens_per_sec };
             (History::Text, upstream::Kind::Local(Arc::new(model)))
         }
     };
-    upstream::Options { name: upstream.name.clone(), history, kind }
+    let contract = upstream.call_contract.unwrap_or(config.tools.call_contract);
+    upstream::Options { name: upstream.name.clone(), contract, history, kind }
 }
 
-fn model_server_options(server: &ModelServerConfig, config: &Config) -> ServerOptions {
+fn model_server_options(server: &ModelServerConfig) -> ServerOptions {
     ServerOptions {
         base_url: server.base_url.clone(),
         api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
@@ -149,7 +151,6 @@ fn model_server_options(server: &ModelServerConfig, config: &Config) -> ServerOp
             None | Some(Constrain::None) => None,
             Some(Constrain::LlamaGrammar) => Some(Constraint::LlamaGrammar),
         },
-        native_calls: config.tools.call_contract == CallContract::Native,
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,
     }

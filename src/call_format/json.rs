@@ -81,8 +81,12 @@ pub(super) static TOOLCALL: Row = Row {
 };
 
 /// Granite 3. Some of its models write the tag that later ones learnt.
-pub(super) static GRANITE3: Row =
-    Row { name: "granite3", openers: &["<|tool_call|>", "<tool_call>"], ..ARRAY };
+pub(super) static GRANITE3: Row = Row {
+    name: "granite3",
+    openers: &["<|tool_call|>", "<tool_call>"],
+    has_special: true,
+    ..ARRAY
+};
 
 /// Granite 20B Function Calling.
 pub(super) static GRANITE20B: Row =
@@ -91,6 +95,7 @@ pub(super) static GRANITE20B: Row =
 /// Command R7B, Command A.
 pub(super) static COHERE: Row = Row {
     name: "cohere",
+    has_special: true,
     openers: &["<|START_ACTION|>"],
     body: Body::Json(TOOL_NAME_KEYS),
     closer: Some(Closer { gap: "", text: "<|END_ACTION|>" }),
@@ -102,6 +107,7 @@ pub(super) static COHERE: Row = Row {
 /// Mistral 7B v0.3, Nemo, Mixtral.
 pub(super) static MISTRAL_ARRAY: Row = Row {
     name: "mistral_array",
+    has_special: true,
     openers: &["[TOOL_CALLS]"],
     result: ["[TOOL_RESULTS]", "[/TOOL_RESULTS]"],
     ..ARRAY
@@ -110,6 +116,7 @@ pub(super) static MISTRAL_ARRAY: Row = Row {
 /// InternLM 2, Intern S1.
 pub(super) static INTERNLM: Row = Row {
     name: "internlm",
+    has_special: true,
     openers: &["<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"],
     gap: "\n",
     body: Body::Json(PARAMETERS_KEYS),
@@ -120,17 +127,19 @@ pub(super) static INTERNLM: Row = Row {
 /// GigaChat 3.
 pub(super) static GIGACHAT3: Row = Row {
     name: "gigachat3",
+    has_special: true,
     openers: &["<|message_sep|>\n\nfunction call<|role_sep|>\n"],
     ..OBJECT
 };
 
 /// GigaChat 3.1.
 pub(super) static GIGACHAT31: Row =
-    Row { name: "gigachat31", openers: &["<|function_call|>"], ..OBJECT };
+    Row { name: "gigachat31", openers: &["<|function_call|>"], has_special: true, ..OBJECT };
 
 /// Apertus: `[{"f": {...}}]`.
 pub(super) static APERTUS: Row = Row {
     name: "apertus",
+    has_special: true,
     openers: &["<|tools_prefix|>"],
     body: Body::Keyed,
     closer: Some(Closer { gap: "", text: "<|tools_suffix|>" }),
@@ -151,6 +160,7 @@ pub(super) static COHERE_R_PLUS: Row = Row {
 /// Inkling: the name stands before the object and in it.
 pub(super) static INKLING: Row = Row {
     name: "inkling",
+    has_special: true,
     openers: &["<|message_model|>"],
     label: Some(Label { ends: &["<|content_invoke_tool_json|>"], ..Label::PLAIN }),
     body: Body::Json(JsonKeys {

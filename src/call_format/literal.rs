@@ -21,6 +21,7 @@ pub(super) static PYTHONIC: Row = Row {
 /// LFM2 and LFM2.5: `[f(a="x", n=1), g()]`.
 pub(super) static LFM2: Row = Row {
     name: "lfm2",
+    has_special: true,
     openers: &["<|tool_call_start|>"],
     body: Body::Pythonic(KEYS),
     is_array: true,
@@ -32,6 +33,7 @@ pub(super) static LFM2: Row = Row {
 /// Gemma 4: `call:f{k:<|"|>text<|"|>,n:1}`.
 pub(super) static GEMMA4: Row = Row {
     name: "gemma4",
+    has_special: true,
     openers: &["<|tool_call>call:"],
     label: Some(NAME),
     body: Body::Loose("<|\"|>"),
@@ -43,6 +45,7 @@ pub(super) static GEMMA4: Row = Row {
 /// FunctionGemma: the same with other marks.
 pub(super) static FUNCTIONGEMMA: Row = Row {
     name: "functiongemma",
+    has_special: true,
     openers: &["<start_function_call>call:"],
     label: Some(NAME),
     body: Body::Loose("<escape>"),

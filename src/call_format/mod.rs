@@ -12,6 +12,7 @@
 //!  '----- frame -----''----- opener -----' label '--------' body '---- closer ----' '--- frame ---'
 //! ```
 
+mod contract;
 mod json;
 mod literal;
 mod named;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use contract::{CallContract, ContractSetting};
 pub use json::{HERMES, MARKER_JSON};
 pub use row::{Bare, Body, Closer, Fence, Frame, Hint, JsonKeys, Label, LabelId, Row, Tags};
 

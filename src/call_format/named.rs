@@ -5,6 +5,7 @@ use super::{Closer, Fence, Frame, Label, LabelId, Row};
 /// `[TOOL_CALLS]name[ARGS]{...}`: Ministral 3, Devstral, Magistral, Mistral Large 3.
 pub(super) static MISTRAL_ARGS: Row = Row {
     name: "mistral_args",
+    has_special: true,
     openers: &["[TOOL_CALLS]"],
     label: Some(Label { ends: &["[ARGS]"], ..Label::PLAIN }),
     result: ["[TOOL_RESULTS]", "[/TOOL_RESULTS]"],
@@ -15,6 +16,7 @@ pub(super) static MISTRAL_ARGS: Row = Row {
 /// The same with an id: Mistral Small 3.2.
 pub(super) static MISTRAL_ARGS_ID: Row = Row {
     name: "mistral_args_id",
+    has_special: true,
     openers: &["[TOOL_CALLS]"],
     label: Some(Label {
         id: Some(LabelId::After("[CALL_ID]", 9)),
@@ -63,6 +65,7 @@ pub(super) static DEEPSEEK_V31: Row = Row {
 /// Kimi K2. Its models also write the section's marks in the singular, and leave out `functions.`.
 pub(super) static KIMI_K2: Row = Row {
     name: "kimi_k2",
+    has_special: true,
     frame: Some(Frame {
         open: &["<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"],
         gap: "",
@@ -92,6 +95,7 @@ pub(super) static FUNCTIONARY_V31: Row = Row {
 /// `PLaMo` 3.
 pub(super) static PLAMO3: Row = Row {
     name: "plamo3",
+    has_special: true,
     frame: Some(Frame {
         open: &["<|plamo:begin_tool_requests:plamo|>"],
         gap: "",

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 /// How the calls of a format are read and written.
+#[expect(clippy::struct_excessive_bools, reason = "a column each")]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its name in the configuration and on the command line.
@@ -36,6 +37,8 @@ pub struct Row {
     pub result: [&'static str; 2],
     /// How the format is taught, with `{opener}` for the opener and `{example}` for a call.
     pub lesson: &'static str,
+    /// Whether its marks are special tokens, which some servers leave out of the text.
+    pub has_special: bool,
     /// What is never shown: it surrounds the model's text, or ends it.
     pub hidden: &'static [&'static str],
     /// What opens reasoning, and what closes it.
@@ -204,6 +207,7 @@ impl Row {
         between: "",
         result: ["", ""],
         lesson: "Write each function call in exactly this form:\n{example}",
+        has_special: false,
         hidden: &[],
         reasoning: &[["<think>", "</think>"]],
         ends_reasoning: false,

@@ -247,6 +247,7 @@ pub(super) static K2_HORIZON: Row = Row {
 /// Kimi K3, which wraps its answers in a block.
 pub(super) static KIMI_K3: Row = Row {
     name: "kimi_k3",
+    has_special: true,
     frame: Some(Frame {
         open: &["<|open|>tools<|sep|>"],
         gap: "",

@@ -11,8 +11,8 @@ use super::{
     exit, parse, print_diagnostic, tools,
 };
 use crate::app::{self, Parts};
+use crate::call_format::CallContract;
 use crate::config::{self, Config, Overrides};
-use crate::orchestrator::CallContract;
 use crate::parser::Parser;
 use crate::telemetry;
 use crate::tools::process;
@@ -58,8 +58,10 @@ fn run(cli: Cli) -> Result<(), CliError> {
 
 fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
-    let contract = args.format.map_or(config.tools.call_contract, CallContract::InText);
-    let mut settings = config.stream.parser_settings(contract);
+    let contract =
+        args.format.map_or_else(|| config.tools.call_contract.or_taught(), CallContract::InText);
+    let mut settings = config.stream.parser_settings();
+    settings.format = contract.format(&config.stream.parser.marker);
     settings.starts_in_reasoning |= args.in_reasoning;
     if let Some(file) = &args.tools {
         let wrong = |why: String| CliError::Usage(format!("{}: {why}", file.display()));

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use super::chat;
 use super::mistake::Mistake;
-use super::raw::Node;
+use super::raw::{Node, Value};
 use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
-use super::values::{address, choice, marker, name, origin, secret, server_url};
+use super::values::{CONTRACTS, address, choice, marker, name, origin, secret, server_url};
 use super::{
     Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig, ModelConfig,
     ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, SessionsConfig, Store,
     StreamConfig, UpstreamConfig, UpstreamKind, tools,
 };
+use crate::call_format::{CallContract, CallFormat, ContractSetting};
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
-use crate::orchestrator::CallContract;
 use crate::server::{MessagesServerTools, ServerItems};
 use crate::upstream::{History, dialect};
 
@@ -56,15 +56,17 @@ fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
     let mut refuse = |key: &str, message: String| {
         mistakes.push(Mistake::of_several(format!("stream.parser.{key}"), message));
     };
-    if let CallContract::InText(row) = config.tools.call_contract
-        && !row.is_taught
-    {
-        let (name, opener) = (row.name, row.openers[0]);
+    let fixed = config.contracts().map(|contract| match contract {
+        ContractSetting::Is(CallContract::InText(row)) if !row.is_taught => Some(row),
+        _ => None,
+    });
+    if let Some(row) = fixed.reduce(|first, other| other.and(first)).flatten() {
+        let (name, opener) = (row.name, CallFormat::of(row).trigger().to_owned());
         let mut refuse_fixed = |key: &str, found: &str| {
             refuse(
                 key,
                 format!(
-                    "found {found}, but with tools.call_contract `{name}` calls always begin with \
+                    "found {found}, but with call_contract `{name}` calls always begin with \
                      {opener}; remove this key"
                 ),
             );
@@ -88,17 +90,18 @@ fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
 }
 
 fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
-    if config.tools.call_contract != CallContract::Native {
-        return;
-    }
-    for upstream in &config.upstreams {
-        if matches!(upstream.kind, UpstreamKind::Embedded(_)) {
+    for (at, (upstream, contract)) in config.upstreams.iter().zip(config.contracts()).enumerate() {
+        let is_native = contract == ContractSetting::Is(CallContract::Native);
+        if is_native && matches!(upstream.kind, UpstreamKind::Embedded(_)) {
             let message = format!(
                 "found `native`, expected a call format in text: upstream `{}` is the embedded \
                  model, which only writes calls as text",
                 upstream.name
             );
-            mistakes.push(Mistake::of_several("tools.call_contract".to_owned(), message));
+            let section = upstream
+                .call_contract
+                .map_or_else(|| String::from("tools"), |_| format!("upstreams[{at}]"));
+            mistakes.push(Mistake::of_several(format!("{section}.call_contract"), message));
         }
     }
 }
@@ -123,7 +126,7 @@ fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
     server
 }
 
-fn upstreams(keys: &mut Keys<'_, '_>, contract: CallContract) -> Vec<UpstreamConfig> {
+fn upstreams(keys: &mut Keys<'_, '_>, contract: ContractSetting) -> Vec<UpstreamConfig> {
     let mut names: Vec<String> = Vec::new();
     let upstreams = keys.sections("upstreams", |mut keys| {
         let upstream = upstream(&mut keys, contract);
@@ -153,7 +156,7 @@ static KINDS: LazyLock<Vec<(&str, Option<dialect::Kind>)>> = LazyLock::new(|| {
     servers.into_iter().chain([("embedded", None)]).collect()
 });
 
-fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
+fn upstream(keys: &mut Keys<'_, '_>, usual: ContractSetting) -> UpstreamConfig {
     const OF_SERVERS: [&str; 7] = [
         "base_url",
         "model",
@@ -169,6 +172,11 @@ fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
         None => UpstreamConfig::embedded(),
     };
     let name = keys.read("name", default.name, name);
+    let call_contract = keys.read("call_contract", None, |node| match node.value {
+        Value::Null => Ok(None),
+        _ => choice("call_contract", &CONTRACTS)(node).map(Some),
+    });
+    let contract = call_contract.unwrap_or(usual);
     let kind = if let Some(dialect) = kind {
         keys.refuse_all(&["tokens_per_sec"], "only applies to kind `embedded`");
         UpstreamKind::Server(model_server(keys, dialect, contract))
@@ -176,7 +184,7 @@ fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
         keys.refuse_all(&OF_SERVERS, "does not apply to kind `embedded`");
         UpstreamKind::Embedded(embedded(keys))
     };
-    UpstreamConfig { name, kind }
+    UpstreamConfig { name, call_contract, kind }
 }
 
 fn embedded(keys: &mut Keys<'_, '_>) -> EmbeddedConfig {
@@ -188,7 +196,7 @@ fn embedded(keys: &mut Keys<'_, '_>) -> EmbeddedConfig {
 fn model_server(
     keys: &mut Keys<'_, '_>,
     dialect: dialect::Kind,
-    contract: CallContract,
+    contract: ContractSetting,
 ) -> ModelServerConfig {
     let default = ModelServerConfig::new(dialect);
     let server = ModelServerConfig {
@@ -201,9 +209,10 @@ fn model_server(
         connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
     };
-    if contract == CallContract::Native && server.constrain == Some(Constrain::LlamaGrammar) {
-        let message = "found `llama_grammar`, expected `none`: with tools.call_contract `native`, \
-                       the server itself ensures that calls are valid";
+    let is_native = contract == ContractSetting::Is(CallContract::Native);
+    if is_native && server.constrain == Some(Constrain::LlamaGrammar) {
+        let message = "found `llama_grammar`, expected `none`: with call_contract `native`, the \
+                       server itself ensures that calls are valid";
         keys.refuse("constrain", message.to_owned());
     }
     server
@@ -222,12 +231,13 @@ fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrai
 }
 
 /// Native calls go back natively: as text, they would teach the model to write calls as text.
-fn history(keys: &mut Keys<'_, '_>, contract: CallContract) -> History {
+fn history(keys: &mut Keys<'_, '_>, contract: ContractSetting) -> History {
     let histories = &[("text", History::Text), ("native", History::Native)];
     let default = UpstreamConfig::usual_history(contract);
     let history = keys.read("history", default, choice("history", histories));
-    if contract == CallContract::Native && history == History::Text {
-        let message = "found `text`, expected `native` because tools.call_contract is `native`";
+    let is_native = contract == ContractSetting::Is(CallContract::Native);
+    if is_native && history == History::Text {
+        let message = "found `text`, expected `native` because call_contract is `native`";
         keys.refuse("history", message.to_owned());
     }
     history

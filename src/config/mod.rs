@@ -39,9 +39,9 @@ pub use self::upstream::{
     Constrain, EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
     base_url_with_version,
 };
-use crate::call_format::CallFormat;
+use crate::call_format::ContractSetting;
 use crate::limits;
-use crate::orchestrator::{CallContract, Rules};
+use crate::orchestrator::Rules;
 use crate::parser::Settings;
 use crate::server::{MessagesServerTools, ModelAlias, ServerItems, ServerTools};
 
@@ -230,35 +230,33 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The contract of each upstream.
+    pub(crate) fn contracts(&self) -> impl Iterator<Item = ContractSetting> {
+        let usual = self.tools.call_contract;
+        self.upstreams.iter().map(move |upstream| upstream.call_contract.unwrap_or(usual))
+    }
+}
+
 impl StreamConfig {
-    /// The parser's own options. Whether a stream begins inside reasoning depends on the model's
-    /// template, not on this file.
+    /// The parser's own options. The call format, and whether a stream begins inside reasoning,
+    /// depend on the model that answers.
     #[must_use]
-    pub fn parser_settings(&self, contract: CallContract) -> Settings {
+    pub fn parser_settings(&self) -> Settings {
         let ParserConfig {
-            marker,
+            marker: _,
             marker_nonce: _,
             strict_balancing,
             max_payload_bytes,
             tools_in_reasoning,
         } = &self.parser;
         Settings {
-            format: format(contract, marker),
             strict_balancing: *strict_balancing,
             max_payload_bytes: *max_payload_bytes,
             tools_in_reasoning: *tools_in_reasoning,
             argument_deltas: self.emit_arguments_delta,
             ..Settings::default()
         }
-    }
-}
-
-/// How calls are written. In formats that the prompt teaches, the marker opens them.
-fn format(contract: CallContract, marker: &str) -> CallFormat {
-    match contract {
-        CallContract::InText(row) => CallFormat::of(row).with_opener(marker),
-        // Not read, but kept for when calls are in the text.
-        CallContract::Native => CallFormat::default().with_opener(marker),
     }
 }
 

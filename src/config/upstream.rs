@@ -5,7 +5,8 @@ use std::time::Duration;
 use hyper::Uri;
 use serde::{Serialize, Serializer};
 
-use super::{CallContract, Secret, seconds};
+use super::{Secret, seconds};
+use crate::call_format::{CallContract, ContractSetting};
 use crate::limits;
 use crate::upstream::{History, dialect};
 
@@ -14,6 +15,8 @@ use crate::upstream::{History, dialect};
 pub struct UpstreamConfig {
     /// The name that clients use in `model`; unique.
     pub name: String,
+    /// How its model makes calls, if not as `tools.call_contract` says.
+    pub call_contract: Option<ContractSetting>,
     /// What answers there.
     #[serde(flatten)]
     pub kind: UpstreamKind,
@@ -113,24 +116,24 @@ impl UpstreamConfig {
     #[must_use]
     pub fn embedded() -> Self {
         let kind = UpstreamKind::Embedded(EmbeddedConfig::default());
-        Self { name: "embedded".to_owned(), kind }
+        Self { name: "embedded".to_owned(), call_contract: None, kind }
     }
 
     /// The default for an upstream in the file: a local model server.
     #[must_use]
     pub fn openai_chat() -> Self {
         let kind = UpstreamKind::Server(ModelServerConfig::default());
-        Self { name: "local".to_owned(), kind }
+        Self { name: "local".to_owned(), call_contract: None, kind }
     }
 }
 
 impl UpstreamConfig {
     /// How calls and results are sent back unless the file says otherwise.
     #[must_use]
-    pub const fn usual_history(contract: CallContract) -> History {
+    pub const fn usual_history(contract: ContractSetting) -> History {
         match contract {
-            CallContract::InText(_) => History::Text,
-            CallContract::Native => History::Native,
+            ContractSetting::Auto | ContractSetting::Is(CallContract::InText(_)) => History::Text,
+            ContractSetting::Is(CallContract::Native) => History::Native,
         }
     }
 }

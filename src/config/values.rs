@@ -1,6 +1,7 @@
 //! Values with a format of their own: an address, an origin, a key, a marker.
 
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 
 use hyper::Uri;
 use url::Url;
@@ -8,7 +9,7 @@ use url::Url;
 use super::raw::Node;
 use super::reader::{self, Refused, text};
 use super::{Secret, base_url};
-use crate::call_format::ROWS;
+use crate::call_format::{ContractSetting, ROWS};
 use crate::limits::config::{ENTRY_NAME_BYTES_MAX, NAME_BYTES_MAX};
 use crate::limits::parser::MARKER_BYTES_MAX;
 
@@ -118,6 +119,10 @@ pub(super) fn marker(node: &Node) -> Result<String, Refused> {
     };
     Err(Refused::new(node, expected))
 }
+
+/// The values of `call_contract`.
+pub(super) static CONTRACTS: LazyLock<Vec<(&str, ContractSetting)>> =
+    LazyLock::new(|| ContractSetting::all().collect());
 
 /// Reserved values that this build does not have, by key.
 const LATER: &[(&str, &[&str])] = &[

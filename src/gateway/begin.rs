@@ -369,7 +369,7 @@ impl Gateway {
         guard: &TurnGuard,
         basis: &Basis<'_>,
     ) -> Arc<Briefing> {
-        let nonce = self.rules.carries_nonce().then(|| guard.nonce());
+        let nonce = self.rules.marker_nonce.then(|| guard.nonce());
         let briefing = offer.briefing(rules, nonce, basis);
         let (told, tokens) = briefing.told();
         metrics::tools_told(told, tokens);

@@ -23,7 +23,7 @@ use tracing::warn;
 
 use crate::limits;
 use crate::orchestrator::{ParkedCalls, Rules};
-use crate::parser::{SettingsError, Syntax};
+use crate::parser::SettingsError;
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store};
 use crate::session::{
     Cancel, Chain, DeletedAnswer, Found, SessionError, Sessions, Snapshot, StoredAnswer,
@@ -33,6 +33,7 @@ use crate::upstream::{RoundFailure, Route, Upstream};
 use offer::Offer;
 
 pub use crate::orchestrator::{ResponseFormat, ResponseFormatError};
+pub(crate) use crate::upstream::Detected;
 pub use begin::{BegunTurn, ClientHistory, NewTurn};
 pub use begin_error::BeginError;
 use turn_cache::TurnCache;
@@ -99,10 +100,7 @@ impl Gateway {
         upstreams: Vec<Arc<Upstream>>,
         tools: impl Into<Toolset>,
     ) -> Result<Self, OptionsError> {
-        // As long as every nonce.
-        let longest = "0".repeat(limits::parser::NONCE_BYTES - 1);
-        let nonce = options.rules.carries_nonce().then_some(&*longest);
-        Syntax::new(options.rules.parser_settings(nonce))?;
+        options.rules.check()?;
         if upstreams.is_empty() {
             return Err(OptionsError::NoUpstream);
         }

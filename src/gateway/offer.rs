@@ -44,7 +44,7 @@ impl Offer {
         });
         let Toolset { mut tools, sources } = toolset;
         let teaching = if rules.can_tell_all(tools.catalog()) {
-            Teaching::Same(brief(rules, None, tools.catalog(), &Selection::all(tools.catalog())))
+            Teaching::Same(brief(rules, None, tools.catalog(), Selection::all(tools.catalog())))
         } else {
             let index = Arc::new(Index::of(tools.catalog()));
             add_finder(rules, &mut tools, &index);
@@ -109,7 +109,7 @@ impl Offer {
             Teaching::Same(_) | Teaching::Chosen => Selection::all(tools),
             Teaching::Selected(index) => Selection::of(rules, tools, index, basis),
         };
-        brief(rules, nonce, tools, &selection)
+        brief(rules, nonce, tools, selection)
     }
 }
 
@@ -126,7 +126,7 @@ fn brief(
     rules: &Arc<Rules>,
     nonce: Option<&str>,
     tools: &Catalog,
-    selection: &Selection,
+    selection: Selection,
 ) -> Arc<Briefing> {
     let briefing = Briefing::selected(rules, nonce, tools, selection);
     Arc::new(briefing.expect("`Gateway::new` has checked the parser's settings"))

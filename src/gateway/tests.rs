@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::*;
-use crate::call_format::CallFormat;
-use crate::parser::Settings;
+use crate::call_format::ContractSetting;
 use crate::rehearsal::Rehearsal;
 use crate::session::LoggedTurn;
 use crate::session::tests::Slow;
@@ -18,7 +17,12 @@ use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel,
 
 fn embedded() -> Vec<Arc<Upstream>> {
     let kind = Kind::Local(Arc::new(Rehearsal { tokens_per_sec: 100 }));
-    let options = upstream::Options { name: "embedded".to_owned(), history: History::Text, kind };
+    let options = upstream::Options {
+        name: "embedded".to_owned(),
+        contract: ContractSetting::default(),
+        history: History::Text,
+        kind,
+    };
     vec![Arc::new(Upstream::new(options).unwrap())]
 }
 
@@ -31,15 +35,12 @@ fn unusable_options_are_refused_at_once() {
     assert!(gateway(Options::default(), embedded()).is_ok());
     let none = gateway(Options::default(), Vec::new());
     assert!(matches!(none, Err(OptionsError::NoUpstream)));
-    let parser = Settings { format: CallFormat::marker(""), ..Settings::default() };
-    let rules = Rules { parser, ..Rules::default() };
+    let rules = Rules { marker: String::new(), ..Rules::default() };
     let markerless = gateway(Options { rules, ..Options::default() }, embedded());
     assert!(matches!(markerless, Err(OptionsError::Parser(_))));
     let room = limits::parser::MARKER_BYTES_MAX - limits::parser::NONCE_BYTES;
     for (length, fits) in [(room, true), (room + 1, false)] {
-        let parser =
-            Settings { format: CallFormat::marker(&"m".repeat(length)), ..Settings::default() };
-        let rules = Rules { parser, marker_nonce: true, ..Rules::default() };
+        let rules = Rules { marker: "m".repeat(length), marker_nonce: true, ..Rules::default() };
         let options = Options { rules, ..Options::default() };
         assert_eq!(gateway(options, embedded()).is_ok(), fits, "with a nonce, {length} bytes");
     }
@@ -96,7 +97,12 @@ impl LocalModel for Panics {
 #[tokio::test]
 async fn a_turn_that_panics_ends_and_frees_its_session() {
     let kind = Kind::Local(Arc::new(Panics));
-    let options = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+    let options = upstream::Options {
+        name: "m".to_owned(),
+        contract: ContractSetting::default(),
+        history: History::Text,
+        kind,
+    };
     let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
     let gateway = gateway(Options::default(), upstreams).unwrap();
     let ask = || NewTurn { session_id: Some("s".to_owned()), ..NewTurn::default() };
@@ -207,7 +213,12 @@ impl Tool for Asks {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_asks_while_the_gateway_drains_is_stopped_too() {
     let kind = Kind::Local(Arc::new(CallsAsks));
-    let options = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+    let options = upstream::Options {
+        name: "m".to_owned(),
+        contract: ContractSetting::default(),
+        history: History::Text,
+        kind,
+    };
     let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
     let allowed = Arc::new(Semaphore::new(0));
     let parameters = json!({"type": "object"});

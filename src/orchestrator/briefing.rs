@@ -3,33 +3,35 @@
 
 use std::sync::Arc;
 
-use super::call_contract::CallContract;
+use parking_lot::Mutex;
+
 use super::known_tools::KnownTools;
+use super::primer::Primer;
 use super::prompt;
 use super::rules::Rules;
 use super::selection::Selection;
-use crate::call_format::CallFormat;
-use crate::conversation::{Turn, render, trim};
-use crate::parser::{SettingsError, Syntax, Tools};
+use crate::call_format::CallContract;
+use crate::conversation::{render, trim};
+use crate::parser::SettingsError;
 use crate::tools::Catalog;
 
-/// A set of tools, and how the model learns about them.
+/// A set of tools, and how models learn about them.
 #[derive(Debug)]
 pub struct Briefing {
     pub(super) rules: Arc<Rules>,
+    nonce: Option<String>,
     /// The tools that may be called.
     pub(super) tools: Catalog,
+    selection: Selection,
     /// Those that are told in full.
     pub(super) told: Catalog,
     pub(super) known: KnownTools,
     /// Roughly how many tokens describe those told in full.
-    pub(super) told_tokens: usize,
-    /// The system message.
-    pub(super) system: String,
-    /// Exchanges shown to the model before the session's own.
-    pub(super) examples: Arc<[Turn]>,
-    /// How the model's words are read.
-    pub(super) syntax: Arc<Syntax>,
+    told_tokens: usize,
+    /// The primer for upstreams of which nothing else is known.
+    usual: Arc<Primer>,
+    /// Those for other contracts, each made when an upstream with that contract answers.
+    others: Mutex<Vec<Arc<Primer>>>,
 }
 
 impl Briefing {
@@ -43,7 +45,7 @@ impl Briefing {
         nonce: Option<&str>,
         tools: &Catalog,
     ) -> Result<Self, SettingsError> {
-        Self::selected(rules, nonce, tools, &Selection::all(tools))
+        Self::selected(rules, nonce, tools, Selection::all(tools))
     }
 
     /// A briefing on `tools` that tells the model about those selected.
@@ -54,40 +56,44 @@ impl Briefing {
         rules: &Arc<Rules>,
         nonce: Option<&str>,
         tools: &Catalog,
-        selection: &Selection,
+        selection: Selection,
     ) -> Result<Self, SettingsError> {
-        let mut settings = rules.parser_settings(nonce);
-        settings.tools = offered(&settings.format, tools);
-        let syntax = Syntax::new(settings)?;
-        let mut briefing = Self {
+        let told = tools.select(&selection.told);
+        let shown = prompt::Tools { all: tools, told: &told, selection: &selection };
+        let usual = Arc::new(Primer::new(rules.call_contract, rules, nonce, &shown)?);
+        Ok(Self {
             rules: Arc::clone(rules),
+            nonce: nonce.map(str::to_owned),
             tools: tools.clone(),
-            told: tools.select(&selection.told),
-            known: KnownTools::of(selection, tools),
+            known: KnownTools::of(&selection, tools),
             told_tokens: selection.tokens(tools),
-            system: String::new(),
-            examples: Arc::default(),
-            syntax: Arc::new(syntax),
-        };
-        match rules.call_contract {
-            CallContract::InText(_) => briefing.teach(selection),
-            CallContract::Native => briefing.leave_to_server(selection),
+            selection,
+            told,
+            usual,
+            others: Mutex::default(),
+        })
+    }
+
+    /// The primer for a model with the usual contract.
+    pub(super) const fn usual_primer(&self) -> &Arc<Primer> {
+        &self.usual
+    }
+
+    /// The primer for a model with this contract. **The parser's settings must be valid for it.**
+    pub(super) fn primer(&self, contract: CallContract) -> Arc<Primer> {
+        if self.usual.contract == contract {
+            return Arc::clone(&self.usual);
         }
-        Ok(briefing)
-    }
-
-    /// Lists the tools in the system message and shows how they are called.
-    fn teach(&mut self, selection: &Selection) {
-        let tools = prompt::Tools { all: &self.tools, told: &self.told, selection };
-        self.system = prompt::system(&self.rules.system_prompt, &tools, self.format());
-        self.examples = prompt::examples(&self.told).into();
-    }
-
-    /// Leaves it to the server to present the tools to the model. The prompt does not teach how to
-    /// call them.
-    fn leave_to_server(&mut self, selection: &Selection) {
-        let tools = prompt::Tools { all: &self.tools, told: &self.told, selection };
-        self.system = prompt::native_system(&self.rules.system_prompt, &tools);
+        let mut others = self.others.lock();
+        if let Some(known) = others.iter().find(|primer| primer.contract == contract) {
+            return Arc::clone(known);
+        }
+        let Self { tools, told, selection, .. } = self;
+        let tools = prompt::Tools { all: tools, told, selection };
+        let primer = Primer::new(contract, &self.rules, self.nonce.as_deref(), &tools);
+        let primer = Arc::new(primer.expect("`Rules::check` has passed"));
+        others.push(Arc::clone(&primer));
+        primer
     }
 
     /// Whether it was made by these rules.
@@ -105,23 +111,10 @@ impl Briefing {
     /// About how many tokens all of it takes.
     #[must_use]
     pub(crate) fn tokens(&self) -> usize {
-        let by_server = if self.rules.call_contract.is_in_text() { 0 } else { self.told_tokens };
+        let primer = &self.usual;
+        let by_server = if primer.contract.is_in_text() { 0 } else { self.told_tokens };
         let budget = self.rules.context_budget_tokens;
-        let examples = render::example_tokens(&self.examples, self.format(), budget);
-        trim::tokens(&self.system) + examples + by_server
-    }
-
-    /// How calls are written, and what outside data must not contain.
-    pub(super) fn format(&self) -> &CallFormat {
-        &self.syntax.settings().format
-    }
-}
-
-/// The tools, for formats that are read with their help.
-fn offered(format: &CallFormat, tools: &Catalog) -> Tools {
-    if format.row().needs_tools() {
-        Tools::of(tools.specs().map(|spec| (&*spec.name, &spec.parameters)))
-    } else {
-        Tools::default()
+        let examples = render::example_tokens(&primer.examples, primer.format(), budget);
+        trim::tokens(&primer.system) + examples + by_server
     }
 }

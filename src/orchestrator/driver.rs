@@ -275,6 +275,7 @@ impl Driver {
             match opening.as_mut().poll(cx) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(Opened { round, fallback })) => {
+                    self.turn.handle(Input::Contract(round.contract()));
                     self.round = RoundState::Open(Box::new(round));
                     if let Some(Fallback { place, name: answering, why }) = fallback {
                         self.meter.rerouted(&answering);

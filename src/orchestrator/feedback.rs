@@ -14,8 +14,8 @@ use crate::text;
 use crate::tools::{InvalidCall, ToolResult, ToolSpec};
 use crate::upstream::ToolChoice;
 
-use super::call_contract::CallContract;
 use super::prompt::NATIVE_EXAMPLE;
+use crate::call_format::CallContract;
 
 /// The model neither said nor called anything.
 pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the user now: either \

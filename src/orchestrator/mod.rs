@@ -5,7 +5,6 @@
 
 mod briefing;
 mod call;
-mod call_contract;
 mod chain;
 mod driver;
 mod feedback;
@@ -14,6 +13,7 @@ mod known_tools;
 mod meter;
 mod parked_calls;
 mod prerequisites;
+mod primer;
 mod prompt;
 mod references;
 mod rejection;
@@ -29,7 +29,6 @@ mod turn;
 
 pub use briefing::Briefing;
 pub use call::CallAt;
-pub use call_contract::CallContract;
 pub use chain::Execution;
 pub(crate) use driver::{Driver, Parts, RanTurn};
 pub(crate) use parked_calls::ParkedCalls;

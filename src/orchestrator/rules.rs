@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::call_contract::CallContract;
 use super::chain::Execution;
+use crate::call_format::{CallContract, CallFormat};
 use crate::limits;
-use crate::parser;
+use crate::parser::{self, SettingsError, Syntax};
 use crate::tools::{Confirm, Glob};
 
 /// The rules of a turn, the same for every turn of a gateway.
@@ -15,9 +15,11 @@ use crate::tools::{Confirm, Glob};
 pub struct Rules {
     /// The operator's instructions to the model.
     pub system_prompt: String,
-    /// How the model makes a call.
+    /// How the model makes a call, until the upstream that answers is known to have another way.
     pub call_contract: CallContract,
-    /// How calls are parsed; see [`Rules::parser_settings`].
+    /// What opens calls in the formats that the prompt teaches.
+    pub marker: String,
+    /// How calls are parsed, in whatever format; see [`Rules::parser_settings`].
     pub parser: parser::Settings,
     /// Tokens that a request to the model may use.
     pub context_budget_tokens: usize,
@@ -76,6 +78,7 @@ impl Default for Rules {
         Self {
             system_prompt: String::from("You are a helpful assistant."),
             call_contract: CallContract::default(),
+            marker: CallFormat::default().opener().to_owned(),
             parser: parser::Settings::default(),
             context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
             images: false,
@@ -106,21 +109,34 @@ impl Rules {
         if self.images { most } else { 0 }
     }
 
-    /// The settings of the parser that reads the model's words. With native calls it looks for no
-    /// calls, and a marker is just text. Otherwise the marker carries the nonce, if there is one.
-    #[must_use]
-    pub(crate) fn parser_settings(&self, nonce: Option<&str>) -> parser::Settings {
-        let mut settings = self.parser.clone();
-        settings.calls &= self.call_contract.is_in_text();
-        if let Some(nonce) = nonce {
-            settings.format = settings.format.with_nonce(nonce);
+    /// Checks the settings of parsers, for any contract and any nonce.
+    ///
+    /// # Errors
+    /// If they are not usable.
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        // As long as every nonce.
+        let longest = "0".repeat(limits::parser::NONCE_BYTES - 1);
+        let nonce = self.marker_nonce.then_some(&*longest);
+        for contract in [self.call_contract, CallContract::default()] {
+            Syntax::new(self.parser_settings(contract, nonce))?;
         }
-        settings
+        Ok(())
     }
 
-    /// Whether the call marker differs from session to session.
+    /// The settings of the parser that reads the words of a model with this contract. With native
+    /// calls it looks for no calls, and a marker is just text. Otherwise the marker carries the
+    /// nonce, if there is one.
     #[must_use]
-    pub(crate) fn carries_nonce(&self) -> bool {
-        self.marker_nonce && self.call_contract.is_in_text()
+    pub(crate) fn parser_settings(
+        &self,
+        contract: CallContract,
+        nonce: Option<&str>,
+    ) -> parser::Settings {
+        let format = contract.format(&self.marker);
+        parser::Settings {
+            calls: self.parser.calls && contract.is_in_text(),
+            format: nonce.map_or_else(|| format.clone(), |nonce| format.with_nonce(nonce)),
+            ..self.parser.clone()
+        }
     }
 }

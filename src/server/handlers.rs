@@ -27,6 +27,7 @@ use super::dialect::{
 };
 use super::incoming::{self, Incoming};
 use super::owner_turns::OwnerTurns;
+use super::ready::ready;
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
@@ -408,32 +409,6 @@ fn disposition(name: Option<&str>) -> HeaderValue {
         name => format!("attachment; filename=\"{name}\""),
     };
     HeaderValue::try_from(attachment).expect("it has plain characters only")
-}
-
-/// An upstream's failure may show its address, so only clients with a key see it.
-async fn ready(app: &App, headers: &HeaderMap) -> Reply {
-    if app.gateway.is_draining() {
-        let body = json!({ "status": "draining" });
-        return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
-    }
-    let may_see_why = || app.auth.check_key(headers).is_ok();
-    if let Some(why) = app.gateway.awaited_source() {
-        let mut body = json!({ "status": "tools_unavailable" });
-        if may_see_why() {
-            body["message"] = (*why).into();
-        }
-        return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
-    }
-    match app.gateway.check_upstream().await {
-        Ok(()) => json_reply(StatusCode::OK, &json!({ "status": "ready" })),
-        Err(failure) => {
-            let mut body = json!({ "status": "upstream_unreachable" });
-            if may_see_why() {
-                body["message"] = failure.message.into();
-            }
-            json_reply(StatusCode::SERVICE_UNAVAILABLE, &body)
-        }
-    }
 }
 
 fn metrics_text(app: &App) -> Reply {

@@ -13,6 +13,7 @@ mod openapi;
 mod owner_turns;
 mod places;
 mod query;
+mod ready;
 mod refusal;
 mod reply;
 mod rescue;

@@ -7,6 +7,7 @@ use hyper::{Method, Request, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::*;
+use crate::call_format::ContractSetting;
 use crate::gateway;
 use crate::rehearsal::Rehearsal;
 use crate::session::tests::Slow;
@@ -19,7 +20,12 @@ fn app() -> Arc<App> {
 
 fn app_on(options: gateway::Options) -> Arc<App> {
     let kind = Kind::Local(Arc::new(Rehearsal { tokens_per_sec: 100_000 }));
-    let model = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+    let model = upstream::Options {
+        name: "m".to_owned(),
+        contract: ContractSetting::default(),
+        history: History::Text,
+        kind,
+    };
     let upstreams = vec![Arc::new(Upstream::new(model).unwrap())];
     let gateway = Gateway::new(options, upstreams, Registry::default()).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], 8080));

@@ -7,9 +7,11 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::cool_down::CoolDown;
+use super::detect::Detected;
 use super::local::LocalModel;
 use super::server::{OptionsError, Server, ServerOptions};
 use super::{History, Images, Round, RoundFailure, RoundRequest};
+use crate::call_format::ContractSetting;
 use crate::telemetry::metrics;
 
 /// How to reach an upstream and talk to it.
@@ -17,7 +19,9 @@ use crate::telemetry::metrics;
 pub struct Options {
     /// The name that clients select it by.
     pub(crate) name: String,
-    /// How calls and results are sent back to it.
+    /// How its model makes calls.
+    pub(crate) contract: ContractSetting,
+    /// How calls in its model's text, and their results, are sent back to it.
     pub(crate) history: History,
     /// What answers there.
     pub(crate) kind: Kind,
@@ -36,6 +40,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Upstream {
     name: String,
+    contract: ContractSetting,
     history: History,
     backend: Backend,
     cool_down: Mutex<CoolDown>,
@@ -53,12 +58,14 @@ impl Upstream {
     /// # Errors
     /// See [`OptionsError`].
     pub fn new(options: Options) -> Result<Self, OptionsError> {
-        let Options { name, history, kind } = options;
+        let Options { name, contract, history, kind } = options;
         let backend = match kind {
-            Kind::Server(options) => Backend::Server(Box::new(Server::new(&name, options)?)),
+            Kind::Server(options) => {
+                Backend::Server(Box::new(Server::new(&name, contract, options)?))
+            }
             Kind::Local(model) => Backend::Local(model),
         };
-        Ok(Self { name, history, backend, cool_down: Mutex::default() })
+        Ok(Self { name, contract, history, backend, cool_down: Mutex::default() })
     }
 
     /// The name that clients select it by.
@@ -75,9 +82,25 @@ impl Upstream {
         match &self.backend {
             Backend::Server(server) => server.open(request, self.history).await,
             Backend::Local(model) => {
-                let request = request.render(self.history, &Images::new());
-                Ok(Round::local(model.answer(&request)))
+                let contract = self.contract.or_taught();
+                let request = request.render(contract, self.history, &Images::new());
+                Ok(Round::local(model.answer(&request), contract))
             }
+        }
+    }
+
+    /// How its model makes calls, as far as is known, and why.
+    #[must_use]
+    pub(crate) fn contract(&self) -> Option<Detected> {
+        match (self.contract, &self.backend) {
+            (ContractSetting::Is(contract), _) => {
+                Some(Detected { contract, reason: "the configuration says so".to_owned() })
+            }
+            (ContractSetting::Auto, Backend::Server(server)) => server.detected(),
+            (ContractSetting::Auto, Backend::Local(_)) => Some(Detected {
+                contract: self.contract.or_taught(),
+                reason: "the embedded model writes any format".to_owned(),
+            }),
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod client;
 mod configured;
 pub(crate) mod constrain;
 mod cool_down;
+mod detect;
 pub mod dialect;
 mod extra_sampling;
 mod failure;
@@ -26,6 +27,7 @@ pub mod sse;
 mod timeouts;
 
 pub use configured::{Kind, Options, Upstream};
+pub(crate) use detect::Detected;
 pub use extra_sampling::ExtraSampling;
 pub use failure::RoundFailure;
 pub use frame_error::FrameError;
@@ -42,7 +44,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::call_format::CallFormat;
+use crate::call_format::{CallContract, CallFormat};
 use crate::event::Usage;
 use crate::limits::config::TEMPERATURE_MAX;
 use crate::limits::server::{STOP_STRING_CHARS_MAX, STOP_STRINGS_MAX};
@@ -171,8 +173,6 @@ pub struct RoundRequest {
     pub(crate) named: Arc<[String]>,
     /// Whether the model must call one of them.
     pub(crate) tool_choice: ToolChoice,
-    /// How the model writes calls in its text.
-    pub(crate) format: CallFormat,
     /// The upstream to ask first, as an index into the turn's route, once another upstream has
     /// answered an earlier round.
     pub(crate) asked_first: Option<usize>,
@@ -202,26 +202,36 @@ impl ToolChoice {
 }
 
 impl RoundRequest {
-    /// Renders the request for an upstream, whose model sees these images.
+    /// Renders the request for an upstream whose model makes calls like this and sees these images.
     #[must_use]
-    pub(crate) fn render(&self, history: History, images: &Images) -> ChatRequest {
-        let messages = self.prompt.messages(history, images);
+    pub(crate) fn render(
+        &self,
+        contract: CallContract,
+        history: History,
+        images: &Images,
+    ) -> ChatRequest {
+        // Native calls go back natively: as text, they would teach the model to write calls as text.
+        let history = if contract.is_in_text() { history } else { History::Native };
         ChatRequest {
-            messages,
+            messages: self.prompt.messages(contract, history, images),
             sampling: self.sampling.clone(),
             tools: Arc::clone(&self.tools),
             named: Arc::clone(&self.named),
             tool_choice: self.tool_choice.clone(),
-            format: self.format.clone(),
+            format: self.prompt.format(contract),
+            contract,
         }
     }
 }
 
-/// A conversation that can be rendered in each history form.
+/// A conversation that can be rendered for models with any contract, in each history form.
 pub trait Prompt: fmt::Debug + Send + Sync {
     /// The whole conversation with these images in it: a valid sequence that ends with something
     /// to answer.
-    fn messages(&self, history: History, images: &Images) -> Vec<Message>;
+    fn messages(&self, contract: CallContract, history: History, images: &Images) -> Vec<Message>;
+
+    /// How a model with this contract writes calls in its text.
+    fn format(&self, contract: CallContract) -> CallFormat;
 
     /// The ids of the images that a model should see, if it takes images.
     fn images(&self) -> Vec<String> {
@@ -242,11 +252,19 @@ pub struct ChatRequest {
     pub named: Arc<[String]>,
     /// Whether the model must call one of them.
     pub tool_choice: ToolChoice,
-    /// How the model writes calls in its text.
+    /// How the model makes calls.
+    pub contract: CallContract,
+    /// How it writes calls in its text.
     pub format: CallFormat,
 }
 
 impl ChatRequest {
+    /// The tools, if the server is told about them. If it is, it reads calls by its own rules; if
+    /// not, calls come as text, as the system prompt asks.
+    pub(crate) fn native_tools(&self) -> &[OfferedTool] {
+        if self.contract.is_in_text() { &[] } else { &self.tools }
+    }
+
     /// The ids of the images that the model is shown.
     #[must_use]
     pub(crate) fn image_ids(&self) -> Vec<String> {

@@ -9,6 +9,8 @@ pub(crate) struct Models {
     pub(crate) flavour: Flavour,
     /// The name of its first model.
     pub(crate) first: Option<String>,
+    /// Where that was loaded from, if the server says so.
+    pub(crate) root: Option<String>,
 }
 
 /// The kind of server, as far as requests depend on it.
@@ -18,7 +20,11 @@ pub(crate) enum Flavour {
     Vllm,
     /// `SGLang`.
     Sglang,
-    /// Any other server; it is sent nothing beyond the standard.
+    /// llama.cpp.
+    LlamaCpp,
+    /// Ollama.
+    Ollama,
+    /// Any other server. Like the two before, it is sent nothing beyond the standard.
     #[default]
     Other,
 }
@@ -35,18 +41,21 @@ impl Models {
         struct Model {
             id: Option<String>,
             owned_by: Option<String>,
+            root: Option<String>,
         }
         let list = serde_json::from_str::<List>(body).ok();
         let Some(first) = list.and_then(|list| list.data.into_iter().next()) else {
             return Self::default();
         };
-        // Both servers put their own name there.
+        // Servers put their own name there; Ollama, where its models come from.
         let flavour = match first.owned_by.as_deref() {
             Some("vllm") => Flavour::Vllm,
             Some("sglang") => Flavour::Sglang,
+            Some("llamacpp") => Flavour::LlamaCpp,
+            Some("library") => Flavour::Ollama,
             _ => Flavour::Other,
         };
-        Self { flavour, first: first.id }
+        Self { flavour, first: first.id, root: first.root }
     }
 }
 
@@ -56,7 +65,7 @@ impl Flavour {
     pub(in crate::upstream) const fn skips_special_tokens(self) -> bool {
         match self {
             Self::Vllm | Self::Sglang => true,
-            Self::Other => false,
+            Self::LlamaCpp | Self::Ollama | Self::Other => false,
         }
     }
 }
@@ -67,17 +76,17 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, flavour: Flavour, first: Option<&str>) {
-        let expected = Models { flavour, first: first.map(str::to_owned) };
+        let expected = Models { flavour, first: first.map(str::to_owned), root: None };
         assert_eq!(Models::read(body), expected, "{body}");
     }
 
     #[test]
     fn servers_are_recognised_by_what_they_report() {
         for (owner, flavour) in [
-            ("llamacpp", Flavour::Other),
+            ("llamacpp", Flavour::LlamaCpp),
             ("vllm", Flavour::Vllm),
             ("sglang", Flavour::Sglang),
-            ("library", Flavour::Other),
+            ("library", Flavour::Ollama),
         ] {
             let body = format!(r#"{{"object":"list","data":[{{"id":"m","owned_by":"{owner}"}}]}}"#);
             check(&body, flavour, Some("m"));

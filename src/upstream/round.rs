@@ -17,6 +17,7 @@ use super::prelude::Prelude;
 use super::sse;
 use super::timeouts::{TimedOut, Timeouts, words_bytes};
 use super::{Delta, RoundFailure};
+use crate::call_format::CallContract;
 use crate::limits::upstream as limits;
 
 /// A model's answer as it arrives.
@@ -24,6 +25,8 @@ use crate::limits::upstream as limits;
 /// Dropping it closes the connection, which ends the generation.
 #[derive(Debug)]
 pub(crate) struct Round {
+    /// How the model that answers makes calls.
+    contract: CallContract,
     /// `None` once the round has ended.
     source: Option<Source>,
     frames: sse::Decoder,
@@ -53,18 +56,30 @@ impl fmt::Debug for Source {
 impl Round {
     /// Creates a round answered by a server. It fails after `idle_timeout` of silence, or after
     /// [`limits::WORDLESS_IDLE_TIMEOUTS_MAX`] times as long without any text.
-    pub(super) fn http(answer: Answer, events: Box<dyn Decode>, idle_timeout: Duration) -> Self {
-        Self::new(Source::Http(Box::new(answer)), events, idle_timeout)
+    pub(super) fn http(
+        answer: Answer,
+        contract: CallContract,
+        events: Box<dyn Decode>,
+        idle_timeout: Duration,
+    ) -> Self {
+        Self::new(Source::Http(Box::new(answer)), contract, events, idle_timeout)
     }
 
     /// Creates a round answered by a model inside this process.
     #[must_use]
-    pub(crate) fn local(answer: LocalAnswer) -> Self {
-        Self::new(Source::Local(answer), dialect::local_decoder(), limits::IDLE_TIMEOUT)
+    pub(crate) fn local(answer: LocalAnswer, contract: CallContract) -> Self {
+        let decoder = dialect::local_decoder();
+        Self::new(Source::Local(answer), contract, decoder, limits::IDLE_TIMEOUT)
     }
 
-    fn new(source: Source, events: Box<dyn Decode>, idle_timeout: Duration) -> Self {
+    fn new(
+        source: Source,
+        contract: CallContract,
+        events: Box<dyn Decode>,
+        idle_timeout: Duration,
+    ) -> Self {
         Self {
+            contract,
             source: Some(source),
             frames: sse::Decoder::default(),
             events,
@@ -72,6 +87,12 @@ impl Round {
             prelude: None,
             images: None,
         }
+    }
+
+    /// How the model that answers makes calls.
+    #[must_use]
+    pub(crate) const fn contract(&self) -> CallContract {
+        self.contract
     }
 
     /// Notes that the server takes images, once the model begins to answer. The head of a response

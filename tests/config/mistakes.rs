@@ -131,7 +131,7 @@ fn unsupported_values_are_named() {
          `deepseek_v3`, `deepseek_v31`, `kimi_k2`, `functionary_v31`, `plamo3`, `qwen3_coder`, `mimo`, `seed_oss`, `minimax_m2`, `dsml_v32`, \
          `dsml_v4`, `gcml`, `dsml_v41`, `glm45`, `glm47`, `step3`, `step5`, `hunyuan`, \
          `hunyuan_opensource`, `k2_horizon`, `kimi_k3`, `dots`, `minicpm5`, `pythonic`, \
-         `lfm2`, `gemma4`, `functiongemma` or `native`",
+         `lfm2`, `gemma4`, `functiongemma`, `native` or `auto`",
     );
     check(
         "tools: {execution: lazy}",
@@ -143,13 +143,13 @@ fn unsupported_values_are_named() {
 fn settings_that_conflict_with_native_calls_are_refused() {
     check(
         "tools: {call_contract: native}\nupstreams: [{history: text}]",
-        "2:23: upstreams[0].history: found `text`, expected `native` because tools.call_contract \
-         is `native`",
+        "2:23: upstreams[0].history: found `text`, expected `native` because \
+         call_contract is `native`",
     );
     check(
         "tools: {call_contract: native}\nupstreams: [{constrain: llama_grammar}]",
         "2:25: upstreams[0].constrain: found `llama_grammar`, expected `none`: with \
-         tools.call_contract `native`, the server itself ensures that calls are valid",
+         call_contract `native`, the server itself ensures that calls are valid",
     );
     for text in ["", "upstreams: [{}, {kind: embedded}]\n"] {
         let text = format!("{text}tools: {{call_contract: native}}");
@@ -175,7 +175,7 @@ fn a_format_with_an_opener_of_its_own_takes_no_marker() {
         assert_eq!(
             load(&file(parser)).unwrap_err().to_string(),
             format!(
-                "t.yml: stream.parser.{mistake}, but with tools.call_contract `hermes` calls \
+                "t.yml: stream.parser.{mistake}, but with call_contract `hermes` calls \
                  always begin with <tool_call>; remove this key"
             )
         );

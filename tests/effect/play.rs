@@ -87,7 +87,7 @@ fn config(task: &Task, setting: &Setting) -> Config {
         ..ModelServerConfig::default()
     };
     let kind = UpstreamKind::Server(options);
-    let upstreams = vec![UpstreamConfig { name: "measured".to_owned(), kind }];
+    let upstreams = vec![UpstreamConfig { name: "measured".to_owned(), call_contract: None, kind }];
     let mut config = Config { upstreams, ..Config::default() };
     config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     if let Some(max_told) = setting.max_told {

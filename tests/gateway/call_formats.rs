@@ -1,9 +1,8 @@
 //! Calls in each format, from prompt to answer.
 
 use serde_json::{Value, json};
-use tether::call_format::{CallFormat, ROWS};
+use tether::call_format::{CallContract, CallFormat, ContractSetting, ROWS};
 use tether::config::{EmbeddedConfig, UpstreamConfig, UpstreamKind};
-use tether::orchestrator::CallContract;
 
 use crate::support::events::{names, outcome, said};
 use crate::support::{Gateway, Model};
@@ -18,7 +17,7 @@ async fn taught_calls_are_parsed_and_shown_again() {
         let format = CallFormat::of(row);
         let mut model = Model::listen();
         let gateway = Gateway::with(model.address, |setup| {
-            setup.config.tools.call_contract = CallContract::InText(row);
+            setup.config.tools.call_contract = ContractSetting::Is(CallContract::InText(row));
         })
         .await;
         let (mut stream, round) = gateway.begin(&mut model, "s").await;
@@ -50,9 +49,10 @@ async fn the_embedded_model_writes_each() {
     for row in ROWS {
         let model = Model::listen();
         let gateway = Gateway::with(model.address, |setup| {
-            setup.config.tools.call_contract = CallContract::InText(row);
+            setup.config.tools.call_contract = ContractSetting::Is(CallContract::InText(row));
             let kind = UpstreamKind::Embedded(EmbeddedConfig { tokens_per_sec: 1000 });
-            setup.config.upstreams = vec![UpstreamConfig { name: "embedded".to_owned(), kind }];
+            setup.config.upstreams =
+                vec![UpstreamConfig { name: "embedded".to_owned(), call_contract: None, kind }];
         })
         .await;
         let frames = gateway.turn(&json!({"prompt": "What is 17 * 23?"})).await.rest().await;

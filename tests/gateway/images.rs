@@ -1,7 +1,7 @@
 //! Models that see the images that tools return.
 
 use serde_json::{Value, json};
-use tether::orchestrator::CallContract;
+use tether::call_format::{CallContract, ContractSetting};
 use tether::tools::ToolFile;
 use tether::upstream::History;
 
@@ -186,7 +186,7 @@ async fn a_file_that_is_no_image_is_not_shown() {
 #[tokio::test]
 async fn the_tools_of_native_calls_leave_the_images_their_share() {
     let (mut model, gateway) = gateway(|setup| {
-        setup.config.tools.call_contract = CallContract::Native;
+        setup.config.tools.call_contract = ContractSetting::Is(CallContract::Native);
         setup.upstream().history = History::Native;
     })
     .await;

@@ -16,6 +16,7 @@ mod chat_completions;
 mod clarification;
 mod client_images;
 mod client_tools;
+mod contracts;
 mod conversations;
 mod documented;
 mod drain;

@@ -1,7 +1,7 @@
 //! `tools.call_contract: native`, on the wire of Chat Completions.
 
 use serde_json::{Value, json};
-use tether::orchestrator::CallContract;
+use tether::call_format::{CallContract, ContractSetting};
 use tether::upstream::History;
 
 use crate::support::events::said;
@@ -10,7 +10,7 @@ use crate::support::model::{DONE, delta, finish, text};
 use crate::support::{Gateway, Model};
 
 fn native(setup: &mut Setup) {
-    setup.config.tools.call_contract = CallContract::Native;
+    setup.config.tools.call_contract = ContractSetting::Is(CallContract::Native);
     setup.upstream().history = History::Native;
 }
 

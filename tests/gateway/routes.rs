@@ -2,8 +2,8 @@
 //! another is down.
 
 use serde_json::{Value, json};
+use tether::call_format::{CallContract, ContractSetting};
 use tether::config::{ModelServerConfig, UpstreamConfig, UpstreamKind};
-use tether::orchestrator::CallContract;
 use tether::upstream::History;
 use tether::upstream::dialect::Kind;
 
@@ -30,13 +30,13 @@ fn upstream(name: &str, speaks: Speaks, model: &Model, history: History) -> Upst
     let server = ModelServerConfig::new(dialect);
     let server = ModelServerConfig { base_url, model, history, ..server };
     let kind = UpstreamKind::Server(server);
-    UpstreamConfig { name: name.to_owned(), kind }
+    UpstreamConfig { name: name.to_owned(), call_contract: None, kind }
 }
 
 /// A gateway with `first` and `second`, and native calls.
 async fn gateway(first: (Speaks, &Model), second: (Speaks, &Model)) -> Gateway {
     let change = |setup: &mut Setup| {
-        setup.config.tools.call_contract = CallContract::Native;
+        setup.config.tools.call_contract = ContractSetting::Is(CallContract::Native);
         setup.config.upstreams = vec![
             upstream("first", first.0, first.1, History::Native),
             upstream("second", second.0, second.1, History::Native),
@@ -261,7 +261,7 @@ async fn break_off(mut round: Round, sent: &str, leaves: Leaves) {
 async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves) -> Gateway {
     let idle = if matches!(leaves, Leaves::Staying) { ms(200) } else { ms(10_000) };
     Gateway::with(first.address, |setup| {
-        setup.config.tools.call_contract = CallContract::Native;
+        setup.config.tools.call_contract = ContractSetting::Is(CallContract::Native);
         let mut servers = vec![
             upstream("first", speaks, first, History::Native),
             upstream("second", Chat, second, History::Native),
@@ -476,7 +476,7 @@ async fn a_reachable_server_does_not_cool_down() {
 async fn thinking(model: &Model) -> Gateway {
     let server = upstream("fake", Responses, model, History::Native);
     Gateway::with(model.address, |setup| {
-        setup.config.tools.call_contract = CallContract::Native;
+        setup.config.tools.call_contract = ContractSetting::Is(CallContract::Native);
         setup.config.upstreams = vec![server];
     })
     .await

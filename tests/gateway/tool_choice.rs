@@ -1,8 +1,8 @@
 //! `tool_choice` in the body of a turn.
 
 use serde_json::{Value, json};
+use tether::call_format::{CallContract, ContractSetting};
 use tether::config::Constrain;
-use tether::orchestrator::CallContract;
 use tether::upstream::History;
 
 use crate::support::events::said;
@@ -96,7 +96,7 @@ async fn with_none_the_model_sees_no_tools() {
 async fn a_server_that_reads_calls_itself_is_told_what_is_required() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
-        setup.config.tools.call_contract = CallContract::Native;
+        setup.config.tools.call_contract = ContractSetting::Is(CallContract::Native);
         setup.upstream().history = History::Native;
     })
     .await;

@@ -71,6 +71,7 @@ impl Gateway {
         let mut config = Config {
             upstreams: vec![UpstreamConfig {
                 name: "fake".to_owned(),
+                call_contract: None,
                 kind: UpstreamKind::Server(options),
             }],
             ..Config::default()

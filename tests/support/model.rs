@@ -50,6 +50,8 @@ pub(crate) struct Away(TcpSocket);
 struct Listing {
     status: &'static str,
     body: String,
+    /// What llama.cpp says about itself; empty for servers that are not llama.cpp.
+    props: String,
     asked: usize,
 }
 
@@ -62,7 +64,12 @@ impl Model {
         let address = listener.local_addr().unwrap();
         let (sender, rounds) = mpsc::channel(64);
         let body = json!({"object": "list", "data": [{"id": "fake-model"}]}).to_string();
-        let listing = Arc::new(Mutex::new(Listing { status: "200 OK", body, asked: 0 }));
+        let listing = Arc::new(Mutex::new(Listing {
+            status: "200 OK",
+            body,
+            props: String::new(),
+            asked: 0,
+        }));
         let shown = Arc::clone(&listing);
         let accepting = tokio::spawn(async move {
             let mut connection = 0;
@@ -88,6 +95,13 @@ impl Model {
         let mut listing = self.listing.lock();
         listing.status = "200 OK";
         listing.body = json!({"data": [{"id": id, "owned_by": owned_by}]}).to_string();
+    }
+
+    /// Makes it a llama.cpp server whose model has this chat template.
+    pub(crate) fn show_template(&self, template: &str) {
+        let caps = json!({"supports_tools": true, "supports_tool_calls": true});
+        let props = json!({"chat_template": template, "chat_template_caps": caps});
+        self.listing.lock().props = props.to_string();
     }
 
     /// Makes it refuse to list models.
@@ -213,8 +227,14 @@ impl Round {
             }
             let reply = {
                 let mut listing = self.listing.lock();
-                listing.asked += 1;
-                let Listing { status, body, .. } = &*listing;
+                let is_props = request.head.starts_with("GET /props ");
+                listing.asked += usize::from(!is_props);
+                let Listing { status, body, props, .. } = &*listing;
+                let (status, body) = match (is_props, &**props) {
+                    (false, _) => (*status, body),
+                    (true, "") => ("404 Not Found", props),
+                    (true, _) => ("200 OK", props),
+                };
                 if status.is_empty() {
                     continue;
                 }

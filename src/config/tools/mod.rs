@@ -28,16 +28,17 @@ pub use shown::Shown;
 use super::raw::Node;
 use super::reader::{Keys, Refused, boolean, closest, enumerate, integer, text};
 use super::surroundings::Surroundings;
-use super::values::choice;
+use super::values::{CONTRACTS, choice};
+use crate::call_format::ContractSetting;
 use crate::limits::config as bounds;
-use crate::orchestrator::{CallContract, Execution, Rules, Select};
+use crate::orchestrator::{Execution, Rules, Select};
 use crate::tools::{Confirm, Glob};
 
 /// `tools`: which tools there are, and how calls run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolsConfig {
     /// How the model makes a call.
-    pub call_contract: CallContract,
+    pub call_contract: ContractSetting,
     /// Whether the model continues with the results.
     pub continue_after_tool: bool,
     /// When a call starts to run.
@@ -106,17 +107,10 @@ impl ToolsConfig {
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        let Rules {
-            call_contract,
-            continue_after_tool,
-            execution,
-            max_parallel,
-            confirm,
-            select,
-            ..
-        } = Rules::default();
+        let Rules { continue_after_tool, execution, max_parallel, confirm, select, .. } =
+            Rules::default();
         Self {
-            call_contract,
+            call_contract: ContractSetting::default(),
             continue_after_tool,
             execution,
             max_parallel,
@@ -137,8 +131,7 @@ impl Default for ToolsConfig {
 pub(super) fn read(mut keys: Keys<'_, '_>) -> ToolsConfig {
     let default = ToolsConfig::default();
     let executions = &[("eager", Execution::Eager), ("after_turn", Execution::AfterTurn)];
-    let contracts: Vec<_> = CallContract::all().collect();
-    let contract = choice("call_contract", &contracts);
+    let contract = choice("call_contract", &CONTRACTS);
     let parallel = integer(1..=bounds::PARALLEL_MAX, "calls");
     let (mcp, imports) = mcp::read(&mut keys);
     let tools = ToolsConfig {

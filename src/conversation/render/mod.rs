@@ -19,7 +19,7 @@ use crate::conversation::{Conversation, Ending, Step, Turn};
 use crate::conversation::{shorten, trim};
 use crate::event::TurnFinish;
 use crate::limits::turn::IMAGE_TOKENS;
-use crate::upstream::{History, Image, Images, Message, MessagePart, Prompt, Role};
+use crate::upstream::{History, Image, Images, Message, MessagePart, Role};
 
 /// How calls and their results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +69,10 @@ pub(crate) struct Context {
     pub(crate) images_max: usize,
 }
 
-impl Prompt for Context {
-    fn messages(&self, history: History, images: &Images) -> Vec<Message> {
+impl Context {
+    /// The whole conversation with these images in it: a valid sequence that ends with something
+    /// to answer.
+    pub(crate) fn messages(&self, history: History, images: &Images) -> Vec<Message> {
         let form = match (&self.closing, history) {
             (Some(_), _) => Form::Words,
             (None, History::Text) => Form::Text,
@@ -79,7 +81,8 @@ impl Prompt for Context {
         messages(self, form, images)
     }
 
-    fn images(&self) -> Vec<String> {
+    /// The ids of the images that a model should see, if it takes images.
+    pub(crate) fn images(&self) -> Vec<String> {
         images::wanted(self)
     }
 }

@@ -16,7 +16,7 @@ use crate::conversation::render::Context;
 use crate::tools::builtin::{Calculate, FindTools, GetCurrentTime, demo};
 use crate::tools::registry::tests::Named;
 use crate::tools::{Catalog, Policy, Registry, Source, SourceKind, Tool, ToolSpec};
-use crate::upstream::{History, Images, Prompt as _};
+use crate::upstream::{History, Images};
 
 const OPERATOR: &str = "You are a helpful assistant.\n";
 const MARKER: &str = "<<function_call>>";

@@ -17,7 +17,7 @@ use crate::tools::builtin::FindTools;
 use crate::tools::search::Index;
 
 /// What a model is told about some tools, as positions in their catalog.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The tools told in full, in this order.
     pub(super) told: Vec<usize>,

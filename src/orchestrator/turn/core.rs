@@ -9,19 +9,22 @@ use super::free_calls::FreeCalls;
 use super::mistakes::MistakeCounts;
 use super::queue::{Action, EventDraft};
 use super::round::{Message, Round};
+use super::round_prompt::RoundPrompt;
 use super::script::Script;
 use super::setup::Setup;
 use super::tokens::Tokens;
-use crate::conversation::render::{Context, results};
+use crate::call_format::{CallContract, CallFormat};
+use crate::conversation::render::results;
 use crate::conversation::{self, Opening, Outcome, UtteranceKind};
 use crate::event::Usage;
 use crate::limits;
 use crate::orchestrator::call::{CallAt, Calls, Origin};
-use crate::orchestrator::call_contract::CallContract;
 use crate::orchestrator::known_tools::KnownTools;
 use crate::orchestrator::prerequisites;
+use crate::orchestrator::primer::Primer;
 use crate::orchestrator::repeats::Repeats;
 use crate::orchestrator::stop_texts::StopTexts;
+use crate::parser::Parser;
 use crate::upstream::{Images, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// See the module docs.
@@ -71,13 +74,16 @@ struct Answering {
     /// unreachable upstream does not delay every round.
     fallback: Option<usize>,
     name: String,
+    /// How its model makes calls, and is told to.
+    primer: Arc<Primer>,
 }
 
 impl Core {
     pub(super) fn new(setup: Setup) -> Self {
+        let primer = Arc::clone(setup.request.briefing.usual_primer());
         Self {
             script: Script::new(
-                setup.guard(),
+                setup.guard(&primer, None),
                 StopTexts::new(&setup.request.sampling.stop),
                 setup.withholds(),
             ),
@@ -96,7 +102,7 @@ impl Core {
             bytes: 0,
             logged_bytes: 0,
             rounds: 0,
-            answering: Answering { fallback: None, name: setup.request.model.clone() },
+            answering: Answering { fallback: None, name: setup.request.model.clone(), primer },
             give_up_at_ms: None,
             now_ms: setup.request.started_at_ms,
             setup,
@@ -113,8 +119,7 @@ impl Core {
         self.learn_tools();
         let is_free = self.known.offered.is_empty();
         let tool_choice = if is_free { ToolChoice::Auto } else { self.tool_choice() };
-        let system = self.setup.request.briefing.system.clone();
-        let request = self.round_request(system, None, self.known.clone(), tool_choice);
+        let request = self.round_request(None, self.known.clone(), tool_choice);
         Round::new(self.start(request), self.calls.end())
     }
 
@@ -130,55 +135,45 @@ impl Core {
 
     /// Asks the model for its closing answer, with this message and without tools.
     pub(super) fn ask_to_close(&mut self, closing: Cow<'static, str>) -> Message {
-        let system = self.setup.rules().system_prompt.clone();
-        let none = KnownTools::default();
-        let request = self.round_request(system, Some(closing), none, ToolChoice::Auto);
+        let request = self.round_request(Some(closing), KnownTools::default(), ToolChoice::Auto);
         self.start(request)
     }
 
     fn start(&mut self, request: RoundRequest) -> Message {
         self.rounds += 1;
         self.script.begin_message();
-        let tokens = Tokens::of(&request, self.setup.rules().call_contract);
+        let tokens = Tokens::of(&request, self.contract());
         self.script.act(Action::StartRound(Box::new(request)));
         Message::new(self.rounds, self.script.text.len(), self.now_ms).with_tokens(tokens)
     }
 
     fn round_request(
         &self,
-        system: String,
         closing: Option<Cow<'static, str>>,
         tools: KnownTools,
         tool_choice: ToolChoice,
     ) -> RoundRequest {
-        let (rules, request) = (self.setup.rules(), &self.setup.request);
-        let offer_tokens = match rules.call_contract {
-            CallContract::InText(_) => 0,
-            CallContract::Native => tools.tokens(),
-        };
+        let request = &self.setup.request;
         let mut sampling = self.sampling();
         if let Some(format) = request.response_format.as_ref().filter(|_| tools.offered.is_empty())
         {
             sampling.extra = sampling.extra.and(format.fields());
         }
-        let context = Context {
-            system: self.setup.with_format(system),
-            examples: Arc::clone(&request.briefing.examples),
+        let prompt = RoundPrompt {
+            briefing: Arc::clone(&request.briefing),
             history: request.history.clone(),
             current: Arc::clone(&self.record),
             closing,
-            format: self.setup.format().clone(),
-            budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
-            images_max: rules.images_max(),
+            response_format: request.response_format.clone(),
+            offer_tokens: tools.tokens(),
         };
         RoundRequest {
-            prompt: Arc::new(context),
+            prompt: Arc::new(prompt),
             images: Images::new(),
             sampling,
             tools: tools.offered,
             named: tools.named,
             tool_choice,
-            format: self.setup.format().clone(),
             asked_first: self.answering.fallback,
         }
     }
@@ -228,7 +223,36 @@ impl Core {
         let why = why.wording();
         let status = format!("{} {why}; using {name} instead", self.answering.name);
         self.say_status(message, status);
-        self.answering = Answering { fallback: Some(place), name };
+        self.answering.fallback = Some(place);
+        self.answering.name = name;
+    }
+
+    /// How the model that answers makes calls.
+    pub(super) fn contract(&self) -> CallContract {
+        self.answering.primer.contract
+    }
+
+    /// How it writes them.
+    pub(super) fn format(&self) -> &CallFormat {
+        self.answering.primer.format()
+    }
+
+    /// Takes this contract for that of the model that answers. Returns the parser that reads it, if
+    /// that is another one.
+    pub(super) fn adopt(
+        &mut self,
+        message: &mut Message,
+        contract: CallContract,
+    ) -> Option<Parser> {
+        if contract == self.contract() {
+            return None;
+        }
+        let primer = self.setup.request.briefing.primer(contract);
+        message.tokens.are_told(contract);
+        self.script.guard = self.setup.guard(&primer, Some(&self.record));
+        let parser = self.setup.parser(&primer);
+        self.answering.primer = primer;
+        Some(parser)
     }
 
     /// Name of the upstream that answers.
@@ -272,7 +296,7 @@ impl Core {
         let mutates = |name: &str| self.setup.policy(name).is_some_and(|policy| policy.mutates);
         step.retry = prerequisites::call_to_retry(&self.record.steps, &step, mutates);
         for call in step.calls() {
-            let (format, most) = (self.setup.format(), self.setup.result_bytes_max());
+            let (format, most) = (self.answering.primer.format(), self.setup.result_bytes_max());
             let json = || results::json(&call.result(), format, most);
             self.script.guard.learn_result(json);
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::call_format::CallContract;
 use crate::conversation::{Conversation, Opening, PlacedImage};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
@@ -74,6 +75,9 @@ pub enum Input<'a> {
         /// Why the previous one does not answer.
         why: PassedOver,
     },
+    /// How the model that answers the running round makes calls. Comes before the round's first
+    /// delta, and holds until another comes.
+    Contract(CallContract),
     /// The running round produced something.
     Delta(Delta<'a>),
     /// The running round ended normally.

@@ -40,6 +40,7 @@ mod progress;
 mod queue;
 mod reading;
 mod round;
+mod round_prompt;
 mod script;
 mod setup;
 mod state;
@@ -49,11 +50,11 @@ mod untold;
 
 use std::sync::Arc;
 
+use crate::call_format::CallContract;
 use crate::conversation::{self, Ending, Part};
 use crate::event::{FailureCode, Summary, TurnFinish, TurnState};
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::call::{CallAt, CallDraft};
-use crate::orchestrator::call_contract::CallContract;
 use crate::parser::Parser;
 use crate::upstream::Delta;
 
@@ -83,7 +84,7 @@ impl TurnMachine {
     #[must_use]
     pub fn new(request: TurnRequest) -> Self {
         let setup = Setup::new(request);
-        let parser = Box::new(setup.parser());
+        let parser = Box::new(setup.parser(setup.request.briefing.usual_primer()));
         let mut core = Core::new(setup);
         let state = steps::first_state(&mut core);
         let mut turn = Self { parser, state, core, polled: None };
@@ -178,6 +179,13 @@ impl TurnMachine {
                     self.core.reroute(message, (place, answering), why);
                 }
             }
+            Input::Contract(contract) => {
+                if let Some(message) = self.state.arriving()
+                    && let Some(parser) = self.core.adopt(message, contract)
+                {
+                    *self.parser = parser;
+                }
+            }
             Input::Delta(delta) if self.is_arriving() => self.take_delta(delta),
             Input::RoundEnded if self.is_arriving() => self.end_round(),
             Input::RoundFailed { code, message, retryable } if self.is_arriving() => {
@@ -268,7 +276,7 @@ impl TurnMachine {
             Delta::CallStarted { .. }
             | Delta::CallArguments { .. }
             | Delta::CallCompleted { .. } => {
-                if core.setup.rules().call_contract != CallContract::Native {
+                if core.contract() != CallContract::Native {
                     // A server that was sent no tools cannot report calls.
                     return;
                 }

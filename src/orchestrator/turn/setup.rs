@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::TurnRequest;
-use crate::call_format::CallFormat;
 use crate::conversation::render::results;
 use crate::conversation::{self, Answer, Call, Opening, Outcome, Question, Step, trim};
 use crate::limits::turn::{EVENTS_FACTOR, GUARDED_CALLS};
 use crate::orchestrator::call::{Origin, Written};
+use crate::orchestrator::primer::Primer;
 use crate::orchestrator::repeats::Repeats;
 use crate::orchestrator::result_guard::ResultGuard;
 use crate::orchestrator::rules::Rules;
@@ -78,11 +78,6 @@ impl Setup {
         self.spec(name).map(|spec| spec.policy)
     }
 
-    /// How calls are written.
-    pub(super) fn format(&self) -> &CallFormat {
-        self.request.briefing.format()
-    }
-
     /// The longest result that the model is shown, in bytes.
     pub(super) fn result_bytes_max(&self) -> usize {
         trim::result_bytes(self.rules().context_budget_tokens)
@@ -100,24 +95,15 @@ impl Setup {
         self.request.response_format.is_some() && may_wait
     }
 
-    /// A system prompt that says which form the answer has.
-    pub(super) fn with_format(&self, system: String) -> String {
-        match &self.request.response_format {
-            Some(format) => format!("{system}\n\n{}", format.instruction()),
-            None => system,
-        }
-    }
-
     pub(super) fn has_to_call(&self) -> bool {
         self.request.tool_choice != ToolChoice::Auto
     }
 
     /// What reads the model's words. A model that was never told about calls may write about them.
     /// But one that sees its own calls in the history will write more, tools or no tools.
-    pub(super) fn parser(&self) -> Parser {
-        let briefing = &self.request.briefing;
-        let may_call = !briefing.tools.is_empty() || self.call_ids_before() > 0;
-        let syntax = &briefing.syntax;
+    pub(super) fn parser(&self, primer: &Primer) -> Parser {
+        let may_call = !self.tools().is_empty() || self.call_ids_before() > 0;
+        let syntax = &primer.syntax;
         Parser::of(if may_call { Arc::clone(syntax) } else { Arc::new(syntax.without_calls()) })
     }
 
@@ -230,17 +216,19 @@ impl Setup {
     }
 
     /// A guard that knows what this turn's messages may echo: the results of the examples and of
-    /// the last calls, and the name of every tool called so far.
-    pub(super) fn guard(&self) -> ResultGuard {
+    /// the last calls, and the name of every tool called so far. `record` is the turn so far.
+    pub(super) fn guard(
+        &self,
+        primer: &Primer,
+        record: Option<&conversation::Turn>,
+    ) -> ResultGuard {
         let TurnRequest { briefing, history, .. } = &self.request;
-        let mut guard = ResultGuard::new(
-            briefing.told.names(),
-            self.format().row().result[0],
-            self.wants_json(),
-        );
-        let examples = briefing.examples.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
+        let format = primer.format();
+        let mut guard =
+            ResultGuard::new(briefing.told.names(), format.row().result[0], self.wants_json());
+        let examples = primer.examples.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
         let examples = examples.collect::<Vec<_>>();
-        let turns = history.turns().map(|turn| &**turn).chain(self.continued());
+        let turns = history.turns().map(|turn| &**turn).chain(record.or_else(|| self.continued()));
         let before = turns.flat_map(|turn| &turn.steps).flat_map(Step::calls);
         let before = before.collect::<Vec<_>>();
         for call in examples.iter().chain(&before) {
@@ -249,7 +237,7 @@ impl Setup {
         let last = &before[before.len().saturating_sub(GUARDED_CALLS)..];
         for call in examples.iter().chain(last) {
             let most = self.result_bytes_max();
-            guard.learn_result(|| results::json(&call.result(), self.format(), most));
+            guard.learn_result(|| results::json(&call.result(), format, most));
         }
         guard
     }

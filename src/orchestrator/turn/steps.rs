@@ -327,15 +327,15 @@ impl OpenRound<'_> {
         let is_cut = self.round.message.ran_into_token_limit();
         // A marker at the very end was cut off from its call.
         let text = self.core.script.text.trim_end();
-        let opener = self.core.setup.format().opener();
+        let opener = self.core.format().opener();
         let is_marker_cut = is_cut && !opener.is_empty() && text.ends_with(opener);
         for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
             let cut = match error.code {
                 ErrorCode::MissingPayload => is_marker_cut,
                 _ => is_cut,
             };
-            let (format, rules) = (self.core.setup.format(), self.core.setup.rules());
-            let (most, contract) = (rules.parser.max_payload_bytes, rules.call_contract);
+            let (format, contract) = (self.core.format(), self.core.contract());
+            let most = self.core.setup.rules().parser.max_payload_bytes;
             let (reason, message) = feedback::malformed(&error, format, most, contract, cut);
             self.feed_back_note(call, reason, message);
         }

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use crate::call_format::CallContract;
 use crate::conversation::trim;
 use crate::event::Usage;
 use crate::limits::turn::IMAGE_TOKENS;
-use crate::orchestrator::call_contract::CallContract;
 use crate::orchestrator::known_tools;
 use crate::upstream::{History, Images, OfferedTool, Prompt, RoundRequest};
 
@@ -27,21 +27,24 @@ pub(super) struct Tokens {
 #[derive(Debug)]
 struct Told {
     prompt: Arc<dyn Prompt>,
-    /// In which form, unless the upstream takes another.
-    history: History,
-    /// The tools that its server describes to it.
+    /// How it makes calls.
+    contract: CallContract,
+    /// The tools that its server describes to it, if that is how it learns about them.
     offered: Arc<[OfferedTool]>,
 }
 
 impl Tokens {
     /// The tokens of a message that has just been asked for.
     pub(super) fn of(request: &RoundRequest, contract: CallContract) -> Self {
-        let (history, offered) = match contract {
-            CallContract::InText(_) => (History::Text, Arc::default()),
-            CallContract::Native => (History::Native, Arc::clone(&request.tools)),
-        };
-        let told = Told { prompt: Arc::clone(&request.prompt), history, offered };
-        Self { told: Some(Box::new(told)), ..Self::default() }
+        let (prompt, offered) = (Arc::clone(&request.prompt), Arc::clone(&request.tools));
+        Self { told: Some(Box::new(Told { prompt, contract, offered })), ..Self::default() }
+    }
+
+    /// The model that answers was told in the form of this contract.
+    pub(super) fn are_told(&mut self, contract: CallContract) {
+        if let Some(told) = &mut self.told {
+            told.contract = contract;
+        }
     }
 
     /// The model has written this many bytes more.
@@ -72,9 +75,14 @@ impl Tokens {
 
 impl Told {
     fn tokens(&self) -> usize {
-        let messages = self.prompt.messages(self.history, &Images::new());
+        // In the usual form, even if the upstream takes another.
+        let (history, by_server) = match self.contract {
+            CallContract::InText(_) => (History::Text, 0),
+            CallContract::Native => (History::Native, known_tools::tokens(&self.offered)),
+        };
+        let messages = self.prompt.messages(self.contract, history, &Images::new());
         let words = messages.iter().map(|message| trim::tokens_of_bytes(message.text_bytes()));
         let images = self.prompt.images().len() * IMAGE_TOKENS;
-        words.sum::<usize>() + images + known_tools::tokens(&self.offered)
+        words.sum::<usize>() + images + by_server
     }
 }

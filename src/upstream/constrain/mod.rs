@@ -22,7 +22,9 @@ impl Constraint {
     #[must_use]
     pub(crate) fn request_fields(&self, round: &ChatRequest) -> Option<Map<String, Value>> {
         let ChatRequest { tools, named, tool_choice, format, .. } = round;
-        if tools.is_empty() {
+        // With native calls, the server itself ensures that they are valid; llama.cpp refuses a
+        // constraint beside them.
+        if tools.is_empty() || !round.contract.is_in_text() {
             return None;
         }
         match self {

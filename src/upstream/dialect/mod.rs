@@ -16,7 +16,7 @@ use super::constrain::Constraint;
 use super::frame_error::FrameError;
 use super::models::Flavour;
 use super::sse::Frame;
-use super::{ChatRequest, Delta, OfferedTool};
+use super::{ChatRequest, Delta};
 
 /// How to ask a model server.
 pub trait Dialect: fmt::Debug + Send + Sync {
@@ -77,17 +77,6 @@ pub struct Options {
     pub(crate) upstream: String,
     /// What restricts the model to valid calls.
     pub(crate) constraint: Option<Constraint>,
-    /// Whether the server is told about the tools and separates calls itself. llama.cpp rejects
-    /// this in combination with a constraint.
-    pub(crate) native_calls: bool,
-}
-
-impl Options {
-    /// The round's tools, if the server is told about them. If it is, it reads calls by its own
-    /// rules; if not, calls come as text, as the system prompt asks.
-    fn offered<'r>(&self, round: &'r ChatRequest) -> &'r [OfferedTool] {
-        if self.native_calls { &round.tools } else { &[] }
-    }
 }
 
 /// The dialects: `upstreams[].kind`.

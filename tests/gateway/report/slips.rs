@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tether::orchestrator::{CallContract, Execution};
+use tether::call_format::{CallContract, ContractSetting};
+use tether::orchestrator::Execution;
 use tether::tools::{Policy, ToolResult};
 
 use crate::conversations::Dice;
@@ -64,7 +65,7 @@ pub(super) async fn play(reason: &'static str, seed: u64, recoveries: &mut Recov
 
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
-        setup.config.tools.call_contract = contract;
+        setup.config.tools.call_contract = ContractSetting::Is(contract);
         setup.config.tools.execution = execution;
         setup.config.stream.parser.max_payload_bytes = PAYLOAD_BYTES_MAX;
         setup.config.limits.tool_timeout = Duration::from_millis(20);

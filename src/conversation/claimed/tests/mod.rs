@@ -13,7 +13,7 @@ use super::*;
 use crate::conversation::render::Context;
 use crate::conversation::{Call, Outcome, Part};
 use crate::tools::ToolResult;
-use crate::upstream::{History, Message, Prompt as _};
+use crate::upstream::{History, Message};
 
 fn system(text: &str) -> ClaimedMessage {
     ClaimedMessage::System(text.to_owned())

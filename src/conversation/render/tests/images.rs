@@ -7,7 +7,7 @@ use crate::conversation::{
 };
 use crate::event::TurnFinish;
 use crate::limits::turn::{IMAGE_BYTES_MAX, IMAGE_TOKENS, IMAGES_MAX};
-use crate::upstream::{History, Message, MessagePart, Prompt as _};
+use crate::upstream::{History, Message, MessagePart};
 
 /// A turn in which a tool returned these images.
 fn turn_with_images(ids: &str, bytes: usize) -> Turn {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::call_format::CallFormat;
+use crate::call_format::{CallContract, CallFormat};
 use crate::conversation::{Answer, Call, Ending, Found, Given, Note, Outcome, Part, Question};
 use crate::conversation::{PlacedImage, Retry, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
@@ -480,7 +480,7 @@ fn the_oldest_steps_are_left_out_first() {
 #[test]
 fn calls_of_every_outcome_go_back_natively() {
     use crate::upstream::dialect::{Kind, Options, Server};
-    use crate::upstream::{OfferedTool, RoundRequest, Sampling, ToolChoice};
+    use crate::upstream::{ChatRequest, OfferedTool, Sampling};
 
     let call = |at: usize, outcome: Outcome| {
         let arguments = Arguments::parse(r#"{"expression": "6*7"}"#).unwrap();
@@ -512,23 +512,13 @@ fn calls_of_every_outcome_go_back_natively() {
     };
     let sampling = Sampling { max_tokens: Some(1), ..Sampling::default() };
     let tools = [tool("calculate"), tool("look")].into();
-    let (tool_choice, format) = (ToolChoice::Auto, CallFormat::default());
-    let request = RoundRequest {
-        prompt: Arc::new(context),
-        images: Images::new(),
-        sampling,
-        tools,
-        named: Arc::default(),
-        tool_choice,
-        format,
-        asked_first: None,
-    };
-    let request = request.render(History::Native, &Images::new());
+    let messages = context.messages(History::Native, &Images::new());
+    let contract = CallContract::Native;
+    let request = ChatRequest { messages, sampling, tools, contract, ..ChatRequest::default() };
     check_sequence(&request.messages).unwrap();
 
     let body = |kind: Kind| {
-        let options = Options { native_calls: true, ..Options::default() };
-        let body = kind.dialect(options).body(&request, &Server::default());
+        let body = kind.dialect(Options::default()).body(&request, &Server::default());
         serde_json::from_slice::<serde_json::Value>(&body).unwrap()
     };
     let asked = json!({

@@ -1,6 +1,7 @@
 //! The closing answer, and blocks of results in the model's words.
 
 use super::*;
+use crate::call_format::HERMES;
 use crate::conversation::{Part, UtteranceKind};
 
 const BAD_TIME: &str = "<<function_call>> {\"name\": \"get_time\"}\n";
@@ -166,10 +167,9 @@ fn invented_results_stop_the_round() {
 /// The fence makes the call unreadable, and its JSON is not a result because of that.
 #[test]
 fn the_rest_of_an_unreadable_call_is_not_an_invented_result() {
-    for format in [CallFormat::default(), CallFormat::of(&crate::call_format::HERMES)] {
-        let opener = format.opener().to_owned();
-        let parser = parser::Settings { format, ..parser::Settings::default() };
-        let rules = Rules { parser, ..Rules::default() };
+    for row in [&MARKER_JSON, &HERMES] {
+        let opener = row.openers[0];
+        let rules = Rules { call_contract: CallContract::InText(row), ..Rules::default() };
         let mut scene = Scene::with(rules, request());
         scene.says(&format!("{opener} ```json\n{{\"name\": \"get_current_time\"}}\n```\n"));
         let feedback = scene.types().iter().filter(|event| **event == "feedback").count();

@@ -59,8 +59,7 @@ fn with_markers_of_any_kind() {
     for marker in ["[[do]]", "CALL:", "§§", "🔧", "\"do\""] {
         let mut tools = Registry::default();
         add_policies(&mut tools);
-        let mut rules = Rules::default();
-        rules.parser.format = CallFormat::marker(marker);
+        let rules = Rules { marker: marker.to_owned(), ..Rules::default() };
         let briefing = briefing(rules, tools.catalog());
         let mut scene = Scene::of(TurnRequest { briefing, ..request() });
         scene.says(&format!("{marker} {{\"name\": \"read\", \"arguments\": {{}}}}\n")).stops();

@@ -3,11 +3,11 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::call_format::{CallFormat, MARKER_JSON};
+use crate::call_format::{CallContract, CallFormat, MARKER_JSON};
 use crate::conversation::{Conversation, Opening, Outcome, Step};
 use crate::event::{FailureCode, Usage};
 
-use crate::orchestrator::{Briefing, CallContract, Execution, Rules, feedback};
+use crate::orchestrator::{Briefing, Execution, Rules, feedback};
 use crate::parser;
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Catalog, Clarification, Continuation, Progress, Registry, ToolResult};
@@ -160,7 +160,11 @@ impl Scene {
                 Output::Event(event) => self.events.push(serde_json::to_value(event).unwrap()),
                 Output::StartRound(request) => {
                     self.deeds.push("round".into());
-                    self.rounds.push(request.render(self.history, &request.images));
+                    self.rounds.push(request.render(
+                        self.turn.contract(),
+                        self.history,
+                        &request.images,
+                    ));
                     self.asked_first.push(request.asked_first);
                 }
                 Output::StopRound => self.deeds.push("stop round".into()),

@@ -2,6 +2,7 @@
 
 use super::chains::add_policies;
 use super::*;
+use crate::conversation::trim;
 
 impl Scene {
     /// A turn whose server parses the calls.
@@ -212,13 +213,14 @@ fn offered_tools_count_toward_the_budget() {
             let turn = scene.turn.into_record();
             history.push(conversation::Turn { turn_id: turn_id.into(), ..turn });
         }
-        // The same system message in both cases, so that only the tools differ.
-        let briefing = Briefing { system: String::new(), ..native(budget, &tools) };
-        let briefing = Arc::new(briefing);
+        let briefing = Arc::new(native(budget, &tools));
         let scene = Scene::of(TurnRequest { briefing, history, ..request() });
         scene.rounds[0].messages.len()
     };
-    let offered = native(400, &tools()).known.tokens();
+    // What the system message says of them counts as well.
+    let system = |tools: &Registry| trim::tokens(&native(400, tools).usual_primer().system);
+    let offered =
+        native(400, &tools()).known.tokens() + system(&tools()) - system(&Registry::default());
     for budget in [400, 600, 800, 1000, 4000] {
         assert_eq!(
             messages(budget + offered, tools()),

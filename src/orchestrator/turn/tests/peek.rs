@@ -7,6 +7,14 @@ impl TurnMachine {
         self.core.setup.rules()
     }
 
+    pub(super) fn contract(&self) -> CallContract {
+        self.core.contract()
+    }
+
+    pub(super) fn format(&self) -> &CallFormat {
+        self.core.format()
+    }
+
     pub(super) fn request(&self) -> &TurnRequest {
         &self.core.setup.request
     }

@@ -12,11 +12,10 @@ use serde_json::{Value, json};
 use super::described::respond;
 use super::events::TURN;
 use super::{AgUi, AiSdk, Native, encoder};
+use crate::call_format::CallContract;
 use crate::call_format::MARKER_JSON;
 use crate::conversation::{Conversation, Opening};
-use crate::orchestrator::{
-    Briefing, CallAt, CallContract, Input, Output, Rules, TurnMachine, TurnRequest,
-};
+use crate::orchestrator::{Briefing, CallAt, Input, Output, Rules, TurnMachine, TurnRequest};
 use crate::server::dialect::chat_completions::ChatCompletions;
 use crate::server::dialect::messages::{Messages, MessagesServerTools};
 use crate::server::dialect::responses::ServerItems;
@@ -29,12 +28,6 @@ use crate::upstream::dialect::{Kind, Options};
 use crate::upstream::{ChatRequest, Sampling, ToolChoice, sse};
 
 const SESSION: &str = "resp-000000000000000000000000000000aa";
-
-/// What a model says in a turn: a message that calls a tool, and the answer.
-struct Recorded {
-    contract: CallContract,
-    rounds: [Vec<u8>; 2],
-}
 
 /// A recording in `tests/data/upstream`.
 macro_rules! recording {
@@ -56,54 +49,50 @@ struct Played {
     stops: bool,
 }
 
-impl Recorded {
-    fn briefing(&self) -> Arc<Briefing> {
-        let rules = Rules { call_contract: self.contract, ..Rules::default() };
-        let mut tools = Registry::default();
-        tools.add(Arc::new(GetCurrentTime::new())).unwrap();
-        tools.add(Arc::new(Calculate::new())).unwrap();
-        Arc::new(Briefing::new(&Arc::new(rules), None, tools.catalog()).unwrap())
-    }
+fn briefing(call_contract: CallContract) -> Arc<Briefing> {
+    let rules = Rules { call_contract, ..Rules::default() };
+    let mut tools = Registry::default();
+    tools.add(Arc::new(GetCurrentTime::new())).unwrap();
+    tools.add(Arc::new(Calculate::new())).unwrap();
+    Arc::new(Briefing::new(&Arc::new(rules), None, tools.catalog()).unwrap())
+}
 
-    /// The log of the turn if its rounds arrive in these chunks.
-    fn play(&self, briefing: &Arc<Briefing>, rounds: [Chunks<'_>; 2]) -> Arc<TurnLog> {
-        let (log, writer) = Writer::new(1);
-        let turn = TurnMachine::new(TurnRequest {
-            session_id: SESSION.to_owned(),
-            turn_id: TURN.to_owned(),
-            started_at_ms: 0,
-            opening: Opening::Prompt("Hello?".to_owned()),
-            images: Vec::new(),
-            model: "m".to_owned(),
-            sampling: Sampling::default(),
-            max_tool_loops: None,
-            max_calls: None,
-            disconnect_grace: None,
-            tool_choice: ToolChoice::Auto,
-            response_format: None,
-            is_read_whole: false,
-            single_client_call: false,
-            nobody_approves: true,
-            confirm: None,
-            briefing: Arc::clone(briefing),
-            lent: Catalog::default(),
-            history: Conversation::default(),
-        });
-        let mut played = Played { turn, writer, called: Vec::new(), stops: false };
-        played.drain();
-        for chunks in rounds {
-            played.round(self.contract, chunks);
-        }
-        assert!(played.turn.is_over());
-        log
+/// The log of the turn if its rounds arrive in these chunks.
+fn play(briefing: &Arc<Briefing>, rounds: [Chunks<'_>; 2]) -> Arc<TurnLog> {
+    let (log, writer) = Writer::new(1);
+    let turn = TurnMachine::new(TurnRequest {
+        session_id: SESSION.to_owned(),
+        turn_id: TURN.to_owned(),
+        started_at_ms: 0,
+        opening: Opening::Prompt("Hello?".to_owned()),
+        images: Vec::new(),
+        model: "m".to_owned(),
+        sampling: Sampling::default(),
+        max_tool_loops: None,
+        max_calls: None,
+        disconnect_grace: None,
+        tool_choice: ToolChoice::Auto,
+        response_format: None,
+        is_read_whole: false,
+        single_client_call: false,
+        nobody_approves: true,
+        confirm: None,
+        briefing: Arc::clone(briefing),
+        lent: Catalog::default(),
+        history: Conversation::default(),
+    });
+    let mut played = Played { turn, writer, called: Vec::new(), stops: false };
+    played.drain();
+    for chunks in rounds {
+        played.round(chunks);
     }
+    assert!(played.turn.is_over());
+    log
 }
 
 impl Played {
-    fn round(&mut self, contract: CallContract, chunks: Chunks<'_>) {
-        let options =
-            Options { native_calls: contract == CallContract::Native, ..Options::default() };
-        let dialect = Kind::OpenaiChat.dialect(options);
+    fn round(&mut self, chunks: Chunks<'_>) {
+        let dialect = Kind::OpenaiChat.dialect(Options::default());
         let (mut frames, mut events) =
             (sse::Decoder::new(), dialect.decoder(&ChatRequest::default()));
         for mut chunk in chunks {
@@ -222,11 +211,10 @@ fn data(log: &TurnLog) -> Vec<u8> {
 /// every third byte; `tests/upstream_recordings.rs` cuts them everywhere, but ends at the parser.
 /// Clients have to read these words in any case.
 #[track_caller]
-fn check(contract: CallContract, rounds: [Vec<u8>; 2], step: usize, words: &[&str]) {
-    let recorded = Recorded { contract, rounds };
-    let briefing = recorded.briefing();
-    let [first, second] = &recorded.rounds;
-    let whole = recorded.play(&briefing, [[first, b""], [second, b""]]);
+fn check(contract: CallContract, rounds: &[Vec<u8>; 2], step: usize, words: &[&str]) {
+    let briefing = briefing(contract);
+    let [first, second] = rounds;
+    let whole = play(&briefing, [[first, b""], [second, b""]]);
     let expected: Vec<_> =
         encoders().into_iter().map(|(name, mut it)| (name, read(&whole, &mut *it))).collect();
     for (name, frames) in &expected {
@@ -239,7 +227,7 @@ fn check(contract: CallContract, rounds: [Vec<u8>; 2], step: usize, words: &[&st
     // Most cuts lead to the same log, and the same log to the same frames.
     let mut seen = HashSet::from([data(&whole)]);
     let mut compare = |rounds: [Chunks<'_>; 2], round: &str, cut: usize| {
-        let log = recorded.play(&briefing, rounds);
+        let log = play(&briefing, rounds);
         if !seen.insert(data(&log)) {
             return;
         }
@@ -279,13 +267,13 @@ fn answer() -> Vec<u8> {
 #[test]
 fn recorded_reasoning_and_native_calls() {
     let rounds = [recording!("chat_native_reasoning"), recording!("prose")];
-    check(CallContract::Native, rounds, 3, &["clock", "capital of France is Paris."]);
+    check(CallContract::Native, &rounds, 3, &["clock", "capital of France is Paris."]);
 }
 
 #[test]
 fn a_recorded_call_in_text() {
     let rounds = [recording!("call_calculate"), answer()];
-    check(CallContract::InText(&MARKER_JSON), rounds, 3, &["So.", "It is 42."]);
+    check(CallContract::InText(&MARKER_JSON), &rounds, 3, &["So.", "It is 42."]);
 }
 
 /// Words around the call, reasoning both ways, and characters of several bytes, escaped or not.
@@ -304,5 +292,5 @@ fn everything_in_short_frames() {
     ];
     let rounds = [first.concat().into_bytes(), answer()];
     let words = ["H\u{e4}m.", "\u{1f9ee} \u{1f9ee} see.", "So.", "It is 42."];
-    check(CallContract::InText(&MARKER_JSON), rounds, 1, &words);
+    check(CallContract::InText(&MARKER_JSON), &rounds, 1, &words);
 }

@@ -28,7 +28,7 @@ impl Dialect for OpenaiChat {
 
 /// The body of `POST /v1/chat/completions` for a round.
 ///
-/// It includes the round's tools only with [`Options::native_calls`].
+/// It includes the round's tools only with [`CallContract::Native`].
 fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -61,7 +61,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         r#type: &'static str,
         function: &'a OfferedTool,
     }
-    let offered = options.offered(round);
+    let offered = round.native_tools();
     let body = Body {
         model: server.model,
         messages: round.messages.iter().map(ChatMessage::from).collect(),
@@ -92,6 +92,7 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call_format::CallContract;
     use crate::upstream::constrain::Constraint;
     use crate::upstream::models::Flavour;
     use crate::upstream::{ExtraSampling, Message, MessageCall, MessagePart, Role};
@@ -173,16 +174,18 @@ mod tests {
     fn tools_are_offered_only_for_native_calls() {
         let parameters = json!({"type": "object"});
         let tool = OfferedTool { name: "f".into(), description: "d".into(), parameters };
-        let offering = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
+        let contract = CallContract::Native;
+        let taught = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
+        let offering = ChatRequest { contract, ..taught.clone() };
         let offered = json!([{"type": "function", "function":
             {"name": "f", "description": "d", "parameters": {"type": "object"}}}]);
-        for (round, native_calls, tools, parallel) in [
-            (&offering, true, offered, json!(true)),
-            (&offering, false, Value::Null, Value::Null),
-            (&ChatRequest::default(), true, Value::Null, Value::Null),
+        let without = ChatRequest { contract, ..ChatRequest::default() };
+        for (round, tools, parallel) in [
+            (&offering, offered, json!(true)),
+            (&taught, Value::Null, Value::Null),
+            (&without, Value::Null, Value::Null),
         ] {
-            let options = Options { native_calls, ..Options::default() };
-            let body = request_body(round, &options, &Server::default());
+            let body = request_body(round, &Options::default(), &Server::default());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&tools, &parallel));
         }
@@ -192,18 +195,18 @@ mod tests {
     fn a_required_call_is_requested_if_tools_are_offered() {
         let named = ToolChoice::Named("f".into());
         let function = json!({"type": "function", "function": {"name": "f"}});
-        for (choice, native_calls, expected) in [
-            (ToolChoice::Auto, true, Value::Null),
-            (ToolChoice::Required, true, json!("required")),
-            (named.clone(), true, function),
-            (named, false, Value::Null),
+        let native = CallContract::Native;
+        for (choice, contract, expected) in [
+            (ToolChoice::Auto, native, Value::Null),
+            (ToolChoice::Required, native, json!("required")),
+            (named.clone(), native, function),
+            (named, CallContract::default(), Value::Null),
         ] {
             let tool =
                 OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
             let (tools, tool_choice) = ([tool].into(), choice);
-            let round = ChatRequest { tools, tool_choice, ..ChatRequest::default() };
-            let options = Options { native_calls, ..Options::default() };
-            let body = request_body(&round, &options, &Server::default());
+            let round = ChatRequest { tools, tool_choice, contract, ..ChatRequest::default() };
+            let body = request_body(&round, &Options::default(), &Server::default());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(body["tool_choice"], expected);
         }

@@ -127,7 +127,7 @@ fn request_body(
         Some((system, rest)) if system.role == Role::System => (system.text_content(), rest),
         _ => (None, &round.messages[..]),
     };
-    let offered = options.offered(round);
+    let offered = round.native_tools();
     let body = Body {
         model: server.model,
         instructions,

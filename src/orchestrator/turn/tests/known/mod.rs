@@ -34,7 +34,7 @@ fn scene_with(change: impl FnOnce(&mut TurnRequest)) -> Scene {
     let opening = Opening::Prompt("Calculate something.".to_owned());
     let basis = Basis { opening: &opening, history: &request.history };
     let selection = Selection::of(&rules, tools.catalog(), &index, &basis);
-    let briefing = Briefing::selected(&rules, None, tools.catalog(), &selection).unwrap();
+    let briefing = Briefing::selected(&rules, None, tools.catalog(), selection).unwrap();
     request.briefing = Arc::new(briefing);
     change(&mut request);
     Scene::of(request)
@@ -43,7 +43,7 @@ fn scene_with(change: impl FnOnce(&mut TurnRequest)) -> Scene {
 /// A briefing on the same selection, with other rules.
 fn selected(rules: Rules, tools: &Catalog) -> Arc<Briefing> {
     let selection = Selection { told: vec![0, 3], named: vec![1, 2], unnamed: 0 };
-    Arc::new(Briefing::selected(&Arc::new(rules), None, tools, &selection).unwrap())
+    Arc::new(Briefing::selected(&Arc::new(rules), None, tools, selection).unwrap())
 }
 
 impl Scene {
@@ -127,7 +127,7 @@ fn names_only(tools: usize, max_tool_loops: u32, max_calls: u32, native: bool) -
     let call_contract = if native { CallContract::Native } else { CallContract::default() };
     let rules = Rules { call_contract, max_tool_loops, max_calls, ..Rules::default() };
     let selection = Selection { told: Vec::new(), named: (0..tools).collect(), unnamed: 0 };
-    let briefing = Briefing::selected(&Arc::new(rules), None, registry.catalog(), &selection);
+    let briefing = Briefing::selected(&Arc::new(rules), None, registry.catalog(), selection);
     Scene::of(TurnRequest { briefing: Arc::new(briefing.unwrap()), ..request() })
 }
 

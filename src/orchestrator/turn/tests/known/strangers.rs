@@ -41,7 +41,7 @@ fn scene(call_contract: CallContract, finds: bool) -> Scene {
     let (told, named) = if finds { (vec![1], vec![0]) } else { (vec![0], vec![]) };
     let selection = Selection { told, named, unnamed: 0 };
     let rules = Arc::new(Rules { call_contract, ..Rules::default() });
-    let briefing = Briefing::selected(&rules, None, hiding().catalog(), &selection).unwrap();
+    let briefing = Briefing::selected(&rules, None, hiding().catalog(), selection).unwrap();
     Scene::of(TurnRequest { briefing: Arc::new(briefing), ..request() })
 }
 

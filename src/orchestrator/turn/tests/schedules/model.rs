@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::call_format::CallFormat;
+use crate::call_format::HERMES;
 use crate::orchestrator::Selection;
 use crate::tools::client::ClientTools;
 use crate::tools::{Clarification, ClarificationOption};
@@ -68,6 +69,43 @@ pub(super) const SAYINGS: &[&str] = &[
     "<<function_call>> {\"name\": \"open\", \"arguments\": {\"n\": 2}}\n",
 ];
 
+/// How the models of the upstreams make calls.
+pub(super) const CONTRACTS: [CallContract; 4] = [
+    CallContract::InText(&MARKER_JSON),
+    CallContract::InText(&HERMES),
+    CallContract::Native,
+    CallContract::Native,
+];
+
+/// Rules for a turn.
+pub(super) fn any_rules(dice: &mut Dice) -> Rules {
+    Rules {
+        call_contract: *dice.pick(&CONTRACTS),
+        execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
+        max_parallel: 1 + dice.roll(3),
+        confirm: *dice.pick(&[
+            Confirm::Never,
+            Confirm::Destructive,
+            Confirm::Destructive,
+            Confirm::Destructive,
+            Confirm::Mutating,
+            Confirm::Always,
+        ]),
+        feedback_attempts: *dice.pick(&[1, 1, 2, 3, 20]),
+        max_tool_loops: *dice.pick(&[1, 2, 3, 4, 9]),
+        max_calls: *dice.pick(&[1, 2, 3, 6, 32]),
+        max_turn_bytes: *dice.pick(&[300, 4096, 4096]),
+        continue_after_tool: dice.roll(3) != 0,
+        parser: parser::Settings {
+            argument_deltas: dice.roll(2) == 0,
+            strict_balancing: dice.roll(2) == 0,
+            max_payload_bytes: *dice.pick(&[80, 4096, 4096]),
+            ..parser::Settings::default()
+        },
+        ..Rules::default()
+    }
+}
+
 /// A saying as a model writes it in this format.
 pub(super) fn written(saying: &str, format: &CallFormat) -> String {
     let mut written = saying.replace(CallFormat::default().opener(), format.opener());
@@ -106,7 +144,7 @@ pub(super) fn selected(dice: &mut Dice, rules: Rules, tools: &Catalog) -> Arc<Br
         _ => (all.collect(), Vec::new()),
     };
     let selection = Selection { told, named, unnamed: 0 };
-    Arc::new(Briefing::selected(&Arc::new(rules), None, tools, &selection).unwrap())
+    Arc::new(Briefing::selected(&Arc::new(rules), None, tools, selection).unwrap())
 }
 
 /// These tools, and those of a client that brings some.

@@ -2,7 +2,7 @@
 
 use super::model::{SAYINGS, written};
 use super::*;
-use crate::call_format::{CallFormat, HERMES};
+use crate::call_format::HERMES;
 
 /// The outcome of a message that arrives in pieces of `size` characters, if no tool ends before
 /// the message does: what ran, what did not, what was said, and what the model is told.
@@ -50,15 +50,16 @@ fn a_message_has_one_outcome_however_it_is_cut() {
             execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
             max_calls: *dice.pick(&[2, 3, 32]),
             feedback_attempts: *dice.pick(&[1, 2, 3]),
+            call_contract: *dice.pick(&[&MARKER_JSON, &HERMES].map(CallContract::InText)),
             parser: parser::Settings {
-                format: dice.pick(&[CallFormat::default(), CallFormat::of(&HERMES)]).clone(),
                 strict_balancing: dice.roll(2) == 0,
                 ..parser::Settings::default()
             },
             ..Rules::default()
         };
         let sayings = dice.roll(9);
-        let mut say = |_| written(dice.pick::<&str>(SAYINGS), &rules.parser.format);
+        let mut say =
+            |_| written(dice.pick::<&str>(SAYINGS), &rules.call_contract.format(&rules.marker));
         let message: String = (0..=sayings).map(&mut say).collect();
         let finish = *dice.pick(&[RoundFinish::Stop, RoundFinish::Stop, RoundFinish::Length]);
         let stops = ["é", "llo. Hel", " \n", "`read`", "\n\n"].map(str::to_owned);

@@ -1,10 +1,12 @@
 //! One turn with random inputs, and what must hold after each step.
 
 use super::coverage::{Coverage, name_of};
-use super::model::{Begun, Dice, Mood, NativeCall, asks_which, beside_clients, selected, written};
+use super::model::{
+    Begun, CONTRACTS, Dice, Mood, NativeCall, any_rules, asks_which, beside_clients, selected,
+    written,
+};
 use super::rules::Witness;
 use super::*;
-use crate::call_format::HERMES;
 use crate::limits::turn::UNTOLD_CALLS_FREE;
 
 /// So long that a few of these exceed a small turn's limit.
@@ -63,36 +65,7 @@ pub(super) struct Play {
 impl Play {
     /// A turn with this history, and with an answer to the question it may have left open.
     pub(super) fn new(dice: &mut Dice, turn_id: &str, history: &Conversation) -> Self {
-        let in_text = |row| (CallContract::InText(row), CallFormat::of(row));
-        let native = || (CallContract::Native, CallFormat::default());
-        let contracts = [in_text(&MARKER_JSON), in_text(&HERMES), native(), native()];
-        let (call_contract, format) = dice.pick(&contracts).clone();
-        let rules = Rules {
-            call_contract,
-            execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
-            max_parallel: 1 + dice.roll(3),
-            confirm: *dice.pick(&[
-                Confirm::Never,
-                Confirm::Destructive,
-                Confirm::Destructive,
-                Confirm::Destructive,
-                Confirm::Mutating,
-                Confirm::Always,
-            ]),
-            feedback_attempts: *dice.pick(&[1, 1, 2, 3, 20]),
-            max_tool_loops: *dice.pick(&[1, 2, 3, 4, 9]),
-            max_calls: *dice.pick(&[1, 2, 3, 6, 32]),
-            max_turn_bytes: *dice.pick(&[300, 4096, 4096]),
-            continue_after_tool: dice.roll(3) != 0,
-            parser: parser::Settings {
-                format,
-                argument_deltas: dice.roll(2) == 0,
-                strict_balancing: dice.roll(2) == 0,
-                max_payload_bytes: *dice.pick(&[80, 4096, 4096]),
-                ..parser::Settings::default()
-            },
-            ..Rules::default()
-        };
+        let rules = any_rules(dice);
         let form = *dice.pick(&[History::Text, History::Native]);
         let mut tools = tools();
         add_policies(&mut tools);
@@ -196,7 +169,7 @@ impl Play {
     ///
     /// A round stopped by the turn itself keeps the text from before the stop.
     fn end_round(&mut self, was_stopped: bool) {
-        let mut parser = Parser::new(self.scene.turn.rules().parser_settings(None)).unwrap();
+        let mut parser = Parser::new(self.settings()).unwrap();
         let text = &mut self.text;
         let mut take = |segment: Segment<'_>| {
             if let Segment::Text(said) = segment {
@@ -219,6 +192,11 @@ impl Play {
         self.usages.push(Usage::NONE);
         self.begun.clear();
         self.whole = 0;
+    }
+
+    /// How the model's words are read now.
+    fn settings(&self) -> parser::Settings {
+        self.scene.turn.rules().parser_settings(self.scene.turn.contract(), None)
     }
 
     /// Begins, continues or completes a native call. Calls complete oldest first, as in servers,
@@ -274,7 +252,7 @@ impl Play {
     }
 
     fn is_native(&self) -> bool {
-        self.scene.turn.rules().call_contract == CallContract::Native
+        self.scene.turn.contract() == CallContract::Native
     }
 
     pub(super) fn step(&mut self, dice: &mut Dice) {
@@ -287,7 +265,7 @@ impl Play {
                     if dice.roll(4) == 0 || (self.is_native() && dice.roll(3) > 0) {
                         self.call_natively(dice);
                     } else {
-                        let format = &self.scene.turn.rules().parser.format;
+                        let format = self.scene.turn.format();
                         let text = written(self.mood.saying(dice), format);
                         self.delta(Delta::Text(&text));
                     }
@@ -396,11 +374,16 @@ impl Play {
             }
             2 => self.handle(Input::Logged(max + 1)),
             3..=5 => self.handle(Input::Logged(max)),
-            6..=9 => self.handle(Input::Rerouted {
-                place: 1,
-                answering: "other".into(),
-                why: PassedOver::Unreachable,
-            }),
+            6..=9 => {
+                self.handle(Input::Rerouted {
+                    place: 1,
+                    answering: "other".into(),
+                    why: PassedOver::Unreachable,
+                });
+                if self.written.is_empty() && self.begun.is_empty() {
+                    self.handle(Input::Contract(*dice.pick(&CONTRACTS)));
+                }
+            }
             16..=18 => self.handle(Input::Audience { is_present: dice.roll(2) == 0 }),
             // A result of a call that is no longer running, or not yet.
             _ => {

@@ -12,6 +12,7 @@ const MOVES: &str = "
     : resume_tool start_round turn_completed
 planning     rerouted       -> planning
     : status
+planning     contract       -> planning
 planning     text           -> planning executing synthesizing awaiting_clarification completed failed
     : client_tool_call
     : text_delta reasoning_delta tool_marker_detected tool_arguments_delta status
@@ -66,6 +67,7 @@ planning     cancel         -> completed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_progress tool_completed feedback stop_round stop_tools turn_completed
 executing    rerouted       -> executing
+executing    contract       -> executing
 executing    text           -> executing
 executing    reasoning      -> executing
 executing    reasoning_item -> executing
@@ -94,6 +96,7 @@ executing    cancel         -> completed
     : stop_round stop_tools turn_completed
 synthesizing rerouted       -> synthesizing
     : status
+synthesizing contract       -> synthesizing
 synthesizing text           -> synthesizing completed failed
     : text_delta reasoning_delta status empty_answer stop_round stop_tools start_round
     : turn_completed turn_failed

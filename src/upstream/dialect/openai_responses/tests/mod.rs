@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Decoder, OpenaiResponses};
+use crate::call_format::CallContract;
 use crate::upstream::FrameError;
 use crate::upstream::dialect::{Decode as _, Dialect as _, Options, Server};
 use crate::upstream::{
@@ -246,7 +247,7 @@ fn thought(upstream: &str, json: &Value) -> Arc<ReasoningItem> {
     Arc::new(ReasoningItem { upstream: upstream.to_owned(), json: json.to_string() })
 }
 
-fn body(messages: Vec<Message>, native_calls: bool) -> Value {
+fn body(messages: Vec<Message>, contract: CallContract) -> Value {
     let tool = OfferedTool {
         name: "f".into(),
         description: "d".into(),
@@ -259,9 +260,10 @@ fn body(messages: Vec<Message>, native_calls: bool) -> Value {
         stop: vec!["x".to_owned()],
         ..Sampling::default()
     };
-    let round = ChatRequest { messages, sampling, tools: [tool].into(), ..ChatRequest::default() };
+    let tools = [tool].into();
+    let round = ChatRequest { messages, sampling, tools, contract, ..ChatRequest::default() };
     let upstream = "us".to_owned();
-    let dialect = OpenaiResponses::new(Options { upstream, native_calls, ..Options::default() });
+    let dialect = OpenaiResponses::new(Options { upstream, ..Options::default() });
     let body = dialect.body(&round, &Server { model: "m", ..Server::default() });
     serde_json::from_slice(&body).unwrap()
 }
@@ -276,7 +278,7 @@ fn messages_become_items() {
         Message::result("c1", "{}"),
     ];
     assert_eq!(
-        body(messages, true),
+        body(messages, CallContract::Native),
         json!({
             "model": "m",
             "instructions": "Be kind.",
@@ -338,12 +340,12 @@ fn a_message_with_images_has_several_parts() {
         {"type": "input_text", "text": "\n\nAnswer."},
     ]);
     let item = json!({"type": "message", "role": "user", "content": content});
-    assert_eq!(body(vec![told], true)["input"], json!([item]));
+    assert_eq!(body(vec![told], CallContract::Native)["input"], json!([item]));
 }
 
 #[test]
 fn without_native_calls_no_tools_are_sent() {
-    let body = body(vec![Message::text(Role::User, "Hi")], false);
+    let body = body(vec![Message::text(Role::User, "Hi")], CallContract::default());
     assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&Value::Null, &Value::Null));
     assert_eq!(body["instructions"], Value::Null);
 }
@@ -361,7 +363,7 @@ fn reasoning_goes_back_to_its_server_unless_it_is_empty() {
     ];
     let parts = reasoning.into_iter().map(MessagePart::Reasoning);
     let parts = parts.chain([MessagePart::Text("So.".into())]).collect();
-    let body = body(vec![said(parts)], false);
+    let body = body(vec![said(parts)], CallContract::default());
     let plain = json!({"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm"}]});
     let said = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]});
     assert_eq!(body["input"], json!([plain, sealed, said]));
@@ -386,7 +388,7 @@ fn reasoning_precedes_what_it_came_with() {
         thought("c"),
         call("c2"),
     ];
-    let body = body(vec![said(parts)], true);
+    let body = body(vec![said(parts)], CallContract::Native);
     let call =
         |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"});
     let said = |text: &str| json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});

@@ -1,6 +1,9 @@
 //! A server that streams its answers: requesting a round, retrying if that makes sense, and
 //! finding out what kind of server it is.
 
+mod detecting;
+mod failed;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,24 +11,25 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue,
-    RETRY_AFTER,
 };
 use hyper::{Method, Request, StatusCode, Uri};
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
-use super::client::{Answer, Client, ClientError};
-use super::constrain::Constraint;
-use super::dialect::{self, Dialect};
-use super::extra_sampling::{ExtraSampling, RefusedSampling};
-use super::image_support::{ImageRefusal, ImageSupport};
-use super::models::Models;
-use super::server_error::ServerError;
-use super::{ChatRequest, History, Images, Round, RoundFailure, RoundRequest};
+use self::failed::Failed;
+use crate::call_format::ContractSetting;
 use crate::http;
 use crate::limits::upstream as limits;
+use crate::upstream::client::{Answer, Client, ClientError};
+use crate::upstream::constrain::Constraint;
+use crate::upstream::detect::Detected;
+use crate::upstream::dialect::{self, Dialect};
+use crate::upstream::extra_sampling::{ExtraSampling, RefusedSampling};
+use crate::upstream::image_support::ImageSupport;
+use crate::upstream::models::Models;
+use crate::upstream::server_error::ServerError;
+use crate::upstream::{ChatRequest, History, Images, Round, RoundFailure, RoundRequest};
 
 /// Why an upstream cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -54,8 +58,6 @@ pub struct ServerOptions {
     pub(crate) model: String,
     /// What restricts the model to valid calls.
     pub(crate) constraint: Option<Constraint>,
-    /// Whether the server is told about the tools and separates calls itself.
-    pub(crate) native_calls: bool,
     /// Longest wait for a connection.
     pub(crate) connect_timeout: Duration,
     /// Longest silence.
@@ -70,7 +72,6 @@ impl std::fmt::Debug for ServerOptions {
             .field("dialect", &self.dialect)
             .field("model", &self.model)
             .field("constraint", &self.constraint)
-            .field("native_calls", &self.native_calls)
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
             .finish()
@@ -80,18 +81,24 @@ impl std::fmt::Debug for ServerOptions {
 /// A server that streams its answers.
 #[derive(Debug)]
 pub(super) struct Server {
+    name: String,
     client: Client,
     /// The path of `base_url`, without a trailing slash.
     path: String,
     host: HeaderValue,
     authorization: Option<HeaderValue>,
     dialect: Box<dyn Dialect>,
+    contract: ContractSetting,
     images: Arc<ImageSupport>,
     refused_sampling: RefusedSampling,
     /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
     known: Mutex<Known>,
+    /// The model's contract, if it was looked for and found.
+    detected: Mutex<Option<Detected>>,
+    /// Locked by the round that looks for it.
+    detecting: tokio::sync::Mutex<()>,
     /// Locked by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<Asked>>,
 }
@@ -108,19 +115,22 @@ enum Known {
 }
 
 impl Server {
-    pub(super) fn new(name: &str, options: ServerOptions) -> Result<Self, OptionsError> {
+    pub(super) fn new(
+        name: &str,
+        contract: ContractSetting,
+        options: ServerOptions,
+    ) -> Result<Self, OptionsError> {
         let ServerOptions {
             base_url,
             api_key,
             dialect,
             model,
             constraint,
-            native_calls,
             connect_timeout,
             idle_timeout,
         } = options;
         let upstream = name.to_owned();
-        let dialect = dialect.dialect(dialect::Options { upstream, constraint, native_calls });
+        let dialect = dialect.dialect(dialect::Options { upstream, constraint });
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad_url())?;
@@ -135,16 +145,20 @@ impl Server {
         let path = base_url.path().trim_end_matches('/').to_owned();
         let client = Client::new(base_url, connect_timeout)?;
         Ok(Self {
+            name: name.to_owned(),
             client,
             path,
             host,
             authorization,
             dialect,
+            contract,
             images: Arc::default(),
             refused_sampling: RefusedSampling::default(),
             model,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
+            detected: Mutex::default(),
+            detecting: tokio::sync::Mutex::default(),
             asking: tokio::sync::Mutex::new(None),
         })
     }
@@ -190,8 +204,9 @@ impl Server {
         extra: &ExtraSampling,
         history: History,
     ) -> Result<Round, Failed> {
+        let contract = self.contract().await?;
         let render = |images: &Images| {
-            let mut rendered = request.render(history, images);
+            let mut rendered = request.render(contract, history, images);
             rendered.sampling.extra = extra.clone();
             rendered
         };
@@ -226,7 +241,7 @@ impl Server {
             let failed = match self.ask(request).await {
                 Ok(answer) => {
                     let decoder = self.dialect.decoder(request);
-                    return Ok(Round::http(answer, decoder, self.idle_timeout));
+                    return Ok(Round::http(answer, request.contract, decoder, self.idle_timeout));
                 }
                 Err(failed) => failed,
             };
@@ -244,7 +259,8 @@ impl Server {
         let models = self.models().await?;
         let body = self.body(request, &models);
         let variant = self.dialect.variant();
-        let post = self.request(Method::POST, self.dialect.path(), Full::new(body));
+        let path = format!("{}{}", self.path, self.dialect.path());
+        let post = self.request(Method::POST, &path, Full::new(body));
         let mut answer = self.send(post, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
@@ -280,10 +296,14 @@ impl Server {
     }
 
     fn body(&self, request: &ChatRequest, models: &Models) -> Bytes {
-        let Models { flavour, first } = models;
-        let learnt = first.as_deref().unwrap_or_default();
-        let model = if self.model.is_empty() { learnt } else { &self.model };
-        self.dialect.body(request, &dialect::Server { model, flavour: *flavour }).into()
+        let server = dialect::Server { model: self.model_of(models), flavour: models.flavour };
+        self.dialect.body(request, &server).into()
+    }
+
+    /// The name of the model to ask.
+    fn model_of<'m>(&'m self, models: &'m Models) -> &'m str {
+        let learnt = models.first.as_deref().unwrap_or_default();
+        if self.model.is_empty() { learnt } else { &self.model }
     }
 
     /// The server's description of itself. It is requested before the first round, and again
@@ -320,7 +340,14 @@ impl Server {
         }
     }
 
+    /// Checks whether the server can be reached now. If it can, the model's contract is known from
+    /// then on.
     pub(super) async fn check(&self) -> Result<(), RoundFailure> {
+        self.check_reachable().await?;
+        self.contract().await.map(|_| ()).map_err(|failed| failed.failure)
+    }
+
+    async fn check_reachable(&self) -> Result<(), RoundFailure> {
         if let Known::Models { at, .. } = &*self.known.lock()
             && at.elapsed() < limits::CHECK_AGE
         {
@@ -331,21 +358,28 @@ impl Server {
 
     /// Requests the list of models, which also identifies the server.
     async fn fetch_models(&self) -> Result<Models, Failed> {
-        let request = self.request(Method::GET, "/models", Full::default());
+        let path = format!("{}/models", self.path);
+        let models = Models::read(&self.look_up(Method::GET, &path, Bytes::new()).await?);
+        *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
+        Ok(models)
+    }
+
+    /// The answer to a question about the server, in JSON.
+    async fn look_up(&self, method: Method, path: &str, body: Bytes) -> Result<String, Failed> {
+        let request = self.request(method, path, Full::new(body));
         let mut answer = self.send(request, limits::CHECK_TIMEOUT).await?;
         let body = read_body(&mut answer, limits::MODELS_BYTES_MAX, limits::CHECK_TIMEOUT).await;
         if !answer.head.status.is_success() {
             return Err(Failed::refused(&answer, &body));
         }
-        let models = Models::read(&body);
-        *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
         answer.finish();
-        Ok(models)
+        Ok(body)
     }
 
     /// Forgets what was learnt; the server may have been replaced.
     fn forget(&self) {
         *self.known.lock() = Known::Nothing;
+        *self.detected.lock() = None;
         self.dialect.forget_refusals();
         self.images.forget();
         self.refused_sampling.forget();
@@ -364,10 +398,9 @@ impl Server {
     }
 
     fn request(&self, method: Method, path: &str, body: Full<Bytes>) -> Request<Full<Bytes>> {
-        let uri = format!("{}{path}", self.path);
         let mut request = Request::builder()
             .method(method)
-            .uri(uri)
+            .uri(path)
             .header(HOST, &self.host)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream, application/json")
@@ -387,47 +420,6 @@ struct Asked {
     at: Instant,
 }
 
-/// A failed request, and how long to wait before the next attempt, if one makes sense.
-#[derive(Debug, Clone)]
-struct Failed {
-    failure: RoundFailure,
-    wait: Option<Duration>,
-    /// Whether a server was reached.
-    was_reached: bool,
-    /// What may have been refused if the request had images.
-    image_refusal: Option<ImageRefusal>,
-    /// What the server said if it refused the request as wrong.
-    rejection: Option<String>,
-}
-
-impl Failed {
-    /// The server answered with an error.
-    fn refused(answer: &Answer, body: &str) -> Self {
-        let status = answer.head.status.as_u16();
-        let error = ServerError::from_body(body.as_bytes());
-        let failure = RoundFailure::refused(status, &error);
-        let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
-        let image_refusal = ImageRefusal::suspected(status, body, &error);
-        let rejection = matches!(status, 400 | 422).then(|| body.to_owned());
-        Self { failure, wait, was_reached: true, image_refusal, rejection }
-    }
-
-    const fn permanent(failure: RoundFailure) -> Self {
-        Self { failure, wait: None, was_reached: true, image_refusal: None, rejection: None }
-    }
-}
-
-impl From<ClientError> for Failed {
-    fn from(error: ClientError) -> Self {
-        // A server that is starting up refuses connections for a moment. If the request may
-        // have arrived, it is not sent again.
-        let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
-        let was_reached = !error.is_unreachable();
-        let failure = error.into();
-        Self { failure, wait, was_reached, image_refusal: None, rejection: None }
-    }
-}
-
 /// The coding of an answer's body, if it has one. Such a body cannot be read.
 fn coding(answer: &Answer) -> Option<&str> {
     let fields = answer.head.headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::to_str);
@@ -442,11 +434,4 @@ async fn read_body(answer: &mut Answer, bytes_max: usize, within: Duration) -> S
         Some(coding) => format!("(unreadable, Content-Encoding: {coding})"),
         None => answer.read_to_string(bytes_max, within).await,
     }
-}
-
-/// The wait that the server asks for, zero if it asks for none; `None` if it is too long.
-fn wait_asked_for(answer: &Answer) -> Option<Duration> {
-    let field = answer.head.headers.get(RETRY_AFTER).and_then(|field| field.to_str().ok());
-    let asked = field.and_then(|field| http::retry_after(field, Timestamp::now()));
-    Some(asked.unwrap_or_default()).filter(|wait| *wait <= limits::RETRY_AFTER_MAX)
 }

@@ -1,0 +1,106 @@
+//! How a model makes calls.
+
+use serde::{Serialize, Serializer};
+
+use super::{CallFormat, MARKER_JSON, ROWS, Row};
+
+/// How a model makes a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallContract {
+    /// It writes calls in its text, in this format, as the system prompt teaches.
+    InText(&'static Row),
+    /// The server gets the tools and reports calls separately from the text.
+    Native,
+}
+
+/// Which contract an upstream has: `tools.call_contract` and `upstreams[].call_contract`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContractSetting {
+    /// The one that its server and its model suggest.
+    Auto,
+    /// This one.
+    Is(CallContract),
+}
+
+impl CallContract {
+    /// Every contract, with its name.
+    pub(crate) fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        let in_text = ROWS.iter().map(|row| (row.name, Self::InText(row)));
+        in_text.chain([("native", Self::Native)])
+    }
+
+    /// Its name in the configuration.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::InText(row) => row.name,
+            Self::Native => "native",
+        }
+    }
+
+    /// Whether calls are in the model's text.
+    #[must_use]
+    pub(crate) const fn is_in_text(self) -> bool {
+        matches!(self, Self::InText(_))
+    }
+
+    /// How calls are written. In formats that the prompt teaches, the marker opens them.
+    #[must_use]
+    pub(crate) fn format(self, marker: &str) -> CallFormat {
+        match self {
+            Self::InText(row) => CallFormat::of(row).with_opener(marker),
+            // Nobody writes it, but it is kept out of what the model is shown.
+            Self::Native => CallFormat::marker(marker),
+        }
+    }
+}
+
+impl ContractSetting {
+    /// Every setting, with its name.
+    pub(crate) fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        let contracts = CallContract::all().map(|(name, contract)| (name, Self::Is(contract)));
+        contracts.chain([("auto", Self::Auto)])
+    }
+
+    /// Its name in the configuration.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Is(contract) => contract.name(),
+        }
+    }
+
+    /// The contract, or the one that any model can be taught as long as none is known.
+    #[must_use]
+    pub(crate) fn or_taught(self) -> CallContract {
+        match self {
+            Self::Auto => CallContract::default(),
+            Self::Is(contract) => contract,
+        }
+    }
+}
+
+impl Default for CallContract {
+    fn default() -> Self {
+        Self::InText(&MARKER_JSON)
+    }
+}
+
+impl Default for ContractSetting {
+    fn default() -> Self {
+        Self::Is(CallContract::default())
+    }
+}
+
+impl Serialize for CallContract {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Serialize for ContractSetting {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

@@ -1,0 +1,71 @@
+//! What a round tells its model, in the form of whichever upstream answers.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::call_format::{CallContract, CallFormat};
+use crate::conversation::render::Context;
+use crate::conversation::{Conversation, Turn};
+use crate::orchestrator::briefing::Briefing;
+use crate::orchestrator::primer::Primer;
+use crate::orchestrator::response_format::ResponseFormat;
+use crate::upstream::{History, Images, Message, Prompt};
+
+/// See the module docs.
+#[derive(Debug)]
+pub(super) struct RoundPrompt {
+    pub(super) briefing: Arc<Briefing>,
+    /// The earlier turns.
+    pub(super) history: Conversation,
+    /// The running turn.
+    pub(super) current: Arc<Turn>,
+    /// The final request to a model that must answer in words.
+    pub(super) closing: Option<Cow<'static, str>>,
+    /// The form of the answer; words if absent.
+    pub(super) response_format: Option<Arc<ResponseFormat>>,
+    /// About how many tokens describe the tools to a model whose server presents them.
+    pub(super) offer_tokens: usize,
+}
+
+impl RoundPrompt {
+    fn context(&self, primer: &Primer) -> Context {
+        let rules = &self.briefing.rules;
+        let offer_tokens = if primer.contract.is_in_text() { 0 } else { self.offer_tokens };
+        Context {
+            system: self.system(primer),
+            examples: Arc::clone(&primer.examples),
+            history: self.history.clone(),
+            current: Arc::clone(&self.current),
+            closing: self.closing.clone(),
+            format: primer.format().clone(),
+            budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
+            images_max: rules.images_max(),
+        }
+    }
+
+    /// The system message. It says which form the answer has.
+    fn system(&self, primer: &Primer) -> String {
+        let system = match self.closing {
+            Some(_) => &self.briefing.rules.system_prompt,
+            None => &primer.system,
+        };
+        match &self.response_format {
+            Some(format) => format!("{system}\n\n{}", format.instruction()),
+            None => system.clone(),
+        }
+    }
+}
+
+impl Prompt for RoundPrompt {
+    fn messages(&self, contract: CallContract, history: History, images: &Images) -> Vec<Message> {
+        self.context(&self.briefing.primer(contract)).messages(history, images)
+    }
+
+    fn format(&self, contract: CallContract) -> CallFormat {
+        self.briefing.primer(contract).format().clone()
+    }
+
+    fn images(&self) -> Vec<String> {
+        self.context(self.briefing.usual_primer()).images()
+    }
+}

@@ -1,0 +1,121 @@
+use std::collections::BTreeSet;
+
+use super::names::FAMILIES;
+use super::templates::SIGNATURES;
+use super::*;
+use crate::call_format::ROWS;
+
+/// Formats that models have and no row reads.
+const UNREAD: [&str; 6] = ["beam", "harmony", "muse", "functionary_v32", "minimax_m3", "olmo3"];
+
+fn by_template(template: &str) -> Report {
+    Report { template: Some(template.to_owned()), ..Report::default() }
+}
+
+fn by_name(name: &str) -> Report {
+    Report { names: vec![name.to_owned()], ..Report::default() }
+}
+
+#[track_caller]
+fn check(report: &Report, contract: &str, reason: &str) {
+    let Detected { contract: found, reason: because } = detect(report);
+    assert_eq!((found.name(), &*because), (contract, reason), "{report:?}");
+}
+
+#[test]
+fn every_format_found_is_a_row_or_known_not_to_be() {
+    let found = SIGNATURES.iter().map(|it| it.format).chain(FAMILIES.iter().map(|it| it.1));
+    let found: BTreeSet<_> = found.filter(|format| Row::named(format).is_none()).collect();
+    assert_eq!(found, UNREAD.into_iter().collect());
+}
+
+#[test]
+fn every_row_that_a_model_has_can_be_found() {
+    // `mimo` and `step5` differ from `qwen3_coder` in line breaks only, which no signature shows;
+    // the others stand for no family.
+    let hidden = ["marker_json", "pythonic", "xlam", "llama3", "dots", "ernie45", "granite20b"];
+    let hidden = hidden.into_iter().chain(["mimo", "step5"]);
+    let hidden: BTreeSet<_> = hidden.collect();
+    let signed: BTreeSet<_> = SIGNATURES.iter().map(|it| it.format).collect();
+    for row in ROWS.iter().filter(|row| !hidden.contains(row.name)) {
+        assert!(signed.contains(row.name), "{}", row.name);
+    }
+}
+
+#[test]
+fn no_signature_and_no_family_hides_a_later_one() {
+    for (at, later) in SIGNATURES.iter().enumerate() {
+        let template = later.with.join(" ");
+        let first =
+            SIGNATURES.iter().position(|it| it.with.iter().all(|mark| template.contains(mark)));
+        assert_eq!(first, Some(at), "{:?}", later.with);
+    }
+    for (at, (family, _)) in FAMILIES.iter().enumerate() {
+        let first = FAMILIES.iter().position(|(other, _)| family.contains(other));
+        assert_eq!(first, Some(at), "{family}");
+    }
+}
+
+#[test]
+fn a_template_outweighs_a_name() {
+    let names = vec!["Hermes-3-Llama-3.1-8B".to_owned()];
+    let report = Report { names, ..by_template("{{ '<function=' + f }}<parameter=") };
+    check(&report, "qwen3_coder", "the chat template contains <function= and <parameter=");
+}
+
+#[test]
+fn names_are_recognised_as_servers_and_files_write_them() {
+    for (name, contract) in [
+        ("Qwen/Qwen2.5-Coder-0.5B-Instruct", "hermes"),
+        ("/models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "hermes"),
+        ("qwen3:0.6b", "hermes"),
+        ("Qwen3-Coder-30B-A3B", "qwen3_coder"),
+        ("qwen3.5:4b", "qwen3_coder"),
+        ("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek_v31"),
+        ("deepseek-ai/DeepSeek-V3.2", "dsml_v32"),
+        ("zai-org/GLM-4.6", "glm45"),
+        ("zai-org/GLM-5.3", "glm47"),
+        ("GLM_4.7_Flash", "glm47"),
+        ("llama3.1:8b", "llama3"),
+        ("Llama-3.3-70B", "llama3"),
+        ("Hermes-3-Llama-3.1-8B", "hermes"),
+        ("DeepSeek-R1-Distill-Llama-8B", "llama3"),
+    ] {
+        assert_eq!(detect(&by_name(name)).contract.name(), contract, "{name}");
+    }
+    let reason = "the model's name, qwen3:0.6b, contains qwen3";
+    check(&by_name("qwen3:0.6b"), "hermes", reason);
+}
+
+#[test]
+fn a_model_without_a_sign_is_taught() {
+    let unknown = "the model's name belongs to no known family";
+    check(&Report::default(), "marker_json", unknown);
+    check(&by_name("SmolLM2-135M-Instruct"), "marker_json", unknown);
+    let neither = "neither the chat template nor the model's name shows a known format";
+    check(&by_template("{{ messages }}"), "marker_json", neither);
+}
+
+#[test]
+fn special_tokens_that_the_server_leaves_out_are_left_to_it() {
+    let gemma = by_template("'<|tool_call>call:' + name");
+    let sign = "the chat template contains <|tool_call>call:";
+    check(&Report { sends_special: true, ..gemma.clone() }, "gemma4", sign);
+    let lost = format!("{sign}; its server leaves the marks of gemma4 out of the text");
+    let found = format!("{lost}, but the server finds calls itself");
+    check(&Report { calls_natively: Some(true), ..gemma.clone() }, "native", &found);
+    let lost = format!("{lost}, and the server finds no calls");
+    for calls_natively in [None, Some(false)] {
+        check(&Report { calls_natively, ..gemma.clone() }, "marker_json", &lost);
+    }
+}
+
+#[test]
+fn a_format_that_is_not_read_is_left_to_the_server() {
+    let gpt_oss =
+        Report { calls_natively: Some(true), sends_special: true, ..by_name("gpt-oss-20b") };
+    let sign = "the model's name, gpt-oss-20b, contains gpt-oss; Tether does not read harmony";
+    check(&gpt_oss, "native", &format!("{sign}, but the server finds calls itself"));
+    let gpt_oss = Report { calls_natively: None, ..gpt_oss };
+    check(&gpt_oss, "marker_json", &format!("{sign}, and the server finds no calls"));
+}

@@ -1,0 +1,61 @@
+//! Requests that fail.
+
+use std::time::Duration;
+
+use hyper::header::RETRY_AFTER;
+use jiff::Timestamp;
+
+use crate::http;
+use crate::limits::upstream as limits;
+use crate::upstream::RoundFailure;
+use crate::upstream::client::{Answer, ClientError};
+use crate::upstream::image_support::ImageRefusal;
+use crate::upstream::server_error::ServerError;
+
+/// A failed request, and how long to wait before the next attempt, if one makes sense.
+#[derive(Debug, Clone)]
+pub(in crate::upstream) struct Failed {
+    pub(in crate::upstream) failure: RoundFailure,
+    pub(in crate::upstream) wait: Option<Duration>,
+    /// Whether a server was reached.
+    pub(in crate::upstream) was_reached: bool,
+    /// What may have been refused if the request had images.
+    pub(in crate::upstream) image_refusal: Option<ImageRefusal>,
+    /// What the server said if it refused the request as wrong.
+    pub(in crate::upstream) rejection: Option<String>,
+}
+
+impl Failed {
+    /// The server answered with an error.
+    pub(in crate::upstream) fn refused(answer: &Answer, body: &str) -> Self {
+        let status = answer.head.status.as_u16();
+        let error = ServerError::from_body(body.as_bytes());
+        let failure = RoundFailure::refused(status, &error);
+        let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
+        let image_refusal = ImageRefusal::suspected(status, body, &error);
+        let rejection = matches!(status, 400 | 422).then(|| body.to_owned());
+        Self { failure, wait, was_reached: true, image_refusal, rejection }
+    }
+
+    pub(in crate::upstream) const fn permanent(failure: RoundFailure) -> Self {
+        Self { failure, wait: None, was_reached: true, image_refusal: None, rejection: None }
+    }
+}
+
+impl From<ClientError> for Failed {
+    fn from(error: ClientError) -> Self {
+        // A server that is starting up refuses connections for a moment. If the request may
+        // have arrived, it is not sent again.
+        let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
+        let was_reached = !error.is_unreachable();
+        let failure = error.into();
+        Self { failure, wait, was_reached, image_refusal: None, rejection: None }
+    }
+}
+
+/// The wait that the server asks for, zero if it asks for none; `None` if it is too long.
+fn wait_asked_for(answer: &Answer) -> Option<Duration> {
+    let field = answer.head.headers.get(RETRY_AFTER).and_then(|field| field.to_str().ok());
+    let asked = field.and_then(|field| http::retry_after(field, Timestamp::now()));
+    Some(asked.unwrap_or_default()).filter(|wait| *wait <= limits::RETRY_AFTER_MAX)
+}
