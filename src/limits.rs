@@ -78,6 +78,8 @@ pub mod upstream {
     /// Calls that a grammar allows in one message, so that a small model cannot repeat its call
     /// forever.
     pub const GRAMMAR_CALLS_MAX: usize = 8;
+    /// Arguments that the schema does not name, in a call that a grammar allows.
+    pub const GRAMMAR_ARGUMENTS_MAX: usize = 16;
     /// A grammar's rules for one tool, in bytes. Longer rules slow down every token, so beyond
     /// this the arguments are only required to be an object.
     pub const GRAMMAR_TOOL_BYTES_MAX: usize = 64 * KIB;
@@ -95,6 +97,8 @@ pub mod upstream {
     /// Messages in one round of the Responses API, where each message is an item. Models write
     /// one, or one before their calls and one after.
     pub const RESPONSE_MESSAGES_MAX: usize = 64;
+    /// Bytes of a rendered chat template that are read: far more than any model's context.
+    pub const PROMPT_BYTES_MAX: usize = 16 * MIB;
     /// Bytes of a list of models that are read; hubs list hundreds of models.
     pub const MODELS_BYTES_MAX: usize = MIB;
     /// Bytes taken from one upstream before the events are sent. Text that arrived together is

@@ -9,6 +9,9 @@ use super::{CallFormat, MARKER_JSON, ROWS, Row};
 pub enum CallContract {
     /// It writes calls in its text, in this format, as the system prompt teaches.
     InText(&'static Row),
+    /// It writes calls in its text, in this format, as the chat template teaches: the template gets
+    /// the tools. Only an upstream that renders the template knows whether this is possible.
+    Templated(&'static Row),
     /// The server gets the tools and reports calls separately from the text.
     Native,
 }
@@ -33,7 +36,7 @@ impl CallContract {
     #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::InText(row) => row.name,
+            Self::InText(row) | Self::Templated(row) => row.name,
             Self::Native => "native",
         }
     }
@@ -41,16 +44,32 @@ impl CallContract {
     /// Whether calls are in the model's text.
     #[must_use]
     pub(crate) const fn is_in_text(self) -> bool {
+        self.row().is_some()
+    }
+
+    /// The format of calls in the model's text, if they are there.
+    #[must_use]
+    pub(crate) const fn row(self) -> Option<&'static Row> {
+        match self {
+            Self::InText(row) | Self::Templated(row) => Some(row),
+            Self::Native => None,
+        }
+    }
+
+    /// Whether the system prompt teaches the model how to call tools. Otherwise the model's server,
+    /// or its chat template, presents the tools.
+    #[must_use]
+    pub(crate) const fn is_taught(self) -> bool {
         matches!(self, Self::InText(_))
     }
 
     /// How calls are written. In formats that the prompt teaches, the marker opens them.
     #[must_use]
     pub(crate) fn format(self, marker: &str) -> CallFormat {
-        match self {
-            Self::InText(row) => CallFormat::of(row).with_opener(marker),
+        match self.row() {
+            Some(row) => CallFormat::of(row).with_opener(marker),
             // Nobody writes it, but it is kept out of what the model is shown.
-            Self::Native => CallFormat::marker(marker),
+            None => CallFormat::marker(marker),
         }
     }
 }

@@ -35,8 +35,9 @@ pub static MARKER_JSON: Row = Row {
 };
 
 /// `<tool_call>`, a JSON object on a line of its own, `</tool_call>`: Hermes, Qwen2.5, Qwen3 and many
-/// others.
-pub static HERMES: Row = Row { name: "hermes", ..TOOL_CALL };
+/// others. Qwen2.5-Coder leaves out the tags.
+pub static HERMES: Row =
+    Row { name: "hermes", bare: Some(Bare { word: "", bracket: b'{' }), ..TOOL_CALL };
 
 const TOOL_CALL: Row = Row {
     openers: &["<tool_call>"],

@@ -180,7 +180,7 @@ impl CallFormat {
         };
         let mut number = 0;
         if let Some(before) = text.strip_suffix(&*close)
-            && (self.row.bare.is_none() || text.starts_with(&*open))
+            && (!self.row.is_bare() || text.starts_with(&*open))
         {
             let start = before.rfind(&*open).unwrap_or_default();
             number = before[start..].matches(&*self.opener).count();

@@ -14,7 +14,8 @@ pub struct Row {
     pub frame: Option<Frame>,
     /// What opens a call. The first one is written; all are read.
     pub openers: &'static [&'static str],
-    /// How a call without an opener begins. The first opener is then empty.
+    /// How a call without an opener begins. If the first opener is empty, calls are written like this;
+    /// otherwise models that forget the opener are understood.
     pub bare: Option<Bare>,
     /// Whether the first opener can be replaced, because models learn this format from the prompt
     /// alone.
@@ -216,6 +217,21 @@ impl Row {
     /// The tags around reasoning.
     pub fn reasoning_tags<'t>(&self) -> impl Iterator<Item = &'t str> + use<'t> {
         self.reasoning.iter().flatten().copied()
+    }
+
+    /// What closes the reasoning in which a prompt ends, if it ends in any. Templates write the tag
+    /// that opens it, or both tags to have none.
+    #[must_use]
+    pub fn reasoning_open_in(&self, prompt: &str) -> Option<&'static str> {
+        let prompt = prompt.trim_end();
+        let open = self.reasoning.iter().find(|[open, _]| prompt.ends_with(open.trim_end()));
+        open.map(|[_, close]| *close)
+    }
+
+    /// Whether calls are written without an opener.
+    #[must_use]
+    pub const fn is_bare(&self) -> bool {
+        self.openers[0].is_empty()
     }
 
     /// Whether something closes its calls, alone or with their frame. Models write that twice, or forget

@@ -205,7 +205,7 @@ fn model_server(
         model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
         api_key: keys.read("api_key", default.api_key, secret),
         constrain: constrain(keys, dialect),
-        history: history(keys, contract),
+        history: history(keys, dialect, contract),
         connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
     };
@@ -231,12 +231,16 @@ fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrai
 }
 
 /// Native calls go back natively: as text, they would teach the model to write calls as text.
-fn history(keys: &mut Keys<'_, '_>, contract: ContractSetting) -> History {
+fn history(keys: &mut Keys<'_, '_>, dialect: dialect::Kind, contract: ContractSetting) -> History {
     let histories = &[("text", History::Text), ("native", History::Native)];
-    let default = UpstreamConfig::usual_history(contract);
+    let default = UpstreamConfig::usual_history(dialect, contract);
     let history = keys.read("history", default, choice("history", histories));
     let is_native = contract == ContractSetting::Is(CallContract::Native);
-    if is_native && history == History::Text {
+    if is_native && dialect.sends_prompts() {
+        let message = "found `native`, expected a call format or `auto`: with kind \
+                       `llama_completion`, Tether itself reads the model's text";
+        keys.refuse("call_contract", message.to_owned());
+    } else if is_native && history == History::Text {
         let message = "found `text`, expected `native` because call_contract is `native`";
         keys.refuse("history", message.to_owned());
     }

@@ -16,6 +16,7 @@ use super::surroundings::{Environment, Surroundings};
 use super::{Config, ModelServerConfig, Secret, UpstreamConfig, UpstreamKind};
 use crate::limits::config::{DEPTH_MAX, FILE_BYTES_MAX};
 use crate::tools::process;
+use crate::upstream::dialect::Kind;
 
 /// Command-line options that override the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -238,7 +239,8 @@ fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>
             |upstream: &&UpstreamConfig| !matches!(upstream.kind, UpstreamKind::Embedded(_));
         let found = config.upstreams.iter().find(written).cloned();
         let mut upstream = found.unwrap_or_else(|| {
-            let history = UpstreamConfig::usual_history(config.tools.call_contract);
+            let history =
+                UpstreamConfig::usual_history(Kind::default(), config.tools.call_contract);
             let server = ModelServerConfig { history, ..ModelServerConfig::default() };
             UpstreamConfig { kind: UpstreamKind::Server(server), ..UpstreamConfig::openai_chat() }
         });

@@ -130,10 +130,12 @@ impl UpstreamConfig {
 impl UpstreamConfig {
     /// How calls and results are sent back unless the file says otherwise.
     #[must_use]
-    pub const fn usual_history(contract: ContractSetting) -> History {
+    pub const fn usual_history(dialect: dialect::Kind, contract: ContractSetting) -> History {
         match contract {
-            ContractSetting::Auto | ContractSetting::Is(CallContract::InText(_)) => History::Text,
             ContractSetting::Is(CallContract::Native) => History::Native,
+            // The chat template writes calls and results as the model knows them.
+            _ if dialect.sends_prompts() => History::Native,
+            _ => History::Text,
         }
     }
 }

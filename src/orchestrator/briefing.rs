@@ -112,7 +112,7 @@ impl Briefing {
     #[must_use]
     pub(crate) fn tokens(&self) -> usize {
         let primer = &self.usual;
-        let by_server = if primer.contract.is_in_text() { 0 } else { self.told_tokens };
+        let by_server = if primer.contract.is_taught() { 0 } else { self.told_tokens };
         let budget = self.rules.context_budget_tokens;
         let examples = render::example_tokens(&primer.examples, primer.format(), budget);
         trim::tokens(&primer.system) + examples + by_server

@@ -275,7 +275,8 @@ impl Driver {
             match opening.as_mut().poll(cx) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(Opened { round, fallback })) => {
-                    self.turn.handle(Input::Contract(round.contract()));
+                    let (contract, in_reasoning) = (round.contract(), round.starts_in_reasoning());
+                    self.turn.handle(Input::Answered { contract, in_reasoning });
                     self.round = RoundState::Open(Box::new(round));
                     if let Some(Fallback { place, name: answering, why }) = fallback {
                         self.meter.rerouted(&answering);

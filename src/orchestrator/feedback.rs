@@ -128,14 +128,13 @@ pub(super) fn malformed(
     cut: bool,
 ) -> (FeedbackReason, String) {
     let example = format.example();
-    let (like_this, on_one_line) = match contract {
-        CallContract::InText(_) => {
-            let is_one_line = !example.contains('\n');
-            let like_this = if is_one_line { "like this: " } else { "like this:\n" };
-            let whole = if is_one_line { "on one line: " } else { like_this };
-            (format!("{like_this}{example}"), format!("{whole}{example}"))
-        }
-        CallContract::Native => (NATIVE_EXAMPLE.to_owned(), NATIVE_EXAMPLE.to_owned()),
+    let (like_this, on_one_line) = if contract.is_in_text() {
+        let is_one_line = !example.contains('\n');
+        let like_this = if is_one_line { "like this: " } else { "like this:\n" };
+        let whole = if is_one_line { "on one line: " } else { like_this };
+        (format!("{like_this}{example}"), format!("{whole}{example}"))
+    } else {
+        (NATIVE_EXAMPLE.to_owned(), NATIVE_EXAMPLE.to_owned())
     };
     match error.code {
         ErrorCode::IncompletePayload | ErrorCode::MissingPayload if cut => {

@@ -37,13 +37,12 @@ impl Primer {
         settings.tools = offered(&settings.format, tools.all);
         let syntax = Arc::new(Syntax::new(settings)?);
         let prompt = &rules.system_prompt;
-        let (system, examples) = match contract {
-            CallContract::InText(_) => {
-                let system = prompt::system(prompt, tools, &syntax.settings().format);
-                (system, prompt::examples(tools.told).into())
-            }
-            // The server presents the tools to the model, and says how to call them.
-            CallContract::Native => (prompt::native_system(prompt, tools), Arc::default()),
+        let (system, examples) = if contract.is_taught() {
+            let system = prompt::system(prompt, tools, &syntax.settings().format);
+            (system, prompt::examples(tools.told).into())
+        } else {
+            // The server, or the template, presents the tools and says how to call them.
+            (prompt::native_system(prompt, tools), Arc::default())
         };
         Ok(Self { contract, system, examples, syntax })
     }

@@ -237,6 +237,14 @@ impl Parser {
         self.drive(Vouched(chunk), &mut sink);
     }
 
+    /// The stream that begins is inside reasoning, whatever the settings say: the prompt has opened
+    /// it.
+    pub fn start_in_reasoning(&mut self) {
+        self.stream.reasoning = self.stream.settings().reasoning;
+        self.state = State::first(&self.stream);
+        self.calm = self.stream.is_calm();
+    }
+
     /// Ends the stream and settles what was held back.
     pub fn finish(&mut self, mut sink: impl FnMut(Segment<'_>)) {
         let sink = &mut sink;

@@ -70,11 +70,11 @@ impl Stream {
         self.last = b'\n';
         self.offset = 0;
         self.calls = 0;
+        self.buffer.clear();
     }
 
     /// Starts a new stream, and forgets what the last one left unfinished.
     pub(super) fn abandon(&mut self) {
-        self.buffer.clear();
         self.utf8 = Utf8::default();
         self.begin();
     }
@@ -160,7 +160,7 @@ impl Stream {
     /// What comes after a call and what belongs to it: text or, in a format without openers, perhaps
     /// another call.
     pub(super) fn after_call(&self) -> Next {
-        if self.row().bare.is_some() { Next::Start } else { Next::prose() }
+        if self.row().is_bare() { Next::Start } else { Next::prose() }
     }
 
     /// Reports the start of a call, and numbers it. The answer has begun with it and, in some formats,

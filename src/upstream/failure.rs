@@ -109,6 +109,15 @@ impl RoundFailure {
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
+    /// The server sent something other than a rendered chat template.
+    pub(super) fn not_a_prompt(said: &ServerError) -> Self {
+        let message = format!(
+            "the model server rendered no prompt: {said}; kind `llama_completion` needs llama.cpp's \
+             own server"
+        );
+        Self::new(FailureCode::UpstreamError, false, message)
+    }
+
     /// The event stream is compressed.
     pub(super) fn compressed(coding: &str) -> Self {
         let message = format!(

@@ -4,6 +4,7 @@
 //! turn is pure: bytes become frames ([`sse`]), and frames become [`Delta`]s (one folder per
 //! dialect).
 
+mod chat_template;
 pub(crate) mod client;
 mod configured;
 pub(crate) mod constrain;
@@ -262,7 +263,7 @@ impl ChatRequest {
     /// The tools, if the server is told about them. If it is, it reads calls by its own rules; if
     /// not, calls come as text, as the system prompt asks.
     pub(crate) fn native_tools(&self) -> &[OfferedTool] {
-        if self.contract.is_in_text() { &[] } else { &self.tools }
+        if self.contract == CallContract::Native { &self.tools } else { &[] }
     }
 
     /// The ids of the images that the model is shown.

@@ -27,6 +27,7 @@ use crate::limits::upstream as limits;
 pub(crate) struct Round {
     /// How the model that answers makes calls.
     contract: CallContract,
+    starts_in_reasoning: bool,
     /// `None` once the round has ended.
     source: Option<Source>,
     frames: sse::Decoder,
@@ -80,6 +81,7 @@ impl Round {
     ) -> Self {
         Self {
             contract,
+            starts_in_reasoning: false,
             source: Some(source),
             frames: sse::Decoder::default(),
             events,
@@ -93,6 +95,18 @@ impl Round {
     #[must_use]
     pub(crate) const fn contract(&self) -> CallContract {
         self.contract
+    }
+
+    /// Notes that the prompt has begun the model's reasoning.
+    pub(super) const fn begun_in_reasoning(mut self, starts_in_reasoning: bool) -> Self {
+        self.starts_in_reasoning = starts_in_reasoning;
+        self
+    }
+
+    /// Whether the prompt has begun the model's reasoning.
+    #[must_use]
+    pub(crate) const fn starts_in_reasoning(&self) -> bool {
+        self.starts_in_reasoning
     }
 
     /// Notes that the server takes images, once the model begins to answer. The head of a response

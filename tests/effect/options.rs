@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 use hyper::Uri;
+use tether::call_format::{CallContract, ContractSetting, Row};
 use tether::config::{Constrain, base_url_with_version};
+use tether::upstream::History;
+use tether::upstream::dialect::Kind;
 
 use crate::tasks::{Half, Selection, Set};
 
@@ -50,6 +53,15 @@ pub(crate) struct Setting {
     /// `constrain` of the upstream
     #[arg(long, value_parser = constrain, value_name = "none|llama_grammar", default_value = "none")]
     pub(crate) constrain: Constrain,
+    /// `call_contract` of the upstream
+    #[arg(long, value_parser = contract, value_name = "NAME", default_value = "marker_json")]
+    pub(crate) contract: ContractSetting,
+    /// `kind` of the upstream
+    #[arg(long, value_parser = kind, value_name = "KIND", default_value = "openai_chat")]
+    pub(crate) kind: Kind,
+    /// `history` of the upstream; by default what the kind and the contract suggest
+    #[arg(long, value_parser = history, value_name = "text|native")]
+    pub(crate) history: Option<History>,
     /// `tool_choice` of each request; `auto` is not sent
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) tool_choice: ToolChoice,
@@ -89,6 +101,34 @@ impl Options {
             only: self.only.clone(),
             offered: self.offered,
         }
+    }
+}
+
+fn contract(text: &str) -> Result<ContractSetting, String> {
+    Ok(match text {
+        "auto" => ContractSetting::Auto,
+        "native" => ContractSetting::Is(CallContract::Native),
+        name => {
+            let row = Row::named(name).ok_or("expected auto, native or a call format")?;
+            ContractSetting::Is(CallContract::InText(row))
+        }
+    })
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    match text {
+        "openai_chat" => Ok(Kind::OpenaiChat),
+        "openai_responses" => Ok(Kind::OpenaiResponses),
+        "llama_completion" => Ok(Kind::LlamaCompletion),
+        _ => Err("expected openai_chat, openai_responses or llama_completion".to_owned()),
+    }
+}
+
+fn history(text: &str) -> Result<History, String> {
+    match text {
+        "text" => Ok(History::Text),
+        "native" => Ok(History::Native),
+        _ => Err("expected text or native".to_owned()),
     }
 }
 

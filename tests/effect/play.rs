@@ -82,12 +82,19 @@ fn config(task: &Task, setting: &Setting) -> Config {
         base_url: setting.server.clone(),
         model: setting.model.clone(),
         constrain: Some(setting.constrain),
+        history: setting
+            .history
+            .unwrap_or_else(|| UpstreamConfig::usual_history(setting.kind, setting.contract)),
         // The turn's own timeout should decide.
         idle_timeout: TURN_TIMEOUT,
-        ..ModelServerConfig::default()
+        ..ModelServerConfig::new(setting.kind)
     };
     let kind = UpstreamKind::Server(options);
-    let upstreams = vec![UpstreamConfig { name: "measured".to_owned(), call_contract: None, kind }];
+    let upstreams = vec![UpstreamConfig {
+        name: "measured".to_owned(),
+        call_contract: Some(setting.contract),
+        kind,
+    }];
     let mut config = Config { upstreams, ..Config::default() };
     config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     if let Some(max_told) = setting.max_told {

@@ -27,7 +27,7 @@ async fn taught_calls_are_parsed_and_shown_again() {
         let mut call = String::new();
         format.push_call(&mut call, "calculate", "{\"expression\":\"6*7\"}");
         // Without an opener, a call is only found where nothing comes before it.
-        let words = if row.bare.is_some() { "" } else { "Let me see.\n" };
+        let words = if row.is_bare() { "" } else { "Let me see.\n" };
         round.answer_at_once(&format!("{words}{call}")).await;
         let round = model.round().await;
         let [.., spoken, results] = &messages(&round.request.body)[..] else { panic!("no result") };

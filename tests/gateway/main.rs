@@ -26,6 +26,7 @@ mod idempotency;
 mod images;
 mod leaks;
 mod limits;
+mod llama_completion;
 mod mcp_questions;
 mod messages;
 mod native;

@@ -77,6 +77,10 @@ stage_openapi() {
   tests/openapi/run
 }
 
+stage_grammars() {
+  tests/grammars/run
+}
+
 stage_tools() {
   tests/tools/run
 }

@@ -75,9 +75,13 @@ pub enum Input<'a> {
         /// Why the previous one does not answer.
         why: PassedOver,
     },
-    /// How the model that answers the running round makes calls. Comes before the round's first
-    /// delta, and holds until another comes.
-    Contract(CallContract),
+    /// A model answers the running round. Comes before the round's first delta.
+    Answered {
+        /// How it makes calls, in this round and the next ones.
+        contract: CallContract,
+        /// Whether its prompt has begun its reasoning.
+        in_reasoning: bool,
+    },
     /// The running round produced something.
     Delta(Delta<'a>),
     /// The running round ended normally.

@@ -179,11 +179,13 @@ impl TurnMachine {
                     self.core.reroute(message, (place, answering), why);
                 }
             }
-            Input::Contract(contract) => {
-                if let Some(message) = self.state.arriving()
-                    && let Some(parser) = self.core.adopt(message, contract)
-                {
+            Input::Answered { contract, in_reasoning } => {
+                let Some(message) = self.state.arriving() else { return };
+                if let Some(parser) = self.core.adopt(message, contract) {
                     *self.parser = parser;
+                }
+                if in_reasoning {
+                    self.parser.start_in_reasoning();
                 }
             }
             Input::Delta(delta) if self.is_arriving() => self.take_delta(delta),

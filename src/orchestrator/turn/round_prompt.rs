@@ -30,7 +30,7 @@ pub(super) struct RoundPrompt {
 impl RoundPrompt {
     fn context(&self, primer: &Primer) -> Context {
         let rules = &self.briefing.rules;
-        let offer_tokens = if primer.contract.is_in_text() { 0 } else { self.offer_tokens };
+        let offer_tokens = if primer.contract.is_taught() { 0 } else { self.offer_tokens };
         Context {
             system: self.system(primer),
             examples: Arc::clone(&primer.examples),

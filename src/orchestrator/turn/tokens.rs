@@ -76,9 +76,10 @@ impl Tokens {
 impl Told {
     fn tokens(&self) -> usize {
         // In the usual form, even if the upstream takes another.
-        let (history, by_server) = match self.contract {
-            CallContract::InText(_) => (History::Text, 0),
-            CallContract::Native => (History::Native, known_tools::tokens(&self.offered)),
+        let (history, by_server) = if self.contract.is_taught() {
+            (History::Text, 0)
+        } else {
+            (History::Native, known_tools::tokens(&self.offered))
         };
         let messages = self.prompt.messages(self.contract, history, &Images::new());
         let words = messages.iter().map(|message| trim::tokens_of_bytes(message.text_bytes()));

@@ -57,7 +57,7 @@ proptest! {
     ) {
         let format = CallFormat::of(row);
         // Without an opener, a call is only found where nothing comes before it.
-        let mut text = if row.bare.is_some() { String::new() } else { text };
+        let mut text = if row.is_bare() { String::new() } else { text };
         if row.fence == Fence::Needed && !text.is_empty() {
             text.push('\n');
         }

@@ -87,7 +87,7 @@ impl Reply<'_> {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
-        if self.format.row().bare.is_some() {
+        if self.format.row().is_bare() {
             // Without an opener, words before a call would make it part of an answer.
             text.clear();
         }

@@ -3,6 +3,8 @@
 //! To add a kind, add a variant of [`Constraint`] and a module next to `llama_grammar` that
 //! turns the offered tools into request fields.
 
+#[cfg(test)]
+mod cases;
 pub(crate) mod llama_grammar;
 
 use serde_json::{Map, Value};
@@ -18,9 +20,14 @@ pub(crate) enum Constraint {
 
 impl Constraint {
     /// The request fields that ask a server for the constraint. `None` if no tool is offered,
-    /// because there is nothing to restrict the model to.
+    /// because there is nothing to restrict the model to. `prompt` is what the model reads, if that
+    /// is known.
     #[must_use]
-    pub(crate) fn request_fields(&self, round: &ChatRequest) -> Option<Map<String, Value>> {
+    pub(crate) fn request_fields(
+        &self,
+        round: &ChatRequest,
+        prompt: &str,
+    ) -> Option<Map<String, Value>> {
         let ChatRequest { tools, named, tool_choice, format, .. } = round;
         // With native calls, the server itself ensures that they are valid; llama.cpp refuses a
         // constraint beside them.
@@ -30,7 +37,8 @@ impl Constraint {
         match self {
             Self::LlamaGrammar => Some({
                 let callable = llama_grammar::Callable { tools, named };
-                llama_grammar::request_fields(callable, tool_choice, format)
+                let reasoning = format.row().reasoning_open_in(prompt);
+                llama_grammar::request_fields(callable, tool_choice, format, reasoning)
             }),
         }
     }

@@ -3,6 +3,17 @@
 //! Hand-written because a memoised frame (`memo`) never reaches a JSON parser: one pass both
 //! validates the body and decodes it.
 
+use serde_json::value::RawValue;
+
+/// The text of a JSON string as it stands in a frame; see [`unescape`].
+pub(in crate::upstream) fn text_of<'a>(
+    raw: &'a RawValue,
+    scratch: &'a mut String,
+) -> Option<&'a str> {
+    let body = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    unescape(body.as_bytes(), scratch)
+}
+
 /// Decodes `body`, the bytes between two quotes. The result is borrowed from `body` if it has
 /// no escapes, else from `scratch`, whose content is replaced.
 ///

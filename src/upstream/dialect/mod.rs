@@ -2,9 +2,11 @@
 //!
 //! A dialect is one folder and one variant of [`Kind`]; no other code names them.
 
+mod chat_message;
 mod data_url;
 pub(super) mod json_string;
 pub(super) mod lenient;
+pub(crate) mod llama_completion;
 pub mod openai_chat;
 pub(crate) mod openai_responses;
 
@@ -22,6 +24,12 @@ use super::{ChatRequest, Delta};
 pub trait Dialect: fmt::Debug + Send + Sync {
     /// The path for requesting rounds, appended to the server's base URL.
     fn path(&self) -> &'static str;
+
+    /// The body of the request that renders the chat template before a round, if the dialect sends
+    /// prompts instead of messages.
+    fn template_body(&self, _round: &ChatRequest) -> Option<Vec<u8>> {
+        None
+    }
 
     /// The body of the request for a round.
     fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8>;
@@ -68,6 +76,8 @@ pub struct Server<'a> {
     pub(crate) model: &'a str,
     /// The kind of server.
     pub(crate) flavour: Flavour,
+    /// The rendered conversation; empty for dialects that send messages.
+    pub(crate) prompt: &'a str,
 }
 
 /// The part of an upstream's configuration that a dialect needs.
@@ -88,19 +98,33 @@ pub enum Kind {
     OpenaiChat,
     /// The Responses API, streamed.
     OpenaiResponses,
+    /// llama.cpp's `/apply-template` and `/completion`.
+    LlamaCompletion,
 }
 
 impl Kind {
     /// All dialects, with their names in the configuration.
-    pub(crate) const ALL: [(&'static str, Self); 2] =
-        [("openai_chat", Self::OpenaiChat), ("openai_responses", Self::OpenaiResponses)];
+    pub(crate) const ALL: [(&'static str, Self); 3] = [
+        ("openai_chat", Self::OpenaiChat),
+        ("openai_responses", Self::OpenaiResponses),
+        ("llama_completion", Self::LlamaCompletion),
+    ];
 
     /// Whether the dialect can carry a constraint.
     #[must_use]
     pub(crate) const fn takes_constraint(self) -> bool {
         match self {
-            Self::OpenaiChat => true,
+            Self::OpenaiChat | Self::LlamaCompletion => true,
             Self::OpenaiResponses => false,
+        }
+    }
+
+    /// Whether it sends prompts, rendered from the model's chat template, instead of messages.
+    #[must_use]
+    pub(crate) const fn sends_prompts(self) -> bool {
+        match self {
+            Self::LlamaCompletion => true,
+            Self::OpenaiChat | Self::OpenaiResponses => false,
         }
     }
 
@@ -110,6 +134,7 @@ impl Kind {
         match self {
             Self::OpenaiChat => Box::new(openai_chat::OpenaiChat(options)),
             Self::OpenaiResponses => Box::new(openai_responses::OpenaiResponses::new(options)),
+            Self::LlamaCompletion => Box::new(llama_completion::LlamaCompletion(options)),
         }
     }
 }

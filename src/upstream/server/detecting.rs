@@ -75,7 +75,7 @@ impl Server {
         let mut report = Report {
             flavour: models.flavour,
             names: [model].into_iter().chain(models.root.as_deref()).map(str::to_owned).collect(),
-            sends_special: models.flavour.skips_special_tokens(),
+            sends_special: self.sends_prompts || models.flavour.skips_special_tokens(),
             ..Report::default()
         };
         match models.flavour {
@@ -83,6 +83,8 @@ impl Server {
             Flavour::Ollama => self.ask_ollama(model, &mut report).await,
             Flavour::LlamaCpp | Flavour::Other => self.ask_llama_cpp(&mut report).await,
         }
+        // Prompts leave nothing to the server.
+        report.calls_natively = report.calls_natively.filter(|_| !self.sends_prompts);
         report.names.retain(|name| !name.is_empty());
         report
     }

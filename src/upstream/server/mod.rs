@@ -3,6 +3,7 @@
 
 mod detecting;
 mod failed;
+mod template;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +19,11 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
 use self::failed::Failed;
+use self::template::Way;
 use crate::call_format::ContractSetting;
 use crate::http;
 use crate::limits::upstream as limits;
+use crate::upstream::chat_template::Losses;
 use crate::upstream::client::{Answer, Client, ClientError};
 use crate::upstream::constrain::Constraint;
 use crate::upstream::detect::Detected;
@@ -88,6 +91,8 @@ pub(super) struct Server {
     host: HeaderValue,
     authorization: Option<HeaderValue>,
     dialect: Box<dyn Dialect>,
+    /// Whether prompts are sent instead of messages.
+    sends_prompts: bool,
     contract: ContractSetting,
     images: Arc<ImageSupport>,
     refused_sampling: RefusedSampling,
@@ -99,6 +104,8 @@ pub(super) struct Server {
     detected: Mutex<Option<Detected>>,
     /// Locked by the round that looks for it.
     detecting: tokio::sync::Mutex<()>,
+    /// What the model's chat template loses, once that is known.
+    losses: Mutex<Option<Losses>>,
     /// Locked by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<Asked>>,
 }
@@ -130,6 +137,7 @@ impl Server {
             idle_timeout,
         } = options;
         let upstream = name.to_owned();
+        let sends_prompts = dialect.sends_prompts();
         let dialect = dialect.dialect(dialect::Options { upstream, constraint });
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
@@ -142,7 +150,10 @@ impl Server {
                 Ok::<_, OptionsError>(value)
             })
             .transpose()?;
-        let path = base_url.path().trim_end_matches('/').to_owned();
+        let path = base_url.path().trim_end_matches('/');
+        // llama.cpp's own API is beside `/v1`.
+        let own = path.strip_suffix("/v1").filter(|_| sends_prompts);
+        let path = own.unwrap_or(path).to_owned();
         let client = Client::new(base_url, connect_timeout)?;
         Ok(Self {
             name: name.to_owned(),
@@ -151,6 +162,7 @@ impl Server {
             host,
             authorization,
             dialect,
+            sends_prompts,
             contract,
             images: Arc::default(),
             refused_sampling: RefusedSampling::default(),
@@ -159,13 +171,15 @@ impl Server {
             known: Mutex::new(Known::Nothing),
             detected: Mutex::default(),
             detecting: tokio::sync::Mutex::default(),
+            losses: Mutex::default(),
             asking: tokio::sync::Mutex::new(None),
         })
     }
 
     /// Whether the server takes images, as far as is known.
     pub(super) fn may_take_images(&self) -> bool {
-        !self.images.is_refused()
+        // A prompt is text.
+        !self.sends_prompts && !self.images.is_refused()
     }
 
     /// Opens a round. If the request may have been refused for how tokens are to be chosen, it is
@@ -204,7 +218,7 @@ impl Server {
         extra: &ExtraSampling,
         history: History,
     ) -> Result<Round, Failed> {
-        let contract = self.contract().await?;
+        let Way { contract, history } = self.way(history).await?;
         let render = |images: &Images| {
             let mut rendered = request.render(contract, history, images);
             rendered.sampling.extra = extra.clone();
@@ -239,9 +253,10 @@ impl Server {
         let mut attempt = 1;
         loop {
             let failed = match self.ask(request).await {
-                Ok(answer) => {
+                Ok((answer, in_reasoning)) => {
                     let decoder = self.dialect.decoder(request);
-                    return Ok(Round::http(answer, request.contract, decoder, self.idle_timeout));
+                    let round = Round::http(answer, request.contract, decoder, self.idle_timeout);
+                    return Ok(round.begun_in_reasoning(in_reasoning));
                 }
                 Err(failed) => failed,
             };
@@ -254,10 +269,17 @@ impl Server {
         }
     }
 
-    /// Makes one attempt, up to the head of an answer that is an event stream.
-    async fn ask(&self, request: &ChatRequest) -> Result<Answer, Failed> {
+    /// Makes one attempt, up to the head of an answer that is an event stream. The answer may begin
+    /// inside reasoning.
+    async fn ask(&self, request: &ChatRequest) -> Result<(Answer, bool), Failed> {
         let models = self.models().await?;
-        let body = self.body(request, &models);
+        let prompt = match self.dialect.template_body(request) {
+            Some(body) => self.render(body.into()).await?,
+            None => String::new(),
+        };
+        let (model, flavour) = (self.model_of(&models), models.flavour);
+        let server = dialect::Server { model, flavour, prompt: &prompt };
+        let body = Bytes::from(self.dialect.body(request, &server));
         let variant = self.dialect.variant();
         let path = format!("{}{}", self.path, self.dialect.path());
         let post = self.request(Method::POST, &path, Full::new(body));
@@ -291,13 +313,8 @@ impl Server {
         }
         match coding(&answer) {
             Some(coding) => Err(Failed::permanent(RoundFailure::compressed(coding))),
-            None => Ok(answer),
+            None => Ok((answer, request.format.row().reasoning_open_in(&prompt).is_some())),
         }
-    }
-
-    fn body(&self, request: &ChatRequest, models: &Models) -> Bytes {
-        let server = dialect::Server { model: self.model_of(models), flavour: models.flavour };
-        self.dialect.body(request, &server).into()
     }
 
     /// The name of the model to ask.
@@ -380,6 +397,7 @@ impl Server {
     fn forget(&self) {
         *self.known.lock() = Known::Nothing;
         *self.detected.lock() = None;
+        *self.losses.lock() = None;
         self.dialect.forget_refusals();
         self.images.forget();
         self.refused_sampling.forget();

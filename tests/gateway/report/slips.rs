@@ -136,7 +136,7 @@ fn good_call(contract: CallContract) -> Body {
 /// A call of the model in the form of its contract.
 fn written(contract: CallContract, name: &str, arguments: &str) -> Body {
     match contract {
-        CallContract::InText(_) => {
+        CallContract::InText(_) | CallContract::Templated(_) => {
             let payload = format!("{{\"name\": \"{name}\", \"arguments\": {arguments}}}");
             text(&format!("<<function_call>> {payload}")) + &finish("stop")
         }

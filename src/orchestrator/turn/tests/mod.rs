@@ -131,7 +131,7 @@ impl Scene {
     fn of(request: TurnRequest) -> Self {
         let history = match request.briefing.rules.call_contract {
             CallContract::InText(_) => History::Text,
-            CallContract::Native => History::Native,
+            CallContract::Templated(_) | CallContract::Native => History::Native,
         };
         Self::with_history(request, history)
     }

@@ -288,3 +288,37 @@ fn arguments_are_told_as_they_arrive() {
     let record = read_every_way(&settings, input.as_bytes());
     assert_eq!(record.deltas[&0], r#"{"a": "b"}"#);
 }
+
+#[test]
+fn a_call_without_its_tags_counts_at_the_start_of_an_answer() {
+    let call = r#"{"name": "f", "arguments": {"a": 1}}"#;
+    let read = ["start 0@1", r#"call 0 f {"a": 1}"#];
+    check(&hermes(), format!("\n{call}"), &["text «\\n»", read[0], read[1]]);
+    check(&hermes(), format!("\n{call}\n</tool_call>"), &["text «\\n»", read[0], read[1]]);
+    check(&hermes(), format!("So: {call}"), &[&*format!("text «So: {call}»")]);
+    check(&hermes(), r#"{"name": "f", "age": 1}"#, &[r#"text «{"name": "f", "age": 1}»"#]);
+}
+
+/// The bytes that one stream leaves held back are no part of the next.
+#[test]
+fn a_stream_begins_anew_after_any_end() {
+    let whole = "\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n";
+    for end in 0..whole.len() {
+        for input in
+            [&whole[..end], &whole.trim_start_matches("\n<tool_call>\n")[..end.saturating_sub(13)]]
+        {
+            let mut parser = Parser::new(hermes()).unwrap();
+            parser.push_str(input, |_| ());
+            parser.finish(|_| ());
+            let mut text = String::new();
+            for words in ["He", "llo."] {
+                parser.push_str(words, |segment| {
+                    if let Segment::Text(words) = segment {
+                        text.push_str(words);
+                    }
+                });
+            }
+            assert_eq!(text, "Hello.", "after {input:?}");
+        }
+    }
+}

@@ -451,7 +451,13 @@ fn every_format_has_a_case() {
 
 /// Answers that look like calls without an opener, and are none.
 fn bare_talk(row: &'static Row, bare: &Bare) -> Vec<String> {
-    let call = CallFormat::of(row).example();
+    let example = CallFormat::of(row).example();
+    let call = if row.is_bare() {
+        example
+    } else {
+        let [start, end] = [example.find('{').unwrap(), example.rfind('}').unwrap()];
+        example[start..=end].to_owned()
+    };
     let known = call.replace("tool_name", "f");
     let bracket = char::from(bare.bracket);
     let mut talk: Vec<String> = [
@@ -490,8 +496,9 @@ fn bare_talk(row: &'static Row, bare: &Bare) -> Vec<String> {
 
 /// Talk about calls in a format: nothing of it is a call, and all of it is text.
 fn talk(row: &'static Row) -> Vec<String> {
-    if let Some(bare) = &row.bare {
-        return bare_talk(row, bare);
+    let without_opener = row.bare.as_ref().map(|bare| bare_talk(row, bare)).unwrap_or_default();
+    if row.is_bare() {
+        return without_opener;
     }
     let format = CallFormat::of(row);
     let (opener, call) = (format.opener(), format.example());
@@ -528,6 +535,7 @@ fn talk(row: &'static Row) -> Vec<String> {
         talk.push(format!("a {mark} b"));
         talk.push(format!("`{mark}`{mark}"));
     }
+    talk.extend(without_opener);
     talk
 }
 

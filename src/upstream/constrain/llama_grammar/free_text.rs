@@ -1,15 +1,43 @@
-//! Grammar rules for text that does not contain the marker.
+//! Grammar rules for text in which something does not occur.
+//!
+//! The rules are the states of a Knuth-Morris-Pratt matcher: in state `text-n`, the last `n`
+//! characters are the first `n` of the marker. Each rule refers to the next one only at its
+//! end, so llama.cpp's stack does not grow.
 
-use super::rules::{Rules, class};
+use std::fmt::Write as _;
+
+use super::rules::{Rules, class, literal};
 
 /// Pushes rules for any text up to and including the first `marker`, followed by the rule
 /// `goal`, or for any text without the marker. Returns the start rule.
-///
-/// The rules are the states of a Knuth-Morris-Pratt matcher: in state `text-n`, the last `n`
-/// characters are the first `n` of the marker. Each rule refers to the next one only at its
-/// end, so llama.cpp's stack does not grow.
-pub(super) fn push_rules(rules: &mut Rules, marker: &str, goal: &str) -> String {
+pub(super) fn push_up_to(rules: &mut Rules, name: &str, marker: &str, goal: &str) -> String {
+    push_states(rules, name, marker, Some(goal))
+}
+
+/// Pushes rules for any text without the marker. Returns the start rule.
+pub(super) fn push_without(rules: &mut Rules, name: &str, marker: &str) -> String {
+    push_states(rules, name, marker, None)
+}
+
+/// Pushes the rule `other` for any text that does not begin with this.
+pub(super) fn push_not_beginning_with(rules: &mut Rules, start: &str) {
+    let mut body = String::from("\"\"");
+    let mut before = String::new();
+    for character in start.chars() {
+        let differs = class(true, [character]);
+        let _ = write!(body, " | {} {differs} any", literal(&before));
+        before.push(character);
+        if before.len() < start.len() {
+            let _ = write!(body, " | {}", literal(&before));
+        }
+    }
+    rules.push("other", &body);
+    rules.push("any", "\"\" | [^\\x00] any");
+}
+
+fn push_states(rules: &mut Rules, name: &str, marker: &str, goal: Option<&str>) -> String {
     let marker: Vec<char> = marker.chars().collect();
+    let state_name = |state: usize| format!("{name}-{state}");
     for state in 0..marker.len() {
         // The characters that keep part of the match, and how much of it.
         let mut kept: Vec<(char, usize)> = Vec::new();
@@ -19,25 +47,23 @@ pub(super) fn push_rules(rules: &mut Rules, marker: &str, goal: &str) -> String 
                 kept.push((character, matched));
             }
         }
-        let mut body = format!(
-            "\"\" | {} {}",
-            class(true, kept.iter().map(|(character, _)| *character)),
-            name(0)
-        );
+        let others = class(true, kept.iter().map(|(character, _)| *character));
+        let mut body = format!("\"\" | {others} {}", state_name(0));
         for (character, matched) in kept {
-            let next = if matched == marker.len() { goal.to_owned() } else { name(matched) };
+            let next = if matched == marker.len() {
+                let Some(goal) = goal else { continue };
+                goal.to_owned()
+            } else {
+                state_name(matched)
+            };
             body.push_str(" | ");
             body.push_str(&class(false, [character]));
             body.push(' ');
             body.push_str(&next);
         }
-        rules.push(&name(state), &body);
+        rules.push(&state_name(state), &body);
     }
-    name(0)
-}
-
-fn name(state: usize) -> String {
-    format!("text-{state}")
+    state_name(0)
 }
 
 /// How much of the marker is matched when `character` follows its first `state` characters.

@@ -7,19 +7,6 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Rules that every grammar of calls shares: any JSON, with bounded white space and numbers.
-const JSON_RULES: [(&str, &str); 9] = [
-    ("s", "\" \"?"),
-    ("value", "object | array | string | number | boolean | null"),
-    ("object", "\"{\" s (string \":\" s value (s \",\" s string \":\" s value)*)? s \"}\""),
-    ("array", "\"[\" s (value (s \",\" s value)*)? s \"]\""),
-    ("string", "\"\\\"\" char* \"\\\"\""),
-    ("char", "[^\"\\\\\\x00-\\x1F\\x7F] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" [0-9a-fA-F]{4})"),
-    ("integer", "\"-\"? (\"0\" | [1-9] [0-9]{0,17})"),
-    ("number", "integer (\".\" [0-9]{1,17})? ([eE] [-+]? [0-9]{1,3})?"),
-    ("boolean", "\"true\" | \"false\""),
-];
-
 /// Rules, in the order they were pushed.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
@@ -33,13 +20,6 @@ impl Rules {
 
     pub(super) fn push(&mut self, name: &str, body: &str) {
         let _ = writeln!(self.text, "{name} ::= {body}");
-    }
-
-    pub(super) fn push_json(&mut self) {
-        for (name, body) in JSON_RULES {
-            self.push(name, body);
-        }
-        self.push("null", "\"null\"");
     }
 
     /// The current length of the rules, to truncate back to.

@@ -6,7 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use super::rules::{Rules, json_literal};
+use super::notation::Notation;
+use super::rules::Rules;
 use crate::limits::upstream::{
     GRAMMAR_ITEMS_MAX, GRAMMAR_SCHEMA_DEPTH_MAX, GRAMMAR_TOOL_BYTES_MAX,
 };
@@ -15,17 +16,14 @@ use crate::limits::upstream::{
 /// main rule.
 ///
 /// A schema whose rules would be too long is ignored: any object is accepted.
-pub(super) fn push_arguments(rules: &mut Rules, prefix: &str, schema: &Value) -> String {
+pub(super) fn push_arguments(
+    rules: &mut Rules,
+    prefix: &str,
+    schema: &Value,
+    notation: Notation,
+) -> String {
     let start = rules.len();
-    let mut writer = Writer {
-        rules,
-        root: schema,
-        prefix,
-        start,
-        count: 0,
-        references: Vec::new(),
-        too_long: false,
-    };
+    let mut writer = Writer::new(rules, prefix, schema, notation);
     let rule = writer.visit(schema, &mut Vec::new(), 0);
     if writer.too_long {
         rules.truncate(start);
@@ -35,19 +33,36 @@ pub(super) fn push_arguments(rules: &mut Rules, prefix: &str, schema: &Value) ->
     if rule == "value" { "object".to_owned() } else { rule }
 }
 
-struct Writer<'a> {
+/// Writes the rules of one tool.
+pub(super) struct Writer<'a> {
     rules: &'a mut Rules,
     root: &'a Value,
     prefix: &'a str,
+    notation: Notation,
     start: usize,
     /// The number of rules named so far.
     count: usize,
     /// The rule of each `$ref` seen, finished or not.
     references: Vec<(&'a str, String)>,
-    too_long: bool,
+    pub(super) too_long: bool,
 }
 
 impl<'a> Writer<'a> {
+    pub(super) fn new(
+        rules: &'a mut Rules,
+        prefix: &'a str,
+        root: &'a Value,
+        notation: Notation,
+    ) -> Self {
+        let (start, references) = (rules.len(), Vec::new());
+        Self { rules, root, prefix, notation, start, count: 0, references, too_long: false }
+    }
+
+    /// The expression for the value of an argument.
+    pub(super) fn value(&mut self, schema: &'a Value) -> String {
+        self.visit(schema, &mut Vec::new(), 1)
+    }
+
     /// The expression for a schema: the name of a rule or a literal.
     ///
     /// `open` holds the references followed since the grammar last had to read a character.
@@ -61,10 +76,11 @@ impl<'a> Writer<'a> {
             return self.visit_reference(pointer, open, depth);
         }
         if let Some(value) = keywords.get("const") {
-            return json_literal(value);
+            return self.notation.constant(value);
         }
         if let Some(values) = keywords.get("enum").and_then(Value::as_array) {
-            let literals: Vec<_> = values.iter().map(json_literal).collect();
+            let literals: Vec<_> =
+                values.iter().map(|value| self.notation.constant(value)).collect();
             return self.alternatives(&literals);
         }
         if let Some(rule) = self.visit_combined(keywords, open, depth) {
@@ -188,7 +204,7 @@ impl<'a> Writer<'a> {
         // From last to first, because each rule names the next.
         for (key, schema) in members.into_iter().rev() {
             let value = self.visit(schema, &mut Vec::new(), depth + 1);
-            let member = self.named(&format!("{} s {value}", key_literal(key)));
+            let member = self.named(&format!("{} s {value}", self.notation.key(key)));
             let mut first = format!("{member} {after_other}");
             let mut other = format!("s \",\" s {member} {after_other}");
             if !required.contains(&key) {
@@ -205,14 +221,14 @@ impl<'a> Writer<'a> {
     /// nothing, there are none: a model would invent them.
     fn extra_members(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> Option<String> {
         if keywords.contains_key("patternProperties") {
-            return Some("string \":\" s value".to_owned());
+            return Some("member".to_owned());
         }
         match keywords.get("additionalProperties")? {
             Value::Bool(false) => None,
-            Value::Bool(true) => Some("string \":\" s value".to_owned()),
+            Value::Bool(true) => Some("member".to_owned()),
             schema => {
                 let value = self.visit(schema, &mut Vec::new(), depth + 1);
-                Some(format!("string \":\" s {value}"))
+                Some(format!("{} \":\" s {value}", self.notation.any_key()))
             }
         }
     }
@@ -238,6 +254,7 @@ impl<'a> Writer<'a> {
     fn visit_string(&mut self, keywords: &Map<String, Value>) -> String {
         let (min, max) = bounds(keywords, "minLength", "maxLength");
         match max {
+            _ if !self.notation.counts_characters() => "string".to_owned(),
             None if min == 0 => "string".to_owned(),
             None => self.named(&format!("\"\\\"\" char{{{min},}} \"\\\"\"")),
             Some(max) => self.named(&format!("\"\\\"\" char{{{min},{}}} \"\\\"\"", max.max(min))),
@@ -254,7 +271,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn named(&mut self, body: &str) -> String {
+    pub(super) fn named(&mut self, body: &str) -> String {
         let name = self.name();
         self.push(&name, body);
         name
@@ -271,10 +288,6 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn key_literal(key: &str) -> String {
-    super::rules::literal(&format!("{}:", Value::from(key)))
-}
-
 /// The minimum and maximum of a count, if the grammar states them.
 fn bounds(keywords: &Map<String, Value>, min: &str, max: &str) -> (usize, Option<usize>) {
     let count = |key: &str| {
@@ -284,6 +297,6 @@ fn bounds(keywords: &Map<String, Value>, min: &str, max: &str) -> (usize, Option
     (count(min).unwrap_or(0), count(max))
 }
 
-fn or_nothing(body: &str) -> &str {
+pub(super) fn or_nothing(body: &str) -> &str {
     if body.is_empty() { "\"\"" } else { body }
 }

@@ -10,7 +10,7 @@ use super::memo::{Shape, Words};
 use super::tool_calls::{Assembler, Piece};
 use crate::event::Usage;
 use crate::upstream::dialect::Decode;
-use crate::upstream::dialect::json_string::unescape;
+use crate::upstream::dialect::json_string::text_of;
 use crate::upstream::frame_error::FrameError;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
@@ -267,8 +267,7 @@ fn is_truthy(raw: &RawValue) -> bool {
 /// The text of a string field. Any other value is an error: skipping it would silently lose
 /// words.
 fn string<'a>(raw: &'a RawValue, scratch: &'a mut String) -> Result<&'a str, FrameError> {
-    let body = raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    body.and_then(|body| unescape(body.as_bytes(), scratch)).ok_or(FrameError::Malformed)
+    text_of(raw, scratch).ok_or(FrameError::Malformed)
 }
 
 fn finish(raw: &RawValue) -> Option<RoundFinish> {

@@ -6,7 +6,6 @@
 
 mod decode;
 mod memo;
-mod messages;
 mod request;
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Decoder;
-use super::messages::ChatMessage;
+use crate::upstream::dialect::chat_message::{ChatMessage, ChatTool};
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
-use crate::upstream::{ChatRequest, OfferedTool, Sampling, ToolChoice};
+use crate::upstream::{ChatRequest, Sampling, ToolChoice};
 
 /// Chat Completions, with the options of one upstream.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         #[serde(skip_serializing_if = "Option::is_none")]
         skip_special_tokens: Option<bool>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tools: Vec<Tool<'a>>,
+        tools: Vec<ChatTool<'a>>,
         // Servers reject it if there are no tools.
         #[serde(skip_serializing_if = "Option::is_none")]
         parallel_tool_calls: Option<bool>,
@@ -56,11 +56,6 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
     struct StreamOptions {
         include_usage: bool,
     }
-    #[derive(Serialize)]
-    struct Tool<'a> {
-        r#type: &'static str,
-        function: &'a OfferedTool,
-    }
     let offered = round.native_tools();
     let body = Body {
         model: server.model,
@@ -70,10 +65,13 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         sampling: &round.sampling,
         extra: round.sampling.extra.fields(),
         skip_special_tokens: server.flavour.skips_special_tokens().then_some(false),
-        tools: offered.iter().map(|function| Tool { r#type: "function", function }).collect(),
+        tools: offered.iter().map(ChatTool::from).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
-        constraint: options.constraint.as_ref().and_then(|it| it.request_fields(round)),
+        constraint: options
+            .constraint
+            .as_ref()
+            .and_then(|it| it.request_fields(round, server.prompt)),
     };
     serde_json::to_vec(&body).expect("plain data always serialises")
 }
@@ -95,7 +93,7 @@ mod tests {
     use crate::call_format::CallContract;
     use crate::upstream::constrain::Constraint;
     use crate::upstream::models::Flavour;
-    use crate::upstream::{ExtraSampling, Message, MessageCall, MessagePart, Role};
+    use crate::upstream::{ExtraSampling, Message, MessageCall, MessagePart, OfferedTool, Role};
 
     #[track_caller]
     fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {
@@ -218,7 +216,7 @@ mod tests {
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
         let round = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
         let constraint = Constraint::LlamaGrammar;
-        let fields = constraint.request_fields(&round).unwrap();
+        let fields = constraint.request_fields(&round, "").unwrap();
         let mut expected = json!({
             "model": "m", "messages": [], "stream": true, "stream_options": {"include_usage": true},
         });

@@ -75,7 +75,7 @@ fn the_description_after_a_call_by_bare_name_hides_nothing() {
         let mut scene = scene(call_contract, true);
         match call_contract {
             CallContract::Native => scene.calls(0, "files__read", "{}"),
-            CallContract::InText(_) => scene.says(CALL),
+            CallContract::InText(_) | CallContract::Templated(_) => scene.says(CALL),
         };
         scene.stops();
         assert_eq!(scene.not_run, ["call_1 at 1: untold"]);

@@ -105,7 +105,7 @@ fn compare(seen: &BTreeSet<String>, declared: &BTreeSet<String>, all_is_seen: bo
 pub(super) const fn name_of(input: &Input<'_>) -> &'static str {
     match input {
         Input::Rerouted { .. } => "rerouted",
-        Input::Contract(_) => "contract",
+        Input::Answered { .. } => "answered",
         Input::Delta(Delta::Text(_)) => "text",
         Input::Delta(Delta::Reasoning(_)) => "reasoning",
         Input::Delta(Delta::ReasoningItem(_)) => "reasoning_item",

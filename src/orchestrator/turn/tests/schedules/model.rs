@@ -70,9 +70,10 @@ pub(super) const SAYINGS: &[&str] = &[
 ];
 
 /// How the models of the upstreams make calls.
-pub(super) const CONTRACTS: [CallContract; 4] = [
+pub(super) const CONTRACTS: [CallContract; 5] = [
     CallContract::InText(&MARKER_JSON),
     CallContract::InText(&HERMES),
+    CallContract::Templated(&HERMES),
     CallContract::Native,
     CallContract::Native,
 ];

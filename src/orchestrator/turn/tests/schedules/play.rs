@@ -381,7 +381,8 @@ impl Play {
                     why: PassedOver::Unreachable,
                 });
                 if self.written.is_empty() && self.begun.is_empty() {
-                    self.handle(Input::Contract(*dice.pick(&CONTRACTS)));
+                    let contract = *dice.pick(&CONTRACTS);
+                    self.handle(Input::Answered { contract, in_reasoning: false });
                 }
             }
             16..=18 => self.handle(Input::Audience { is_present: dice.roll(2) == 0 }),

@@ -12,7 +12,7 @@ const MOVES: &str = "
     : resume_tool start_round turn_completed
 planning     rerouted       -> planning
     : status
-planning     contract       -> planning
+planning     answered       -> planning
 planning     text           -> planning executing synthesizing awaiting_clarification completed failed
     : client_tool_call
     : text_delta reasoning_delta tool_marker_detected tool_arguments_delta status
@@ -67,7 +67,7 @@ planning     cancel         -> completed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_progress tool_completed feedback stop_round stop_tools turn_completed
 executing    rerouted       -> executing
-executing    contract       -> executing
+executing    answered       -> executing
 executing    text           -> executing
 executing    reasoning      -> executing
 executing    reasoning_item -> executing
@@ -96,7 +96,7 @@ executing    cancel         -> completed
     : stop_round stop_tools turn_completed
 synthesizing rerouted       -> synthesizing
     : status
-synthesizing contract       -> synthesizing
+synthesizing answered       -> synthesizing
 synthesizing text           -> synthesizing completed failed
     : text_delta reasoning_delta status empty_answer stop_round stop_tools start_round
     : turn_completed turn_failed
@@ -146,6 +146,7 @@ asked: by a tool that runs
 asked: several at once
 call cap reached
 calls: in the text, closed
+calls: in the text, by the template
 calls: in the text, not closed
 calls: native
 continues: with the client's results

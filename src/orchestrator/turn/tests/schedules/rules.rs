@@ -282,6 +282,7 @@ fn call_of<'s>(data: &Value, scene: &'s Scene) -> &'s CallDraft {
 fn begins(scene: &Scene, coverage: &mut Coverage) {
     let turn = &scene.turn;
     coverage.saw(match turn.rules().call_contract {
+        CallContract::Templated(_) => "calls: in the text, by the template",
         CallContract::InText(row) if row.closer.is_some() => "calls: in the text, closed",
         CallContract::InText(_) => "calls: in the text, not closed",
         CallContract::Native => "calls: native",

@@ -156,6 +156,8 @@ fn item(rest: &mut Vec<char>) -> Expression {
         }
         _ => return item,
     };
+    // llama.cpp refuses a grammar that repeats nothing.
+    assert!(!matches!(&item, Expression::Literal(literal) if literal.is_empty()), "repeats \"\"");
     rest.pop();
     Expression::Repeat { item: Box::new(item), min, max }
 }

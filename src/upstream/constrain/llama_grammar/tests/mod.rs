@@ -2,6 +2,7 @@
 //!
 //! `tests/real_model` checks on a real server that llama.cpp agrees.
 
+mod every_format;
 mod gbnf;
 
 use serde_json::{Map, Value, json};
@@ -20,7 +21,7 @@ fn format() -> CallFormat {
 
 /// The grammar of calls of these tools.
 fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
-    super::grammar(Callable { tools, named: &[] }, choice, format)
+    super::grammar(Callable { tools, named: &[] }, choice, format, None)
 }
 
 fn request_fields(
@@ -28,7 +29,7 @@ fn request_fields(
     choice: &ToolChoice,
     format: &CallFormat,
 ) -> Map<String, Value> {
-    super::request_fields(Callable { tools, named: &[] }, choice, format)
+    super::request_fields(Callable { tools, named: &[] }, choice, format, None)
 }
 
 fn tool(name: &str, parameters: Value) -> OfferedTool {
@@ -472,7 +473,7 @@ fn tools_known_by_name_are_called_without_arguments() {
     let named = ["g".to_owned(), "h".to_owned()];
     let of = |choice| {
         let callable = Callable { tools: &tools, named: &named };
-        Grammar::parse(&super::grammar(callable, &choice, &format()))
+        Grammar::parse(&super::grammar(callable, &choice, &format(), None))
     };
     let call =
         |name, arguments| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {arguments}}}");

@@ -1,15 +1,16 @@
-//! Writes a message: its content is a text, or a list of parts if it has images.
+//! Messages and tools as Chat Completions writes them, and what renders chat templates reads. The
+//! content of a message is a text, or a list of parts if it has images.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
 use crate::upstream::dialect::data_url::DataUrl;
-use crate::upstream::{Message, MessageCall, MessagePart, Role};
+use crate::upstream::{Message, MessageCall, MessagePart, OfferedTool, Role};
 
 /// A message in Chat Completions, which has no place for reasoning.
 #[derive(Serialize)]
-pub(super) struct ChatMessage<'a> {
+pub(in crate::upstream) struct ChatMessage<'a> {
     role: Role,
     /// Absent only if there are calls.
     content: Option<Content<'a>>,
@@ -17,6 +18,19 @@ pub(super) struct ChatMessage<'a> {
     tool_calls: Vec<ChatCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
+}
+
+/// A tool.
+#[derive(Serialize)]
+pub(in crate::upstream) struct ChatTool<'a> {
+    r#type: &'static str,
+    function: &'a OfferedTool,
+}
+
+impl<'a> From<&'a OfferedTool> for ChatTool<'a> {
+    fn from(function: &'a OfferedTool) -> Self {
+        Self { r#type: "function", function }
+    }
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,114 @@
+//! Arguments in tags.
+
+use serde_json::Value;
+
+use super::arguments::Arguments;
+use super::free_text;
+use super::notation::Notation;
+use super::rules::{Rules, class, literal};
+use super::schema::Writer;
+use crate::call_format::{Hint, Tags};
+use crate::limits::upstream::GRAMMAR_ARGUMENTS_MAX;
+
+/// The rule for the text of an argument.
+const TEXT: &str = "words-0";
+
+/// Pushes the rules that the arguments of all tools share.
+pub(super) fn push_shared(rules: &mut Rules, tags: &Tags) {
+    free_text::push_without(rules, "words", tags.value[1]);
+    let ends_key = tags.key[1].chars().next();
+    let key = format!("{}{{1,64}}", class(true, ends_key.into_iter().chain(['\n'])));
+    rules.push("argument", &argument(tags, &key, &[(true, TEXT.to_owned())]));
+}
+
+/// Pushes the rules of a tool's arguments, with names that start with `prefix`. Returns the
+/// expression for all of them.
+///
+/// Arguments whose rules would be too long are any text.
+pub(super) fn push_arguments(
+    rules: &mut Rules,
+    prefix: &str,
+    schema: &Value,
+    tags: &Tags,
+) -> String {
+    let start = rules.len();
+    let others = format!("argument{{0,{GRAMMAR_ARGUMENTS_MAX}}}");
+    let mut writer = Writer::new(rules, prefix, schema, Notation::Json);
+    let Arguments { named, may_have_others } = Arguments::of(schema);
+    let mut all: Vec<String> = Vec::new();
+    for (key, schema, is_required) in named {
+        let values = values(&mut writer, schema);
+        let name = writer.named(&argument(tags, &literal(key), &values));
+        all.push(if is_required { name } else { format!("{name}?") });
+    }
+    if writer.too_long {
+        rules.truncate(start);
+        return others;
+    }
+    all.extend(may_have_others.then_some(others));
+    all.join(" ")
+}
+
+/// An argument whose value is one of these: whether it is text, and its rule.
+fn argument(tags: &Tags, key: &str, values: &[(bool, String)]) -> String {
+    let Tags { key: [open, key_close], hint, gap, value: [value_open, close], .. } = tags;
+    let line = if tags.is_trimmed { "\n" } else { "" };
+    let before = literal(&format!("{gap}{value_open}{line}"));
+    let values = values.iter().map(|(is_text, value)| {
+        format!("{}{before} {value}", hint.map(|hint| word(hint, *is_text)).unwrap_or_default())
+    });
+    let values = values.collect::<Vec<_>>().join(" | ");
+    let after = literal(&format!("{line}{close}{}", tags.end));
+    format!("{} {key} {} ({values}) {after}", literal(open), literal(key_close))
+}
+
+/// The word on a value's type.
+fn word(hint: Hint, is_text: bool) -> String {
+    let close = hint.close();
+    match (hint, is_text) {
+        (Hint::Between(_), _) => String::new(),
+        (Hint::IsText(_), _) => format!("{} ", literal(&format!("{is_text}{close}"))),
+        (Hint::Type(_), true) => format!("{} ", literal(&format!("string{close}"))),
+        (Hint::Type(_), false) => {
+            format!(
+                "(\"integer\" | \"number\" | \"boolean\" | \"object\" | \"array\" | \"null\") {} ",
+                literal(close)
+            )
+        }
+    }
+}
+
+/// What a schema allows: text, and JSON that is no text. Whether text fits is left to validation,
+/// unless only some texts do.
+fn values<'a>(writer: &mut Writer<'a>, schema: &'a Value) -> Vec<(bool, String)> {
+    let given = schema.get("enum").and_then(Value::as_array).cloned();
+    let given = given.or_else(|| schema.get("const").map(|value| vec![value.clone()]));
+    if let Some(given) = given {
+        let (texts, others): (Vec<&Value>, Vec<&Value>) =
+            given.iter().partition(|value| value.is_string());
+        let texts: Vec<_> = texts.iter().filter_map(|text| text.as_str()).map(literal).collect();
+        let others: Vec<_> = others.iter().map(|value| literal(&value.to_string())).collect();
+        let sides = [(true, texts), (false, others)].into_iter();
+        let sides = sides.filter(|(_, side)| !side.is_empty());
+        return sides.map(|(is_text, side)| (is_text, format!("({})", side.join(" | ")))).collect();
+    }
+    let kinds = match schema.get("type") {
+        Some(Value::String(kind)) => vec![&**kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        // Combined with others: any text may be meant for one of them.
+        _ => vec!["string"],
+    };
+    let json = ["integer", "number", "boolean", "null", "object", "array"];
+    let is_json = kinds.iter().any(|kind| json.contains(kind));
+    let is_text = kinds.iter().any(|kind| !json.contains(kind));
+    let mut values = Vec::new();
+    if is_text {
+        values.push((true, TEXT.to_owned()));
+    }
+    if is_json && !is_text {
+        values.push((false, writer.value(schema)));
+    } else if is_json {
+        values.push((false, "value".to_owned()));
+    }
+    values
+}
