@@ -85,6 +85,9 @@ pub mod upstream {
     pub const GRAMMAR_TOOL_BYTES_MAX: usize = 64 * KIB;
     /// Nesting depth of a schema in a grammar; below it, any value is accepted.
     pub const GRAMMAR_SCHEMA_DEPTH_MAX: usize = 32;
+    /// Largest count of items or characters in a schema that is sent to a server. Servers refuse larger
+    /// ones, and with them the whole request.
+    pub const SCHEMA_BOUND_MAX: u64 = 100;
     /// Largest item or character count that a grammar states, because llama.cpp expands
     /// repetitions. Larger bounds are left to validation.
     pub const GRAMMAR_ITEMS_MAX: usize = 256;

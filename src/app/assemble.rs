@@ -11,7 +11,6 @@ use crate::server::{self, AuthOptions, Timeouts};
 use crate::session::store::{MemoryStore, Store};
 use crate::tools::{Sources, Toolset};
 
-use crate::upstream::constrain::Constraint;
 use crate::upstream::{self, History, OptionsError, ServerOptions, Upstream};
 
 /// Why a valid configuration cannot be used on this machine.
@@ -147,10 +146,7 @@ fn model_server_options(server: &ModelServerConfig) -> ServerOptions {
         api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
         dialect: server.dialect,
         model: server.model.clone(),
-        constraint: match server.constrain {
-            None | Some(Constrain::None) => None,
-            Some(Constrain::LlamaGrammar) => Some(Constraint::LlamaGrammar),
-        },
+        constrain: server.constrain.unwrap_or(Constrain::None),
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,
     }

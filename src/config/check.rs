@@ -210,8 +210,9 @@ fn model_server(
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
     };
     let is_native = contract == ContractSetting::Is(CallContract::Native);
-    if is_native && server.constrain == Some(Constrain::LlamaGrammar) {
-        let message = "found `llama_grammar`, expected `none`: with call_contract `native`, the \
+    let is_idle = matches!(server.constrain, None | Some(Constrain::Auto | Constrain::None));
+    if is_native && !is_idle {
+        let message = "found a constraint, expected `auto` or `none`: with call_contract `native`, the \
                        server itself ensures that calls are valid";
         keys.refuse("constrain", message.to_owned());
     }
@@ -219,7 +220,6 @@ fn model_server(
 }
 
 fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrain> {
-    let constraints = &[("none", Constrain::None), ("llama_grammar", Constrain::LlamaGrammar)];
     if !dialect.takes_constraint() {
         let kinds = dialect::Kind::ALL.iter().filter(|(_, kind)| kind.takes_constraint());
         let names: Vec<_> = kinds.map(|(name, _)| format!("`{name}`")).collect();
@@ -227,7 +227,7 @@ fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrai
         keys.refuse_all(&["constrain"], &message);
         return None;
     }
-    Some(keys.read("constrain", Constrain::None, choice("constrain", constraints)))
+    Some(keys.read("constrain", Constrain::default(), choice("constrain", &Constrain::ALL)))
 }
 
 /// Native calls go back natively: as text, they would teach the model to write calls as text.

@@ -36,7 +36,7 @@ pub use self::tools::{
     SandboxMode, Shown, ToolsConfig,
 };
 pub use self::upstream::{
-    Constrain, EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
+    EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
     base_url_with_version,
 };
 use crate::call_format::ContractSetting;
@@ -44,6 +44,7 @@ use crate::limits;
 use crate::orchestrator::Rules;
 use crate::parser::Settings;
 use crate::server::{MessagesServerTools, ModelAlias, ServerItems, ServerTools};
+pub use crate::upstream::Constrain;
 
 /// Everything that an operator can set.
 ///

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::{Secret, seconds};
 use crate::call_format::{CallContract, ContractSetting};
 use crate::limits;
-use crate::upstream::{History, dialect};
+use crate::upstream::{Constrain, History, dialect};
 
 /// A model server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,7 +69,7 @@ impl ModelServerConfig {
             base_url: Uri::from_static("http://127.0.0.1:8081/v1"),
             model: String::new(),
             api_key: None,
-            constrain: dialect.takes_constraint().then_some(Constrain::None),
+            constrain: dialect.takes_constraint().then(Constrain::default),
             history: History::Text,
             connect_timeout: limits::upstream::CONNECT_TIMEOUT,
             idle_timeout: limits::upstream::IDLE_TIMEOUT,
@@ -89,16 +89,6 @@ impl Default for ModelServerConfig {
 pub struct EmbeddedConfig {
     /// Its pace.
     pub tokens_per_sec: u32,
-}
-
-/// `constrain`: what restricts a model to valid calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Constrain {
-    /// Only the prompt.
-    None,
-    /// A lazy GBNF grammar, for llama.cpp.
-    LlamaGrammar,
 }
 
 impl UpstreamKind {

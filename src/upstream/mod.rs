@@ -28,6 +28,7 @@ pub mod sse;
 mod timeouts;
 
 pub use configured::{Kind, Options, Upstream};
+pub use constrain::Constrain;
 pub(crate) use detect::Detected;
 pub use extra_sampling::ExtraSampling;
 pub use failure::RoundFailure;

@@ -11,6 +11,8 @@ pub(crate) struct Models {
     pub(crate) first: Option<String>,
     /// Where that was loaded from, if the server says so.
     pub(crate) root: Option<String>,
+    /// How many parameters it has, if the server says so.
+    pub(crate) parameters: Option<u64>,
 }
 
 /// The kind of server, as far as requests depend on it.
@@ -42,6 +44,11 @@ impl Models {
             id: Option<String>,
             owned_by: Option<String>,
             root: Option<String>,
+            meta: Option<Meta>,
+        }
+        #[derive(Deserialize)]
+        struct Meta {
+            n_params: Option<u64>,
         }
         let list = serde_json::from_str::<List>(body).ok();
         let Some(first) = list.and_then(|list| list.data.into_iter().next()) else {
@@ -55,7 +62,8 @@ impl Models {
             Some("library") => Flavour::Ollama,
             _ => Flavour::Other,
         };
-        Self { flavour, first: first.id, root: first.root }
+        let parameters = first.meta.and_then(|meta| meta.n_params);
+        Self { flavour, first: first.id, root: first.root, parameters }
     }
 }
 
@@ -76,7 +84,7 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, flavour: Flavour, first: Option<&str>) {
-        let expected = Models { flavour, first: first.map(str::to_owned), root: None };
+        let expected = Models { flavour, first: first.map(str::to_owned), ..Models::default() };
         assert_eq!(Models::read(body), expected, "{body}");
     }
 
@@ -99,6 +107,8 @@ mod tests {
         check(r#"{"data":[{"id":null,"owned_by":null}]}"#, Flavour::Other, None);
         check(r#"{"data":[{"owned_by":"vllm"}]}"#, Flavour::Vllm, None);
         check(r#"{"object":"list","data":[]}"#, Flavour::Other, None);
+        let body = r#"{"data":[{"id":"m","meta":{"n_params":494032768,"n_vocab":1}}]}"#;
+        assert_eq!(Models::read(body).parameters, Some(494_032_768));
         check(r#"{"data":null}"#, Flavour::Other, None);
         check("not found", Flavour::Other, None);
     }

@@ -129,3 +129,36 @@ async fn auto_looks_again_after_the_server_was_away() {
     model.show_template("<function=f><parameter=");
     assert_eq!(upstreams(&gateway).await[0]["call_contract"], "qwen3_coder");
 }
+
+/// What a round of the model asks `response_format` for.
+fn asked_for(request: &Value) -> &str {
+    match &request["response_format"] {
+        Value::Null => "nothing",
+        tag if tag["format"].is_object() => "a tree",
+        tag if tag["structures"].is_array() => "structures",
+        _ => "something else",
+    }
+}
+
+#[tokio::test]
+async fn a_constraint_that_the_server_refuses_gets_weaker() {
+    let mut model = Model::listen();
+    model.list("fake-model", "sglang");
+    let taught = ContractSetting::default();
+    let gateway = gateway(vec![upstream("sglang", &model, taught)], &model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    let refusal = "{\"message\": \"invalid response_format\"}";
+    for asked in ["a tree", "structures"] {
+        assert_eq!(asked_for(&round.request.body), asked);
+        let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: ";
+        round.write(format!("{head}{}\r\n\r\n{refusal}", refusal.len())).await;
+        round.keep();
+        round = model.round().await;
+    }
+    assert_eq!(asked_for(&round.request.body), "nothing");
+    round.answer("Hello.").await;
+    assert_eq!(said(&stream.rest().await), "Hello.");
+    // And from then on.
+    let (_stream, round) = gateway.begin(&mut model, "s").await;
+    assert_eq!(asked_for(&round.request.body), "nothing");
+}

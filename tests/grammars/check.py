@@ -1,37 +1,49 @@
-"""Asks llama.cpp's grammar engine about the cases that the unit tests have written.
+"""Asks the engines of model servers about the cases that the unit tests have written.
 
     check.py CASES RECORDED
 
-RECORDED is the grammar that the recordings were made with; llama.cpp has to take it.
+llama.cpp's engine gets the grammars, xgrammar the structural tags. RECORDED is the grammar that the
+recordings were made with; llama.cpp has to take it.
 """
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 
-from llama_engine import Engine
+import llama_engine
+import xgrammar_engine
 
 SHOWN = 5
 
 
+def ask(name, engine, key, cases):
+    """Asks one engine; how many answers were right, and how many were not."""
+    asked, formats, wrong = 0, set(), []
+    for case in cases:
+        for constraint in case[key]:
+            for message in case["messages"]:
+                asked += 1
+                formats.add(case["format"])
+                if engine.accepts(constraint, message["text"]) != message["is_valid"]:
+                    wrong.append(f"{name}, {case['format']}: {message}\n{constraint}")
+    for complaint in wrong[:SHOWN]:
+        print(complaint, file=sys.stderr)
+    print(f"{name}: {len(formats)} formats")
+    return asked - len(wrong), len(wrong)
+
+
 def main(cases, recorded):
-    engine = Engine()
-    assert engine.accepts(Path(recorded).read_text(), "Words."), "the recorded grammar"
-    asked, wrong = Counter(), []
+    llama = llama_engine.Engine()
+    assert llama.accepts(Path(recorded).read_text(), "Words."), "the recorded grammar"
     with open(cases, encoding="utf-8") as lines:
-        for case in map(json.loads, lines):
-            for grammar in case["grammars"]:
-                for message in case["messages"]:
-                    asked[case["format"]] += 1
-                    if engine.accepts(grammar, message["text"]) != message["is_valid"]:
-                        wrong.append((case["format"], message, grammar))
-    for name, message, grammar in wrong[:SHOWN]:
-        print(f"{name}: {message}\n{grammar}", file=sys.stderr)
-    passed = sum(asked.values()) - len(wrong)
-    print(f"{len(asked)} formats")
-    print(f"grammars: {passed} passed, {len(wrong)} failed")
-    return 1 if wrong or not asked else 0
+        cases = [json.loads(line) for line in lines]
+    counts = [
+        ask("llama.cpp", llama, "grammars", cases),
+        ask("xgrammar", xgrammar_engine.Engine(), "structural_tags", cases),
+    ]
+    passed, failed = map(sum, zip(*counts))
+    print(f"grammars: {passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":

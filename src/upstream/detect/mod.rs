@@ -6,7 +6,7 @@
 //!                                  │                             └───────── no ──> native calls
 //!   nothing known ─────────────────┴────────────────────────────────────────────> marker_json
 //! ```
-//! A template says more than a name, since names lie: merges and fine-tunes keep their base model's
+//! A model below a billion parameters is taught in any case. A template says more than a name, since names lie: merges and fine-tunes keep their base model's
 //! template. What is found this way is still a guess, so the reason is reported with it, and the
 //! configuration can overrule it.
 
@@ -29,6 +29,8 @@ pub(crate) struct Report {
     pub(crate) names: Vec<String>,
     /// The source of its chat template, if the server shows it.
     pub(crate) template: Option<String>,
+    /// How many parameters it has, if the server says so.
+    pub(crate) parameters: Option<u64>,
     /// Whether the server parses calls by itself; `None` if it does not say.
     pub(crate) calls_natively: Option<bool>,
     /// Whether special tokens are part of the text that the server sends.
@@ -50,7 +52,11 @@ pub(crate) fn detect(report: &Report) -> Detected {
     let by_template = report.template.as_deref().and_then(templates::format_in);
     let by_name = || report.names.iter().find_map(|name| names::format_of(name));
     match by_template.or_else(by_name) {
-        Some(evidence) => evidence.in_use(report),
+        Some(evidence) if evidence.is_learnt_by(report) => evidence.in_use(report),
+        Some(Evidence { sign, .. }) => Detected {
+            contract: CallContract::default(),
+            reason: format!("{sign}, but models below a billion parameters do better when taught"),
+        },
         None => Detected {
             contract: CallContract::default(),
             reason: match report.template {
@@ -79,6 +85,14 @@ enum Sign {
 }
 
 impl Evidence {
+    /// Whether a model as large as the reported one has learnt the format well enough. Smaller ones
+    /// make more right calls, and answer more questions, when they are taught: docs/models.md.
+    fn is_learnt_by(&self, report: &Report) -> bool {
+        let is_small = report.parameters.is_some_and(|count| count < LEARNT_PARAMETERS_MIN);
+        // Made for nothing but calls.
+        !is_small || self.format == "functiongemma"
+    }
+
     /// The contract of a model with this format on a server that reports this.
     fn in_use(&self, report: &Report) -> Detected {
         let Self { format, sign } = self;
@@ -101,6 +115,9 @@ impl Evidence {
         Detected { contract, reason: format!("{sign}{why}") }
     }
 }
+
+/// From how many parameters on a model is taken to have learnt its format.
+const LEARNT_PARAMETERS_MIN: u64 = 1_000_000_000;
 
 impl fmt::Display for Sign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

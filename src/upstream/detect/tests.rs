@@ -97,6 +97,20 @@ fn a_model_without_a_sign_is_taught() {
 }
 
 #[test]
+fn a_small_model_is_taught() {
+    let sized = |parameters, name| Report { parameters: Some(parameters), ..by_name(name) };
+    let qwen = "qwen2.5-coder-0.5b";
+    let reason = "the model's name, qwen2.5-coder-0.5b, contains qwen2.5, but models below a billion \
+                  parameters do better when taught";
+    check(&sized(494_032_768, qwen), "marker_json", reason);
+    check(&sized(999_999_999, qwen), "marker_json", reason);
+    let reason = "the model's name, qwen2.5-coder-0.5b, contains qwen2.5";
+    check(&sized(1_000_000_000, qwen), "hermes", reason);
+    let special = Report { sends_special: true, ..sized(268_000_000, "functiongemma-270m") };
+    assert_eq!(detect(&special).contract.name(), "functiongemma");
+}
+
+#[test]
 fn special_tokens_that_the_server_leaves_out_are_left_to_it() {
     let gemma = by_template("'<|tool_call>call:' + name");
     let sign = "the chat template contains <|tool_call>call:";

@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::constrain::Constraint;
+use super::constrain::Constrain;
 use super::frame_error::FrameError;
 use super::models::Flavour;
 use super::sse::Frame;
@@ -44,7 +44,7 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     }
 
     /// Learns from an answer that refused a request how to request rounds from now on.
-    fn learn_refusal(&self, _status: u16, _body: &str) {}
+    fn learn_refusal(&self, _round: &ChatRequest, _status: u16, _body: &str) {}
 
     /// Forgets what the server has refused, because it may have been replaced.
     fn forget_refusals(&self) {}
@@ -86,7 +86,7 @@ pub struct Options {
     /// The upstream's name; reasoning goes back only to where it came from.
     pub(crate) upstream: String,
     /// What restricts the model to valid calls.
-    pub(crate) constraint: Option<Constraint>,
+    pub(crate) constrain: Constrain,
 }
 
 /// The dialects: `upstreams[].kind`.
@@ -132,9 +132,9 @@ impl Kind {
     #[must_use]
     pub fn dialect(self, options: Options) -> Box<dyn Dialect> {
         match self {
-            Self::OpenaiChat => Box::new(openai_chat::OpenaiChat(options)),
+            Self::OpenaiChat => Box::new(openai_chat::OpenaiChat::new(&options)),
             Self::OpenaiResponses => Box::new(openai_responses::OpenaiResponses::new(options)),
-            Self::LlamaCompletion => Box::new(llama_completion::LlamaCompletion(options)),
+            Self::LlamaCompletion => Box::new(llama_completion::LlamaCompletion::new(&options)),
         }
     }
 }

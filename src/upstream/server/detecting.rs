@@ -37,6 +37,15 @@ struct Caps {
 struct Shown {
     template: Option<String>,
     capabilities: Vec<String>,
+    model_info: ModelInfo,
+}
+
+/// What Ollama read in the model's file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ModelInfo {
+    #[serde(rename = "general.parameter_count")]
+    parameters: Option<u64>,
 }
 
 impl Server {
@@ -74,6 +83,7 @@ impl Server {
         let model = self.model_of(models);
         let mut report = Report {
             flavour: models.flavour,
+            parameters: models.parameters.filter(|_| models.first.as_deref() == Some(model)),
             names: [model].into_iter().chain(models.root.as_deref()).map(str::to_owned).collect(),
             sends_special: self.sends_prompts || models.flavour.skips_special_tokens(),
             ..Report::default()
@@ -106,6 +116,7 @@ impl Server {
         let body = json!({ "model": model }).to_string();
         let shown: Shown = self.look_up_json(Method::POST, &path, body.into()).await;
         report.template = shown.template;
+        report.parameters = shown.model_info.parameters;
         report.calls_natively = Some(shown.capabilities.iter().any(|it| it == "tools"));
     }
 

@@ -25,7 +25,7 @@ use crate::http;
 use crate::limits::upstream as limits;
 use crate::upstream::chat_template::Losses;
 use crate::upstream::client::{Answer, Client, ClientError};
-use crate::upstream::constrain::Constraint;
+use crate::upstream::constrain::Constrain;
 use crate::upstream::detect::Detected;
 use crate::upstream::dialect::{self, Dialect};
 use crate::upstream::extra_sampling::{ExtraSampling, RefusedSampling};
@@ -60,7 +60,7 @@ pub struct ServerOptions {
     /// The model's name on the server; empty for the server's first model.
     pub(crate) model: String,
     /// What restricts the model to valid calls.
-    pub(crate) constraint: Option<Constraint>,
+    pub(crate) constrain: Constrain,
     /// Longest wait for a connection.
     pub(crate) connect_timeout: Duration,
     /// Longest silence.
@@ -74,7 +74,7 @@ impl std::fmt::Debug for ServerOptions {
             .field("api_key", &self.api_key.as_ref().map(|_| "..."))
             .field("dialect", &self.dialect)
             .field("model", &self.model)
-            .field("constraint", &self.constraint)
+            .field("constrain", &self.constrain)
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
             .finish()
@@ -132,13 +132,13 @@ impl Server {
             api_key,
             dialect,
             model,
-            constraint,
+            constrain,
             connect_timeout,
             idle_timeout,
         } = options;
         let upstream = name.to_owned();
         let sends_prompts = dialect.sends_prompts();
-        let dialect = dialect.dialect(dialect::Options { upstream, constraint });
+        let dialect = dialect.dialect(dialect::Options { upstream, constrain });
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad_url())?;
@@ -295,7 +295,7 @@ impl Server {
                 // final.
                 failed.wait = self.model.is_empty().then_some(Duration::ZERO);
             }
-            self.dialect.learn_refusal(status.as_u16(), &body);
+            self.dialect.learn_refusal(request, status.as_u16(), &body);
             // Another request may succeed, even if it is another round that learnt how.
             if self.dialect.variant() != variant {
                 failed.wait = Some(Duration::ZERO);

@@ -5,8 +5,10 @@ use serde_json::{Map, Value};
 
 use super::Decoder;
 use crate::call_format::CallContract;
+use crate::upstream::constrain::Held;
 use crate::upstream::dialect::chat_message::{ChatMessage, ChatTool};
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
+use crate::upstream::models::Flavour;
 use crate::upstream::{ChatRequest, Sampling};
 
 /// What the answer's last frame says. Without this list, it repeats the whole prompt.
@@ -14,8 +16,17 @@ const LAST_FRAME: [&str; 5] =
     ["content", "stop", "stop_type", "tokens_evaluated", "tokens_predicted"];
 
 /// llama.cpp's own API.
-#[derive(Debug)]
-pub(crate) struct LlamaCompletion(pub(in crate::upstream::dialect) Options);
+#[derive(Debug, Default)]
+pub(crate) struct LlamaCompletion {
+    constraint: Held,
+}
+
+impl LlamaCompletion {
+    /// llama.cpp's own API, with the options of one upstream.
+    pub(in crate::upstream::dialect) const fn new(options: &Options) -> Self {
+        Self { constraint: Held::new(options.constrain) }
+    }
+}
 
 impl Dialect for LlamaCompletion {
     fn path(&self) -> &'static str {
@@ -54,7 +65,8 @@ impl Dialect for LlamaCompletion {
             #[serde(flatten)]
             constraint: Option<Map<String, Value>>,
         }
-        let constraint = self.0.constraint.as_ref();
+        // No other server has this API.
+        let constraint = self.constraint.on(Flavour::LlamaCpp);
         let row = round.format.row();
         let body = Body {
             prompt: server.prompt,
@@ -70,6 +82,18 @@ impl Dialect for LlamaCompletion {
 
     fn decoder(&self, _round: &ChatRequest) -> Box<dyn Decode> {
         Box::new(Decoder::default())
+    }
+
+    fn variant(&self) -> u8 {
+        self.constraint.refusals()
+    }
+
+    fn learn_refusal(&self, round: &ChatRequest, status: u16, body: &str) {
+        self.constraint.learn_refusal(round, status, body);
+    }
+
+    fn forget_refusals(&self) {
+        self.constraint.forget();
     }
 }
 

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{Decoder, LlamaCompletion};
 use crate::call_format::{CallContract, CallFormat, HERMES};
-use crate::upstream::dialect::{Decode as _, Dialect as _, Options, Server};
+use crate::upstream::dialect::{Decode as _, Dialect as _, Server};
 use crate::upstream::sse;
 use crate::upstream::{
     ChatRequest, ExtraSampling, FrameError, Message, OfferedTool, Role, Sampling,
@@ -33,7 +33,7 @@ fn round() -> ChatRequest {
 
 fn body(round: &ChatRequest) -> Value {
     let server = Server { model: "m", prompt: "<user>Hi<assistant>", ..Server::default() };
-    serde_json::from_slice(&LlamaCompletion(Options::default()).body(round, &server)).unwrap()
+    serde_json::from_slice(&LlamaCompletion::default().body(round, &server)).unwrap()
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn errors_end_the_stream() {
 
 #[test]
 fn the_template_gets_the_tools_only_if_it_presents_them() {
-    let dialect = LlamaCompletion(Options::default());
+    let dialect = LlamaCompletion::default();
     let asked = |contract| {
         let round = ChatRequest { contract, ..round() };
         serde_json::from_slice::<Value>(&dialect.template_body(&round).unwrap()).unwrap()

@@ -4,13 +4,23 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Decoder;
+use crate::upstream::constrain::{Constraint, Held};
 use crate::upstream::dialect::chat_message::{ChatMessage, ChatTool};
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
 use crate::upstream::{ChatRequest, Sampling, ToolChoice};
 
-/// Chat Completions, with the options of one upstream.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OpenaiChat(pub Options);
+/// Chat Completions.
+#[derive(Debug, Default)]
+pub(crate) struct OpenaiChat {
+    constraint: Held,
+}
+
+impl OpenaiChat {
+    /// Chat Completions, with the options of one upstream.
+    pub(in crate::upstream::dialect) const fn new(options: &Options) -> Self {
+        Self { constraint: Held::new(options.constrain) }
+    }
+}
 
 impl Dialect for OpenaiChat {
     fn path(&self) -> &'static str {
@@ -18,18 +28,34 @@ impl Dialect for OpenaiChat {
     }
 
     fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8> {
-        request_body(round, &self.0, server)
+        request_body(round, self.constraint.on(server.flavour), server)
     }
 
     fn decoder(&self, _round: &ChatRequest) -> Box<dyn Decode> {
         Box::new(Decoder::new())
+    }
+
+    fn variant(&self) -> u8 {
+        self.constraint.refusals()
+    }
+
+    fn learn_refusal(&self, round: &ChatRequest, status: u16, body: &str) {
+        self.constraint.learn_refusal(round, status, body);
+    }
+
+    fn forget_refusals(&self) {
+        self.constraint.forget();
     }
 }
 
 /// The body of `POST /v1/chat/completions` for a round.
 ///
 /// It includes the round's tools only with [`CallContract::Native`].
-fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> Vec<u8> {
+fn request_body(
+    round: &ChatRequest,
+    constraint: Option<Constraint>,
+    server: &Server<'_>,
+) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -68,10 +94,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         tools: offered.iter().map(ChatTool::from).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
-        constraint: options
-            .constraint
-            .as_ref()
-            .and_then(|it| it.request_fields(round, server.prompt)),
+        constraint: constraint.and_then(|it| it.request_fields(round, server.prompt)),
     };
     serde_json::to_vec(&body).expect("plain data always serialises")
 }
@@ -91,14 +114,12 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
 mod tests {
     use super::*;
     use crate::call_format::CallContract;
-    use crate::upstream::constrain::Constraint;
     use crate::upstream::models::Flavour;
     use crate::upstream::{ExtraSampling, Message, MessageCall, MessagePart, OfferedTool, Role};
 
     #[track_caller]
     fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {
-        let options = Options { constraint, ..Options::default() };
-        let body = request_body(round, &options, &Server { model: "m", ..Server::default() });
+        let body = request_body(round, constraint, &Server { model: "m", ..Server::default() });
         assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expected);
     }
 
@@ -183,7 +204,7 @@ mod tests {
             (&taught, Value::Null, Value::Null),
             (&without, Value::Null, Value::Null),
         ] {
-            let body = request_body(round, &Options::default(), &Server::default());
+            let body = request_body(round, None, &Server::default());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&tools, &parallel));
         }
@@ -204,7 +225,7 @@ mod tests {
                 OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
             let (tools, tool_choice) = ([tool].into(), choice);
             let round = ChatRequest { tools, tool_choice, contract, ..ChatRequest::default() };
-            let body = request_body(&round, &Options::default(), &Server::default());
+            let body = request_body(&round, None, &Server::default());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(body["tool_choice"], expected);
         }
@@ -230,7 +251,7 @@ mod tests {
             [(Flavour::Vllm, Some(false)), (Flavour::Sglang, Some(false)), (Flavour::Other, None)]
         {
             let server = Server { flavour, ..Server::default() };
-            let body = request_body(&ChatRequest::default(), &Options::default(), &server);
+            let body = request_body(&ChatRequest::default(), None, &server);
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(
                 body.get("skip_special_tokens").and_then(Value::as_bool),

@@ -68,7 +68,7 @@ impl Dialect for OpenaiResponses {
         u8::from(*self.reasoning.lock() == Reasoning::Encrypted)
     }
 
-    fn learn_refusal(&self, status: u16, body: &str) {
+    fn learn_refusal(&self, _round: &ChatRequest, status: u16, body: &str) {
         let mut reasoning = self.reasoning.lock();
         let names_it = || body.to_ascii_lowercase().contains("encrypted");
         if *reasoning == Reasoning::Encrypted && status == 400 && names_it() {

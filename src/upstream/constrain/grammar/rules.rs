@@ -64,17 +64,31 @@ pub(super) fn class(negated: bool, characters: impl IntoIterator<Item = char>) -
 }
 
 /// Letters, digits and a few signs are written as they are, in literals and classes alike; all
-/// other characters are written as their number.
+/// other characters are written as their number. `\\x` does not do: llama.cpp reads two digits after
+/// it, xgrammar as many as there are.
 fn push_escaped(text: &mut String, character: char) {
     match character {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | ' ' | ':' | ',' | '.' | '<' | '>' | '{' | '}' => {
+        'a'..='z'
+        | 'A'..='Z'
+        | '0'..='9'
+        | '_'
+        | ' '
+        | ':'
+        | ','
+        | '.'
+        | '<'
+        | '>'
+        | '{'
+        | '}'
+        | '='
+        | '/'
+        | '|' => {
             text.push(character);
         }
         _ => {
             let code = u32::from(character);
             let _ = match code {
-                0..=0xFF => write!(text, "\\x{code:02X}"),
-                0x100..=0xFFFF => write!(text, "\\u{code:04X}"),
+                0..=0xFFFF => write!(text, "\\u{code:04X}"),
                 _ => write!(text, "\\U{code:08X}"),
             };
         }

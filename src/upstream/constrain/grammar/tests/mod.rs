@@ -5,7 +5,7 @@
 mod every_format;
 mod gbnf;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Callable;
 use crate::call_format::{CallFormat, HERMES};
@@ -21,15 +21,7 @@ fn format() -> CallFormat {
 
 /// The grammar of calls of these tools.
 fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
-    super::grammar(Callable { tools, named: &[] }, choice, format, None)
-}
-
-fn request_fields(
-    tools: &[OfferedTool],
-    choice: &ToolChoice,
-    format: &CallFormat,
-) -> Map<String, Value> {
-    super::request_fields(Callable { tools, named: &[] }, choice, format, None)
+    super::of_answers(Callable { tools, named: &[] }, choice, format, None)
 }
 
 fn tool(name: &str, parameters: Value) -> OfferedTool {
@@ -52,20 +44,9 @@ fn check(schema: Value, taken: &[&str], refused: &[&str]) {
 }
 
 #[test]
-fn the_request_asks_for_a_lazy_grammar_with_the_marker_as_its_trigger() {
-    let fields =
-        request_fields(&[tool("f", json!({}))], &ToolChoice::Auto, &CallFormat::marker("<call>"));
-    assert_eq!(fields["grammar_lazy"], true);
-    assert_eq!(fields["grammar_triggers"], json!([{"type": 1, "value": "<call>"}]));
-    assert!(fields["grammar"].as_str().unwrap().starts_with("text-0 ::= "));
-}
-
-#[test]
 fn calls_are_closed_if_the_format_closes_them() {
     let tools = [tool("f", json!({"type": "object", "properties": {}}))];
     let hermes = CallFormat::of(&HERMES);
-    let fields = request_fields(&tools, &ToolChoice::Auto, &hermes);
-    assert_eq!(fields["grammar_triggers"], json!([{"type": 1, "value": "<tool_call>"}]));
     let mut calls = "Two of them.\n".to_owned();
     for _ in 0..2 {
         hermes.push_call(&mut calls, "f", "{}");
@@ -455,8 +436,6 @@ fn a_required_call_is_enforced_from_the_first_byte() {
     let tools = ["f", "g"].map(|name| tool(name, json!({"type": "object"})));
     let of = |choice| Grammar::parse(&grammar(&tools, &choice, &format()));
     let call = |name| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {{}}}}");
-    let fields = request_fields(&tools, &ToolChoice::Required, &format());
-    assert_eq!(fields.keys().collect::<Vec<_>>(), ["grammar"], "nothing wakes it: it never sleeps");
     let required = of(ToolChoice::Required);
     assert!(required.accepts(&call("f")) && required.accepts(&call("g")));
     let named = of(ToolChoice::Named("g".to_owned()));
@@ -473,7 +452,7 @@ fn tools_known_by_name_are_called_without_arguments() {
     let named = ["g".to_owned(), "h".to_owned()];
     let of = |choice| {
         let callable = Callable { tools: &tools, named: &named };
-        Grammar::parse(&super::grammar(callable, &choice, &format(), None))
+        Grammar::parse(&super::of_answers(callable, &choice, &format(), None))
     };
     let call =
         |name, arguments| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {arguments}}}");

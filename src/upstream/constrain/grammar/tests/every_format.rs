@@ -7,14 +7,15 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::json;
 
-use super::super::{Callable, grammar};
+use super::super::{Callable, of_answers};
 use super::gbnf::Grammar;
 use crate::call_format::{CallFormat, ROWS};
 use crate::upstream::ToolChoice;
 use crate::upstream::constrain::cases::{Case, Message, any_case};
+use crate::upstream::constrain::structural_tag;
 
 fn grammar_of(case: &Case, choice: &ToolChoice) -> String {
-    grammar(Callable { tools: &case.tools, named: &[] }, choice, &case.format, None)
+    of_answers(Callable { tools: &case.tools, named: &[] }, choice, &case.format, None)
 }
 
 proptest! {
@@ -60,7 +61,7 @@ fn a_call_that_is_required_follows_the_reasoning_that_the_prompt_has_begun() {
     for row in ROWS {
         let format = CallFormat::of(row);
         let [_, close] = row.reasoning[0];
-        let grammar = grammar(callable, &ToolChoice::Required, &format, Some(close));
+        let grammar = of_answers(callable, &ToolChoice::Required, &format, Some(close));
         let grammar = Grammar::parse(&grammar);
         let mut call = String::new();
         format.push_call(&mut call, "f", "{}");
@@ -88,8 +89,12 @@ fn every_engine_can_be_asked_the_same() {
         let messages = messages.into_iter().map(|Message { text, is_valid, why }| {
             json!({"text": text, "is_valid": is_valid, "why": why})
         });
+        let callable = Callable { tools: &case.tools, named: &[] };
+        let tags = [ToolChoice::Auto, ToolChoice::Required]
+            .map(|choice| structural_tag::tree(callable, &choice, &case.format));
         let line = json!({
             "format": case.format.row().name,
+            "structural_tags": tags,
             "grammars": grammars,
             "messages": messages.collect::<Vec<_>>(),
         });

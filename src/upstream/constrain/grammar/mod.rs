@@ -1,4 +1,4 @@
-//! `constrain: llama_grammar`: GBNF from the JSON Schemas of the offered tools.
+//! The grammar of calls: GBNF, from the call format and the JSON Schemas of the offered tools.
 //!
 //! The model writes freely until it has written the marker. After that it can only write a call
 //! of an offered tool, with arguments of the tool's shape. Patterns, formats and ranges are
@@ -29,14 +29,9 @@ mod tags;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value, json};
-
 use self::rules::{Rules, literal};
 use crate::call_format::CallFormat;
 use crate::upstream::{OfferedTool, ToolChoice};
-
-/// llama.cpp's number for a trigger that is a word.
-const TRIGGER_WORD: u8 = 1;
 
 /// What a model may call.
 #[derive(Debug, Clone, Copy)]
@@ -48,30 +43,10 @@ pub(crate) struct Callable<'a> {
     pub(crate) named: &'a [String],
 }
 
-/// The request fields that restrict llama.cpp to these calls. `reasoning` closes the reasoning that the
-/// prompt has begun, if it has.
-#[must_use]
-pub(crate) fn request_fields(
-    callable: Callable<'_>,
-    choice: &ToolChoice,
-    format: &CallFormat,
-    reasoning: Option<&str>,
-) -> Map<String, Value> {
-    let mut fields = Map::new();
-    fields.insert("grammar".to_owned(), grammar(callable, choice, format, reasoning).into());
-    // A lazy grammar would let a model that must call write text instead.
-    if *choice == ToolChoice::Auto && !format.row().is_bare() {
-        fields.insert("grammar_lazy".to_owned(), true.into());
-        let triggers = json!([{"type": TRIGGER_WORD, "value": format.trigger()}]);
-        fields.insert("grammar_triggers".to_owned(), triggers);
-    }
-    fields
-}
-
 /// A grammar of free text that may contain these calls. If a call is required, the grammar
 /// begins with it, without free text but for reasoning that the prompt has begun.
 #[must_use]
-pub(crate) fn grammar(
+pub(crate) fn of_answers(
     callable: Callable<'_>,
     choice: &ToolChoice,
     format: &CallFormat,
@@ -99,6 +74,15 @@ pub(crate) fn grammar(
             rules.push("root", &thought);
         }
     }
+    calls::push(&mut rules, callable, choice, format);
+    rules.into_text()
+}
+
+/// A grammar of these calls alone, without the trigger.
+#[must_use]
+pub(crate) fn of_calls(callable: Callable<'_>, choice: &ToolChoice, format: &CallFormat) -> String {
+    let mut rules = Rules::new();
+    rules.push("root", "calls");
     calls::push(&mut rules, callable, choice, format);
     rules.into_text()
 }

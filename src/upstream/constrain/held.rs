@@ -1,0 +1,114 @@
+//! What a server has been asked to hold its model to, and what it has refused.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use tracing::warn;
+
+use super::{Constrain, Constraint};
+use crate::upstream::ChatRequest;
+use crate::upstream::models::Flavour;
+
+/// The constraint of an upstream. What its server refuses is not asked for again.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    constrain: Constrain,
+    /// How many times it was refused; each time, something weaker is asked for.
+    refusals: AtomicU8,
+    /// Whether there was anything to refuse.
+    has_asked: AtomicBool,
+}
+
+impl Held {
+    /// The configured constraint.
+    #[must_use]
+    pub(crate) const fn new(constrain: Constrain) -> Self {
+        Self { constrain, refusals: AtomicU8::new(0), has_asked: AtomicBool::new(false) }
+    }
+
+    /// What to ask a server of this kind for.
+    #[must_use]
+    pub(crate) fn on(&self, flavour: Flavour) -> Option<Constraint> {
+        let wanted = self.constrain.on(flavour);
+        let asked =
+            (0..self.refusals()).fold(wanted, |asked, _| asked.and_then(Constraint::weaker));
+        self.has_asked.store(asked.is_some(), Ordering::Relaxed);
+        asked
+    }
+
+    /// How many times it was refused.
+    #[must_use]
+    pub(crate) fn refusals(&self) -> u8 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// Learns from an answer that refused a request, if it is about the constraint.
+    pub(crate) fn learn_refusal(&self, round: &ChatRequest, status: u16, body: &str) {
+        const WORDS: [&str; 5] =
+            ["grammar", "structural_tag", "response_format", "json_schema", "structured_outputs"];
+        let is_refusal =
+            matches!(status, 400 | 422) && WORDS.iter().any(|word| body.contains(word));
+        let has_asked = self.has_asked.load(Ordering::Relaxed) && !round.tools.is_empty();
+        if !has_asked || !is_refusal || self.refusals() >= REFUSALS_MAX {
+            return;
+        }
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        warn!(
+            reason = body,
+            "the model server refuses the constraint; it gets a weaker one, or none"
+        );
+    }
+
+    /// Forgets what was refused: the server may have been replaced.
+    pub(crate) fn forget(&self) {
+        self.refusals.store(0, Ordering::Relaxed);
+    }
+}
+
+/// After as many, nothing is asked for.
+const REFUSALS_MAX: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::super::Form;
+    use super::*;
+    use crate::upstream::OfferedTool;
+
+    fn round() -> ChatRequest {
+        let (name, description) = ("f".to_owned(), String::new());
+        let tool = OfferedTool { name, description, parameters: serde_json::json!({}) };
+        ChatRequest { tools: [tool].into(), ..ChatRequest::default() }
+    }
+
+    #[test]
+    fn what_is_refused_is_not_asked_for_again() {
+        let held = Held::new(Constrain::Auto);
+        assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Tree)));
+        held.learn_refusal(&round(), 400, "unknown field in structural_tag");
+        assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
+        held.learn_refusal(&round(), 422, "response_format is invalid");
+        assert_eq!(held.on(Flavour::Sglang), None);
+        held.learn_refusal(&round(), 400, "grammar");
+        assert_eq!(held.refusals(), REFUSALS_MAX, "there was nothing to refuse");
+        held.forget();
+        assert_eq!(held.on(Flavour::LlamaCpp), Some(Constraint::LlamaGrammar));
+        held.learn_refusal(&round(), 400, "failed to parse grammar");
+        assert_eq!(held.on(Flavour::LlamaCpp), None);
+    }
+
+    #[test]
+    fn other_refusals_say_nothing_about_it() {
+        let held = Held::new(Constrain::LlamaGrammar);
+        held.learn_refusal(&round(), 400, "grammar");
+        assert_eq!(held.on(Flavour::Other), Some(Constraint::LlamaGrammar), "it was not asked yet");
+        // What a client wants of an answer is sent without tools.
+        held.learn_refusal(&ChatRequest::default(), 400, "response_format");
+        for (status, body) in [(400, "the prompt is too long"), (500, "grammar"), (429, "grammar")]
+        {
+            held.learn_refusal(&round(), status, body);
+        }
+        assert_eq!(held.on(Flavour::Other), Some(Constraint::LlamaGrammar));
+        let nothing = Held::new(Constrain::None);
+        nothing.learn_refusal(&round(), 400, "grammar");
+        assert_eq!((nothing.on(Flavour::LlamaCpp), nothing.refusals()), (None, 0));
+    }
+}
