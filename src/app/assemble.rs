@@ -61,11 +61,7 @@ pub(super) fn gateway_with(
     tools: Toolset,
     store: Arc<dyn Store>,
 ) -> Result<Gateway, AssemblyError> {
-    let upstreams = config
-        .upstreams
-        .iter()
-        .map(|upstream| Ok(Arc::new(Upstream::new(upstream_options(upstream, config))?)))
-        .collect::<Result<_, OptionsError>>()?;
+    let upstreams = upstreams(config)?;
     let options = gateway::Options {
         rules: rules(config),
         tool_timeout: config.limits.tool_timeout,
@@ -73,6 +69,13 @@ pub(super) fn gateway_with(
         store,
     };
     Ok(Gateway::new(options, upstreams, tools)?)
+}
+
+/// The upstreams, in their order.
+pub(super) fn upstreams(config: &Config) -> Result<Vec<Arc<Upstream>>, OptionsError> {
+    let upstreams = config.upstreams.iter();
+    let upstream = |it| Ok(Arc::new(Upstream::new(upstream_options(it, config))?));
+    upstreams.map(upstream).collect()
 }
 
 /// Where sessions are kept.

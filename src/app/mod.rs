@@ -3,6 +3,7 @@
 
 mod assemble;
 mod greeting;
+mod probe;
 mod running;
 mod tools;
 
@@ -19,6 +20,7 @@ use crate::server::Timeouts;
 use greeting::Greeting;
 
 pub use assemble::{AssemblyError, Parts, gateway, rules};
+pub use probe::probe;
 pub use running::{Running, StartError, start};
 pub use tools::{ToolsError, mcp_servers, tools};
 

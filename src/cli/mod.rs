@@ -105,7 +105,7 @@ pub(crate) struct ConfigArgs {
 /// Options of `tether check`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CheckArgs {
-    /// Also start or contact every source of tools, and suggest settings for what is found
+    /// Also start or contact every source of tools and every model server, and suggest settings
     #[arg(long)]
     pub(crate) probe: bool,
     /// The configuration file.

@@ -50,6 +50,18 @@ impl Losses {
         }
     }
 
+    /// What is lost, in words.
+    #[must_use]
+    pub(crate) fn named(self) -> Vec<&'static str> {
+        let all = [
+            (self.tools, "the tools"),
+            (self.calls, "calls"),
+            (self.words, "words beside calls"),
+            (self.results, "results"),
+        ];
+        all.into_iter().filter_map(|(is_lost, name)| is_lost.then_some(name)).collect()
+    }
+
     /// Whether calls, what was said beside them, and results have to be written as text.
     #[must_use]
     pub(crate) const fn of_history(self) -> bool {

@@ -10,7 +10,7 @@ use super::cool_down::CoolDown;
 use super::detect::Detected;
 use super::local::LocalModel;
 use super::server::{OptionsError, Server, ServerOptions};
-use super::{History, Images, Round, RoundFailure, RoundRequest};
+use super::{Constrain, History, Images, Round, RoundFailure, RoundRequest};
 use crate::call_format::ContractSetting;
 use crate::telemetry::metrics;
 
@@ -145,6 +145,17 @@ impl Upstream {
                 }
             }
             Err(_) => {}
+        }
+    }
+
+    /// What it says and shows of itself, a sentence each; nothing for a model inside this process.
+    ///
+    /// # Errors
+    /// The reason if it cannot be reached.
+    pub(crate) async fn probe(&self, constrain: Constrain) -> Result<Vec<String>, RoundFailure> {
+        match &self.backend {
+            Backend::Server(server) => server.probe(constrain, self.history).await,
+            Backend::Local(_) => Ok(Vec::new()),
         }
     }
 

@@ -13,6 +13,8 @@ pub(crate) struct Models {
     pub(crate) root: Option<String>,
     /// How many parameters it has, if the server says so.
     pub(crate) parameters: Option<u64>,
+    /// How many tokens its context has, if the server says so.
+    pub(crate) context: Option<u64>,
 }
 
 /// The kind of server, as far as requests depend on it.
@@ -45,10 +47,12 @@ impl Models {
             owned_by: Option<String>,
             root: Option<String>,
             meta: Option<Meta>,
+            max_model_len: Option<u64>,
         }
         #[derive(Deserialize)]
         struct Meta {
             n_params: Option<u64>,
+            n_ctx: Option<u64>,
         }
         let list = serde_json::from_str::<List>(body).ok();
         let Some(first) = list.and_then(|list| list.data.into_iter().next()) else {
@@ -62,8 +66,10 @@ impl Models {
             Some("library") => Flavour::Ollama,
             _ => Flavour::Other,
         };
-        let parameters = first.meta.and_then(|meta| meta.n_params);
-        Self { flavour, first: first.id, root: first.root, parameters }
+        let Model { id, root, meta, max_model_len, .. } = first;
+        let (parameters, context) =
+            meta.map(|meta| (meta.n_params, meta.n_ctx)).unwrap_or_default();
+        Self { flavour, first: id, root, parameters, context: max_model_len.or(context) }
     }
 }
 

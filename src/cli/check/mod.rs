@@ -1,6 +1,7 @@
 //! `tether check`: prints the effective configuration, or all mistakes in it.
 
 mod tools;
+mod upstreams;
 
 use std::io::Write;
 
@@ -11,7 +12,8 @@ use crate::tools::SourceReport;
 
 /// Writes the effective configuration as YAML, with secrets redacted. On standard error, warns
 /// about settings that are allowed but probably unintended, and says which tools there are on
-/// this machine. With `--probe`, asks the sources of tools.
+/// this machine. With `--probe`, asks the sources of tools, and
+/// the model servers.
 ///
 /// # Errors
 /// [`CliError::Config`] with all mistakes; [`CliError::Usage`] if this machine cannot do what the
@@ -30,6 +32,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
     }
     if args.probe {
         tools::probe(&config)?;
+        upstreams::probe(&config)?;
     }
     let yaml = config.to_yaml().map_err(|error| CliError::Failed(error.to_string()))?;
     out.write_all(yaml.as_bytes())?;

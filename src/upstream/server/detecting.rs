@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// Finds the contract that the server suggests.
-    async fn detect(&self) -> Result<Detected, Failed> {
+    pub(super) async fn detect(&self) -> Result<Detected, Failed> {
         // Rounds that begin together look once and share the result.
         let _detecting = self.detecting.lock().await;
         if let Some(known) = self.detected() {
@@ -79,7 +79,7 @@ impl Server {
     }
 
     /// What the server says about itself and its model. Most servers say little.
-    async fn report(&self, models: &Models) -> Report {
+    pub(super) async fn report(&self, models: &Models) -> Report {
         let model = self.model_of(models);
         let mut report = Report {
             flavour: models.flavour,
@@ -137,7 +137,7 @@ impl Server {
     }
 
     /// The path of what the server offers outside the API that it shares with others.
-    fn root(&self) -> &str {
+    pub(super) fn root(&self) -> &str {
         self.path.strip_suffix("/v1").unwrap_or(&self.path)
     }
 }

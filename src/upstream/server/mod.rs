@@ -3,6 +3,7 @@
 
 mod detecting;
 mod failed;
+mod probing;
 mod template;
 
 use std::sync::Arc;
@@ -383,9 +384,19 @@ impl Server {
 
     /// The answer to a question about the server, in JSON.
     async fn look_up(&self, method: Method, path: &str, body: Bytes) -> Result<String, Failed> {
+        self.look_up_within(limits::CHECK_TIMEOUT, method, path, body).await
+    }
+
+    async fn look_up_within(
+        &self,
+        within: Duration,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<String, Failed> {
         let request = self.request(method, path, Full::new(body));
-        let mut answer = self.send(request, limits::CHECK_TIMEOUT).await?;
-        let body = read_body(&mut answer, limits::MODELS_BYTES_MAX, limits::CHECK_TIMEOUT).await;
+        let mut answer = self.send(request, within).await?;
+        let body = read_body(&mut answer, limits::MODELS_BYTES_MAX, within).await;
         if !answer.head.status.is_success() {
             return Err(Failed::refused(&answer, &body));
         }

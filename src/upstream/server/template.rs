@@ -89,7 +89,7 @@ impl Server {
         struct Rendered {
             prompt: String,
         }
-        let path = format!("{}/apply-template", self.path);
+        let path = format!("{}/apply-template", self.root());
         let request = self.request(Method::POST, &path, Full::new(body));
         let mut answer = self.send(request, self.idle_timeout).await?;
         let body = read_body(&mut answer, limits::PROMPT_BYTES_MAX, self.idle_timeout).await;

@@ -1,0 +1,124 @@
+//! Asks each upstream what it can do: `tether check --probe`.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::assemble::{AssemblyError, rules, upstreams};
+use crate::config::{Config, Constrain, UpstreamKind};
+use crate::conversation::Opening;
+use crate::orchestrator::{Briefing, Input, Output, TurnMachine, TurnRequest};
+use crate::tools::Registry;
+use crate::tools::builtin::Calculate;
+use crate::upstream::{RoundFailure, Sampling, ToolChoice, Upstream};
+
+/// What the model is asked.
+const QUESTION: &str = "What is 12.5 * 8? Use the calculate function.";
+/// How long it may take; on a small machine, reading the prompt takes most of it.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Asks each upstream, and passes on what it finds: the upstream's name, and a sentence.
+///
+/// # Errors
+/// If an upstream cannot be used.
+pub async fn probe(
+    config: &Config,
+    mut found: impl FnMut(&str, String),
+) -> Result<(), AssemblyError> {
+    for (upstream, entry) in upstreams(config)?.iter().zip(&config.upstreams) {
+        let UpstreamKind::Server(server) = &entry.kind else { continue };
+        let name = upstream.name();
+        let constrain = server.constrain.unwrap_or(Constrain::None);
+        match upstream.probe(constrain).await {
+            Ok(findings) => findings.into_iter().for_each(|finding| found(name, finding)),
+            Err(failure) => {
+                found(name, failure.message);
+                continue;
+            }
+        }
+        let answer = timeout(ANSWER_TIMEOUT, first_answer(upstream, config)).await;
+        found(
+            name,
+            match answer {
+                Ok(Ok(answer)) => format!("asked {QUESTION:?}, {answer}"),
+                Ok(Err(failure)) => format!("asked {QUESTION:?}, it failed: {}", failure.message),
+                Err(_) => format!("asked {QUESTION:?}, it took too long"),
+            },
+        );
+    }
+    Ok(())
+}
+
+/// What an upstream answers first to a question that needs a tool.
+async fn first_answer(upstream: &Arc<Upstream>, config: &Config) -> Result<String, RoundFailure> {
+    let mut tools = Registry::default();
+    tools.add(Arc::new(Calculate::new())).expect("it is the only one");
+    let briefing = Briefing::new(&Arc::new(rules(config)), None, tools.catalog());
+    let briefing = briefing.expect("the configuration was checked");
+    let mut turn = TurnMachine::new(request(upstream.name(), briefing));
+    let request = loop {
+        match turn.poll() {
+            Some(Output::StartRound(request)) => break request,
+            Some(_) => {}
+            None => return Ok("no round began".to_owned()),
+        }
+    };
+    let mut round = upstream.open(&request).await?;
+    let (contract, in_reasoning) = (round.contract(), round.starts_in_reasoning());
+    turn.handle(Input::Answered { contract, in_reasoning });
+    poll_fn(|cx| {
+        let mut more = true;
+        while std::mem::take(&mut more) {
+            let end = round.poll(cx, &mut more, |delta| turn.handle(Input::Delta(delta)));
+            if let Poll::Ready(end) = end {
+                return Poll::Ready(end);
+            }
+        }
+        Poll::Pending
+    })
+    .await?;
+    turn.handle(Input::RoundEnded);
+    let mut words = String::new();
+    while let Some(output) = turn.poll() {
+        match output {
+            Output::StartTool { name, arguments, .. } => {
+                return Ok(format!("it called {name} with {arguments}"));
+            }
+            Output::Event(event) => {
+                let event = serde_json::to_value(event).unwrap_or_default();
+                words.push_str(event["data"]["text"].as_str().unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    Ok(format!(
+        "it made no valid call, but said {words:?}: try another `call_contract` or `constrain`"
+    ))
+}
+
+fn request(model: &str, briefing: Briefing) -> TurnRequest {
+    TurnRequest {
+        session_id: "probe".to_owned(),
+        turn_id: "probe".to_owned(),
+        started_at_ms: 0,
+        opening: Opening::Prompt(QUESTION.to_owned()),
+        images: Vec::new(),
+        model: model.to_owned(),
+        sampling: Sampling { temperature: Some(0.0), max_tokens: Some(256), ..Sampling::default() },
+        max_tool_loops: None,
+        max_calls: None,
+        disconnect_grace: None,
+        tool_choice: ToolChoice::Auto,
+        response_format: None,
+        is_read_whole: true,
+        single_client_call: false,
+        nobody_approves: true,
+        confirm: None,
+        briefing: Arc::new(briefing),
+        lent: crate::tools::Catalog::default(),
+        history: crate::conversation::Conversation::default(),
+    }
+}

@@ -1,0 +1,176 @@
+//! Asking a running server what it can do: `tether check --probe`.
+
+use bytes::Bytes;
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::Server;
+use super::failed::Failed;
+use crate::call_format::ContractSetting;
+use crate::upstream::chat_template::Losses;
+use crate::upstream::constrain::Constrain;
+use crate::upstream::models::{Flavour, Models};
+use crate::upstream::{History, RoundFailure};
+
+/// What a model would never say by itself.
+const IMPOSSIBLE: &str = "tether-probe-7";
+/// Long enough for it, and short enough for a slow machine.
+const ANSWER_TOKENS: u32 = 40;
+
+/// What a server does with a constraint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Holding {
+    Held,
+    Ignored,
+    Refused(String),
+}
+
+impl Server {
+    /// What the server says and shows of itself, a sentence each.
+    pub(in crate::upstream) async fn probe(
+        &self,
+        constrain: Constrain,
+        history: History,
+    ) -> Result<Vec<String>, RoundFailure> {
+        let models = self.models().await.map_err(|failed| failed.failure)?;
+        let mut findings = vec![self.identity(&models)];
+        findings.extend(models.context.map(|tokens| {
+            format!(
+                "its context has {tokens} tokens; keep `model.context_budget_tokens` below that, \
+                 with room for an answer"
+            )
+        }));
+        let detected = self.detect().await.map_err(|failed| failed.failure)?;
+        let (name, reason) = (detected.contract.name(), &detected.reason);
+        findings.push(match self.contract {
+            ContractSetting::Auto => format!("`call_contract: auto` is {name}: {reason}"),
+            ContractSetting::Is(set) if set == detected.contract => {
+                format!("`call_contract: {name}` is what `auto` would choose: {reason}")
+            }
+            ContractSetting::Is(set) => {
+                format!("`call_contract` is {}; `auto` would choose {name}: {reason}", set.name())
+            }
+        });
+        findings.extend(self.special_tokens(models.flavour));
+        findings.extend(self.report(&models).await.calls_natively.map(|calls_natively| {
+            let can =
+                if calls_natively { "can read calls itself" } else { "reads no calls itself" };
+            format!("it {can}, for `call_contract: native`")
+        }));
+        findings.extend(self.template(history).await);
+        findings.push(self.constraints(&models, constrain).await);
+        Ok(findings)
+    }
+
+    fn identity(&self, models: &Models) -> String {
+        let server = match models.flavour {
+            Flavour::Vllm => "vLLM",
+            Flavour::Sglang => "SGLang",
+            Flavour::LlamaCpp => "llama.cpp",
+            Flavour::Ollama => "Ollama",
+            Flavour::Other => "a server that does not say what it is",
+        };
+        let size =
+            models.parameters.map(|count| format!(" ({} million parameters)", count / 1_000_000));
+        let model = match self.model_of(models) {
+            "" => "it lists no models; set `model`".to_owned(),
+            model => format!("its model is {model}{}", size.unwrap_or_default()),
+        };
+        format!("it is {server}; {model}")
+    }
+
+    fn special_tokens(&self, flavour: Flavour) -> Option<String> {
+        let said = match (self.sends_prompts, flavour) {
+            (true, _) => "special tokens arrive, because they are asked for one by one",
+            (false, Flavour::Vllm | Flavour::Sglang) => {
+                "special tokens arrive, because `skip_special_tokens: false` is sent"
+            }
+            (false, Flavour::LlamaCpp) => {
+                "special tokens are left out of its text; kind `llama_completion` gets them"
+            }
+            (false, Flavour::Ollama) => "special tokens are left out of its text",
+            (false, Flavour::Other) => return None,
+        };
+        Some(said.to_owned())
+    }
+
+    /// What the chat template loses, with what it makes of a conversation.
+    async fn template(&self, history: History) -> Vec<String> {
+        for request in Losses::requests() {
+            let Ok(prompt) = self.render(request.to_string().into()).await else { continue };
+            let losses = Losses::of(&prompt);
+            if losses == Losses::default() {
+                return vec!["its chat template keeps tools, calls and results".to_owned()];
+            }
+            let lost = losses.named().join(", ");
+            let advice = if self.sends_prompts {
+                "they are written as text"
+            } else if history == History::Native {
+                "set `history: text`, or kind `llama_completion`"
+            } else {
+                "with `history: text` they are not needed"
+            };
+            let shown = prompt.lines().map(|line| format!("  | {line}")).collect::<Vec<_>>();
+            return vec![format!(
+                "its chat template loses {lost} of a conversation with tools; {advice}. It writes:\n{}",
+                shown.join("\n")
+            )];
+        }
+        Vec::new()
+    }
+
+    /// Which constraints hold, by answers that no model would give.
+    async fn constraints(&self, models: &Models, constrain: Constrain) -> String {
+        let format = json!({"type": "const_string", "value": IMPOSSIBLE});
+        let schema = json!({"name": "probe", "strict": true, "schema": {
+            "type": "object", "properties": {"probe": {"const": IMPOSSIBLE}}, "required": ["probe"],
+            "additionalProperties": false,
+        }});
+        let asked = [
+            ("llama_grammar", json!({"grammar": format!("root ::= \"{IMPOSSIBLE}\"")})),
+            (
+                "structural_tag",
+                json!({"response_format": {"type": "structural_tag", "format": format}}),
+            ),
+            (
+                "json_schema",
+                json!({"response_format": {"type": "json_schema", "json_schema": schema}}),
+            ),
+        ];
+        let mut found = Vec::new();
+        for (name, fields) in asked {
+            found.push(match self.holds(models, &fields).await {
+                Ok(Holding::Held) => format!("{name} holds"),
+                Ok(Holding::Ignored) => format!("{name} is ignored"),
+                Ok(Holding::Refused(why)) => format!("{name} is refused ({why})"),
+                Err(failed) => format!("{name} could not be tried ({})", failed.failure.message),
+            });
+        }
+        let set = Constrain::ALL.iter().find(|(_, value)| *value == constrain);
+        let set = set.map_or("none", |(name, _)| name);
+        format!("`constrain` is {set}: {}", found.join(", "))
+    }
+
+    /// What the server does with these fields.
+    async fn holds(&self, models: &Models, fields: &Value) -> Result<Holding, Failed> {
+        let mut body = json!({
+            "model": self.model_of(models),
+            "messages": [{"role": "user", "content": "Say hello."}],
+            "max_tokens": ANSWER_TOKENS,
+            "temperature": 0,
+        });
+        if let (Value::Object(body), Value::Object(fields)) = (&mut body, fields) {
+            body.extend(fields.clone());
+        }
+        let path = format!("{}/v1/chat/completions", self.root());
+        let body = Bytes::from(body.to_string());
+        match self.look_up_within(self.idle_timeout, Method::POST, &path, body).await {
+            Ok(answer) if answer.contains(IMPOSSIBLE) => Ok(Holding::Held),
+            Ok(_) => Ok(Holding::Ignored),
+            Err(failed) if failed.rejection.is_some() => {
+                Ok(Holding::Refused(failed.failure.message))
+            }
+            Err(failed) => Err(failed),
+        }
+    }
+}
