@@ -158,18 +158,18 @@ mod examples {
     }
 
     #[test]
-    fn only_llama_cpp_is_sent_a_grammar() {
+    fn they_restrict_models_as_far_as_the_server_is_known_to() {
         for file in std::fs::read_dir(config_directory()).unwrap() {
             let path = file.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "yml") {
                 continue;
             }
             let config = load(&std::fs::read_to_string(&path).unwrap()).unwrap();
-            let constrained = config.upstreams.iter().any(|upstream| {
-                let UpstreamKind::Server(server) = &upstream.kind else { return false };
-                server.constrain == Some(Constrain::LlamaGrammar)
-            });
-            assert_eq!(constrained, path.ends_with("llama-cpp.yml"), "{}", path.display());
+            for upstream in &config.upstreams {
+                if let UpstreamKind::Server(server) = &upstream.kind {
+                    assert_eq!(server.constrain, Some(Constrain::Auto), "{}", path.display());
+                }
+            }
         }
     }
 }

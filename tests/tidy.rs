@@ -252,7 +252,7 @@ const ROWS: &[Row] = &[
             "upstream",
         ],
     ),
-    row("app/probe", Io, &["config", "conversation", "orchestrator", "tools", "upstream"]),
+    row("app/probe", Io, &["config", "conversation", "event", "orchestrator", "tools", "upstream"]),
     row("cli/tools", Io, &["app", "config", "event", "limits", "telemetry", "tools"]),
     row("cli", Io, &["app", "call_format", "config", "limits", "parser", "telemetry", "tools"]),
     row("cli/run", Io, &["app", "call_format", "config", "parser", "telemetry", "tools"]),

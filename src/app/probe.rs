@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::assemble::{AssemblyError, rules, upstreams};
-use crate::config::{Config, Constrain, UpstreamKind};
+use crate::config::{Config, UpstreamKind};
 use crate::conversation::Opening;
+use crate::event::Event;
 use crate::orchestrator::{Briefing, Input, Output, TurnMachine, TurnRequest};
 use crate::tools::Registry;
 use crate::tools::builtin::Calculate;
@@ -31,8 +32,7 @@ pub async fn probe(
     for (upstream, entry) in upstreams(config)?.iter().zip(&config.upstreams) {
         let UpstreamKind::Server(server) = &entry.kind else { continue };
         let name = upstream.name();
-        let constrain = server.constrain.unwrap_or(Constrain::None);
-        match upstream.probe(constrain).await {
+        match upstream.probe(server.constrain).await {
             Ok(findings) => findings.into_iter().for_each(|finding| found(name, finding)),
             Err(failure) => {
                 found(name, failure.message);
@@ -43,9 +43,14 @@ pub async fn probe(
         found(
             name,
             match answer {
-                Ok(Ok(answer)) => format!("asked {QUESTION:?}, {answer}"),
-                Ok(Err(failure)) => format!("asked {QUESTION:?}, it failed: {}", failure.message),
-                Err(_) => format!("asked {QUESTION:?}, it took too long"),
+                Ok(Ok(answer)) => format!("test question {QUESTION:?}: {answer}"),
+                Ok(Err(failure)) => {
+                    format!("test question {QUESTION:?}: failed: {}", failure.message)
+                }
+                Err(_) => format!(
+                    "test question {QUESTION:?}: no answer within {} s",
+                    ANSWER_TIMEOUT.as_secs()
+                ),
             },
         );
     }
@@ -63,7 +68,7 @@ async fn first_answer(upstream: &Arc<Upstream>, config: &Config) -> Result<Strin
         match turn.poll() {
             Some(Output::StartRound(request)) => break request,
             Some(_) => {}
-            None => return Ok("no round began".to_owned()),
+            None => unreachable!("a prompt begins a round"),
         }
     };
     let mut round = upstream.open(&request).await?;
@@ -85,18 +90,13 @@ async fn first_answer(upstream: &Arc<Upstream>, config: &Config) -> Result<Strin
     while let Some(output) = turn.poll() {
         match output {
             Output::StartTool { name, arguments, .. } => {
-                return Ok(format!("it called {name} with {arguments}"));
+                return Ok(format!("called {name} with {arguments}"));
             }
-            Output::Event(event) => {
-                let event = serde_json::to_value(event).unwrap_or_default();
-                words.push_str(event["data"]["text"].as_str().unwrap_or_default());
-            }
+            Output::Event(Event::TextDelta { text }) => words.push_str(text),
             _ => {}
         }
     }
-    Ok(format!(
-        "it made no valid call, but said {words:?}: try another `call_contract` or `constrain`"
-    ))
+    Ok(format!("no valid call, only {words:?}; try another `call_contract` or `constrain`"))
 }
 
 fn request(model: &str, briefing: Briefing) -> TurnRequest {

@@ -227,7 +227,9 @@ fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrai
         keys.refuse_all(&["constrain"], &message);
         return None;
     }
-    Some(keys.read("constrain", Constrain::default(), choice("constrain", &Constrain::ALL)))
+    // llama.cpp's own API knows the grammar alone.
+    let choices = if dialect.sends_prompts() { &Constrain::ALL[..3] } else { &Constrain::ALL[..] };
+    Some(keys.read("constrain", Constrain::default(), choice("constrain", choices)))
 }
 
 /// Native calls go back natively: as text, they would teach the model to write calls as text.

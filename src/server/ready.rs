@@ -7,7 +7,8 @@ use super::App;
 use super::reply::{Reply, json_reply};
 use crate::gateway::Detected;
 
-/// An upstream's failure may show its address, so only clients with a key see it.
+/// Whether turns can be served, and how each upstream's model makes calls. Failures may show
+/// addresses, so only clients with a key see the details.
 pub(super) async fn ready(app: &App, headers: &HeaderMap) -> Reply {
     if app.gateway.is_draining() {
         let body = json!({ "status": "draining" });

@@ -34,8 +34,13 @@ impl Losses {
     /// The bodies of requests that render the conversation: with two calls in a message, with one for
     /// templates that refuse two, and with none. What is left out counts as lost.
     #[must_use]
-    pub(crate) fn requests() -> [Value; 3] {
-        [2, 1, 0].map(request)
+    pub(crate) fn requests(model: &str) -> [Value; 3] {
+        [2, 1, 0].map(|calls| {
+            let mut request = request(calls);
+            // A router has several models.
+            request["model"] = model.into();
+            request
+        })
     }
 
     /// What this rendering has lost.

@@ -148,11 +148,14 @@ impl Upstream {
         }
     }
 
-    /// What it says and shows of itself, a sentence each; nothing for a model inside this process.
+    /// What it says about itself and how it behaves, a sentence each; nothing for a model inside this process.
     ///
     /// # Errors
     /// The reason if it cannot be reached.
-    pub(crate) async fn probe(&self, constrain: Constrain) -> Result<Vec<String>, RoundFailure> {
+    pub(crate) async fn probe(
+        &self,
+        constrain: Option<Constrain>,
+    ) -> Result<Vec<String>, RoundFailure> {
         match &self.backend {
             Backend::Server(server) => server.probe(constrain, self.history).await,
             Backend::Local(_) => Ok(Vec::new()),

@@ -1,6 +1,7 @@
 //! A server's list of models, which also reveals the kind of server.
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// What a server says about itself in its answer to `GET /v1/models`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(crate) enum Flavour {
     LlamaCpp,
     /// Ollama.
     Ollama,
-    /// Any other server. Like the two before, it is sent nothing beyond the standard.
+    /// Any other server.
     #[default]
     Other,
 }
@@ -45,14 +46,9 @@ impl Models {
         struct Model {
             id: Option<String>,
             owned_by: Option<String>,
-            root: Option<String>,
-            meta: Option<Meta>,
-            max_model_len: Option<u64>,
-        }
-        #[derive(Deserialize)]
-        struct Meta {
-            n_params: Option<u64>,
-            n_ctx: Option<u64>,
+            // What is good to know must not cost the name.
+            #[serde(flatten)]
+            more: Map<String, Value>,
         }
         let list = serde_json::from_str::<List>(body).ok();
         let Some(first) = list.and_then(|list| list.data.into_iter().next()) else {
@@ -66,17 +62,22 @@ impl Models {
             Some("library") => Flavour::Ollama,
             _ => Flavour::Other,
         };
-        let Model { id, root, meta, max_model_len, .. } = first;
-        let (parameters, context) =
-            meta.map(|meta| (meta.n_params, meta.n_ctx)).unwrap_or_default();
-        Self { flavour, first: id, root, parameters, context: max_model_len.or(context) }
+        let more = Value::Object(first.more);
+        let count = |path: &str| more.pointer(path).and_then(Value::as_u64);
+        Self {
+            flavour,
+            first: first.id,
+            root: more["root"].as_str().map(str::to_owned),
+            parameters: count("/meta/n_params"),
+            context: count("/max_model_len").or_else(|| count("/meta/n_ctx")),
+        }
     }
 }
 
 impl Flavour {
-    /// Whether the server removes special tokens from its text unless asked not to. A marker
-    /// may be one.
-    pub(in crate::upstream) const fn skips_special_tokens(self) -> bool {
+    /// Whether the server takes `skip_special_tokens: false`, and then leaves special tokens in its
+    /// text. A marker may be one.
+    pub(in crate::upstream) const fn keeps_special_tokens_if_asked(self) -> bool {
         match self {
             Self::Vllm | Self::Sglang => true,
             Self::LlamaCpp | Self::Ollama | Self::Other => false,
@@ -115,6 +116,15 @@ mod tests {
         check(r#"{"object":"list","data":[]}"#, Flavour::Other, None);
         let body = r#"{"data":[{"id":"m","meta":{"n_params":494032768,"n_vocab":1}}]}"#;
         assert_eq!(Models::read(body).parameters, Some(494_032_768));
+        for odd in ["\"8B\"", "-1", "1e9", "null", "[]"] {
+            let body = format!(
+                r#"{{"data":[{{"id":"m","root":{odd},"meta":{odd},"max_model_len":{odd}}}]}}"#
+            );
+            assert_eq!(Models::read(&body).first.as_deref(), Some("m"), "{odd}");
+        }
+        let body = r#"{"data":[{"id":"m","owned_by":"vllm","root":"Qwen/Qwen3-8B","max_model_len":4096}]}"#;
+        let models = Models::read(body);
+        assert_eq!((models.root.as_deref(), models.context), (Some("Qwen/Qwen3-8B"), Some(4096)));
         check(r#"{"data":null}"#, Flavour::Other, None);
         check("not found", Flavour::Other, None);
     }

@@ -162,3 +162,40 @@ async fn a_constraint_that_the_server_refuses_gets_weaker() {
     let (_stream, round) = gateway.begin(&mut model, "s").await;
     assert_eq!(asked_for(&round.request.body), "nothing");
 }
+
+/// Ollama shows a template of its own kind, and does not leave special tokens in the text.
+#[tokio::test]
+async fn auto_asks_ollama_about_the_model() {
+    for (template, capabilities, parameters, contract) in [
+        (
+            "{{ range .ToolCalls }}<tool_call>",
+            json!(["completion", "tools"]),
+            8_190_735_360_u64,
+            "hermes",
+        ),
+        (
+            "{{ range .ToolCalls }}<tool_call>",
+            json!(["completion", "tools"]),
+            751_632_384,
+            "marker_json",
+        ),
+        (
+            "[TOOL_CALLS]{{ json .ToolCalls }}",
+            json!(["completion", "tools"]),
+            7_248_023_552,
+            "native",
+        ),
+        ("[TOOL_CALLS]{{ json .ToolCalls }}", json!(["completion"]), 7_248_023_552, "marker_json"),
+    ] {
+        let mut model = Model::listen();
+        let info = json!({"general.parameter_count": parameters});
+        let shown = json!({"template": template, "capabilities": capabilities, "model_info": info});
+        model.show_model(&shown);
+        let gateway =
+            gateway(vec![upstream("ollama", &model, ContractSetting::Auto)], &model).await;
+        let _stream = gateway.turn(&json!({"prompt": "Hello"})).await;
+        let round = model.round().await;
+        assert!(round.request.head.starts_with("POST /v1/chat/completions "));
+        assert_eq!(upstreams(&gateway).await[0]["call_contract"], contract, "{template}");
+    }
+}

@@ -52,6 +52,8 @@ struct Listing {
     body: String,
     /// What llama.cpp says about itself; empty for servers that are not llama.cpp.
     props: String,
+    /// What Ollama says about a model; empty for servers that are not Ollama.
+    shown: String,
     asked: usize,
 }
 
@@ -68,6 +70,7 @@ impl Model {
             status: "200 OK",
             body,
             props: String::new(),
+            shown: String::new(),
             asked: 0,
         }));
         let shown = Arc::clone(&listing);
@@ -102,6 +105,12 @@ impl Model {
         let caps = json!({"supports_tools": true, "supports_tool_calls": true});
         let props = json!({"chat_template": template, "chat_template_caps": caps});
         self.listing.lock().props = props.to_string();
+    }
+
+    /// Makes it Ollama, which says this about its model.
+    pub(crate) fn show_model(&self, shown: &Value) {
+        self.list("fake-model", "library");
+        self.listing.lock().shown = shown.to_string();
     }
 
     /// Makes it refuse to list models.
@@ -221,19 +230,22 @@ impl Round {
     async fn read_request(&mut self) -> bool {
         loop {
             let Some(request) = self.try_request().await else { return false };
-            if request.head.starts_with("POST ") {
+            let is_show = request.head.starts_with("POST /api/show ");
+            if request.head.starts_with("POST ") && !is_show {
                 self.request = request;
                 return true;
             }
             let reply = {
                 let mut listing = self.listing.lock();
-                let is_props = request.head.starts_with("GET /props ");
-                listing.asked += usize::from(!is_props);
-                let Listing { status, body, props, .. } = &*listing;
-                let (status, body) = match (is_props, &**props) {
-                    (false, _) => (*status, body),
-                    (true, "") => ("404 Not Found", props),
-                    (true, _) => ("200 OK", props),
+                let is_props = request.head.starts_with("GET /props?");
+                let is_list = !is_props && !is_show;
+                listing.asked += usize::from(is_list);
+                let Listing { status, body, props, shown, .. } = &*listing;
+                let own = if is_props { props } else { shown };
+                let (status, body) = match (is_list, &**own) {
+                    (true, _) => (*status, body),
+                    (false, "") => ("404 Not Found", own),
+                    (false, _) => ("200 OK", own),
                 };
                 if status.is_empty() {
                     continue;

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{Constrain, Constraint};
 use crate::upstream::ChatRequest;
 use crate::upstream::models::Flavour;
+use crate::upstream::server_error::ServerError;
 
 /// The constraint of an upstream. What its server refuses is not asked for again.
 #[derive(Debug, Default)]
@@ -42,20 +43,34 @@ impl Held {
     }
 
     /// Learns from an answer that refused a request, if it is about the constraint.
-    pub(crate) fn learn_refusal(&self, round: &ChatRequest, status: u16, body: &str) {
+    /// Rounds that are refused together, all of the same variant, count once.
+    pub(crate) fn learn_refusal(
+        &self,
+        round: &ChatRequest,
+        variant: u8,
+        (status, body): (u16, &str),
+    ) {
         const WORDS: [&str; 5] =
             ["grammar", "structural_tag", "response_format", "json_schema", "structured_outputs"];
+        // An error may quote the request, which has these words in any case.
+        let error = ServerError::from_body(body.as_bytes());
         let is_refusal =
-            matches!(status, 400 | 422) && WORDS.iter().any(|word| body.contains(word));
+            matches!(status, 400 | 422) && WORDS.iter().any(|word| error.message.contains(word));
         let has_asked = self.has_asked.load(Ordering::Relaxed) && !round.tools.is_empty();
-        if !has_asked || !is_refusal || self.refusals() >= REFUSALS_MAX {
+        if !has_asked || !is_refusal || variant >= REFUSALS_MAX {
             return;
         }
-        self.refusals.fetch_add(1, Ordering::Relaxed);
-        warn!(
-            reason = body,
-            "the model server refuses the constraint; it gets a weaker one, or none"
-        );
+        let (known, order) = (&self.refusals, Ordering::Relaxed);
+        if known.compare_exchange(variant, variant + 1, order, order).is_err() {
+            return;
+        }
+        debug!(reason = %error, "the constraint is refused");
+        warn!("the model server refused the constraint; trying a weaker one, or none");
+    }
+
+    /// Goes back to what was known before: asking for less has not helped.
+    pub(crate) fn restore(&self, variant: u8) {
+        self.refusals.fetch_min(variant, Ordering::Relaxed);
     }
 
     /// Forgets what was refused: the server may have been replaced.
@@ -64,7 +79,7 @@ impl Held {
     }
 }
 
-/// After as many, nothing is asked for.
+/// After this many refusals, no constraint is left to try.
 const REFUSALS_MAX: u8 = 2;
 
 #[cfg(test)]
@@ -83,32 +98,36 @@ mod tests {
     fn what_is_refused_is_not_asked_for_again() {
         let held = Held::new(Constrain::Auto);
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Tree)));
-        held.learn_refusal(&round(), 400, "unknown field in structural_tag");
+        held.learn_refusal(&round(), held.refusals(), (400, "unknown field in structural_tag"));
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
-        held.learn_refusal(&round(), 422, "response_format is invalid");
+        held.learn_refusal(&round(), held.refusals(), (422, "response_format is invalid"));
         assert_eq!(held.on(Flavour::Sglang), None);
-        held.learn_refusal(&round(), 400, "grammar");
+        held.learn_refusal(&round(), held.refusals(), (400, "grammar"));
         assert_eq!(held.refusals(), REFUSALS_MAX, "there was nothing to refuse");
+        held.restore(1);
+        assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
+        held.learn_refusal(&round(), 0, (400, "structural_tag"));
+        assert_eq!(held.refusals(), 1, "another round was refused together with the first");
         held.forget();
         assert_eq!(held.on(Flavour::LlamaCpp), Some(Constraint::LlamaGrammar));
-        held.learn_refusal(&round(), 400, "failed to parse grammar");
+        held.learn_refusal(&round(), held.refusals(), (400, "failed to parse grammar"));
         assert_eq!(held.on(Flavour::LlamaCpp), None);
     }
 
     #[test]
     fn other_refusals_say_nothing_about_it() {
         let held = Held::new(Constrain::LlamaGrammar);
-        held.learn_refusal(&round(), 400, "grammar");
+        held.learn_refusal(&round(), held.refusals(), (400, "grammar"));
         assert_eq!(held.on(Flavour::Other), Some(Constraint::LlamaGrammar), "it was not asked yet");
         // What a client wants of an answer is sent without tools.
-        held.learn_refusal(&ChatRequest::default(), 400, "response_format");
+        held.learn_refusal(&ChatRequest::default(), 0, (400, "response_format"));
         for (status, body) in [(400, "the prompt is too long"), (500, "grammar"), (429, "grammar")]
         {
-            held.learn_refusal(&round(), status, body);
+            held.learn_refusal(&round(), held.refusals(), (status, body));
         }
         assert_eq!(held.on(Flavour::Other), Some(Constraint::LlamaGrammar));
         let nothing = Held::new(Constrain::None);
-        nothing.learn_refusal(&round(), 400, "grammar");
+        nothing.learn_refusal(&round(), nothing.refusals(), (400, "grammar"));
         assert_eq!((nothing.on(Flavour::LlamaCpp), nothing.refusals()), (None, 0));
     }
 }

@@ -21,8 +21,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use self::grammar::Callable;
-use crate::upstream::ChatRequest;
 use crate::upstream::models::Flavour;
+use crate::upstream::{ChatRequest, ToolChoice};
 
 /// What restricts the model of an upstream to valid calls: `upstreams[].constrain`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -97,8 +97,15 @@ impl Constraint {
         let callable = Callable { tools, named };
         match self {
             Self::LlamaGrammar => {
-                let reasoning = format.row().reasoning_open_in(prompt);
-                Some(llama_grammar::request_fields(callable, tool_choice, format, reasoning))
+                let row = format.row();
+                // Chat Completions ignores the request to sleep, so asking is harmless there.
+                // `/completion` honours it, and then breaks the stream if a token joins the opener's
+                // last character to what follows. Only an opener that is a special token is safe.
+                let may_sleep = prompt.is_empty() || row.has_special;
+                let reasoning = row.reasoning_open_in(prompt);
+                let sleeps = may_sleep && *tool_choice == ToolChoice::Auto && !row.is_bare();
+                let grammar = grammar::of_answers(callable, tool_choice, format, reasoning);
+                Some(llama_grammar::request_fields(grammar, sleeps.then(|| format.trigger())))
             }
             Self::StructuralTag(form) => {
                 structural_tag::request_fields(callable, tool_choice, format, form)
@@ -113,6 +120,54 @@ impl Constraint {
         match self {
             Self::StructuralTag(Form::Tree) => Some(Self::StructuralTag(Form::Structures)),
             Self::LlamaGrammar | Self::StructuralTag(Form::Structures) | Self::JsonSchema => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::call_format::{CallContract, CallFormat, HERMES, ROWS, Row};
+    use crate::upstream::OfferedTool;
+
+    fn fields(row: &'static Row, choice: ToolChoice, prompt: &str) -> Map<String, Value> {
+        let parameters = json!({"type": "object", "properties": {}});
+        let tool = OfferedTool { name: "f".to_owned(), description: String::new(), parameters };
+        let round = ChatRequest {
+            tools: [tool].into(),
+            tool_choice: choice,
+            contract: CallContract::InText(row),
+            format: CallFormat::of(row),
+            ..ChatRequest::default()
+        };
+        Constraint::LlamaGrammar.request_fields(&round, prompt).unwrap()
+    }
+
+    #[test]
+    fn the_opener_wakes_a_lazy_grammar() {
+        let fields = fields(&HERMES, ToolChoice::Auto, "");
+        assert_eq!(fields["grammar_lazy"], true);
+        assert_eq!(fields["grammar_triggers"], json!([{"type": 1, "value": "<tool_call>"}]));
+        assert!(fields["grammar"].as_str().unwrap().starts_with("text-0 ::= "));
+    }
+
+    #[test]
+    fn behind_a_prompt_only_a_special_opener_wakes_a_grammar() {
+        for row in ROWS {
+            let sleeps = fields(row, ToolChoice::Auto, "<prompt>").contains_key("grammar_lazy");
+            assert_eq!(sleeps, row.has_special, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_grammar_that_forces_a_call_never_sleeps() {
+        for row in ROWS {
+            for prompt in ["", "<prompt>"] {
+                let fields = fields(row, ToolChoice::Required, prompt);
+                assert_eq!(fields.keys().collect::<Vec<_>>(), ["grammar"], "{}", row.name);
+            }
         }
     }
 }

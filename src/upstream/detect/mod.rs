@@ -1,14 +1,17 @@
-//! Which contract a model has, by what its server reports: `call_contract: auto`. Pure.
+//! Which call contract fits a model, judged by what its server reports: `call_contract: auto`. Pure.
 //!
 //! ```text
-//!   chat template ── a signature ──┐
-//!   names ────────── a family ─────┤── the family's format ── reaches us? ── yes ─> that format
-//!                                  │                             └───────── no ──> native calls
-//!   nothing known ─────────────────┴────────────────────────────────────────────> marker_json
+//!   chat template, else a name ──> a known format? ── no ─────────────────────> marker_json
+//!                                   │ yes
+//!                                  below a billion parameters? ── yes ────────> marker_json
+//!                                   │ no
+//!                                  can its marks be read here? ── yes ────────> that format
+//!                                   │ no
+//!                                  can the server parse calls? ── yes / no ───> native / marker_json
 //! ```
-//! A model below a billion parameters is taught in any case. A template says more than a name, since names lie: merges and fine-tunes keep their base model's
-//! template. What is found this way is still a guess, so the reason is reported with it, and the
-//! configuration can overrule it.
+//! The template comes first because a merge or fine-tune keeps its base model's template under a
+//! new name. The result is still a guess, so its reason is reported, and the configuration can
+//! overrule it.
 
 mod names;
 mod templates;
@@ -55,7 +58,9 @@ pub(crate) fn detect(report: &Report) -> Detected {
         Some(evidence) if evidence.is_learnt_by(report) => evidence.in_use(report),
         Some(Evidence { sign, .. }) => Detected {
             contract: CallContract::default(),
-            reason: format!("{sign}, but models below a billion parameters do better when taught"),
+            reason: format!(
+                "{sign}, but the model has less than a billion parameters, so it is taught"
+            ),
         },
         None => Detected {
             contract: CallContract::default(),
@@ -85,8 +90,9 @@ enum Sign {
 }
 
 impl Evidence {
-    /// Whether a model as large as the reported one has learnt the format well enough. Smaller ones
-    /// make more right calls, and answer more questions, when they are taught: docs/models.md.
+    /// Whether a model as large as the reported one has learnt the format well enough. The smaller one
+    /// that was measured makes more right calls, and answers more questions, when it is taught:
+    /// docs/models.md.
     fn is_learnt_by(&self, report: &Report) -> bool {
         let is_small = report.parameters.is_some_and(|count| count < LEARNT_PARAMETERS_MIN);
         // Made for nothing but calls.
@@ -102,21 +108,25 @@ impl Evidence {
             }
             known => {
                 let lost = match known {
-                    Some(_) => format!("its server leaves the marks of {format} out of the text"),
-                    None => format!("Tether does not read {format}"),
+                    Some(_) => "its special tokens may be left out of the server's text".to_owned(),
+                    None => format!("Tether cannot read {format}"),
                 };
-                if report.calls_natively.unwrap_or_default() {
-                    (CallContract::Native, format!("; {lost}, but the server finds calls itself"))
-                } else {
-                    (CallContract::default(), format!("; {lost}, and the server finds no calls"))
-                }
+                let (contract, can) = match report.calls_natively {
+                    Some(true) => (CallContract::Native, "but the server can parse calls"),
+                    Some(false) => (CallContract::default(), "and the server cannot parse calls"),
+                    None => {
+                        let unsaid = "and the server does not say whether it can parse calls";
+                        (CallContract::default(), unsaid)
+                    }
+                };
+                (contract, format!("; {lost}, {can}"))
             }
         };
         Detected { contract, reason: format!("{sign}{why}") }
     }
 }
 
-/// From how many parameters on a model is taken to have learnt its format.
+/// Smaller models are taught even if they were trained on a format.
 const LEARNT_PARAMETERS_MIN: u64 = 1_000_000_000;
 
 impl fmt::Display for Sign {

@@ -5,12 +5,15 @@ use super::{Evidence, Sign};
 /// Families by a part of their models' names, in lower case. The first that fits counts, so longer
 /// and newer names come first.
 pub(super) const FAMILIES: &[(&str, &str)] = &[
+    // Fine-tunes, before their base models.
+    ("hermes-", "hermes"),
     ("deepseek-v4.1", "dsml_v41"),
     ("deepseek-v4", "dsml_v4"),
     ("deepseek-v3.2-exp", "deepseek_v31"),
     ("deepseek-v3.2", "dsml_v32"),
     ("deepseek-v3.1", "deepseek_v31"),
-    // The template of a distilled model is its base model's, or has no tools.
+    // Distilled models, by the family that they were trained from. Their templates, where they are shown,
+    // speak of DeepSeek's own marks.
     ("r1-distill-qwen", "hermes"),
     ("r1-distill-llama", "llama3"),
     ("deepseek-v3", "deepseek_v3"),
@@ -55,12 +58,16 @@ pub(super) const FAMILIES: &[(&str, &str)] = &[
     ("mistral-small-4", "mistral_args"),
     ("mistral-small-3.2", "mistral_args_id"),
     ("mistral-nemo", "mistral_array"),
-    ("mistral-7b", "mistral_array"),
+    ("mistral-7b-v0.3", "mistral_array"),
+    ("mistral-7b-instruct-v0.3", "mistral_array"),
     ("mixtral", "mistral_array"),
     ("xlam-2", "xlam"),
-    ("hermes-", "hermes"),
-    ("llama-3.", "llama3"),
-    ("llama3.", "llama3"),
+    ("llama-3.1", "llama3"),
+    ("llama-3.2", "llama3"),
+    ("llama-3.3", "llama3"),
+    ("llama3.1", "llama3"),
+    ("llama3.2", "llama3"),
+    ("llama3.3", "llama3"),
     ("llama-4", "pythonic"),
     ("llama4", "pythonic"),
     ("gpt-oss", "harmony"),
@@ -108,6 +115,9 @@ pub(super) const FAMILIES: &[(&str, &str)] = &[
 pub(super) fn format_of(name: &str) -> Option<Evidence> {
     // Ollama and file names write `qwen3:0.6b` and `Qwen3_0.6B`.
     let plain = name.to_lowercase().replace(['_', ':', ' '], "-");
-    let (family, format) = FAMILIES.iter().find(|(family, _)| plain.contains(family))?;
+    // Not inside a word: a directory may be called anything.
+    let begins = |at: usize| !plain[..at].ends_with(|before: char| before.is_alphanumeric());
+    let has = |family: &str| plain.match_indices(family).any(|(at, _)| begins(at));
+    let (family, format) = FAMILIES.iter().find(|(family, _)| has(family))?;
     Some(Evidence { format, sign: Sign::Name { name: name.to_owned(), family } })
 }

@@ -27,7 +27,7 @@ pub trait Dialect: fmt::Debug + Send + Sync {
 
     /// The body of the request that renders the chat template before a round, if the dialect sends
     /// prompts instead of messages.
-    fn template_body(&self, _round: &ChatRequest) -> Option<Vec<u8>> {
+    fn template_body(&self, _round: &ChatRequest, _model: &str) -> Option<Vec<u8>> {
         None
     }
 
@@ -43,8 +43,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Learns from an answer that refused a request how to request rounds from now on.
-    fn learn_refusal(&self, _round: &ChatRequest, _status: u16, _body: &str) {}
+    /// Learns from an answer that refused a request of this variant, by its status and its body, how
+    /// to request rounds from now on.
+    fn learn_refusal(&self, _round: &ChatRequest, _variant: u8, _refusal: (u16, &str)) {}
+
+    /// Goes back to a variant: what was learnt since has not helped.
+    fn restore(&self, _variant: u8) {}
 
     /// Forgets what the server has refused, because it may have been replaced.
     fn forget_refusals(&self) {}

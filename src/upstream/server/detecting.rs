@@ -1,52 +1,19 @@
 //! Asking a server about its model, to find out how the model makes calls.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use hyper::Method;
-use serde::Deserialize;
-use serde_json::json;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tracing::{debug, info};
+use url::form_urlencoded;
 
 use super::Server;
 use super::failed::Failed;
 use crate::call_format::{CallContract, ContractSetting};
 use crate::upstream::detect::{Detected, Report, detect};
 use crate::upstream::models::{Flavour, Models};
-
-/// What llama.cpp says about itself: `GET /props`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Props {
-    chat_template: Option<String>,
-    chat_template_tool_use: Option<String>,
-    chat_template_caps: Caps,
-    model_path: Option<String>,
-    model_alias: Option<String>,
-}
-
-/// What llama.cpp found out about the chat template by rendering it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Caps {
-    supports_tools: bool,
-    supports_tool_calls: bool,
-}
-
-/// What Ollama says about a model: `POST /api/show`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Shown {
-    template: Option<String>,
-    capabilities: Vec<String>,
-    model_info: ModelInfo,
-}
-
-/// What Ollama read in the model's file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ModelInfo {
-    #[serde(rename = "general.parameter_count")]
-    parameters: Option<u64>,
-}
 
 impl Server {
     /// How the model makes calls, as configured or as its server suggests. The server is asked once,
@@ -70,68 +37,89 @@ impl Server {
         if let Some(known) = self.detected() {
             return Ok(known);
         }
+        let since = self.replacements.load(Ordering::Relaxed);
         let models = self.models().await?;
-        let detected = detect(&self.report(&models).await);
+        let (report, is_complete) = self.report(&models).await;
+        let detected = detect(&report);
         let (upstream, contract) = (&*self.name, detected.contract.name());
         info!(upstream, contract, because = %detected.reason, "call contract chosen");
-        *self.detected.lock() = Some(detected.clone());
+        // A server that was too busy to answer is asked again.
+        if is_complete {
+            self.keep(&self.detected, detected.clone(), since);
+        }
         Ok(detected)
     }
 
-    /// What the server says about itself and its model. Most servers say little.
-    pub(super) async fn report(&self, models: &Models) -> Report {
+    /// What the server says about itself and its model, and whether that is all that it could say.
+    /// Most servers say little.
+    pub(super) async fn report(&self, models: &Models) -> (Report, bool) {
         let model = self.model_of(models);
         let mut report = Report {
             flavour: models.flavour,
             parameters: models.parameters.filter(|_| models.first.as_deref() == Some(model)),
             names: [model].into_iter().chain(models.root.as_deref()).map(str::to_owned).collect(),
-            sends_special: self.sends_prompts || models.flavour.skips_special_tokens(),
+            sends_special: self.sends_prompts || models.flavour.keeps_special_tokens_if_asked(),
             ..Report::default()
         };
-        match models.flavour {
-            Flavour::Vllm | Flavour::Sglang => {}
+        let is_complete = match models.flavour {
+            Flavour::Vllm | Flavour::Sglang => true,
             Flavour::Ollama => self.ask_ollama(model, &mut report).await,
-            Flavour::LlamaCpp | Flavour::Other => self.ask_llama_cpp(&mut report).await,
-        }
+            Flavour::LlamaCpp => self.ask_llama_cpp(model, &mut report).await,
+            // Ollama's models may come from elsewhere than its library.
+            Flavour::Other => {
+                self.ask_llama_cpp(model, &mut report).await
+                    && (report.template.is_some() || self.ask_ollama(model, &mut report).await)
+            }
+        };
         // Prompts leave nothing to the server.
         report.calls_natively = report.calls_natively.filter(|_| !self.sends_prompts);
         report.names.retain(|name| !name.is_empty());
-        report
+        (report, is_complete)
     }
 
-    async fn ask_llama_cpp(&self, report: &mut Report) {
-        let path = format!("{}/props", self.root());
-        let props: Props = self.look_up_json(Method::GET, &path, Bytes::new()).await;
-        let Caps { supports_tools, supports_tool_calls } = props.chat_template_caps;
-        report.template = props.chat_template_tool_use.or(props.chat_template);
+    async fn ask_llama_cpp(&self, model: &str, report: &mut Report) -> bool {
+        // A router has several models.
+        let model = form_urlencoded::byte_serialize(model.as_bytes()).collect::<String>();
+        let path = format!("{}/props?model={model}", self.root());
+        let Some(props) = self.look_up_json(Method::GET, &path, Bytes::new()).await else {
+            return false;
+        };
+        let text = |key: &str| props[key].as_str().map(str::to_owned);
+        let template = |key| text(key).filter(|template| !template.is_empty());
+        report.template = template("chat_template_tool_use").or_else(|| template("chat_template"));
         if report.template.is_some() {
-            report.calls_natively = Some(supports_tools && supports_tool_calls);
+            let caps = &props["chat_template_caps"];
+            let keys = ["supports_tools", "supports_tool_calls"];
+            report.calls_natively = Some(keys.iter().all(|key| caps[*key] == true));
         }
-        report.names.extend(props.model_path);
-        report.names.extend(props.model_alias);
+        report.names.extend(text("model_path"));
+        report.names.extend(text("model_alias"));
+        true
     }
 
-    async fn ask_ollama(&self, model: &str, report: &mut Report) {
+    async fn ask_ollama(&self, model: &str, report: &mut Report) -> bool {
         let path = format!("{}/api/show", self.root());
         let body = json!({ "model": model }).to_string();
-        let shown: Shown = self.look_up_json(Method::POST, &path, body.into()).await;
-        report.template = shown.template;
-        report.parameters = shown.model_info.parameters;
-        report.calls_natively = Some(shown.capabilities.iter().any(|it| it == "tools"));
+        let Some(shown) = self.look_up_json(Method::POST, &path, body.into()).await else {
+            return false;
+        };
+        report.template = shown["template"].as_str().map(str::to_owned);
+        let parameters = shown["model_info"]["general.parameter_count"].as_u64();
+        report.parameters = report.parameters.or(parameters);
+        let capabilities = shown["capabilities"].as_array();
+        report.calls_natively = capabilities.map(|all| all.contains(&"tools".into()));
+        true
     }
 
-    /// The answer to a question that not every server knows.
-    async fn look_up_json<T: Default + for<'de> Deserialize<'de>>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> T {
+    /// The answer to a question that not every server knows: nothing if it does not. `None` if there
+    /// was no answer, or one that says to ask again.
+    async fn look_up_json(&self, method: Method, path: &str, body: Bytes) -> Option<Value> {
         match self.look_up(method, path, body).await {
-            Ok(body) => serde_json::from_str(&body).unwrap_or_default(),
+            Ok(body) => Some(serde_json::from_str(&body).unwrap_or_default()),
             Err(failed) => {
                 debug!(path, reason = %failed.failure.message, "the server does not answer this");
-                T::default()
+                // A server that is still loading its model says so with an error.
+                (failed.status.is_some() && !failed.failure.retryable).then_some(Value::Null)
             }
         }
     }
@@ -139,5 +127,21 @@ impl Server {
     /// The path of what the server offers outside the API that it shares with others.
     pub(super) fn root(&self) -> &str {
         self.path.strip_suffix("/v1").unwrap_or(&self.path)
+    }
+
+    /// Forgets what was learnt of the model.
+    pub(super) fn forget_model(&self) {
+        self.replacements.fetch_add(1, Ordering::Relaxed);
+        *self.detected.lock() = None;
+        *self.losses.lock() = None;
+        self.dialect.forget_refusals();
+    }
+
+    /// Keeps what was learnt of the model, unless it may have been replaced `since`.
+    pub(super) fn keep<T>(&self, known: &Mutex<Option<T>>, learnt: T, since: u64) {
+        let mut known = known.lock();
+        if self.replacements.load(Ordering::Relaxed) == since {
+            *known = Some(learnt);
+        }
     }
 }

@@ -19,6 +19,8 @@ pub(in crate::upstream) struct Failed {
     pub(in crate::upstream) wait: Option<Duration>,
     /// Whether a server was reached.
     pub(in crate::upstream) was_reached: bool,
+    /// The status of the server's answer, if it answered with an error.
+    pub(in crate::upstream) status: Option<u16>,
     /// What may have been refused if the request had images.
     pub(in crate::upstream) image_refusal: Option<ImageRefusal>,
     /// What the server said if it refused the request as wrong.
@@ -34,11 +36,26 @@ impl Failed {
         let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
         let image_refusal = ImageRefusal::suspected(status, body, &error);
         let rejection = matches!(status, 400 | 422).then(|| body.to_owned());
-        Self { failure, wait, was_reached: true, image_refusal, rejection }
+        Self { failure, wait, was_reached: true, status: Some(status), image_refusal, rejection }
     }
 
     pub(in crate::upstream) const fn permanent(failure: RoundFailure) -> Self {
-        Self { failure, wait: None, was_reached: true, image_refusal: None, rejection: None }
+        Self {
+            failure,
+            wait: None,
+            was_reached: true,
+            status: None,
+            image_refusal: None,
+            rejection: None,
+        }
+    }
+}
+
+impl Failed {
+    /// Whether the server knows the request, and does not take what is in it. llama.cpp answers 500 if a
+    /// chat template gives up.
+    pub(in crate::upstream) const fn is_refusal(&self) -> bool {
+        matches!(self.status, Some(400 | 422 | 500))
     }
 }
 
@@ -49,7 +66,7 @@ impl From<ClientError> for Failed {
         let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
         let was_reached = !error.is_unreachable();
         let failure = error.into();
-        Self { failure, wait, was_reached, image_refusal: None, rejection: None }
+        Self { failure, wait, was_reached, status: None, image_refusal: None, rejection: None }
     }
 }
 

@@ -7,6 +7,7 @@ mod probing;
 mod template;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -105,6 +106,11 @@ pub(super) struct Server {
     detected: Mutex<Option<Detected>>,
     /// Locked by the round that looks for it.
     detecting: tokio::sync::Mutex<()>,
+    /// Counts how many times the model may have been replaced: what was learnt of an earlier one is
+    /// not kept.
+    replacements: AtomicU64,
+    /// The last list of models.
+    listed: Mutex<Option<Models>>,
     /// What the model's chat template loses, once that is known.
     losses: Mutex<Option<Losses>>,
     /// Locked by the round that asks what the server is.
@@ -172,6 +178,8 @@ impl Server {
             known: Mutex::new(Known::Nothing),
             detected: Mutex::default(),
             detecting: tokio::sync::Mutex::default(),
+            replacements: AtomicU64::new(0),
+            listed: Mutex::default(),
             losses: Mutex::default(),
             asking: tokio::sync::Mutex::new(None),
         })
@@ -251,6 +259,7 @@ impl Server {
 
     /// Asks as often as is worthwhile.
     async fn try_open(&self, request: &ChatRequest) -> Result<Round, Failed> {
+        let variant = self.dialect.variant();
         let mut attempt = 1;
         loop {
             let failed = match self.ask(request).await {
@@ -262,6 +271,8 @@ impl Server {
                 Err(failed) => failed,
             };
             let Some(wait) = failed.wait.filter(|_| attempt < limits::ATTEMPTS_MAX) else {
+                // Asking for less has not helped, so that was not what the server refused.
+                self.dialect.restore(variant);
                 return Err(failed);
             };
             debug!(attempt, reason = %failed.failure.message, "retrying");
@@ -274,11 +285,11 @@ impl Server {
     /// inside reasoning.
     async fn ask(&self, request: &ChatRequest) -> Result<(Answer, bool), Failed> {
         let models = self.models().await?;
-        let prompt = match self.dialect.template_body(request) {
+        let (model, flavour) = (self.model_of(&models), models.flavour);
+        let prompt = match self.dialect.template_body(request, model) {
             Some(body) => self.render(body.into()).await?,
             None => String::new(),
         };
-        let (model, flavour) = (self.model_of(&models), models.flavour);
         let server = dialect::Server { model, flavour, prompt: &prompt };
         let body = Bytes::from(self.dialect.body(request, &server));
         let variant = self.dialect.variant();
@@ -296,7 +307,7 @@ impl Server {
                 // final.
                 failed.wait = self.model.is_empty().then_some(Duration::ZERO);
             }
-            self.dialect.learn_refusal(request, status.as_u16(), &body);
+            self.dialect.learn_refusal(request, variant, (status.as_u16(), &body));
             // Another request may succeed, even if it is another round that learnt how.
             if self.dialect.variant() != variant {
                 failed.wait = Some(Duration::ZERO);
@@ -378,6 +389,10 @@ impl Server {
     async fn fetch_models(&self) -> Result<Models, Failed> {
         let path = format!("{}/models", self.path);
         let models = Models::read(&self.look_up(Method::GET, &path, Bytes::new()).await?);
+        let before = self.listed.lock().replace(models.clone());
+        if before.is_some_and(|before| before != models) {
+            self.forget_model();
+        }
         *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
         Ok(models)
     }
@@ -407,9 +422,7 @@ impl Server {
     /// Forgets what was learnt; the server may have been replaced.
     fn forget(&self) {
         *self.known.lock() = Known::Nothing;
-        *self.detected.lock() = None;
-        *self.losses.lock() = None;
-        self.dialect.forget_refusals();
+        self.forget_model();
         self.images.forget();
         self.refused_sampling.forget();
     }

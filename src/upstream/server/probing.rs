@@ -26,10 +26,10 @@ enum Holding {
 }
 
 impl Server {
-    /// What the server says and shows of itself, a sentence each.
+    /// What the server says about itself and how it behaves, a sentence each.
     pub(in crate::upstream) async fn probe(
         &self,
-        constrain: Constrain,
+        constrain: Option<Constrain>,
         history: History,
     ) -> Result<Vec<String>, RoundFailure> {
         let models = self.models().await.map_err(|failed| failed.failure)?;
@@ -52,13 +52,19 @@ impl Server {
             }
         });
         findings.extend(self.special_tokens(models.flavour));
-        findings.extend(self.report(&models).await.calls_natively.map(|calls_natively| {
-            let can =
-                if calls_natively { "can read calls itself" } else { "reads no calls itself" };
-            format!("it {can}, for `call_contract: native`")
+        let (report, _) = self.report(&models).await;
+        findings.extend(report.calls_natively.map(|calls_natively| {
+            let can = if calls_natively {
+                "it can parse calls: `call_contract: native` is possible"
+            } else {
+                "it cannot parse calls: do not use `call_contract: native`"
+            };
+            can.to_owned()
         }));
         findings.extend(self.template(history).await);
-        findings.push(self.constraints(&models, constrain).await);
+        if let Some(constrain) = constrain {
+            findings.push(self.constraints(&models, constrain).await);
+        }
         Ok(findings)
     }
 
@@ -81,42 +87,41 @@ impl Server {
 
     fn special_tokens(&self, flavour: Flavour) -> Option<String> {
         let said = match (self.sends_prompts, flavour) {
-            (true, _) => "special tokens arrive, because they are asked for one by one",
+            (true, _) => "special tokens arrive, because the request lists those of the format",
             (false, Flavour::Vllm | Flavour::Sglang) => {
                 "special tokens arrive, because `skip_special_tokens: false` is sent"
             }
             (false, Flavour::LlamaCpp) => {
-                "special tokens are left out of its text; kind `llama_completion` gets them"
+                "special tokens are left out of the text; kind `llama_completion` gets them"
             }
-            (false, Flavour::Ollama) => "special tokens are left out of its text",
+            (false, Flavour::Ollama) => "special tokens are left out of the text",
             (false, Flavour::Other) => return None,
         };
         Some(said.to_owned())
     }
 
     /// What the chat template loses, with what it makes of a conversation.
-    async fn template(&self, history: History) -> Vec<String> {
-        for request in Losses::requests() {
-            let Ok(prompt) = self.render(request.to_string().into()).await else { continue };
-            let losses = Losses::of(&prompt);
-            if losses == Losses::default() {
-                return vec!["its chat template keeps tools, calls and results".to_owned()];
-            }
-            let lost = losses.named().join(", ");
-            let advice = if self.sends_prompts {
-                "they are written as text"
-            } else if history == History::Native {
-                "set `history: text`, or kind `llama_completion`"
-            } else {
-                "with `history: text` they are not needed"
-            };
-            let shown = prompt.lines().map(|line| format!("  | {line}")).collect::<Vec<_>>();
-            return vec![format!(
-                "its chat template loses {lost} of a conversation with tools; {advice}. It writes:\n{}",
-                shown.join("\n")
-            )];
+    async fn template(&self, history: History) -> Option<String> {
+        let advice = if self.sends_prompts {
+            "that is written as text"
+        } else if history == History::Native {
+            "set `history: text`, or kind `llama_completion`"
+        } else {
+            "`history: text` avoids this"
+        };
+        // Only llama.cpp renders templates for others.
+        let rendered = self.render_test().await.ok()?;
+        let Some(prompt) = rendered else {
+            return Some(format!("its chat template refuses conversations with tools; {advice}"));
+        };
+        let losses = Losses::of(&prompt);
+        if losses == Losses::default() {
+            return Some("its chat template keeps tools, calls and results".to_owned());
         }
-        Vec::new()
+        let lost = losses.named().join(", ");
+        let lines: Vec<_> = prompt.lines().map(|line| format!("  | {line}")).collect();
+        let shown = lines.join("\n");
+        Some(format!("its chat template drops {lost}; {advice}. It renders:\n{shown}"))
     }
 
     /// Which constraints hold, by answers that no model would give.
@@ -137,9 +142,11 @@ impl Server {
                 json!({"response_format": {"type": "json_schema", "json_schema": schema}}),
             ),
         ];
+        // llama.cpp's own API knows the grammar alone.
+        let tried = if self.sends_prompts { &asked[..1] } else { &asked[..] };
         let mut found = Vec::new();
-        for (name, fields) in asked {
-            found.push(match self.holds(models, &fields).await {
+        for (name, fields) in tried {
+            found.push(match self.holds(models, fields).await {
                 Ok(Holding::Held) => format!("{name} holds"),
                 Ok(Holding::Ignored) => format!("{name} is ignored"),
                 Ok(Holding::Refused(why)) => format!("{name} is refused ({why})"),
@@ -162,11 +169,18 @@ impl Server {
         if let (Value::Object(body), Value::Object(fields)) = (&mut body, fields) {
             body.extend(fields.clone());
         }
-        let path = format!("{}/v1/chat/completions", self.root());
+        // The path of kind `llama_completion` is without the version.
+        let version = if self.sends_prompts { "/v1" } else { "" };
+        let path = format!("{}{version}/chat/completions", self.path);
         let body = Bytes::from(body.to_string());
         match self.look_up_within(self.idle_timeout, Method::POST, &path, body).await {
-            Ok(answer) if answer.contains(IMPOSSIBLE) => Ok(Holding::Held),
-            Ok(_) => Ok(Holding::Ignored),
+            Ok(answer) => {
+                // The rest may quote the request.
+                let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+                let said = answer["choices"][0]["message"]["content"].as_str().unwrap_or_default();
+                let holds = said.contains(IMPOSSIBLE);
+                Ok(if holds { Holding::Held } else { Holding::Ignored })
+            }
             Err(failed) if failed.rejection.is_some() => {
                 Ok(Holding::Refused(failed.failure.message))
             }

@@ -1,5 +1,7 @@
 //! Rendering chat templates, for dialects that send prompts.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Method;
@@ -49,13 +51,14 @@ impl Server {
         Ok(Way { contract, history })
     }
 
-    /// What the model's chat template loses. It is rendered once, and again only when there is a sign
-    /// that the server has been replaced.
+    /// What the model's chat template loses. It is rendered before the first round, and again only when
+    /// there is a sign that the server has been replaced.
     pub(in crate::upstream) async fn losses(&self) -> Result<Losses, Failed> {
         if let Some(known) = *self.losses.lock() {
             return Ok(known);
         }
-        let losses = self.probe_template().await?;
+        let since = self.replacements.load(Ordering::Relaxed);
+        let losses = self.render_test().await?.map_or(Losses::ALL, |prompt| Losses::of(&prompt));
         if losses != Losses::default() {
             let Losses { tools, calls, words, results } = losses;
             info!(
@@ -67,20 +70,21 @@ impl Server {
                 "the chat template loses these; they are written as text"
             );
         }
-        *self.losses.lock() = Some(losses);
+        self.keep(&self.losses, losses, since);
         Ok(losses)
     }
 
-    async fn probe_template(&self) -> Result<Losses, Failed> {
-        for request in Losses::requests() {
+    /// The test conversation as the template renders it. `None` if it refuses every form of it.
+    pub(super) async fn render_test(&self) -> Result<Option<String>, Failed> {
+        let model = self.model_of(&self.models().await?).to_owned();
+        for request in Losses::requests(&model) {
             match self.render(request.to_string().into()).await {
-                Ok(prompt) => return Ok(Losses::of(&prompt)),
-                // The template refuses this conversation.
-                Err(failed) if failed.was_reached && !failed.failure.retryable => {}
+                Ok(prompt) => return Ok(Some(prompt)),
+                Err(failed) if failed.is_refusal() => {}
                 Err(failed) => return Err(failed),
             }
         }
-        Ok(Losses::ALL)
+        Ok(None)
     }
 
     /// The prompt that the model's chat template makes of a conversation.

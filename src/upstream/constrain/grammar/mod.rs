@@ -1,6 +1,6 @@
 //! The grammar of calls: GBNF, from the call format and the JSON Schemas of the offered tools.
 //!
-//! The model writes freely until it has written the marker. After that it can only write a call
+//! The model writes freely until it has written the opener. After that it can only write a call
 //! of an offered tool, with arguments of the tool's shape. Patterns, formats and ranges are
 //! left to the validation of the call: if the maximum is 7, a model that wants 12 would write 1
 //! under a grammar, and would never learn why.
@@ -9,7 +9,7 @@
 //! asks for one. But its `/v1/chat/completions` overwrites `grammar_lazy` and the triggers with
 //! those of its own tool calling. There the grammar applies from the first token, and a grammar
 //! of calls alone would force every answer to be a call. So this grammar is lazy by itself: it
-//! begins with any text that does not contain the marker ([`free_text`]). If it is applied
+//! begins with any text that does not contain the opener ([`free_text`]). If it is applied
 //! lazily, from the trigger on, that text is simply empty.
 //!
 //! Formats without an opener call at the start of an answer or not at all: there, an answer that

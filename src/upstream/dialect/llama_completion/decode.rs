@@ -26,30 +26,15 @@ struct Chunk<'a> {
     content: Option<&'a RawValue>,
     #[serde(default)]
     stop: bool,
-    #[serde(default)]
-    stop_type: StopType,
-    #[serde(default)]
-    tokens_evaluated: u64,
-    #[serde(default)]
-    tokens_predicted: u64,
+    // What is wrong here must not cost words.
+    #[serde(borrow, default)]
+    stop_type: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tokens_evaluated: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tokens_predicted: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
-}
-
-/// Why the server stopped.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum StopType {
-    /// The model was done.
-    Eos,
-    /// The token limit.
-    Limit,
-    /// A stop text.
-    Word,
-    /// It does not say.
-    #[default]
-    #[serde(other)]
-    None,
 }
 
 impl Decode for Decoder {
@@ -96,16 +81,18 @@ impl Decoder {
         }
         if chunk.stop {
             self.finished = true;
-            sink(Delta::Finish(match chunk.stop_type {
-                StopType::Eos | StopType::Word => RoundFinish::Stop,
-                StopType::Limit => RoundFinish::Length,
-                StopType::None => RoundFinish::Other,
+            sink(Delta::Finish(match chunk.stop_type.map(RawValue::get) {
+                Some("\"eos\"" | "\"word\"") => RoundFinish::Stop,
+                Some("\"limit\"") => RoundFinish::Length,
+                _ => RoundFinish::Other,
             }));
-            sink(Delta::Usage(Usage {
-                prompt_tokens: chunk.tokens_evaluated,
-                completion_tokens: chunk.tokens_predicted,
-                total_tokens: chunk.tokens_evaluated.saturating_add(chunk.tokens_predicted),
-            }));
+            let count = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse().ok());
+            let usage = Usage {
+                prompt_tokens: count(chunk.tokens_evaluated).unwrap_or_default(),
+                completion_tokens: count(chunk.tokens_predicted).unwrap_or_default(),
+                ..Usage::NONE
+            };
+            sink(Delta::Usage(usage.with_total()));
         }
         Ok(())
     }

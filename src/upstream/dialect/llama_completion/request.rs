@@ -33,9 +33,10 @@ impl Dialect for LlamaCompletion {
         "/completion"
     }
 
-    fn template_body(&self, round: &ChatRequest) -> Option<Vec<u8>> {
+    fn template_body(&self, round: &ChatRequest, model: &str) -> Option<Vec<u8>> {
         #[derive(Serialize)]
         struct Body<'a> {
+            model: &'a str,
             messages: Vec<ChatMessage<'a>>,
             #[serde(skip_serializing_if = "Vec::is_empty")]
             tools: Vec<ChatTool<'a>>,
@@ -45,6 +46,7 @@ impl Dialect for LlamaCompletion {
             CallContract::InText(_) | CallContract::Native => &[],
         };
         let body = Body {
+            model,
             messages: round.messages.iter().map(ChatMessage::from).collect(),
             tools: tools.iter().map(ChatTool::from).collect(),
         };
@@ -54,6 +56,7 @@ impl Dialect for LlamaCompletion {
     fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8> {
         #[derive(Serialize)]
         struct Body<'a> {
+            model: &'a str,
             prompt: &'a str,
             stream: bool,
             #[serde(flatten)]
@@ -69,6 +72,7 @@ impl Dialect for LlamaCompletion {
         let constraint = self.constraint.on(Flavour::LlamaCpp);
         let row = round.format.row();
         let body = Body {
+            model: server.model,
             prompt: server.prompt,
             stream: true,
             sampling: &round.sampling,
@@ -88,8 +92,12 @@ impl Dialect for LlamaCompletion {
         self.constraint.refusals()
     }
 
-    fn learn_refusal(&self, round: &ChatRequest, status: u16, body: &str) {
-        self.constraint.learn_refusal(round, status, body);
+    fn learn_refusal(&self, round: &ChatRequest, variant: u8, refusal: (u16, &str)) {
+        self.constraint.learn_refusal(round, variant, refusal);
+    }
+
+    fn restore(&self, variant: u8) {
+        self.constraint.restore(variant);
     }
 
     fn forget_refusals(&self) {

@@ -61,6 +61,8 @@ fn the_reason_to_stop_is_told() {
         let stream = format!("data: {{\"stop\":true,\"stop_type\":\"{stop_type}\"}}\n\n");
         assert_eq!(read(&stream).0[0], format!("Finish({finish})"));
     }
+    let odd = r#"data: {"content":" end.","stop":true,"stop_type":null,"tokens_evaluated":-1}"#;
+    assert_eq!(read(&format!("{odd}\n\n")).0[..2], ["Text(\" end.\")", "Finish(Other)"]);
 }
 
 #[test]
@@ -82,16 +84,16 @@ fn the_template_gets_the_tools_only_if_it_presents_them() {
     let dialect = LlamaCompletion::default();
     let asked = |contract| {
         let round = ChatRequest { contract, ..round() };
-        serde_json::from_slice::<Value>(&dialect.template_body(&round).unwrap()).unwrap()
+        serde_json::from_slice::<Value>(&dialect.template_body(&round, "m").unwrap()).unwrap()
     };
     let function = json!({"name": "f", "description": "d",
                           "parameters": {"type": "object", "properties": {}}});
     let messages = json!([{"role": "user", "content": "Hi"}]);
     assert_eq!(
         asked(CallContract::Templated(&HERMES)),
-        json!({"messages": messages, "tools": [{"type": "function", "function": function}]})
+        json!({"model": "m", "messages": messages, "tools": [{"type": "function", "function": function}]})
     );
-    assert_eq!(asked(CallContract::InText(&HERMES)), json!({ "messages": messages }));
+    assert_eq!(asked(CallContract::InText(&HERMES)), json!({ "model": "m", "messages": messages }));
 }
 
 #[test]

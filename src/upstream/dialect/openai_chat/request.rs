@@ -39,8 +39,12 @@ impl Dialect for OpenaiChat {
         self.constraint.refusals()
     }
 
-    fn learn_refusal(&self, round: &ChatRequest, status: u16, body: &str) {
-        self.constraint.learn_refusal(round, status, body);
+    fn learn_refusal(&self, round: &ChatRequest, variant: u8, refusal: (u16, &str)) {
+        self.constraint.learn_refusal(round, variant, refusal);
+    }
+
+    fn restore(&self, variant: u8) {
+        self.constraint.restore(variant);
     }
 
     fn forget_refusals(&self) {
@@ -90,7 +94,7 @@ fn request_body(
         stream_options: StreamOptions { include_usage: true },
         sampling: &round.sampling,
         extra: round.sampling.extra.fields(),
-        skip_special_tokens: server.flavour.skips_special_tokens().then_some(false),
+        skip_special_tokens: server.flavour.keeps_special_tokens_if_asked().then_some(false),
         tools: offered.iter().map(ChatTool::from).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },

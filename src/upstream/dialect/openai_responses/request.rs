@@ -68,7 +68,7 @@ impl Dialect for OpenaiResponses {
         u8::from(*self.reasoning.lock() == Reasoning::Encrypted)
     }
 
-    fn learn_refusal(&self, _round: &ChatRequest, status: u16, body: &str) {
+    fn learn_refusal(&self, _round: &ChatRequest, _variant: u8, (status, body): (u16, &str)) {
         let mut reasoning = self.reasoning.lock();
         let names_it = || body.to_ascii_lowercase().contains("encrypted");
         if *reasoning == Reasoning::Encrypted && status == 400 && names_it() {
@@ -139,7 +139,7 @@ fn request_body(
         top_p: round.sampling.top_p,
         max_output_tokens: round.sampling.max_tokens,
         extra: extra(round.sampling.extra.fields()),
-        skip_special_tokens: server.flavour.skips_special_tokens().then_some(false),
+        skip_special_tokens: server.flavour.keeps_special_tokens_if_asked().then_some(false),
         tools: offered.iter().map(Tool::new).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
