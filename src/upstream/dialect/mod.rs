@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::constrain::Constrain;
+use super::constrain::{Constrain, Held};
 use super::frame_error::FrameError;
 use super::models::Flavour;
 use super::sse::Frame;
@@ -37,21 +37,39 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// Creates the decoder for the answer to a round.
     fn decoder(&self, round: &ChatRequest) -> Box<dyn Decode>;
 
+    /// What restricts the model to valid calls, if the dialect can carry that.
+    #[expect(private_interfaces, reason = "only dialects of this crate have any")]
+    fn constraint(&self) -> Option<&Held> {
+        None
+    }
+
     /// Which variant of requests it writes at present. What it learns may change that, and a
     /// request that was refused may then succeed.
     fn variant(&self) -> u8 {
-        0
+        self.constraint().map_or(0, Held::refusals)
     }
 
     /// Learns from an answer that refused a request of this variant, by its status and its body, how
     /// to request rounds from now on.
-    fn learn_refusal(&self, _round: &ChatRequest, _variant: u8, _refusal: (u16, &str)) {}
+    fn learn_refusal(&self, round: &ChatRequest, variant: u8, refusal: (u16, &str)) {
+        if let Some(constraint) = self.constraint() {
+            constraint.learn_refusal(round, variant, refusal);
+        }
+    }
 
     /// Goes back to a variant: what was learnt since has not helped.
-    fn restore(&self, _variant: u8) {}
+    fn restore(&self, variant: u8) {
+        if let Some(constraint) = self.constraint() {
+            constraint.restore(variant);
+        }
+    }
 
     /// Forgets what the server has refused, because it may have been replaced.
-    fn forget_refusals(&self) {}
+    fn forget_refusals(&self) {
+        if let Some(constraint) = self.constraint() {
+            constraint.forget();
+        }
+    }
 }
 
 /// How to read the answer of a model server.

@@ -35,20 +35,8 @@ impl Dialect for OpenaiChat {
         Box::new(Decoder::new())
     }
 
-    fn variant(&self) -> u8 {
-        self.constraint.refusals()
-    }
-
-    fn learn_refusal(&self, round: &ChatRequest, variant: u8, refusal: (u16, &str)) {
-        self.constraint.learn_refusal(round, variant, refusal);
-    }
-
-    fn restore(&self, variant: u8) {
-        self.constraint.restore(variant);
-    }
-
-    fn forget_refusals(&self) {
-        self.constraint.forget();
+    fn constraint(&self) -> Option<&Held> {
+        Some(&self.constraint)
     }
 }
 
