@@ -68,7 +68,7 @@ impl CallContract {
     pub(crate) fn format(self, marker: &str) -> CallFormat {
         match self.row() {
             Some(row) => CallFormat::of(row).with_opener(marker),
-            // Nobody writes it, but it is kept out of what the model is shown.
+            // Never read, but still kept out of what the model is shown.
             None => CallFormat::marker(marker),
         }
     }
@@ -88,6 +88,12 @@ impl ContractSetting {
             Self::Auto => "auto",
             Self::Is(contract) => contract.name(),
         }
+    }
+
+    /// Whether it is native calls.
+    #[must_use]
+    pub(crate) fn is_native(self) -> bool {
+        self == Self::Is(CallContract::Native)
     }
 
     /// The contract, or the one that any model can be taught as long as none is known.

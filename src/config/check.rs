@@ -91,8 +91,7 @@ fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
 
 fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
     for (at, (upstream, contract)) in config.upstreams.iter().zip(config.contracts()).enumerate() {
-        let is_native = contract == ContractSetting::Is(CallContract::Native);
-        if is_native && matches!(upstream.kind, UpstreamKind::Embedded(_)) {
+        if contract.is_native() && matches!(upstream.kind, UpstreamKind::Embedded(_)) {
             let message = format!(
                 "found `native`, expected a call format in text: upstream `{}` is the embedded \
                  model, which only writes calls as text",
@@ -209,9 +208,8 @@ fn model_server(
         connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
     };
-    let is_native = contract == ContractSetting::Is(CallContract::Native);
     let is_idle = matches!(server.constrain, None | Some(Constrain::Auto | Constrain::None));
-    if is_native && !is_idle {
+    if contract.is_native() && !is_idle {
         let message = "found a constraint, expected `auto` or `none`: with call_contract `native`, the \
                        server itself ensures that calls are valid";
         keys.refuse("constrain", message.to_owned());
@@ -237,12 +235,11 @@ fn history(keys: &mut Keys<'_, '_>, dialect: dialect::Kind, contract: ContractSe
     let histories = &[("text", History::Text), ("native", History::Native)];
     let default = UpstreamConfig::usual_history(dialect, contract);
     let history = keys.read("history", default, choice("history", histories));
-    let is_native = contract == ContractSetting::Is(CallContract::Native);
-    if is_native && dialect.sends_prompts() {
+    if contract.is_native() && dialect.sends_prompts() {
         let message = "found `native`, expected a call format or `auto`: with kind \
                        `llama_completion`, Tether itself reads the model's text";
         keys.refuse("call_contract", message.to_owned());
-    } else if is_native && history == History::Text {
+    } else if contract.is_native() && history == History::Text {
         let message = "found `text`, expected `native` because call_contract is `native`";
         keys.refuse("history", message.to_owned());
     }

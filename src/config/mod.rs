@@ -229,9 +229,7 @@ impl Config {
         warnings.extend(self.tools.import_warnings.iter().cloned());
         warnings
     }
-}
 
-impl Config {
     /// The contract of each upstream.
     pub(crate) fn contracts(&self) -> impl Iterator<Item = ContractSetting> {
         let usual = self.tools.call_contract;

@@ -148,7 +148,8 @@ impl Upstream {
         }
     }
 
-    /// What it says about itself and how it behaves, a sentence each; nothing for a model inside this process.
+    /// What it says about itself and how it behaves, a sentence each; nothing for a model inside
+    /// this process.
     ///
     /// # Errors
     /// The reason if it cannot be reached.

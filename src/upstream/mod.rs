@@ -261,8 +261,8 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// The tools, if the server is told about them. If it is, it reads calls by its own rules; if
-    /// not, calls come as text, as the system prompt asks.
+    /// The tools that the server is told about. A server that is told reads calls by its own rules;
+    /// otherwise calls come as text, as the system prompt or the chat template asks.
     pub(crate) fn native_tools(&self) -> &[OfferedTool] {
         if self.contract == CallContract::Native { &self.tools } else { &[] }
     }

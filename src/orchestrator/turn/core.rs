@@ -74,7 +74,7 @@ struct Answering {
     /// unreachable upstream does not delay every round.
     fallback: Option<usize>,
     name: String,
-    /// How its model makes calls, and is told to.
+    /// The primer for its model's contract.
     primer: Arc<Primer>,
 }
 

@@ -45,11 +45,9 @@ pub(super) fn any_case() -> impl Strategy<Value = (Case, Vec<Message>)> {
             let format = CallFormat::of(row);
             let name = |at: usize| format!("tool_{at}");
             let called: Vec<usize> = called.iter().map(|index| index.index(tools.len())).collect();
-            let given = |at: usize| {
-                tools[at].iter().filter(|it| it.1.value != Value::Null || it.1.is_required)
-            };
             let calls = called.iter().map(|at| {
-                let arguments = given(*at).map(|(key, it)| ((*key).to_owned(), it.value.clone()));
+                let arguments =
+                    tools[*at].iter().map(|(key, it)| ((*key).to_owned(), it.value.clone()));
                 (name(*at), arguments.collect::<Map<_, _>>())
             });
             let calls: Vec<_> = calls.collect();

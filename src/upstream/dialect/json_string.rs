@@ -5,7 +5,7 @@
 
 use serde_json::value::RawValue;
 
-/// The text of a JSON string as it stands in a frame; see [`unescape`].
+/// The text of a JSON string, which is given with its quotes; see [`unescape`].
 pub(in crate::upstream) fn text_of<'a>(
     raw: &'a RawValue,
     scratch: &'a mut String,
