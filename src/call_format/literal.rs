@@ -30,6 +30,17 @@ pub(super) static LFM2: Row = Row {
     ..Row::PLAIN
 };
 
+/// `OLMo` 3: one call on each line.
+pub(super) static OLMO3: Row = Row {
+    name: "olmo3",
+    openers: &["<function_calls>"],
+    label: Some(Label { stops: &["("], ..Label::PLAIN }),
+    body: Body::PythonicLines(KEYS),
+    is_array: true,
+    closer: Some(Closer { gap: "", text: "</function_calls>" }),
+    ..Row::PLAIN
+};
+
 /// Gemma 4: `call:f{k:<|"|>text<|"|>,n:1}`.
 pub(super) static GEMMA4: Row = Row {
     name: "gemma4",

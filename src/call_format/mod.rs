@@ -13,11 +13,16 @@
 //! ```
 
 mod contract;
+mod elements;
+mod header;
 mod json;
 mod literal;
+mod messages;
 mod named;
+mod nested;
 mod row;
 mod tagged;
+mod tags;
 #[cfg(test)]
 mod tests;
 
@@ -28,8 +33,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use contract::{CallContract, ContractSetting};
+pub use elements::{Elements, ITEM, TEXT, ValueType};
+pub use header::{Addressee, Header};
 pub use json::{HERMES, MARKER_JSON};
-pub use row::{Bare, Body, Closer, Fence, Frame, Hint, JsonKeys, Label, LabelId, Row, Tags};
+pub use row::{Bare, Body, Closer, Fence, Frame, JsonKeys, Label, LabelId, Row};
+pub use tags::{Hint, Tags};
 
 /// All formats, in the order in which they are documented.
 pub const ROWS: &[&Row] = &[
@@ -77,10 +85,17 @@ pub const ROWS: &[&Row] = &[
     &tagged::KIMI_K3,
     &tagged::DOTS,
     &tagged::MINICPM5,
+    &nested::MINIMAX_M3,
+    &nested::COHERE_XML,
     &literal::PYTHONIC,
     &literal::LFM2,
+    &literal::OLMO3,
     &literal::GEMMA4,
     &literal::FUNCTIONGEMMA,
+    &messages::HARMONY,
+    &messages::BEAM,
+    &messages::MUSE,
+    &messages::FUNCTIONARY_V32,
 ];
 
 impl Row {
@@ -154,28 +169,38 @@ impl CallFormat {
 
     /// Everything that marks a call. Data from outside must not contain any.
     pub fn marks(&self) -> impl Iterator<Item = &str> {
-        let Row { frame, label, closer, body, .. } = self.row;
+        let Row { header, frame, label, closer, body, .. } = self.row;
+        // Of messages with headers, the marks of a header show a call; the words in it may stand anywhere.
+        let is_own = header.is_none() || frame.is_some();
+        let header = header.iter().flat_map(Header::marks);
         let frames = frame.iter().flat_map(|frame| frame.open.iter().chain(frame.close));
         let label = label.iter().flat_map(|label| label.ends).copied().filter(|end| end.len() > 1);
         let closer = closer.as_ref().map(|closer| closer.text);
         let tags = match body {
             Body::Tagged(Tags { key, value, .. }) => [key[0], value[1]].as_slice().to_vec(),
             Body::Loose(delimiter) => vec![*delimiter],
-            Body::Json(_) | Body::Keyed | Body::Arguments | Body::Pythonic(_) => Vec::new(),
+            Body::Json(_)
+            | Body::Keyed
+            | Body::Arguments
+            | Body::Pythonic(_)
+            | Body::PythonicLines(_)
+            | Body::Nested(_) => Vec::new(),
         };
-        self.openers().chain(frames.copied()).chain(label).chain(closer).chain(tags)
+        let own = self.openers().chain(label).filter(move |_| is_own);
+        own.chain(header).chain(frames.copied()).chain(closer).chain(tags)
     }
 
     /// Adds a call, and what is written between it and the next one. A call right after another one
     /// joins it in its frame, or in its array. `arguments` is a JSON object.
     pub fn push_call(&self, text: &mut String, name: &str, arguments: &str) {
         let Some([open, between, close]) = self.wrapping() else {
+            self.begin_message(text, name);
             let frame = self.row.frame.as_ref();
             let [open, close] = frame.map_or(["", ""], |it| [it.open[0], it.close[0]]);
             let gap = frame.map_or("", |frame| frame.gap);
             let _ = write!(text, "{open}{gap}");
             self.push_one_call(text, name, arguments, 0);
-            let _ = write!(text, "{gap}{close}{}", self.row.between);
+            let _ = write!(text, "{gap}{close}{}", self.after_call());
             return;
         };
         let mut number = 0;
@@ -193,6 +218,25 @@ impl CallFormat {
         text.push_str(&close);
     }
 
+    /// Ends the message before a call that is a message of its own, and begins that one.
+    fn begin_message(&self, text: &mut String, name: &str) {
+        let Row { header: Some(header), frame, between, .. } = self.row else { return };
+        if !text.is_empty() {
+            let is_call =
+                self.row.closer.as_ref().is_some_and(|closer| text.ends_with(closer.text));
+            let _ = write!(text, "{}{between}", if is_call { "" } else { header.message_end });
+        }
+        if frame.is_some() {
+            let _ = write!(text, "{}{name}{}", header.recipient, header.end);
+        }
+    }
+
+    /// What is written after a call that nothing is written around. Where each call is a message, it begins
+    /// the next one.
+    const fn after_call(&self) -> &'static str {
+        if self.row.header.is_some() { "" } else { self.row.between }
+    }
+
     /// What is written around all calls of a message, and between them.
     fn wrapping(&self) -> Option<[Cow<'static, str>; 3]> {
         let Row { frame, is_array, gap, fence, between, closer, .. } = self.row;
@@ -203,9 +247,13 @@ impl CallFormat {
         let closer = closer.as_ref().map(|closer| format!("{}{}", closer.gap, closer.text));
         let fences = if fence.is_written() { ["```json\n", "\n```"] } else { ["", ""] };
         let word = self.row.bare.as_ref().map_or("", |bare| bare.word);
-        let open = format!("{}{word}{gap}{}[", self.opener, fences[0]);
-        let close = format!("]{}{}", fences[1], closer.unwrap_or_default());
-        is_array.then(|| [open.into(), ", ".into(), close.into()])
+        let [left, between, right] = match self.row.body {
+            Body::PythonicLines(_) => ["", "\n", ""],
+            _ => ["[", ", ", "]"],
+        };
+        let open = format!("{}{word}{gap}{}{left}", self.opener, fences[0]);
+        let close = format!("{right}{}{}", fences[1], closer.unwrap_or_default());
+        is_array.then(|| [open.into(), between.into(), close.into()])
     }
 
     /// Adds a call without what is around all calls of its message.
@@ -223,7 +271,8 @@ impl CallFormat {
         match body {
             Body::Arguments => text.push_str(arguments),
             Body::Tagged(tags) => tags.push(text, arguments),
-            Body::Pythonic(_) => literal::push_call(text, name, arguments),
+            Body::Pythonic(_) | Body::PythonicLines(_) => literal::push_call(text, name, arguments),
+            Body::Nested(elements) => elements.push(text, arguments),
             Body::Keyed => {
                 let _ = write!(text, "{{{}: {arguments}}}", Value::from(name));
             }
@@ -249,7 +298,7 @@ impl CallFormat {
         let mut example = String::new();
         self.push_call(&mut example, "tool_name", "{\"key\": \"value\"}");
         if self.wrapping().is_none() {
-            example.truncate(example.len() - self.row.between.len());
+            example.truncate(example.len() - self.after_call().len());
         }
         example
     }

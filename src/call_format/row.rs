@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
+use super::elements::Elements;
+use super::header::Header;
+use super::tags::Tags;
 
 /// How the calls of a format are read and written.
 #[expect(clippy::struct_excessive_bools, reason = "a column each")]
@@ -10,6 +12,8 @@ use serde_json::{Map, Value};
 pub struct Row {
     /// Its name in the configuration and on the command line.
     pub name: &'static str,
+    /// What begins each message of an answer, in formats that address them.
+    pub header: Option<Header>,
     /// What is written around the calls of a message, if anything is.
     pub frame: Option<Frame>,
     /// What opens a call. The first one is written; all are read.
@@ -86,46 +90,12 @@ pub enum Body {
     /// A list of calls as Python writes them, with keyword arguments. Some models write JSON there,
     /// with these keys.
     Pythonic(JsonKeys),
+    /// The same calls, one on each line and without brackets around them. They end at the closer.
+    PythonicLines(JsonKeys),
     /// The arguments alone, an object with bare keys, whose texts stand between these.
     Loose(&'static str),
-}
-
-/// How an argument is written.
-///
-/// ```text
-///   <arg_key> city </arg_key>  \n  <arg_value> Oslo </arg_value>  \n
-///   '- key[0]      '- key[1]   gap  '- value[0]     '- value[1]    end
-///
-///   <|open|>argument key=" city " type=" string "<|sep|> Oslo <|close|>argument<|sep|>
-///   '- key[0]                   '- key[1]       '- hint       '- value[1]
-/// ```
-#[derive(Debug, PartialEq, Eq)]
-pub struct Tags {
-    /// What is written around the key.
-    pub key: [&'static str; 2],
-    /// The word on the value's type, if the format has any.
-    pub hint: Option<Hint>,
-    /// What is written between key and value. Any white space is accepted.
-    pub gap: &'static str,
-    /// What is written around the value.
-    pub value: [&'static str; 2],
-    /// What may stand around it inside these tags. It is read, not written.
-    pub wrap: Option<[&'static str; 2]>,
-    /// Whether the value stands on lines of its own.
-    pub is_trimmed: bool,
-    /// What is written after an argument.
-    pub end: &'static str,
-}
-
-/// A word on a value's type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hint {
-    /// In the tag of the key: `true` for text, `false` for JSON. This ends the tag.
-    IsText(&'static str),
-    /// In the tag of the key: a type of JSON Schema. This ends the tag.
-    Type(&'static str),
-    /// A type of JSON Schema between these, which stand between key and value. It is read, not written.
-    Between([&'static str; 2]),
+    /// The arguments as elements, in which objects and arrays are elements, too. They end at the closer.
+    Nested(Elements),
 }
 
 /// What is written around the calls of a message.
@@ -170,6 +140,8 @@ pub enum LabelId {
     Number,
     /// After this text, the number of the call in its message, from 1.
     NumberAfter(&'static str),
+    /// Before the name and this text, the number of the call in its message.
+    NumberBefore(&'static str),
 }
 
 /// The keys of a call that is a JSON object. The standard ones come first: they are written, and
@@ -195,6 +167,7 @@ impl Row {
     /// A row whose calls are their arguments.
     pub(super) const PLAIN: Self = Self {
         name: "",
+        header: None,
         frame: None,
         openers: &[],
         bare: None,
@@ -249,7 +222,9 @@ impl Row {
             | Body::Arguments
             | Body::Tagged(_)
             | Body::Pythonic(_)
-            | Body::Loose(_) => None,
+            | Body::PythonicLines(_)
+            | Body::Loose(_)
+            | Body::Nested(_) => None,
         }
     }
 
@@ -263,6 +238,14 @@ impl Row {
     #[must_use]
     pub const fn needs_tools(&self) -> bool {
         self.label.is_some() || self.bare.is_some()
+    }
+}
+
+impl Body {
+    /// Whether it ends where the closer stands, and not with a bracket.
+    #[must_use]
+    pub const fn ends_at_closer(&self) -> bool {
+        matches!(self, Self::PythonicLines(_) | Self::Nested(_))
     }
 }
 
@@ -280,60 +263,6 @@ impl Fence {
     }
 }
 
-impl Tags {
-    /// Adds the arguments of a JSON object.
-    pub(super) fn push(&self, text: &mut String, arguments: &str) {
-        let Self { key: [key_open, key_close], hint, gap, is_trimmed, end, .. } = self;
-        let [open, close] = self.value;
-        let line = if *is_trimmed { "\n" } else { "" };
-        let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
-        for (key, value) in &arguments {
-            let _ = write!(text, "{key_open}{key}{key_close}");
-            if let Some(hint) = hint {
-                hint.push(text, value);
-            }
-            let _ = match value {
-                Value::String(words) => write!(text, "{gap}{open}{line}{words}{line}{close}{end}"),
-                value => write!(text, "{gap}{open}{line}{value}{line}{close}{end}"),
-            };
-        }
-    }
-}
-
-impl Hint {
-    /// What ends the word.
-    #[must_use]
-    pub const fn close(self) -> &'static str {
-        match self {
-            Self::IsText(close) | Self::Type(close) | Self::Between([_, close]) => close,
-        }
-    }
-
-    /// What opens it, if it has a tag of its own.
-    #[must_use]
-    pub const fn open(self) -> Option<&'static str> {
-        match self {
-            Self::Between([open, _]) => Some(open),
-            Self::IsText(_) | Self::Type(_) => None,
-        }
-    }
-
-    fn push(self, text: &mut String, value: &Value) {
-        let word = match (self, value) {
-            (Self::Between(_), _) => return,
-            (Self::IsText(_), Value::String(_)) => "true",
-            (Self::IsText(_), _) => "false",
-            (Self::Type(_), Value::String(_)) => "string",
-            (Self::Type(_), Value::Null) => "null",
-            (Self::Type(_), Value::Bool(_)) => "boolean",
-            (Self::Type(_), Value::Number(_)) => "number",
-            (Self::Type(_), Value::Array(_)) => "array",
-            (Self::Type(_), Value::Object(_)) => "object",
-        };
-        let _ = write!(text, "{word}{}", self.close());
-    }
-}
-
 impl Label {
     /// The name alone.
     pub(super) const PLAIN: Self = Self { prefix: "", id: None, ends: &[], stops: &[] };
@@ -348,6 +277,7 @@ impl Label {
             Some(LabelId::After(mark, _) | LabelId::NumberAfter(mark)) => {
                 label.split_once(mark).map_or(label, |(it, _)| it)
             }
+            Some(LabelId::NumberBefore(mark)) => label.split_once(mark)?.1,
             Some(LabelId::Number) => match label.rsplit_once(':') {
                 Some((name, number)) if number.bytes().all(|it| it.is_ascii_digit()) => name,
                 _ => label,
@@ -365,9 +295,12 @@ impl Label {
     /// Adds a label. `number` is that of the call in its message.
     pub(super) fn push(&self, text: &mut String, name: &str, number: usize) {
         let Self { prefix, id, ends: _, stops: _ } = self;
+        if let Some(LabelId::NumberBefore(mark)) = id {
+            let _ = write!(text, "{number}{mark}");
+        }
         let _ = write!(text, "{prefix}{name}");
         let _ = match id {
-            None => Ok(()),
+            None | Some(LabelId::NumberBefore(_)) => Ok(()),
             Some(LabelId::After(mark, length)) => write!(text, "{mark}{number:0length$}"),
             Some(LabelId::Number) => write!(text, ":{number}"),
             Some(LabelId::NumberAfter(mark)) => write!(text, "{mark}{}", number + 1),

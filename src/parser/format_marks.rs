@@ -1,7 +1,7 @@
 //! The marks of a format, by what they do.
 
 use super::marks::Mark;
-use crate::call_format::{Body, CallFormat, Label, LabelId, Row, Tags};
+use crate::call_format::{Body, CallFormat, Elements, Label, LabelId, Row, Tags};
 
 /// What opens a call.
 pub(super) fn call_openers(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
@@ -13,9 +13,47 @@ pub(super) fn frame_openers<'t>(row: &'static Row) -> impl Iterator<Item = (Mark
     row.frame.iter().flat_map(|frame| frame.open).map(|text| (Mark::FrameOpen, *text))
 }
 
-/// What closes a call and its frame.
+/// What opens the header of a message.
+pub(super) fn header_openers<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
+    row.header.iter().flat_map(|header| header.openers).map(|text| (Mark::Header, *text))
+}
+
+/// What ends the header of a message.
+pub(super) fn header_end<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
+    row.header.iter().map(|header| (Mark::HeaderEnd, header.end))
+}
+
+/// What may open a call in prose. In messages with headers, only a header does.
+pub(super) fn openers_in_prose(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
+    let row = format.row();
+    let own = call_openers(format).chain(frame_openers(row));
+    header_openers(row).chain(own.filter(|_| row.header.is_none()))
+}
+
+/// What shows within a call that another one begins.
+pub(super) fn openers(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
+    let row = format.row();
+    let own = call_openers(format).chain(frame_openers(row));
+    let is_own = row.header.is_none() || row.frame.is_some();
+    header_openers(row).chain(own.filter(move |_| is_own))
+}
+
+/// What is never shown. A message's marks are not, wherever they stand, if they are special tokens.
+pub(super) fn hidden<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
+    let header = row.header.iter().filter(|_| row.has_special);
+    let ends = header.clone().flat_map(|header| [header.end, header.message_end]);
+    let closer = row.closer.iter().map(|closer| closer.text);
+    let closer = closer.filter(|_| row.frame.is_none()).take(header.count());
+    let all = row.hidden.iter().copied().chain(ends).chain(closer);
+    all.map(|text| (Mark::Hidden, text))
+}
+
+/// What closes a call and its frame. The end of a message closes a call in it.
 pub(super) fn closers<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
-    let closer = row.closer.iter().map(|closer| (Mark::Closer, closer.text));
+    let closer = row.closer.iter().map(|closer| closer.text);
+    let message = row.header.iter().map(|header| header.message_end);
+    let closer = closer.chain(message.filter(|text| !text.is_empty() && row.frame.is_none()));
+    let closer = closer.map(|text| (Mark::Closer, text));
     let frame = row.frame.iter().flat_map(|frame| frame.close);
     closer.chain(frame.map(|text| (Mark::FrameClose, *text)))
 }
@@ -31,7 +69,9 @@ pub(super) fn label_marks(
     label: Option<&'static Label>,
 ) -> impl Iterator<Item = (Mark, &'static str)> {
     let id = label.and_then(|label| match &label.id {
-        Some(LabelId::After(mark, _) | LabelId::NumberAfter(mark)) => Some((Mark::LabelId, *mark)),
+        Some(
+            LabelId::After(mark, _) | LabelId::NumberAfter(mark) | LabelId::NumberBefore(mark),
+        ) => Some((Mark::LabelId, *mark)),
         _ => None,
     });
     let ends = label.into_iter().flat_map(|label| label.ends);
@@ -41,16 +81,17 @@ pub(super) fn label_marks(
 }
 
 /// The tags of an argument, what closes the call, and what begins another one; nothing in formats without
-/// tags.
+/// tags. Of elements, only the first one's tag: a closer may begin like it.
 pub(super) fn tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
     let row = format.row();
-    let tags = match &row.body {
-        Body::Tagged(tags) => Some(tags),
-        _ => None,
+    let own = match &row.body {
+        Body::Tagged(Tags { key, value, .. }) => {
+            vec![(Mark::Key, key[0]), (Mark::ValueClose, value[1])]
+        }
+        Body::Nested(Elements { open, .. }) => vec![(Mark::Key, *open)],
+        _ => Vec::new(),
     };
-    tags.into_iter().flat_map(move |Tags { key, value, .. }| {
-        let own = [(Mark::Key, key[0]), (Mark::ValueClose, value[1])];
-        let openers = call_openers(format).chain(frame_openers(row));
-        own.into_iter().chain(closers(row)).chain(openers)
-    })
+    let others = closers(row).chain(openers(format)).filter(|_| !own.is_empty());
+    let others: Vec<_> = others.collect();
+    own.into_iter().chain(others)
 }

@@ -10,7 +10,7 @@
 //! Framing before decoding: a payload's end is known whether or not it is JSON, so garbage is
 //! skipped safely and memory is bounded before anything is decoded.
 
-use super::marks::{Held, Landing, Mark, Marks, Step};
+use super::marks::{Held, Mark, Marks};
 use super::{examined, find, format_marks};
 use crate::call_format::{Body, CallFormat};
 use crate::limits::parser::DEPTH_MAX;
@@ -33,6 +33,8 @@ pub(super) enum Stop {
 pub(super) struct Rules {
     /// Brackets may close in any order.
     lenient: bool,
+    /// Brackets mean nothing: a mark ends the payload.
+    is_block: bool,
     /// Which quotes delimit strings.
     quotes: &'static [u8],
     /// What delimits strings in place of quotes. Nothing is escaped in those.
@@ -45,30 +47,29 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn new(format: &CallFormat, lenient: bool) -> Self {
-        let openers = format_marks::call_openers(format);
-        let marks = openers.chain(format_marks::frame_openers(format.row()));
-        let marks = marks.chain(format_marks::closers(format.row()));
+        let marks = format_marks::openers(format).chain(format_marks::closers(format.row()));
         let delimiter = match format.row().body {
             Body::Loose(delimiter) => Some(delimiter),
             _ => None,
         };
         let quotes: &[u8] = match format.row().body {
-            Body::Loose(_) => b"",
-            Body::Pythonic(_) => b"\"'",
+            Body::Loose(_) | Body::Nested(_) => b"",
+            Body::Pythonic(_) | Body::PythonicLines(_) => b"\"'",
             _ if lenient => b"\"'",
             _ => b"\"",
         };
         let marks = marks.filter(|(_, text)| !may_stand_in_json(text));
         let marks: Vec<_> = marks.chain(delimiter.map(|text| (Mark::Quote, text))).collect();
         let marks = (!marks.is_empty()).then(|| Marks::new(marks.into_iter()));
+        let is_block = format.row().body.ends_at_closer();
         let mut special = [false; 256];
         for byte in 0..=u8::MAX {
-            special[usize::from(byte)] = matches!(byte, b'{' | b'[' | b'}' | b']')
+            special[usize::from(byte)] = !is_block && matches!(byte, b'{' | b'[' | b'}' | b']')
                 || quotes.contains(&byte)
                 || marks.as_ref().is_some_and(|marks| marks.begins(byte));
         }
         let delimiter = delimiter.map(str::as_bytes);
-        Self { lenient, quotes, delimiter, marks, special }
+        Self { lenient, is_block, quotes, delimiter, marks, special }
     }
 
     /// The kind of a mark, and its text.
@@ -121,7 +122,7 @@ impl Scanner {
     }
 
     /// Scans more bytes, and returns how many: all of them, unless something stops it. The very
-    /// first byte must be the payload's opening bracket.
+    /// first byte must be the payload's opening bracket, if it has one.
     #[inline]
     pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> (usize, Option<Stop>) {
         match self.skip_string(bytes, rules) {
@@ -137,11 +138,12 @@ impl Scanner {
             if !rules.special[usize::from(byte)] && self.held.is_empty() {
                 continue;
             }
-            if let Some(mark) = self.completes_mark(byte, rules) {
+            let marks = rules.marks.as_ref();
+            if let Some(mark) = marks.and_then(|marks| marks.completes(&mut self.held, byte)) {
                 if rules.mark(mark).0 != Mark::Quote {
                     return (at, Some(Stop::Mark(mark)));
                 }
-                (self.quote, self.held) = (DELIMITED, Held::NONE);
+                self.quote = DELIMITED;
                 match self.skip_string(&bytes[at..], rules) {
                     Some(skipped) => at += skipped,
                     None => break,
@@ -149,6 +151,7 @@ impl Scanner {
                 continue;
             }
             match byte {
+                b'{' | b'[' | b'}' | b']' if rules.is_block => {}
                 b'{' | b'[' => {
                     let too_deep = self.open(byte);
                     if too_deep {
@@ -244,25 +247,5 @@ impl Scanner {
         let square = self.kinds & 1 == 1;
         self.kinds >>= 1;
         square == (bracket == b']')
-    }
-
-    #[inline]
-    fn completes_mark(&mut self, byte: u8, rules: &Rules) -> Option<usize> {
-        let marks = rules.marks.as_ref()?;
-        loop {
-            match marks.step(self.held, byte) {
-                Step::Match(mark) => return Some(mark),
-                Step::Hold(held) => self.held = held,
-                Step::Miss => {}
-                Step::Fall(fall) => {
-                    let Landing::Held(held) = fall.landing else {
-                        unreachable!("no mark lies inside a proper prefix of one")
-                    };
-                    self.held = held;
-                    continue;
-                }
-            }
-            return None;
-        }
     }
 }

@@ -11,7 +11,7 @@ use super::marks::{Held, Mark, Step};
 use super::segment::Segment;
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
-use crate::call_format;
+use crate::call_format::{self, Body};
 use crate::limits::parser::LABEL_BYTES_MAX;
 
 /// The label so far is in the stream's buffer.
@@ -77,9 +77,15 @@ impl Label {
         let (mark, end) = (syntax.label.mark(mark), syntax.label.pattern(mark));
         let label = &stream.buffer[..stream.buffer.len() - end.len()];
         let name = std::str::from_utf8(label).ok().and_then(|label| self.format.name(label));
-        // What stops a label is part of what follows.
-        let again = if mark == Mark::LabelStop { end } else { b"" };
-        stream.label = name.unwrap_or_default().to_owned();
+        let name = name.unwrap_or_default().to_owned();
+        let again = match stream.row().body {
+            // What stops a label is part of what follows.
+            _ if mark != Mark::LabelStop => 0,
+            // And so is the name.
+            Body::PythonicLines(_) => stream.buffer.trim_ascii_start().len(),
+            _ => end.len(),
+        };
+        stream.label = name;
         // Models forget the frame, and also write about calls without it; in reasoning, also with it.
         let is_thought = stream.reasoning && stream.row().ends_reasoning;
         let is_meant = if is_thought {
@@ -88,11 +94,11 @@ impl Label {
             stream.row().frame.is_none() || stream.is_meant(self.opened)
         };
         if stream.label.is_empty() || !is_meant {
-            return self.refuse(again.len(), at, stream, sink);
+            return self.refuse(again, at, stream, sink);
         }
-        stream.buffer.truncate(stream.buffer.len() - again.len());
+        let again = stream.buffer.split_off(stream.buffer.len() - again);
         stream.head.extend_from_slice(&stream.buffer);
-        Flow::again(Next::Body(self.opened), again.to_vec(), at)
+        Flow::again(Next::Body(self.opened), again, at)
     }
 
     /// Reports that there is no call: the opener and the label are text after all. The last bytes, which

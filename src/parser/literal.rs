@@ -27,14 +27,28 @@ pub(super) fn pythonic<'p>(payload: &'p str, keys: &JsonKeys) -> Result<Content<
     let mut calls: Vec<Element<'_>> = Vec::new();
     reader.expect(b'[')?;
     reader.items(b']', |reader, _| {
-        let start = reader.at;
-        let (name, arguments) = reader.call()?;
-        calls.push((&payload[start..reader.at], call::converted(&arguments).map(|it| (name, it))));
+        calls.push(reader.element()?);
         Ok(())
     })?;
     reader.end()?;
     if calls.is_empty() {
         return Err(Fault::new(ErrorCode::InvalidCall, "the list holds no call"));
+    }
+    Ok(Content::Elements(calls))
+}
+
+/// Reads calls that stand on lines. Some models write a list there.
+pub(super) fn pythonic_lines<'p>(payload: &'p str, keys: &JsonKeys) -> Result<Content<'p>, Fault> {
+    let payload = payload.trim();
+    if payload.starts_with('[') {
+        return pythonic(payload, keys);
+    }
+    let mut reader = Reader { text: payload, at: 0, delimiter: None };
+    let mut calls: Vec<Element<'_>> = Vec::new();
+    while reader.at < payload.len() {
+        calls.push(reader.element()?);
+        reader.takes(b',');
+        reader.skip_space();
     }
     Ok(Content::Elements(calls))
 }
@@ -98,6 +112,14 @@ impl<'t> Reader<'t> {
     fn end(&mut self) -> Result<(), Fault> {
         self.skip_space();
         if self.rest().is_empty() { Ok(()) } else { Err(self.fault("the end")) }
+    }
+
+    /// A call, with its text.
+    fn element(&mut self) -> Result<Element<'t>, Fault> {
+        let start = self.at;
+        let (name, arguments) = self.call()?;
+        let arguments = call::converted(&arguments);
+        Ok((&self.text[start..self.at], arguments.map(|arguments| (name, arguments))))
     }
 
     /// A name, which may be dotted, and keyword arguments.

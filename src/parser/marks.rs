@@ -16,6 +16,10 @@ use super::{examined, find};
 /// What ends a run of text, of reasoning or of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
+    /// Opens the header of a message.
+    Header,
+    /// Ends it.
+    HeaderEnd,
     /// Opens a frame around calls.
     FrameOpen,
     /// Closes it.
@@ -253,6 +257,30 @@ impl Marks {
             Some((_, step)) => *step,
             None if held.is_empty() => Step::Miss,
             None => Step::Fall(self.fall(held)),
+        }
+    }
+
+    /// Adds a byte to the held ones, and returns the mark that it completes. No mark may lie inside
+    /// another one.
+    #[inline]
+    pub(super) fn completes(&self, held: &mut Held, byte: u8) -> Option<usize> {
+        loop {
+            match self.step(*held, byte) {
+                Step::Match(mark) => {
+                    *held = Held::NONE;
+                    return Some(mark);
+                }
+                Step::Hold(more) => *held = more,
+                Step::Miss => {}
+                Step::Fall(fall) => {
+                    *held = match fall.landing {
+                        Landing::Held(held) => held,
+                        Landing::Match(_) => Held::NONE,
+                    };
+                    continue;
+                }
+            }
+            return None;
         }
     }
 

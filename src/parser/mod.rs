@@ -41,7 +41,8 @@
 //! 2. **Nothing waits without need.** Apart from payloads, the parser holds back only a proper
 //!    prefix of an opener, an opener with the gap after it, the line ending and code fence after a
 //!    payload, whatever may still lead to a closer in formats that close calls, the start of an
-//!    answer, up to 512 bytes, in formats without an opener, or an unfinished UTF-8 character.
+//!    answer, up to 512 bytes, in formats without an opener, a message's header, up to 256 bytes, or an
+//!    unfinished UTF-8 character.
 //! 3. **Nothing is lost and nothing leaks.** Every input byte ends up in exactly one place, as
 //!    [`Settings::spans`] can show.
 //! 4. **Linear and bounded.** Each byte is read a constant number of times. Memory is bounded by
@@ -109,6 +110,16 @@
 //!                        |              '-----------> opening ---> tagged ----------> tail
 //!                        '------------------ opener of the next call in the frame -------'
 //! ```
+//!
+//! Where each message has a header, that decides what its message is. The answer may begin inside one:
+//!
+//! ```text
+//!             <|start|>, <|channel|>          for the user, or the model
+//!   prose ---------------------------> header ---------------------------> prose
+//!     ^                                 |   |
+//!     |  anything else                  |   | for a tool                  { of the arguments, or a tag
+//!     '---------------------------------'   '--> (opening, a frame) --> gap, opening -----> payload, tagged
+//! ```
 
 mod arguments;
 mod call;
@@ -118,11 +129,13 @@ mod examined;
 mod find;
 mod format_marks;
 mod gap;
+mod header;
 mod json_scan;
 mod label;
 mod literal;
 mod marks;
 mod native_call;
+mod nested;
 mod opening;
 mod payload;
 mod prose;
@@ -158,6 +171,7 @@ pub use types::Tools;
 
 use discard::Discard;
 use gap::Gap;
+use header::Header;
 use label::Label;
 use opening::{Awaits, Opening};
 use payload::Payload;
@@ -188,6 +202,7 @@ pub struct Parser {
 enum State {
     Start,
     Prose(Prose),
+    Header(Header),
     Opening(Opening),
     Label(Label),
     Gap(Gap),
@@ -254,6 +269,7 @@ impl Parser {
             let flow = match mem::take(&mut self.state) {
                 State::Start => start::finish(stream, sink),
                 State::Prose(prose) => prose.finish(marks, stream, sink),
+                State::Header(header) => header.finish(stream, sink),
                 State::Opening(opening) => opening.finish(stream, sink),
                 State::Label(label) => label.finish(stream, sink),
                 State::Gap(gap) => gap.finish(stream, sink),
@@ -322,6 +338,7 @@ impl Parser {
                     flow
                 }
                 State::Start => start::read(stream, bytes, at, sink),
+                State::Header(header) => header.read(stream, bytes, at, sink),
                 State::Opening(opening) => opening.read(stream, bytes, at, sink),
                 State::Label(label) => label.read(stream, bytes, at, sink),
                 State::Gap(gap) => gap.read(stream, bytes, at, sink),
@@ -354,6 +371,14 @@ impl Parser {
                 State::Start
             }
             Next::Prose(held) => State::Prose(Prose::new(held)),
+            Next::Header(opened) => {
+                stream.buffer.clone_from(&stream.head);
+                State::Header(Header::new(opened))
+            }
+            Next::Message(opened) => {
+                stream.buffer.clear();
+                State::Opening(Opening::new(opened, Awaits::Frame))
+            }
             Next::Frame(opened) => {
                 stream.buffer.clear();
                 State::Opening(Opening::new(opened, Awaits::Call))
@@ -368,13 +393,23 @@ impl Parser {
             Next::Body(opened) => {
                 stream.buffer.clear();
                 match stream.row().body {
-                    Body::Tagged(_) => State::Opening(Opening::new(opened, Awaits::Arguments)),
+                    Body::Tagged(_) | Body::Nested(_) => {
+                        State::Opening(Opening::new(opened, Awaits::Arguments))
+                    }
+                    Body::PythonicLines(_) => {
+                        State::Payload(Payload::enter(opened, false, Vec::new(), stream, sink))
+                    }
                     _ => State::Gap(Gap::new(opened)),
                 }
             }
-            Next::Tagged(opened) => {
+            Next::Arguments(opened) => {
                 stream.buffer.clear();
-                State::Tagged(Box::new(Tagged::enter(opened, stream, sink)))
+                match &stream.row().body {
+                    Body::Tagged(tags) => {
+                        State::Tagged(Box::new(Tagged::enter(opened, tags, stream, sink)))
+                    }
+                    _ => State::Payload(Payload::enter(opened, false, Vec::new(), stream, sink)),
+                }
             }
             Next::Payload { opened, fence, repaired } => {
                 stream.buffer.clear();
@@ -402,7 +437,11 @@ impl Parser {
 impl State {
     /// What a stream begins with.
     fn first(stream: &Stream) -> Self {
-        if stream.may_start() { Self::Start } else { Self::default() }
+        match (stream.may_start(), &stream.row().header) {
+            (false, _) => Self::default(),
+            (true, None) => Self::Start,
+            (true, Some(_)) => Self::Header(Header::first()),
+        }
     }
 }
 

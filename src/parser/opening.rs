@@ -25,6 +25,8 @@ pub(super) struct Opening {
 /// The next mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaits {
+    /// The opener of a frame, after the header of a message to a tool.
+    Frame,
     /// The opener of a call, after that of its frame.
     Call,
     /// The tag of an argument or, without any, what closes the call.
@@ -45,6 +47,7 @@ impl Opening {
     ) -> Flow {
         let syntax = Arc::clone(&stream.syntax);
         let marks = match self.awaits {
+            Awaits::Frame => &syntax.frames,
             Awaits::Call => &syntax.openers,
             Awaits::Arguments => &syntax.tags,
         };
@@ -81,21 +84,26 @@ impl Opening {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         match (self.awaits, mark) {
+            (Awaits::Frame, _) => {
+                stream.head.extend_from_slice(&stream.buffer);
+                Flow::Enter(Next::Frame(self.opened), at)
+            }
             (Awaits::Call, _) => {
                 stream.head.extend_from_slice(&stream.buffer);
                 Flow::Enter(Next::Call(Opened { is_framed: true, ..self.opened }), at)
             }
             // The model has started over, or a tag closes nothing.
-            (Awaits::Arguments, Mark::Opener | Mark::FrameOpen | Mark::ValueClose) => {
-                self.refuse(text.len(), at, stream, sink)
-            }
+            (
+                Awaits::Arguments,
+                Mark::Header | Mark::Opener | Mark::FrameOpen | Mark::ValueClose,
+            ) => self.refuse(text.len(), at, stream, sink),
             // A name alone, outside a frame, is a call only if it is a tool's.
             (Awaits::Arguments, Mark::Closer | Mark::FrameClose)
                 if !stream.is_meant(self.opened) =>
             {
                 self.refuse(text.len(), at, stream, sink)
             }
-            (Awaits::Arguments, _) => Flow::again(Next::Tagged(self.opened), text, at),
+            (Awaits::Arguments, _) => Flow::again(Next::Arguments(self.opened), text, at),
         }
     }
 
@@ -109,6 +117,7 @@ impl Opening {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let message = match self.awaits {
+            Awaits::Frame => "no call follows the header",
             Awaits::Call => "no call follows the marker",
             Awaits::Arguments => "no arguments follow the marker",
         };

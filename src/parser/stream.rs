@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::call::{self, Content, Fault, Keys};
 use super::deltas::Tracker;
-use super::literal;
 use super::segment::{self, ParsedCall, Place, Segment, Span};
 use super::settings::Settings;
 use super::syntax::Syntax;
 use super::text::{Chunk, Unchecked, Utf8};
 use super::transition::{After, Flow, Next, Opened};
+use super::{literal, nested};
 use crate::call_format::{Body, Row};
 
 /// A model's output, as far as it has been read.
@@ -21,7 +21,7 @@ pub(super) struct Stream {
     pub syntax: Arc<Syntax>,
     /// Whether prose is currently reasoning.
     pub reasoning: bool,
-    /// Whether an answer has begun, in formats whose calls are looked for at its start.
+    /// Whether an answer has begun, in formats whose calls or headers are looked for at its start.
     pub begun: bool,
     /// The last byte of text. LF at the start and after tags and calls, as if a line began there.
     pub last: u8,
@@ -66,7 +66,10 @@ impl Stream {
         let settings = self.settings();
         let (is_reasoning, calls) = (settings.reasoning, settings.calls);
         self.reasoning = is_reasoning && settings.starts_in_reasoning;
-        self.begun = self.row().bare.is_none() || !calls;
+        self.begun = match &self.row().header {
+            Some(header) => header.start.is_none() || self.reasoning,
+            None => self.row().bare.is_none() || !calls,
+        };
         self.last = b'\n';
         self.offset = 0;
         self.calls = 0;
@@ -118,7 +121,11 @@ impl Stream {
             Body::Json(keys) => call::read(payload, Keys::Of(keys)),
             Body::Keyed => call::read(payload, Keys::Name),
             Body::Pythonic(keys) => literal::pythonic(payload, keys),
+            Body::PythonicLines(keys) => literal::pythonic_lines(payload, keys),
             Body::Loose(delimiter) => literal::loose(&self.label, payload, delimiter),
+            Body::Nested(elements) => {
+                nested::read(&self.label, payload, elements, &self.settings().tools)
+            }
             Body::Arguments | Body::Tagged(_) => call::read_arguments_of(&self.label, payload),
         }
     }

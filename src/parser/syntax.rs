@@ -1,6 +1,9 @@
 //! The settings, and the tables made from them.
 
-use super::format_marks::{after_payload, call_openers, closers, frame_openers, label_marks, tags};
+use super::format_marks::{
+    after_payload, call_openers, closers, frame_openers, header_end, hidden, label_marks,
+    openers_in_prose, tags,
+};
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
 use super::settings::{Settings, SettingsError};
@@ -26,6 +29,10 @@ pub struct Syntax {
     /// Whether to report payloads while they arrive. Not in lenient mode: a repair can still change
     /// them; nor if they are no JSON.
     pub(super) tells_deltas: bool,
+    /// What ends the header of a message.
+    pub(super) header_end: Marks,
+    /// What opens a frame.
+    pub(super) frames: Marks,
     /// What opens a call.
     pub(super) openers: Marks,
     /// What stands in a label, and ends it.
@@ -62,6 +69,8 @@ impl Syntax {
         Self {
             rules: Rules::new(&settings.format, !settings.strict_balancing),
             tells_deltas: settings.argument_deltas && settings.strict_balancing && is_json,
+            header_end: Marks::new(header_end(settings.format.row())),
+            frames: Marks::new(frame_openers(settings.format.row())),
             openers: Marks::new(call_openers(&settings.format)),
             label: Marks::new(label_marks(settings.format.row().label.as_ref())),
             tags: Marks::new(tags(&settings.format)),
@@ -90,14 +99,17 @@ fn marks(settings: &Settings) -> [Marks; 2] {
     let row = settings.format.row();
     let opens = row.reasoning.iter().map(|[open, _]| (Mark::ReasoningOpen, *open));
     let closes = row.reasoning.iter().map(|[_, close]| (Mark::ReasoningClose, *close));
-    let hidden = row.hidden.iter().map(|text| (Mark::Hidden, *text));
-    let calls = call_openers(&settings.format).chain(frame_openers(row));
-    let calls: Vec<_> = calls.filter(|_| settings.calls).collect();
-    let opens = opens.filter(|_| settings.reasoning);
+    let hidden: Vec<_> = hidden(row).collect();
+    let has_headers = row.header.is_some();
+    // Headers surround text as well.
+    let calls = openers_in_prose(&settings.format).filter(|_| settings.calls || has_headers);
+    let calls: Vec<_> = calls.collect();
+    let opens = opens.filter(|_| settings.reasoning && !has_headers);
     let left_open = closes.clone().filter(|_| settings.reasoning && row.ends_reasoning);
     let left_open = left_open.map(|(_, text)| (Mark::Hidden, text));
-    let in_text = calls.iter().copied().chain(opens).chain(hidden.clone()).chain(left_open);
-    let may_call = settings.tools_in_reasoning || row.ends_reasoning;
-    let in_reasoning = closes.chain(calls.iter().copied().filter(|_| may_call)).chain(hidden);
+    let in_text = calls.iter().copied().chain(opens).chain(hidden.iter().copied()).chain(left_open);
+    let may_call = settings.tools_in_reasoning || row.ends_reasoning || has_headers;
+    let in_reasoning =
+        closes.chain(calls.iter().copied().filter(|_| may_call)).chain(hidden.iter().copied());
     [Marks::new(in_text), Marks::new(in_reasoning)]
 }

@@ -38,14 +38,18 @@ pub(super) enum Next {
     Start,
     /// Text or reasoning, with this much of an opener held already.
     Prose(Held),
+    /// What comes after the opener of a message's header.
+    Header(Opened),
+    /// What comes after the header of a message to a tool, in formats that write a frame there.
+    Message(Opened),
     /// What comes after the opener of a frame.
     Frame(Opened),
     /// What comes after an opener.
     Call(Opened),
     /// What comes after an opener and its label.
     Body(Opened),
-    /// Arguments in tags; the first tag, or what closes the call, comes next.
-    Tagged(Opened),
+    /// Arguments in tags or elements; the first tag, or what closes the call, comes next.
+    Arguments(Opened),
     /// A payload; its first bracket is the next byte.
     Payload {
         opened: Opened,
@@ -86,6 +90,7 @@ impl Next {
     /// What this mark opens, if it opens anything.
     pub(super) const fn opened(mark: Mark, opened: Opened) -> Option<Self> {
         match mark {
+            Mark::Header => Some(Self::Header(opened)),
             Mark::FrameOpen => Some(Self::Frame(opened)),
             Mark::Opener => Some(Self::Call(opened)),
             _ => None,

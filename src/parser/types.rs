@@ -29,7 +29,14 @@ use crate::limits::parser::TYPES_STEPS_MAX;
 /// assert!(Tools::default().may_have("g"), "nothing is known");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tools(Arc<BTreeMap<String, BTreeMap<String, Kinds>>>);
+pub struct Tools(Arc<BTreeMap<String, Tool>>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Tool {
+    parameters: Value,
+    /// The kinds of its arguments, as `parameters` has them.
+    arguments: BTreeMap<String, Kinds>,
+}
 
 /// The kinds of JSON that an argument may be; all `false`: anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,11 +50,11 @@ pub(super) struct Kinds {
     array: bool,
 }
 
-const TEXT: Kinds =
+pub(super) const TEXT: Kinds =
     Kinds { text: true, null: false, number: false, boolean: false, object: false, array: false };
 
 /// Anything but text.
-const JSON: Kinds =
+pub(super) const JSON: Kinds =
     Kinds { text: false, null: true, number: true, boolean: true, object: true, array: true };
 
 impl Tools {
@@ -55,12 +62,10 @@ impl Tools {
     pub fn of<'t>(tools: impl IntoIterator<Item = (&'t str, &'t Value)>) -> Self {
         let tools = tools.into_iter().map(|(name, schema)| {
             let properties = schema["properties"].as_object().into_iter().flatten();
-            let kinds = properties.map(|(key, property)| {
-                let (mut kinds, mut steps) = (Kinds::default(), TYPES_STEPS_MAX);
-                collect(property, schema, &mut kinds, &mut steps);
-                (key.clone(), kinds)
-            });
-            (name.to_owned(), kinds.collect())
+            let arguments = properties
+                .map(|(key, property)| (key.clone(), kinds_of(property, schema)))
+                .collect();
+            (name.to_owned(), Tool { parameters: schema.clone(), arguments })
         });
         Self(Arc::new(tools.collect()))
     }
@@ -73,13 +78,72 @@ impl Tools {
 
     /// Whether a tool of this name is known to take this argument.
     pub(super) fn takes(&self, tool: &str, key: &str) -> bool {
-        self.0.get(tool).is_some_and(|arguments| arguments.contains_key(key))
+        self.0.get(tool).is_some_and(|it| it.arguments.contains_key(key))
     }
 
     /// The kinds of an argument. `None` if its tool or its key is not known.
     pub(super) fn kinds(&self, tool: &str, key: &str) -> Option<Kinds> {
-        self.0.get(tool)?.get(key).copied().filter(|kinds| *kinds != Kinds::default())
+        self.0.get(tool)?.arguments.get(key).copied().filter(|kinds| *kinds != Kinds::default())
     }
+
+    /// The parameters of a tool.
+    pub(super) fn schema(&self, tool: &str) -> Option<Schema<'_>> {
+        let parameters = &self.0.get(tool)?.parameters;
+        Some(Schema { node: parameters, root: parameters })
+    }
+}
+
+/// A JSON Schema within the parameters of a tool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Schema<'s> {
+    node: &'s Value,
+    /// Where its references lead.
+    root: &'s Value,
+}
+
+impl<'s> Schema<'s> {
+    /// The kinds that it allows. `None` if it does not say.
+    pub(super) fn kinds(self) -> Option<Kinds> {
+        Some(kinds_of(self.node, self.root)).filter(|kinds| *kinds != Kinds::default())
+    }
+
+    /// That of a member of its objects.
+    pub(super) fn member(self, key: &str) -> Option<Self> {
+        self.find(self.node, &|node| node["properties"].get(key), &mut { TYPES_STEPS_MAX })
+    }
+
+    /// That of the items of its arrays.
+    pub(super) fn items(self) -> Option<Self> {
+        self.find(self.node, &|node| node.get("items"), &mut { TYPES_STEPS_MAX })
+    }
+
+    /// What a schema has, or one that it refers to or is combined of.
+    fn find(
+        self,
+        node: &'s Value,
+        part: &impl Fn(&'s Value) -> Option<&'s Value>,
+        steps: &mut usize,
+    ) -> Option<Self> {
+        *steps = steps.checked_sub(1)?;
+        if let Some(node) = part(node) {
+            return Some(Self { node, ..self });
+        }
+        others(node, self.root).find_map(|node| self.find(node, part, steps))
+    }
+}
+
+/// The schemas that one refers to or is combined of.
+fn others<'s>(schema: &'s Value, root: &'s Value) -> impl Iterator<Item = &'s Value> {
+    let target = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#'));
+    let combined = ["anyOf", "oneOf", "allOf"].into_iter();
+    let combined = combined.flat_map(|key| schema[key].as_array().into_iter().flatten());
+    target.and_then(|target| root.pointer(target)).into_iter().chain(combined)
+}
+
+fn kinds_of(schema: &Value, root: &Value) -> Kinds {
+    let (mut kinds, mut steps) = (Kinds::default(), TYPES_STEPS_MAX);
+    collect(schema, root, &mut kinds, &mut steps);
+    kinds
 }
 
 /// Adds the kinds that a schema allows. `root` is where its references lead, `steps` how many more of
@@ -87,13 +151,7 @@ impl Tools {
 fn collect(schema: &Value, root: &Value, kinds: &mut Kinds, steps: &mut usize) {
     let Some(left) = steps.checked_sub(1) else { return };
     *steps = left;
-    let mut inner = |schema: &Value| collect(schema, root, kinds, steps);
-    if let Some(target) = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
-        root.pointer(target).into_iter().for_each(&mut inner);
-    }
-    for key in ["anyOf", "oneOf", "allOf"] {
-        schema[key].as_array().into_iter().flatten().for_each(&mut inner);
-    }
+    others(schema, root).for_each(|schema| collect(schema, root, kinds, steps));
     let named = match &schema["type"] {
         Value::Array(kinds) => kinds.as_slice(),
         kind => std::slice::from_ref(kind),
@@ -109,6 +167,21 @@ fn collect(schema: &Value, root: &Value, kinds: &mut Kinds, steps: &mut usize) {
 }
 
 impl Kinds {
+    /// Whether it is an array and not an object, if it is not text.
+    pub(super) const fn is_array(self) -> bool {
+        self.array && !self.object
+    }
+
+    /// Whether it is an object and not an array, if it is not text.
+    pub(super) const fn is_object(self) -> bool {
+        self.object && !self.array
+    }
+
+    /// Whether it may be text.
+    pub(super) const fn is_text(self) -> bool {
+        self.text
+    }
+
     /// Adds a type, also under the names that other languages have for it.
     fn add_named(&mut self, name: &str) {
         match name {

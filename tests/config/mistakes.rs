@@ -125,8 +125,9 @@ fn unsupported_values_are_named() {
          `inkling`, `llama3`, `xlam`, `functools`, `mistral_args`, `mistral_args_id`, \
          `deepseek_v3`, `deepseek_v31`, `kimi_k2`, `functionary_v31`, `plamo3`, `qwen3_coder`, `mimo`, `seed_oss`, `minimax_m2`, `dsml_v32`, \
          `dsml_v4`, `gcml`, `dsml_v41`, `glm45`, `glm47`, `step3`, `step5`, `hunyuan`, \
-         `hunyuan_opensource`, `k2_horizon`, `kimi_k3`, `dots`, `minicpm5`, `pythonic`, \
-         `lfm2`, `gemma4`, `functiongemma`, `native` or `auto`",
+         `hunyuan_opensource`, `k2_horizon`, `kimi_k3`, `dots`, `minicpm5`, \
+         `minimax_m3`, `cohere_xml`, `pythonic`, `lfm2`, `olmo3`, `gemma4`, `functiongemma`, `harmony`, \
+         `beam`, `muse`, `functionary_v32`, `native` or `auto`",
     );
     check(
         "tools: {execution: lazy}",

@@ -24,14 +24,14 @@ async fn taught_calls_are_parsed_and_shown_again() {
         let system = messages(&round.request.body)[0]["content"].as_str().unwrap();
         assert!(system.contains(&format.lesson()), "{system}");
 
-        let mut call = String::new();
-        format.push_call(&mut call, "calculate", "{\"expression\":\"6*7\"}");
         // Without an opener, a call is only found where nothing comes before it.
         let words = if row.is_bare() { "" } else { "Let me see.\n" };
-        round.answer_at_once(&format!("{words}{call}")).await;
+        let mut answer = words.to_owned();
+        format.push_call(&mut answer, "calculate", "{\"expression\":\"6*7\"}");
+        round.answer_at_once(&answer).await;
         let round = model.round().await;
         let [.., spoken, results] = &messages(&round.request.body)[..] else { panic!("no result") };
-        assert_eq!(spoken["content"], format!("{words}{}", call.trim_end()));
+        assert_eq!(spoken["content"], answer.trim_end());
         let [open, close] = row.result;
         let result = format!("{open}`calculate` (call_1) returned: ");
         let results = results["content"].as_str().unwrap();

@@ -31,7 +31,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Begins a payload; its first bracket is the next byte.
+    /// Begins a payload; its first byte is the next one.
     pub(super) fn enter(
         opened: Opened,
         fence: bool,
@@ -42,7 +42,12 @@ impl Payload {
         let index = stream.start_call(opened.at, sink);
         let scanner = Scanner::default();
         let tracker = match stream.row().body {
-            Body::Json(_) | Body::Keyed | Body::Pythonic(_) | Body::Loose(_) => Tracker::default(),
+            Body::Json(_)
+            | Body::Keyed
+            | Body::Pythonic(_)
+            | Body::PythonicLines(_)
+            | Body::Loose(_)
+            | Body::Nested(_) => Tracker::default(),
             Body::Arguments | Body::Tagged(_) => {
                 let tells = stream.syntax.tells_deltas;
                 if tells {

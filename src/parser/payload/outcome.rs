@@ -24,7 +24,7 @@ impl Payload {
         Next::Tail { opened: self.opened, place, after: After::Payload { fence: self.fence } }
     }
 
-    /// Ends the payload at a closer, of this length, that came before the brackets balanced.
+    /// Ends the payload at a closer of this length. If brackets end payloads, it came before they balanced.
     pub(super) fn close(
         &mut self,
         length: usize,
@@ -32,6 +32,12 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Next {
         stream.buffer.truncate(stream.buffer.len() - length);
+        if stream.row().body.ends_at_closer() {
+            let bytes = mem::take(&mut stream.buffer);
+            let place = self.decide(&bytes, stream, sink);
+            stream.buffer = bytes;
+            return Next::closed(self.opened, place);
+        }
         let code = ErrorCode::UnbalancedPayload;
         let fault = Fault::new(code, "the call ends before its brackets are closed");
         let place = self.decide_unfinished(fault, stream, sink);
@@ -56,11 +62,15 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Place {
         let bytes = mem::take(&mut stream.buffer);
-        let may_mend = !stream.settings().strict_balancing && !holds_closer(&bytes, stream);
+        let is_whole = stream.row().body.ends_at_closer();
+        let whole = unfinished(&bytes).filter(|_| is_whole);
+        let whole = whole.and_then(|text| stream.read_call(text).ok());
+        let may_mend =
+            !is_whole && !stream.settings().strict_balancing && !holds_closer(&bytes, stream);
         let text = unfinished(&bytes).filter(|_| may_mend);
         let mended = text.map(|text| repair::mend(text, &mut self.repaired));
         let content = mended.as_deref().and_then(|text| stream.read_call(text).ok());
-        let place = self.tell(content.ok_or(fault), &bytes, stream, sink);
+        let place = self.tell(whole.or(content).ok_or(fault), &bytes, stream, sink);
         stream.buffer = bytes;
         place
     }

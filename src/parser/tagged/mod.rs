@@ -24,7 +24,7 @@ use super::marks::{Held, Landing, Mark, Marks, Step};
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
-use crate::call_format::{Body, Hint, Tags};
+use crate::call_format::{Hint, Tags};
 use crate::limits::parser::{GAP_BYTES_MAX, LABEL_BYTES_MAX};
 use value::{End, Found, Over, Value};
 
@@ -87,10 +87,10 @@ impl Tagged {
     /// Begins a call whose name the stream has.
     pub(super) fn enter(
         opened: Opened,
+        tags: &'static Tags,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Self {
-        let Body::Tagged(tags) = &stream.row().body else { unreachable!("`Opening` has looked") };
         let index = stream.start_call(opened.at, sink);
         if stream.settings().argument_deltas {
             sink(Segment::CallNamed { index, name: &stream.label });

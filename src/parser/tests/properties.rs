@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::call_format::{Body, Hint, ROWS, Row};
+use crate::call_format::{Body, Hint, ROWS, Row, ValueType};
 use crate::parser::fuzz::{parser_chunks, parser_repair};
 
 /// The pieces of inputs: whole things, halves of them, and whatever might upset them.
@@ -101,8 +101,24 @@ fn pieces(format: &CallFormat) -> Vec<String> {
         own.push(call);
     }
     if let Some(label) = &format.row().label {
-        own.extend([label.prefix, "now", ":0", "[CALL_ID]", "\" index=\"1"].map(str::to_owned));
+        own.extend(
+            [label.prefix, "now", ":0", "[CALL_ID]", "\" index=\"1", "0\" name=\""]
+                .map(str::to_owned),
+        );
         own.extend(label.ends.iter().map(|&end| end.to_owned()));
+    }
+    if let Body::Nested(elements) = &format.row().body {
+        own.extend([elements.open, elements.close, elements.end].map(str::to_owned));
+        for kind in [ValueType::Text, ValueType::Object, ValueType::Array] {
+            own.extend([elements.opening_tag(Some("x"), kind), elements.closing_tag(Some("x"))]);
+            own.extend([elements.opening_tag(None, kind), elements.closing_tag(None)]);
+        }
+    }
+    if format.row().header.is_some() {
+        let words =
+            [" to=", " to=f", "functions.f", "assistant", "commentary", "final", "f\n", "all\n"];
+        own.extend(words.map(str::to_owned));
+        own.extend(["<|channel|>analysis<|message|>", "self<|message|>"].map(str::to_owned));
     }
     own.retain(|piece| !piece.is_empty());
     let times = pieces.len() / own.len();

@@ -103,7 +103,8 @@ impl Constraint {
                 // last character to what follows. Only an opener that is a special token is safe.
                 let may_sleep = prompt.is_empty() || row.has_special;
                 let reasoning = row.reasoning_open_in(prompt);
-                let sleeps = may_sleep && *tool_choice == ToolChoice::Auto && !row.is_bare();
+                let sleeps =
+                    may_sleep && *tool_choice == ToolChoice::Auto && grammar::has_trigger(row);
                 let grammar = grammar::of_answers(callable, tool_choice, format, reasoning);
                 Some(llama_grammar::request_fields(grammar, sleeps.then(|| format.trigger())))
             }
@@ -157,7 +158,8 @@ mod tests {
     fn behind_a_prompt_only_a_special_opener_wakes_a_grammar() {
         for row in ROWS {
             let sleeps = fields(row, ToolChoice::Auto, "<prompt>").contains_key("grammar_lazy");
-            assert_eq!(sleeps, row.has_special, "{}", row.name);
+            let may_sleep = row.has_special && grammar::has_trigger(row);
+            assert_eq!(sleeps, may_sleep, "{}", row.name);
         }
     }
 

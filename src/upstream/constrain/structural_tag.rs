@@ -42,7 +42,8 @@ pub(super) fn request_fields(
 
 /// What an answer may be.
 pub(super) fn tree(callable: Callable<'_>, choice: &ToolChoice, format: &CallFormat) -> Value {
-    if format.row().is_bare() {
+    let is_addressed = format.row().header.is_some() && *choice != ToolChoice::Auto;
+    if is_addressed || !grammar::has_trigger(format.row()) {
         let grammar = grammar::of_answers(callable, choice, format, None);
         return json!({"type": "grammar", "grammar": grammar});
     }

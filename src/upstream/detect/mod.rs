@@ -76,8 +76,7 @@ pub(crate) fn detect(report: &Report) -> Detected {
 /// What shows that a model was trained on a format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Evidence {
-    /// The format's name. Not all formats that models have can be read.
-    format: &'static str,
+    format: &'static Row,
     sign: Sign,
 }
 
@@ -96,33 +95,25 @@ impl Evidence {
     fn is_learnt_by(&self, report: &Report) -> bool {
         let is_small = report.parameters.is_some_and(|count| count < LEARNT_PARAMETERS_MIN);
         // Made for nothing but calls.
-        !is_small || self.format == "functiongemma"
+        !is_small || self.format.name == "functiongemma"
     }
 
     /// The contract of a model with this format on a server that reports this.
     fn in_use(&self, report: &Report) -> Detected {
         let Self { format, sign } = self;
-        let (contract, why) = match Row::named(format) {
-            Some(row) if report.sends_special || !row.has_special => {
-                (CallContract::InText(row), String::new())
-            }
-            known => {
-                let lost = match known {
-                    Some(_) => "its special tokens may be left out of the server's text".to_owned(),
-                    None => format!("Tether cannot read {format}"),
-                };
-                let (contract, can) = match report.calls_natively {
-                    Some(true) => (CallContract::Native, "but the server can parse calls"),
-                    Some(false) => (CallContract::default(), "and the server cannot parse calls"),
-                    None => {
-                        let unsaid = "and the server does not say whether it can parse calls";
-                        (CallContract::default(), unsaid)
-                    }
-                };
-                (contract, format!("; {lost}, {can}"))
+        if report.sends_special || !format.has_special {
+            return Detected { contract: CallContract::InText(format), reason: sign.to_string() };
+        }
+        let (contract, can) = match report.calls_natively {
+            Some(true) => (CallContract::Native, "but the server can parse calls"),
+            Some(false) => (CallContract::default(), "and the server cannot parse calls"),
+            None => {
+                let unsaid = "and the server does not say whether it can parse calls";
+                (CallContract::default(), unsaid)
             }
         };
-        Detected { contract, reason: format!("{sign}{why}") }
+        let lost = "its special tokens may be left out of the server's text";
+        Detected { contract, reason: format!("{sign}; {lost}, {can}") }
     }
 }
 

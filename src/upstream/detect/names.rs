@@ -1,6 +1,7 @@
 //! Formats by the name of the model.
 
 use super::{Evidence, Sign};
+use crate::call_format::Row;
 
 /// Families by a part of their models' names, in lower case. The first that fits counts, so longer
 /// and newer names come first.
@@ -119,5 +120,6 @@ pub(super) fn format_of(name: &str) -> Option<Evidence> {
     let begins = |at: usize| !plain[..at].ends_with(|before: char| before.is_alphanumeric());
     let has = |family: &str| plain.match_indices(family).any(|(at, _)| begins(at));
     let (family, format) = FAMILIES.iter().find(|(family, _)| has(family))?;
+    let format = Row::named(format)?;
     Some(Evidence { format, sign: Sign::Name { name: name.to_owned(), family } })
 }

@@ -1,6 +1,7 @@
 //! Formats by the source of the chat template.
 
 use super::{Evidence, Sign};
+use crate::call_format::Row;
 
 /// Formats with what their templates contain. The most specific come first: templates share marks.
 ///
@@ -44,6 +45,7 @@ pub(super) const SIGNATURES: &[(&str, &[&str])] = &[
     ("lfm2", &["<|tool_list_start|>"]),
     ("deepseek_v3", &["<｜tool▁calls▁begin｜>", "```json"]),
     ("deepseek_v31", &["<｜tool▁calls▁begin｜>"]),
+    ("cohere_xml", &["<cofl:tool_calls>"]),
     ("cohere", &["<|START_ACTION|>"]),
     ("cohere_r_plus", &["Action:", "```json", "\"tool_name\""]),
     ("apertus", &["<|tools_prefix|>"]),
@@ -67,5 +69,6 @@ pub(super) const SIGNATURES: &[(&str, &[&str])] = &[
 pub(super) fn format_in(template: &str) -> Option<Evidence> {
     let is_whole = |marks: &[&str]| marks.iter().all(|mark| template.contains(mark));
     let (format, marks) = SIGNATURES.iter().find(|(_, marks)| is_whole(marks))?;
+    let format = Row::named(format)?;
     Some(Evidence { format, sign: Sign::Template(marks) })
 }

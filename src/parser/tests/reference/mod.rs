@@ -1,17 +1,21 @@
 //! The parser's behaviour, implemented a second time: on the whole input, searching from the start
 //! again and again, with a recursive JSON reader. It is slow and plain, and shares only repairs and
-//! quoting with the parser, what a text means as an argument, and how code and keyed objects are read.
+//! quoting with the parser, what a text means as an argument, and how code, elements, keyed objects and
+//! headers are read.
 
 mod gap;
+mod header;
 mod json;
 mod opening;
+mod scan;
 mod tagged;
 
 use crate::call_format::Body;
 use crate::parser::call::{Content, Fault};
 use crate::parser::fuzz::Event;
-use crate::parser::{ErrorCode, Repair, Settings, call, literal, repair, segment};
+use crate::parser::{ErrorCode, Repair, Settings, call, literal, nested, repair, segment};
 use json::{Element, read};
+use scan::{Discarded, End, scan};
 
 /// The events that the parser must produce for an input.
 pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
@@ -28,6 +32,7 @@ pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
         events: Vec::new(),
     };
     if !reference.reasoning {
+        reference.first_header();
         reference.start();
     }
     reference.prose();
@@ -52,6 +57,7 @@ struct Reference<'a> {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Opener {
+    Header,
     Marker,
     Frame,
     Open,
@@ -73,12 +79,29 @@ fn frames(s: &Settings) -> Vec<&'static [u8]> {
     s.format.row().frame.as_ref().map(|frame| bytes_of(frame.open)).unwrap_or_default()
 }
 
+/// What opens a header.
+fn headers(s: &Settings) -> Vec<&'static [u8]> {
+    s.format.row().header.as_ref().map(|header| bytes_of(header.openers)).unwrap_or_default()
+}
+
+/// What shows in a call that another one begins: its opener, and what that opens.
+fn openers(s: &Settings) -> Vec<(&[u8], Opener)> {
+    let row = s.format.row();
+    let is_own = row.header.is_none() || row.frame.is_some();
+    let own = markers(s).into_iter().map(|text| (text, Opener::Marker));
+    let own = own.chain(frames(s).into_iter().map(|text| (text, Opener::Frame)));
+    let headers = headers(s).into_iter().map(|text| (text, Opener::Header));
+    headers.chain(own.filter(|_| is_own)).collect()
+}
+
 /// What closes a call or a frame.
 fn closers(s: &Settings) -> Vec<&'static [u8]> {
     let row = s.format.row();
     let frame = row.frame.as_ref().map(|frame| bytes_of(frame.close));
     let call = row.closer.as_ref().map(|closer| closer.text.as_bytes());
-    call.into_iter().chain(frame.unwrap_or_default()).collect()
+    let message = row.header.as_ref().map(|header| header.message_end.as_bytes());
+    let message = message.filter(|text| !text.is_empty() && row.frame.is_none());
+    call.into_iter().chain(message).chain(frame.unwrap_or_default()).collect()
 }
 
 /// The one of these marks with which the bytes begin.
@@ -98,6 +121,7 @@ impl Reference<'_> {
             self.end_run();
             self.at = start + length;
             match opener {
+                Opener::Header => self.header_at(start, false),
                 Opener::Marker => self.begin(start, false),
                 Opener::Frame => self.frame_at(start),
                 Opener::Hidden if self.reasoning => {}
@@ -122,18 +146,27 @@ impl Reference<'_> {
         if self.reasoning {
             openers.extend(row.reasoning.iter().map(|[_, it]| (Opener::Close, it.as_bytes())));
         }
-        if self.s.calls && (!self.reasoning || self.may_call_in_reasoning()) {
+        let has_headers = row.header.is_some();
+        openers.extend(headers(self.s).into_iter().map(|text| (Opener::Header, text)));
+        let may_call = !self.reasoning || self.may_call_in_reasoning();
+        if self.s.calls && may_call && !has_headers {
             openers.extend(markers(self.s).into_iter().map(|text| (Opener::Marker, text)));
             openers.extend(frames(self.s).into_iter().map(|text| (Opener::Frame, text)));
         }
         // After an equal marker in text, before it in reasoning.
-        if self.s.reasoning && !self.reasoning {
+        if self.s.reasoning && !self.reasoning && !has_headers {
             openers.extend(row.reasoning.iter().map(|[it, _]| (Opener::Open, it.as_bytes())));
         }
         if self.s.reasoning && !self.reasoning && row.ends_reasoning {
             openers.extend(row.reasoning.iter().map(|[_, it]| (Opener::Hidden, it.as_bytes())));
         }
         openers.extend(row.hidden.iter().map(|it| (Opener::Hidden, it.as_bytes())));
+        if let Some(header) = row.header.as_ref().filter(|_| row.has_special) {
+            openers.push((Opener::Hidden, header.end.as_bytes()));
+            openers.push((Opener::Hidden, header.message_end.as_bytes()));
+            let closer = row.closer.as_ref().filter(|_| row.frame.is_none());
+            openers.extend(closer.map(|closer| (Opener::Hidden, closer.text.as_bytes())));
+        }
         openers.sort_by_key(|(_, text)| text.len());
         (self.at..self.input.len()).find_map(|start| {
             openers
@@ -193,12 +226,23 @@ impl Reference<'_> {
         if self.has_frames() && !self.is_framed && !is_known {
             return self.refuse_marker(start, self.at);
         }
-        let is_meant = self.is_framed || is_known;
+        self.body_at(start);
+    }
+
+    /// Reads on after a label.
+    fn body_at(&mut self, start: usize) {
+        let is_meant = self.is_framed || self.s.tools.may_have(&self.name);
         if self.s.format.row().body == Body::Arguments && is_meant && self.no_arguments(start) {
             return;
         }
         if let Body::Tagged(_) = self.s.format.row().body {
             return self.tagged_at(start);
+        }
+        if let Body::Nested(elements) = &self.s.format.row().body {
+            return self.elements_at(start, elements);
+        }
+        if let Body::PythonicLines(_) = self.s.format.row().body {
+            return self.payload_at(start, self.fresh_line, self.at, false, Vec::new());
         }
         let at_line_start = self.fresh_line;
         let Some((payload, fence, repaired)) = self.gap() else {
@@ -239,34 +283,22 @@ impl Reference<'_> {
             raw: segment::quote(raw),
             at_line_start,
         };
+        let is_block = self.s.format.row().body.ends_at_closer();
         let (end, bytes) = match scan(self.s, &self.input[payload..]) {
+            End::Cut(end, closer) if is_block => {
+                let bytes = &self.input[payload..payload + end];
+                match self.read_block(bytes, closer) {
+                    Ok(calls) => self.hand_out(start, index, &calls, &repaired, &refuse),
+                    Err(code) => self.events.push(refuse(code, bytes, index)),
+                }
+                return self.end_cut(payload + end, closer);
+            }
             End::Refused { code, quoted, end, discarded } => {
                 let quoted = &self.input[payload..payload + quoted];
                 self.events.push(refuse(code, quoted, index));
                 self.at = payload + end;
                 self.fresh_line = true;
-                match discarded {
-                    Discarded::End if self.s.format.row().closes() => self.closing(fence),
-                    Discarded::End => {
-                        if fence {
-                            self.at = tail(self.input, self.at, fence);
-                        }
-                        self.start_again();
-                    }
-                    Discarded::Closer(length) => self.closed(self.at + length),
-                    Discarded::Marker(length, kind) => {
-                        self.fresh_line = code == ErrorCode::UnbalancedPayload
-                            && self.input[..self.at].ends_with(b"\n")
-                            && end > 0;
-                        let next = self.at;
-                        self.at += length;
-                        match kind {
-                            Opener::Frame => self.frame_at(next),
-                            _ => self.begin(next, false),
-                        }
-                    }
-                }
-                return;
+                return self.after_refused(code, end, discarded, fence);
             }
             End::Cut(end, closer) => {
                 let bytes = &self.input[payload..payload + end];
@@ -294,11 +326,7 @@ impl Reference<'_> {
                     }
                     _ => self.events.push(refuse(code, bytes, index)),
                 }
-                match closer {
-                    0 => self.at = self.input.len(),
-                    length => self.closed(payload + end + length),
-                }
-                return;
+                return self.end_cut(payload + end, closer);
             }
             End::Balanced(end) => (payload + end, &self.input[payload..payload + end]),
         };
@@ -331,6 +359,53 @@ impl Reference<'_> {
         }
     }
 
+    /// Goes on after a payload that was refused after `end` bytes.
+    fn after_refused(&mut self, code: ErrorCode, end: usize, discarded: Discarded, fence: bool) {
+        match discarded {
+            Discarded::End if self.s.format.row().closes() => self.closing(fence),
+            Discarded::End => {
+                if fence {
+                    self.at = tail(self.input, self.at, fence);
+                }
+                self.start_again();
+            }
+            Discarded::Closer(length) => self.closed(self.at + length),
+            Discarded::Marker(length, kind) => {
+                self.fresh_line = code == ErrorCode::UnbalancedPayload
+                    && self.input[..self.at].ends_with(b"\n")
+                    && end > 0;
+                let next = self.at;
+                self.at += length;
+                match kind {
+                    Opener::Header => self.header_at(next, false),
+                    Opener::Frame => self.frame_at(next),
+                    _ => self.begin(next, false),
+                }
+            }
+        }
+    }
+
+    /// Goes on after a payload that a closer of this length or, with 0, the input has ended.
+    fn end_cut(&mut self, end: usize, closer: usize) {
+        self.fresh_line = true;
+        match closer {
+            0 => self.at = self.input.len(),
+            length => self.closed(end + length),
+        }
+    }
+
+    /// Reads a payload without brackets, which a closer of this length ends or, with 0, the input.
+    fn read_block(&self, bytes: &[u8], closer: usize) -> Result<Vec<Element>, ErrorCode> {
+        let read = match std::str::from_utf8(bytes) {
+            Ok(text) => self.read(text),
+            Err(error) if closer == 0 && error.error_len().is_none() => {
+                self.read(std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap())
+            }
+            Err(_) => Err(ErrorCode::InvalidJson),
+        };
+        read.map_err(|code| if closer == 0 { ErrorCode::IncompletePayload } else { code })
+    }
+
     /// Reads a payload that is JSON: a call, or the arguments of one.
     fn read(&self, text: &str) -> Result<Vec<Element>, ErrorCode> {
         let elements = |content: Result<Content<'_>, Fault>| match content {
@@ -350,6 +425,12 @@ impl Reference<'_> {
         let row = self.s.format.row();
         if let Body::Pythonic(keys) = &row.body {
             return elements(literal::pythonic(text, keys));
+        }
+        if let Body::PythonicLines(keys) = &row.body {
+            return elements(literal::pythonic_lines(text, keys));
+        }
+        if let Body::Nested(tags) = &row.body {
+            return elements(nested::read(&self.name, text, tags, &self.s.tools));
         }
         if row.body == Body::Keyed {
             return elements(call::read(text, call::Keys::Name));
@@ -485,142 +566,5 @@ fn line(input: &[u8], at: usize) -> usize {
         [b'\n', ..] => at + 1,
         [b'\r', b'\n', ..] => at + 2,
         _ => at,
-    }
-}
-
-enum End {
-    /// The payload's length.
-    Balanced(usize),
-    Refused {
-        code: ErrorCode,
-        quoted: usize,
-        end: usize,
-        discarded: Discarded,
-    },
-    /// The payload lacks its end: where it stops, and how long the closer there is; 0 at the end of the
-    /// input.
-    Cut(usize, usize),
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Discarded {
-    End,
-    /// Another call or frame begins, with an opener of this length.
-    Marker(usize, Opener),
-    /// A closer of this length.
-    Closer(usize),
-}
-
-/// The quotes of a format's texts, and what delimits them in place of quotes.
-fn text_marks(s: &Settings) -> (&'static [u8], &'static [u8]) {
-    match s.format.row().body {
-        Body::Loose(text) => (b"", text.as_bytes()),
-        Body::Pythonic(_) => (b"\"'", b""),
-        _ if s.strict_balancing => (b"\"", b""),
-        _ => (b"\"'", b""),
-    }
-}
-
-/// Walks a payload from its first bracket.
-fn scan(s: &Settings, bytes: &[u8]) -> End {
-    let may_be_json =
-        |mark: &[u8]| mark.iter().all(|b| b"{}[]:, \t\r\n0123456789+-.eEtrufalsn".contains(b));
-    let ends = |marks: Vec<&'static [u8]>, so_far: &[u8], outside: usize| {
-        let ends =
-            |mark: &&&[u8]| !may_be_json(mark) && outside >= mark.len() && so_far.ends_with(mark);
-        marks.iter().find(ends).map(|mark| mark.len())
-    };
-    let (marks_of_text, delimiter) = text_marks(s);
-    // Where a text between delimiters begins.
-    let mut text_from = None;
-    let mut open = Vec::new();
-    let mut quote = None;
-    let mut escaped = false;
-    // How many bytes in a row, up to here, are outside strings.
-    let mut outside = 0;
-    let mut said = None;
-    for (at, &b) in bytes.iter().enumerate() {
-        if at == s.max_payload_bytes && said.is_none() {
-            said = Some((ErrorCode::PayloadTooLarge, at));
-        }
-        if let Some(q) = quote {
-            if escaped {
-                escaped = false;
-            } else if b == b'\\' {
-                escaped = true;
-            } else if b == q {
-                quote = None;
-            }
-            outside = 0;
-            continue;
-        }
-        if let Some(from) = text_from {
-            if bytes[from..=at].ends_with(delimiter) {
-                text_from = None;
-            }
-            outside = 0;
-            continue;
-        }
-        outside += 1;
-        if !delimiter.is_empty() && outside >= delimiter.len() && bytes[..=at].ends_with(delimiter)
-        {
-            text_from = Some(at + 1);
-            outside = 0;
-            continue;
-        }
-        let marker = s.format.openers().map(str::as_bytes).find(|mark| {
-            !may_be_json(mark) && outside >= mark.len() && bytes[..=at].ends_with(mark)
-        });
-        let marker = marker.map(|mark| (mark.len(), Opener::Marker));
-        let frame = ends(frames(s), &bytes[..=at], outside).map(|length| (length, Opener::Frame));
-        if let Some((length, kind)) = marker.or(frame) {
-            let end = at + 1 - length;
-            let (code, quoted) = said.unwrap_or((ErrorCode::UnbalancedPayload, end));
-            return End::Refused { code, quoted, end, discarded: Discarded::Marker(length, kind) };
-        }
-        if let Some(length) = ends(closers(s), &bytes[..=at], outside) {
-            let end = at + 1 - length;
-            return match said {
-                None => End::Cut(end, length),
-                Some((code, quoted)) => {
-                    End::Refused { code, quoted, end, discarded: Discarded::Closer(length) }
-                }
-            };
-        }
-        let refused =
-            |code, quoted| End::Refused { code, quoted, end: at + 1, discarded: Discarded::End };
-        match b {
-            b if marks_of_text.contains(&b) => {
-                quote = Some(b);
-                outside = 0;
-            }
-            b'{' | b'[' => {
-                open.push(b);
-                if open.len() > 128 && said.is_none() {
-                    said = Some((ErrorCode::PayloadTooDeep, at + 1));
-                }
-            }
-            b'}' | b']' => {
-                let deep = open.len() > 128;
-                let fits = open.pop() == Some(if b == b'}' { b'{' } else { b'[' });
-                if !fits && !deep && s.strict_balancing {
-                    let (code, quoted) = said.unwrap_or((ErrorCode::UnbalancedPayload, at + 1));
-                    return refused(code, quoted);
-                }
-                if open.is_empty() {
-                    return match said {
-                        None => End::Balanced(at + 1),
-                        Some((code, quoted)) => refused(code, quoted),
-                    };
-                }
-            }
-            _ => {}
-        }
-    }
-    match said {
-        None => End::Cut(bytes.len(), 0),
-        Some((code, quoted)) => {
-            End::Refused { code, quoted, end: bytes.len(), discarded: Discarded::End }
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! How a call begins: frames and labels.
 
-use super::{Reference, begins, markers, space};
-use crate::call_format::{Bare, Body, Fence, Label, LabelId};
+use super::{Reference, begins, closers, markers, space};
+use crate::call_format::{Bare, Body, Elements, Fence, Label, LabelId};
 use crate::parser::fuzz::Event;
 use crate::parser::{ErrorCode, segment};
 
@@ -111,6 +111,18 @@ impl Reference<'_> {
         self.refuse_marker(start, end);
     }
 
+    /// Reads on after a label, where elements follow.
+    pub(super) fn elements_at(&mut self, start: usize, elements: &Elements) {
+        let here = self.at + space(&self.input[self.at..]).min(256);
+        let rest = &self.input[here..];
+        let is_closed = begins(rest, &closers(self.s)).is_some();
+        let is_meant = self.is_framed || self.s.tools.may_have(&self.name);
+        if !(rest.starts_with(elements.open.as_bytes()) || is_closed && is_meant) {
+            return self.refuse_marker(start, here);
+        }
+        self.payload_at(start, self.fresh_line, here, false, Vec::new());
+    }
+
     /// What looked like the beginning of a call is text up to `end`.
     pub(super) fn refuse_marker(&mut self, start: usize, end: usize) {
         self.events.push(Event::Error {
@@ -128,7 +140,9 @@ impl Reference<'_> {
     pub(super) fn label(&mut self, label: &Label) -> Result<String, usize> {
         let start = self.at;
         let id = match label.id {
-            Some(LabelId::After(mark, _) | LabelId::NumberAfter(mark)) => mark,
+            Some(
+                LabelId::After(mark, _) | LabelId::NumberAfter(mark) | LabelId::NumberBefore(mark),
+            ) => mark,
             _ => "",
         };
         let mut at = start;
@@ -147,7 +161,8 @@ impl Reference<'_> {
             let stop = label.stops.iter().find(is_stop);
             if stop.is_some_and(|stop| at + stop.len() - start <= 256) {
                 let text = std::str::from_utf8(&self.input[start..at]).unwrap_or_default();
-                self.at = at;
+                let is_part = matches!(self.s.format.row().body, Body::PythonicLines(_));
+                self.at = if is_part { start + space(&self.input[start..]) } else { at };
                 return label.name(text).map(str::to_owned).ok_or(at);
             }
             let is_id = !id.is_empty() && rest.starts_with(id.as_bytes());

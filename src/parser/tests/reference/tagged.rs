@@ -1,6 +1,6 @@
 //! Arguments in tags, read from the whole input.
 
-use super::{Opener, Reference, begins, closers, frames, markers, space};
+use super::{Opener, Reference, begins, closers, frames, openers, space};
 use crate::call_format::{Body, Hint, Tags};
 use crate::parser::fuzz::Event;
 use crate::parser::types;
@@ -83,7 +83,8 @@ impl Reference<'_> {
 
     /// What may come between arguments.
     fn tag_marks(&self) -> Vec<Vec<u8>> {
-        let others = closers(self.s).into_iter().chain(markers(self.s)).chain(frames(self.s));
+        let openers = openers(self.s).into_iter().map(|(text, _)| text);
+        let others = closers(self.s).into_iter().chain(openers);
         let Tags { key, value, .. } = self.tags();
         [key[0].as_bytes(), value[1].as_bytes()]
             .into_iter()
@@ -97,7 +98,7 @@ impl Reference<'_> {
         let marks = self.tag_marks();
         let marks: Vec<&[u8]> = marks.iter().map(Vec::as_slice).collect();
         let here = self.at + space(&self.input[self.at..]).min(256);
-        let opens = [markers(self.s), frames(self.s)].concat();
+        let opens: Vec<_> = openers(self.s).into_iter().map(|(text, _)| text).collect();
         match begins(&self.input[here..], &marks) {
             Some(mark) if closers(self.s).contains(&mark) && self.is_talk() => {
                 return self.refuse_marker(start, here);
@@ -316,6 +317,10 @@ impl Reference<'_> {
                 at += 1;
                 continue;
             };
+            if self.is_header(mark) {
+                at += mark.len();
+                continue;
+            }
             let (start, open) =
                 (at, if frames(self.s).contains(&mark) { &mut framed } else { &mut calls });
             at += mark.len();
@@ -457,16 +462,14 @@ impl Reference<'_> {
 
     /// Leaves a call through a mark.
     fn leave(&mut self, at: usize, mark: &[u8]) {
-        let opener = [
-            (Opener::Marker, markers(self.s).contains(&mark)),
-            (Opener::Frame, frames(self.s).contains(&mark)),
-        ];
-        let Some((kind, _)) = opener.into_iter().find(|(_, is_it)| *is_it) else {
+        let opener = openers(self.s).into_iter().find(|(text, _)| *text == mark);
+        let Some((_, kind)) = opener else {
             return self.closed(at + mark.len());
         };
         self.fresh_line = false;
         self.at = at + mark.len();
         match kind {
+            Opener::Header => self.header_at(at, false),
             Opener::Frame => self.frame_at(at),
             _ => self.marker_at(at),
         }

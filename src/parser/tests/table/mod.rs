@@ -14,6 +14,7 @@ mod markers;
 mod rows;
 mod slips;
 mod text;
+mod written;
 
 use super::*;
 

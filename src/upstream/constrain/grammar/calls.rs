@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Callable;
 use super::arguments::Arguments;
+use super::nested;
 use super::notation::Notation;
 use super::rules::{Rules, json_literal, literal};
 use super::schema::{self, Writer};
@@ -25,11 +26,19 @@ pub(super) fn push(
     let bare: Vec<&str> =
         named.iter().map(String::as_str).filter(|name| choice.allows(name)).collect();
     push_call(rules, &tools, &bare, row);
+    if has_addressee(row) {
+        let names = tools.iter().map(|tool| &*tool.name).chain(bare.iter().copied());
+        rules.push("addressee", &names.map(literal).collect::<Vec<_>>().join(" | "));
+    }
     let notation = Notation::of(&row.body);
     notation.push_values(rules);
     match &row.body {
         Body::Tagged(tags) => tags::push_shared(rules, tags),
-        Body::Pythonic(_) => {
+        Body::Nested(elements) => {
+            let closer = row.closer.as_ref().map_or("", |closer| closer.text);
+            nested::push_shared(rules, elements, closer);
+        }
+        Body::Pythonic(_) | Body::PythonicLines(_) => {
             rules.push("argument", "[A-Za-z_] [A-Za-z0-9_]{0,63} \"=\" value");
         }
         Body::Json(_) | Body::Keyed | Body::Arguments | Body::Loose(_) => {}
@@ -45,12 +54,19 @@ fn calls(format: &CallFormat) -> String {
         let fences = if is_fenced { ["\"```json\\n\" ", " \"\\n```\""] } else { ["", ""] };
         let word = bare.as_ref().map_or("", |bare| bare.word);
         let before = if format.row().is_bare() { spelled(word) } else { "[ \\n]?".to_owned() };
-        let list = format!("\"[\" s call (s \",\" s call){{0,{most}}} s \"]\"");
+        let list = match format.row().body {
+            Body::PythonicLines(_) => format!("call (\"\\n\" call){{0,{most}}}"),
+            _ => format!("\"[\" s call (s \",\" s call){{0,{most}}} s \"]\""),
+        };
         return format!("{before} {}{list}{}{}", fences[0], fences[1], closer(format.row()));
     }
-    let again = |call: &str| format!("({} {call}){{0,{most}}}", spelled(between));
-    // llama.cpp repeats nothing that is empty.
-    let last = if between.is_empty() { String::new() } else { format!("{}?", spelled(between)) };
+    let message_end = format.row().header.as_ref().filter(|_| has_addressee(format.row()));
+    let message_end = message_end.map_or("", |header| header.message_end);
+    let separator = spelled(&format!("{message_end}{between}"));
+    let again = |call: &str| format!("({separator} {call}){{0,{most}}}");
+    // llama.cpp repeats nothing that is empty, and no message follows the last call's.
+    let is_last = between.is_empty() || format.row().header.is_some();
+    let last = if is_last { String::new() } else { format!("{}?", spelled(between)) };
     let opener = literal(format.opener());
     let Some(Frame { gap, close, open, is_shared }) = frame else {
         return format!("call {} {last}", again(&format!("{opener} call")));
@@ -60,7 +76,19 @@ fn calls(format: &CallFormat) -> String {
         return format!("{gap} {opener} call {} {gap} {close}", again(&format!("{opener} call")));
     }
     let framed = format!("{gap} {opener} call {gap} {close}");
-    format!("{framed} {} {last}", again(&format!("{} {framed}", literal(open[0]))))
+    let before = address(format.row()).unwrap_or_default();
+    format!("{framed} {} {last}", again(&format!("{before}{} {framed}", literal(open[0]))))
+}
+
+/// Whether a header names the tool before the frame of its call.
+const fn has_addressee(row: &Row) -> bool {
+    row.header.is_some() && row.frame.is_some()
+}
+
+/// That header, of any tool: it need not be the one that is called.
+pub(super) fn address(row: &Row) -> Option<String> {
+    let header = row.header.as_ref().filter(|_| has_addressee(row))?;
+    Some(format!("{} addressee {} ", literal(header.recipient), literal(header.end)))
 }
 
 /// Pushes a rule for what follows the opener of a call. `bare` are the names of tools that are called
@@ -87,8 +115,8 @@ fn push_call(rules: &mut Rules, tools: &[&OfferedTool], bare: &[&str], row: &Row
     }
     if let Some(rule) = bare_rule {
         let nothing = match row.body {
-            Body::Tagged(_) => "\"\"",
-            Body::Pythonic(_) => "\"()\"",
+            Body::Tagged(_) | Body::Nested(_) => "\"\"",
+            Body::Pythonic(_) | Body::PythonicLines(_) => "\"()\"",
             Body::Json(_) | Body::Keyed | Body::Arguments | Body::Loose(_) => "\"{}\"",
         };
         let calls = bare.iter().map(|name| format!("({})", call_of(row, name, nothing)));
@@ -108,8 +136,8 @@ fn call_of(row: &Row, name: &str, arguments: &str) -> String {
             format!("{} \"{{\" s {} s {call} s \"}}\"", label(row, name), key(keys.name[0]))
         }
         Body::Keyed => format!("{} \":\" s {arguments}", json_literal(&Value::from(name))),
-        Body::Pythonic(_) => format!("{} {arguments}", literal(name)),
-        Body::Arguments | Body::Tagged(_) | Body::Loose(_) => {
+        Body::Pythonic(_) | Body::PythonicLines(_) => format!("{} {arguments}", literal(name)),
+        Body::Arguments | Body::Tagged(_) | Body::Loose(_) | Body::Nested(_) => {
             format!("{} {arguments}", label(row, name))
         }
     }
@@ -119,7 +147,8 @@ fn call_of(row: &Row, name: &str, arguments: &str) -> String {
 fn arguments(rules: &mut Rules, rule: &str, schema: &Value, body: &Body) -> String {
     match body {
         Body::Tagged(tags) => tags::push_arguments(rules, rule, schema, tags),
-        Body::Pythonic(_) => push_keywords(rules, rule, schema),
+        Body::Nested(elements) => nested::push_arguments(rules, rule, schema, elements),
+        Body::Pythonic(_) | Body::PythonicLines(_) => push_keywords(rules, rule, schema),
         body @ (Body::Json(_) | Body::Keyed | Body::Arguments | Body::Loose(_)) => {
             schema::push_arguments(rules, rule, schema, Notation::of(body))
         }
@@ -173,9 +202,13 @@ fn label(row: &Row, name: &str) -> String {
     let fence = if row.fence.is_written() { "```json\n" } else { "" };
     let Some(label) = &row.label else { return spelled(fence) };
     let Label { prefix, id, .. } = label;
-    let before = literal(&format!("{prefix}{name}"));
+    let name = literal(&format!("{prefix}{name}"));
+    let before = match id {
+        Some(LabelId::NumberBefore(mark)) => format!("[0-9]{{1,3}} {} {name}", literal(mark)),
+        _ => name,
+    };
     let id = match id {
-        None => String::new(),
+        None | Some(LabelId::NumberBefore(_)) => String::new(),
         Some(LabelId::After(mark, length)) => {
             format!(" {} [A-Za-z0-9]{{{length}}}", literal(mark))
         }

@@ -32,6 +32,11 @@ pub(super) fn push_not_beginning_with(rules: &mut Rules, start: &str) {
         }
     }
     rules.push("other", &body);
+    push_any(rules);
+}
+
+/// Pushes the rule `any` for any text.
+pub(super) fn push_any(rules: &mut Rules) {
     rules.push("any", "\"\" | [^\\x00] any");
 }
 

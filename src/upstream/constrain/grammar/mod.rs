@@ -22,6 +22,7 @@
 mod arguments;
 mod calls;
 mod free_text;
+mod nested;
 mod notation;
 mod rules;
 mod schema;
@@ -30,7 +31,7 @@ mod tags;
 mod tests;
 
 use self::rules::{Rules, literal};
-use crate::call_format::CallFormat;
+use crate::call_format::{CallFormat, Row};
 use crate::upstream::{OfferedTool, ToolChoice};
 
 /// What a model may call.
@@ -54,19 +55,26 @@ pub(crate) fn of_answers(
 ) -> String {
     let mut rules = Rules::new();
     let begin = literal(format.trigger());
-    let required = format!("{begin} calls");
-    let answer = match (choice, format.row().bare.as_ref().filter(|_| format.row().is_bare())) {
-        (ToolChoice::Auto, None) => {
+    let start = Start::of(format.row());
+    // The prompt has written the opener already.
+    let repeated = if start == Start::Name { "?" } else { "" };
+    let address = calls::address(format.row()).unwrap_or_default();
+    let required = format!("{address}{begin}{repeated} calls");
+    let answer = match (choice, &start) {
+        (ToolChoice::Auto, Start::Anywhere) => {
             free_text::push_up_to(&mut rules, "text", format.trigger(), "calls")
         }
-        (ToolChoice::Auto, Some(bare)) => {
-            let start = format!("{}{}", bare.word, char::from(bare.bracket));
-            free_text::push_not_beginning_with(&mut rules, &start);
-            "calls | other".to_owned()
+        (ToolChoice::Auto, Start::Words(words)) => {
+            free_text::push_not_beginning_with(&mut rules, words);
+            format!("{required} | other")
+        }
+        (ToolChoice::Auto, Start::Name) => {
+            free_text::push_any(&mut rules);
+            format!("{required} | {}", words_for_the_user(format.row()))
         }
         (ToolChoice::Required | ToolChoice::Named(_), _) => required,
     };
-    match reasoning.filter(|_| *choice != ToolChoice::Auto || format.row().is_bare()) {
+    match reasoning.filter(|_| *choice != ToolChoice::Auto || start != Start::Anywhere) {
         None => rules.push("root", &answer),
         Some(close) => {
             rules.push("answer", &format!("[ \\n]{{0,2}} ({answer})"));
@@ -76,6 +84,46 @@ pub(crate) fn of_answers(
     }
     calls::push(&mut rules, callable, choice, format);
     rules.into_text()
+}
+
+/// Where an answer's calls begin.
+#[derive(Debug, PartialEq, Eq)]
+enum Start {
+    /// After any text, with the trigger.
+    Anywhere,
+    /// At the answer's start, with these words. They are too common to mean a call elsewhere.
+    Words(String),
+    /// At the answer's start, with the tool's name: the prompt has opened a header.
+    Name,
+}
+
+impl Start {
+    fn of(row: &Row) -> Self {
+        match (&row.bare, &row.header) {
+            (Some(bare), _) if row.is_bare() => {
+                Self::Words(format!("{}{}", bare.word, char::from(bare.bracket)))
+            }
+            (_, Some(header)) if header.start == Some("") => Self::Name,
+            (_, Some(header)) if header.start == Some(row.openers[0]) => {
+                Self::Words(row.openers[0].to_owned())
+            }
+            _ => Self::Anywhere,
+        }
+    }
+}
+
+/// Whether the calls of an answer begin with the trigger, wherever they stand, so that a server can wait
+/// for it.
+#[must_use]
+pub(crate) fn has_trigger(row: &Row) -> bool {
+    Start::of(row) == Start::Anywhere
+}
+
+/// A message for the user, after the opener of a header.
+fn words_for_the_user(row: &Row) -> String {
+    let header = row.header.as_ref();
+    let user = header.and_then(|header| Some(format!("{}{}", header.others.first()?, header.end)));
+    format!("{} any", literal(&user.unwrap_or_default()))
 }
 
 /// A grammar of these calls alone, without the trigger.

@@ -31,8 +31,10 @@ impl Notation {
     /// That of a body.
     pub(super) const fn of(body: &Body) -> Self {
         match body {
-            Body::Json(_) | Body::Keyed | Body::Arguments | Body::Tagged(_) => Self::Json,
-            Body::Pythonic(_) => Self::Python,
+            Body::Json(_) | Body::Keyed | Body::Arguments | Body::Tagged(_) | Body::Nested(_) => {
+                Self::Json
+            }
+            Body::Pythonic(_) | Body::PythonicLines(_) => Self::Python,
             Body::Loose(delimiter) => Self::Loose(delimiter),
         }
     }

@@ -80,7 +80,7 @@ fn word(hint: Hint, is_text: bool) -> String {
 
 /// What a schema allows: text, and JSON that is no text. Whether text fits is left to validation,
 /// unless only some texts do.
-fn values<'a>(writer: &mut Writer<'a>, schema: &'a Value) -> Vec<(bool, String)> {
+pub(super) fn values<'a>(writer: &mut Writer<'a>, schema: &'a Value) -> Vec<(bool, String)> {
     let given = schema.get("enum").and_then(Value::as_array).cloned();
     let given = given.or_else(|| schema.get("const").map(|value| vec![value.clone()]));
     if let Some(given) = given {

@@ -1,0 +1,114 @@
+//! Formats that write each call as a message of its own, with a header.
+
+use super::{Body, Closer, Frame, Header, Label, Row, Tags};
+
+/// What gpt-oss's header and its relatives have in common.
+const CHANNELS: Header = Header {
+    openers: &["<|start|>", "<|channel|>"],
+    start: Some(" to="),
+    end: "<|message|>",
+    recipient: " to=",
+    others: &["assistant", "user"],
+    reasoning: Some("<|channel|>analysis"),
+    message_end: "<|end|>",
+};
+
+/// gpt-oss, which writes `Harmony`.
+///
+/// Source: `OpenAI`, "Harmony response format".
+pub(super) static HARMONY: Row = Row {
+    name: "harmony",
+    has_special: true,
+    header: Some(CHANNELS),
+    openers: &["<|channel|>commentary to="],
+    label: Some(Label {
+        prefix: "functions.",
+        ends: &[" <|constrain|>json<|message|>"],
+        ..Label::PLAIN
+    }),
+    closer: Some(Closer { gap: "", text: "<|call|>" }),
+    between: "<|start|>assistant",
+    hidden: &["<|return|>"],
+    reasoning: &[["<|channel|>analysis<|message|>", "<|end|>"]],
+    ..Row::PLAIN
+};
+
+/// Beam, which writes arguments in tags.
+pub(super) static BEAM: Row = Row {
+    name: "beam",
+    has_special: true,
+    header: Some(CHANNELS),
+    openers: &[" to="],
+    label: Some(Label {
+        ends: &["<|channel|>analysis <|constrain|>xml<|message|>"],
+        ..Label::PLAIN
+    }),
+    body: Body::Tagged(Tags {
+        key: ["<rfl:parameter name=\"", "\">"],
+        hint: None,
+        gap: "",
+        value: ["", "</rfl:parameter>"],
+        wrap: None,
+        is_trimmed: true,
+        end: "\n",
+    }),
+    closer: Some(Closer { gap: "", text: "<|call|>" }),
+    between: "<|start|>assistant",
+    hidden: &["<|return|>"],
+    reasoning: &[["<|channel|>analysis<|message|>", "<|end|>"]],
+    ..Row::PLAIN
+};
+
+/// Muse: a message to a tool holds a frame of calls.
+pub(super) static MUSE: Row = Row {
+    name: "muse",
+    has_special: true,
+    header: Some(Header {
+        openers: &["<|start|>"],
+        others: &["assistant", "user", "self"],
+        reasoning: Some(" to=self"),
+        message_end: "<|eom|>",
+        ..CHANNELS
+    }),
+    frame: Some(Frame {
+        open: &["<atem:function_calls>"],
+        gap: "\n",
+        close: &["</atem:function_calls>"],
+        is_shared: false,
+    }),
+    openers: &["<atem:invoke name=\""],
+    label: Some(Label { ends: &["\">"], ..Label::PLAIN }),
+    gap: "\n",
+    body: Body::Tagged(Tags {
+        key: ["<atem:parameter name=\"", "\">"],
+        hint: None,
+        gap: "",
+        value: ["", "</atem:parameter>"],
+        wrap: None,
+        is_trimmed: false,
+        end: "\n",
+    }),
+    closer: Some(Closer { gap: "", text: "</atem:invoke>" }),
+    between: "<|start|>assistant",
+    hidden: &["<|eot|>"],
+    reasoning: &[[" to=self<|message|>", "<|eom|>"]],
+    ..Row::PLAIN
+};
+
+/// Functionary v3.2: `>>>`, the tool's name on a line, and its arguments. The prompt has written the first
+/// `>>>`.
+pub(super) static FUNCTIONARY_V32: Row = Row {
+    name: "functionary_v32",
+    header: Some(Header {
+        openers: &[">>>"],
+        start: Some(""),
+        end: "\n",
+        recipient: "",
+        others: &["all"],
+        reasoning: None,
+        message_end: "",
+    }),
+    openers: &[">>>"],
+    label: Some(Label { ends: &["\n"], ..Label::PLAIN }),
+    ..Row::PLAIN
+};

@@ -1,0 +1,96 @@
+//! Arguments that are elements, in which objects and arrays are elements, too.
+
+use serde_json::{Map, Value};
+
+use super::arguments::Arguments;
+use super::free_text;
+use super::notation::Notation;
+use super::rules::{Rules, literal};
+use super::schema::Writer;
+use super::tags::values;
+use crate::call_format::{Elements, ValueType};
+use crate::limits::upstream::{GRAMMAR_ARGUMENTS_MAX, GRAMMAR_SCHEMA_DEPTH_MAX};
+
+/// The rule for any arguments.
+const ANYTHING: &str = "anything-0";
+
+/// Pushes the rules that the arguments of all tools share.
+pub(super) fn push_shared(rules: &mut Rules, elements: &Elements, closer: &str) {
+    let Elements { open, close, .. } = elements;
+    let tag = if close.starts_with(open) { open } else { close };
+    free_text::push_without(rules, "words", tag);
+    free_text::push_without(rules, "anything", closer);
+}
+
+/// Pushes the rules of a tool's arguments, with names that start with `prefix`. Returns the expression
+/// for all of them. A grammar cannot make a closing tag repeat its opening one, so keys must be known:
+/// without any, or if the rules would be too long, anything may be written up to the closer.
+pub(super) fn push_arguments(
+    rules: &mut Rules,
+    prefix: &str,
+    schema: &Value,
+    elements: &Elements,
+) -> String {
+    let start = rules.len();
+    let mut writer = Writer::new(rules, prefix, schema, Notation::Json);
+    let Arguments { named, may_have_others } = Arguments::of(schema);
+    if named.is_empty() && may_have_others {
+        return ANYTHING.to_owned();
+    }
+    let all = members(&mut writer, elements, named, 1);
+    if writer.too_long {
+        rules.truncate(start);
+        return ANYTHING.to_owned();
+    }
+    all
+}
+
+fn members<'a>(
+    writer: &mut Writer<'a>,
+    elements: &Elements,
+    named: Vec<(&'a str, &'a Value, bool)>,
+    depth: usize,
+) -> String {
+    let members = named.into_iter().map(|(key, schema, is_required)| {
+        let element = element(writer, elements, Some(key), schema, depth);
+        let name = writer.named(&element);
+        if is_required { name } else { format!("{name}?") }
+    });
+    members.collect::<Vec<_>>().join(" ")
+}
+
+/// The expression for an element. Objects and arrays of which the schema says no more are JSON.
+fn element<'a>(
+    writer: &mut Writer<'a>,
+    elements: &Elements,
+    key: Option<&str>,
+    schema: &'a Value,
+    depth: usize,
+) -> String {
+    let whole = |kind: ValueType, content: &str| {
+        let [open, close] = [elements.opening_tag(key, kind), elements.closing_tag(key)];
+        format!("{} {content} {}", literal(&open), literal(&close))
+    };
+    let kind = schema.get("type").and_then(Value::as_str);
+    let is_shallow = depth < GRAMMAR_SCHEMA_DEPTH_MAX;
+    let properties = schema.get("properties").and_then(Value::as_object).map(Map::len);
+    match (kind, properties, schema.get("items")) {
+        (Some("object"), Some(1..), _) if is_shallow => {
+            let named = Arguments::of(schema).named;
+            whole(ValueType::Object, &members(writer, elements, named, depth + 1))
+        }
+        (Some("array"), _, Some(items)) if is_shallow => {
+            let item = element(writer, elements, None, items, depth + 1);
+            let item = writer.named(&item);
+            whole(ValueType::Array, &format!("{item}{{0,{GRAMMAR_ARGUMENTS_MAX}}}"))
+        }
+        _ => {
+            let kinds = [ValueType::Json, ValueType::Text];
+            let values = values(writer, schema);
+            let values = values.iter().map(|(is_text, value)| {
+                format!("({})", whole(kinds[usize::from(*is_text)], value))
+            });
+            values.collect::<Vec<_>>().join(" | ")
+        }
+    }
+}
