@@ -26,6 +26,8 @@ struct Argument {
     value: Value,
     wrong: Option<Value>,
     is_required: bool,
+    /// Whether the calls have it although they need not.
+    is_given: bool,
 }
 
 /// A message as a model may write it, and whether a constraint has to allow it.
@@ -46,8 +48,8 @@ pub(super) fn any_case() -> impl Strategy<Value = (Case, Vec<Message>)> {
             let name = |at: usize| format!("tool_{at}");
             let called: Vec<usize> = called.iter().map(|index| index.index(tools.len())).collect();
             let calls = called.iter().map(|at| {
-                let arguments =
-                    tools[*at].iter().map(|(key, it)| ((*key).to_owned(), it.value.clone()));
+                let given = tools[*at].iter().filter(|(_, it)| it.is_required || it.is_given);
+                let arguments = given.map(|(key, it)| ((*key).to_owned(), it.value.clone()));
                 (name(*at), arguments.collect::<Map<_, _>>())
             });
             let calls: Vec<_> = calls.collect();
@@ -75,6 +77,26 @@ fn parameters(arguments: &[(&str, Argument)]) -> Value {
         "type": "object",
         "properties": properties.collect::<Map<_, _>>(),
         "required": required.collect::<Vec<_>>(),
+        "$defs": {"place": place()},
+    })
+}
+
+/// Something that other schemas hold and refer to.
+fn place() -> Value {
+    let tags = json!({"type": "array", "items": {"enum": ["old", "new"]}});
+    json!({
+        "type": "object",
+        "properties": {"street": {"type": "string"}, "no": {"type": "integer"}, "tags": tags},
+        "required": ["street"],
+    })
+}
+
+fn any_place() -> impl Strategy<Value = Value> {
+    let rest = select(vec![json!({}), json!({"no": 7}), json!({"no": 0, "tags": ["old", "new"]})]);
+    (text(), rest).prop_map(|(street, rest)| {
+        let mut place = Map::from_iter([("street".to_owned(), json!(street))]);
+        place.extend(rest.as_object().cloned().unwrap_or_default());
+        place.into()
     })
 }
 
@@ -121,13 +143,40 @@ fn argument() -> impl Strategy<Value = Argument> {
             let schema = json!({"type": "object", "properties": properties, "required": ["x"]});
             (schema, json!({"x": x, "y": y}), Some(json!("abc")))
         }),
+        prop::option::of(0..99_u8).prop_map(move |n| (
+            json!({"type": ["integer", "null"]}),
+            json!(n),
+            words()
+        )),
+        (1..4_u8).prop_map(|n| (json!({"enum": [1, 2, 3]}), json!(n), Some(json!(4)))),
+        Just((json!({"const": "kilometre"}), json!("kilometre"), Some(json!("mile")))),
+        any_place().prop_map(move |it| (place(), it, words())),
+        vec(any_place(), 0..3).prop_map(move |it| (
+            json!({"type": "array", "items": place()}),
+            json!(it),
+            words()
+        )),
+        any_place().prop_map(|it| {
+            let inner =
+                json!({"type": "object", "properties": {"at": place()}, "required": ["at"]});
+            (inner, json!({"at": it}), Some(json!({})))
+        }),
+        // Where arguments are text, any text may be meant for these.
+        any_place().prop_map(|it| (json!({"$ref": "#/$defs/place"}), it, None)),
+        (0..9_u8).prop_map(|n| {
+            let either = json!({"anyOf": [{"type": "integer"}, {"type": "boolean"}]});
+            (either, json!(n), None)
+        }),
     ];
-    (kinds, any::<bool>()).prop_map(|((schema, value, wrong), is_required)| Argument {
-        schema,
-        value,
-        wrong,
-        is_required,
-    })
+    (kinds, any::<bool>(), any::<bool>()).prop_map(
+        |((schema, value, wrong), is_required, is_given)| Argument {
+            schema,
+            value,
+            wrong,
+            is_required,
+            is_given,
+        },
+    )
 }
 
 /// The message of the case, and others that differ from it.

@@ -71,8 +71,16 @@ fn element<'a>(
         let [open, close] = [elements.opening_tag(key, kind), elements.closing_tag(key)];
         format!("{} {content} {}", literal(&open), literal(&close))
     };
+    let is_shallow = depth < GRAMMAR_SCHEMA_DEPTH_MAX && !writer.too_long;
+    let others = writer.alternatives_of(schema);
+    if is_shallow && !others.is_empty() {
+        let others = others.into_iter().map(|schema| {
+            let element = element(writer, elements, key, schema, depth + 1);
+            writer.named(&element)
+        });
+        return format!("({})", others.collect::<Vec<_>>().join(" | "));
+    }
     let kind = schema.get("type").and_then(Value::as_str);
-    let is_shallow = depth < GRAMMAR_SCHEMA_DEPTH_MAX;
     let properties = schema.get("properties").and_then(Value::as_object).map(Map::len);
     match (kind, properties, schema.get("items")) {
         (Some("object"), Some(1..), _) if is_shallow => {
@@ -86,7 +94,7 @@ fn element<'a>(
         }
         _ => {
             let kinds = [ValueType::Json, ValueType::Text];
-            let values = values(writer, schema);
+            let values = values(writer, schema, elements.attributes.is_some());
             let values = values.iter().map(|(is_text, value)| {
                 format!("({})", whole(kinds[usize::from(*is_text)], value))
             });

@@ -58,6 +58,17 @@ impl<'a> Writer<'a> {
         Self { rules, root, prefix, notation, start, count: 0, references, too_long: false }
     }
 
+    /// The schemas of which a schema allows one: that to which it refers, or those of which it is combined.
+    pub(super) fn alternatives_of(&self, schema: &'a Value) -> Vec<&'a Value> {
+        let pointer = schema.get("$ref").and_then(Value::as_str);
+        let target = pointer.and_then(|pointer| pointer.strip_prefix('#'));
+        if let Some(target) = target.and_then(|target| self.root.pointer(target)) {
+            return vec![target];
+        }
+        let combined = ["anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array());
+        combined.flatten().collect()
+    }
+
     /// The expression for the value of an argument.
     pub(super) fn value(&mut self, schema: &'a Value) -> String {
         self.visit(schema, &mut Vec::new(), 1)

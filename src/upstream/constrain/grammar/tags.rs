@@ -37,7 +37,8 @@ pub(super) fn push_arguments(
     let Arguments { named, may_have_others } = Arguments::of(schema);
     let mut all: Vec<String> = Vec::new();
     for (key, schema, is_required) in named {
-        let values = values(&mut writer, schema);
+        let values =
+            values(&mut writer, schema, tags.hint.is_some_and(|hint| hint.open().is_none()));
         let name = writer.named(&argument(tags, &literal(key), &values));
         all.push(if is_required { name } else { format!("{name}?") });
     }
@@ -79,8 +80,13 @@ fn word(hint: Hint, is_text: bool) -> String {
 }
 
 /// What a schema allows: text, and JSON that is no text. Whether text fits is left to validation,
-/// unless only some texts do.
-pub(super) fn values<'a>(writer: &mut Writer<'a>, schema: &'a Value) -> Vec<(bool, String)> {
+/// unless only some texts do. `is_said` is whether tags say which of both a value is; otherwise JSON
+/// is a text, too.
+pub(super) fn values<'a>(
+    writer: &mut Writer<'a>,
+    schema: &'a Value,
+    is_said: bool,
+) -> Vec<(bool, String)> {
     let given = schema.get("enum").and_then(Value::as_array).cloned();
     let given = given.or_else(|| schema.get("const").map(|value| vec![value.clone()]));
     if let Some(given) = given {
@@ -96,6 +102,7 @@ pub(super) fn values<'a>(writer: &mut Writer<'a>, schema: &'a Value) -> Vec<(boo
         Some(Value::String(kind)) => vec![&**kind],
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
         // Combined with others: any text may be meant for one of them.
+        _ if is_said => return vec![(true, TEXT.to_owned()), (false, writer.value(schema))],
         _ => vec!["string"],
     };
     let json = ["integer", "number", "boolean", "null", "object", "array"];

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::super::{Callable, of_answers};
 use super::gbnf::Grammar;
 use crate::call_format::{CallFormat, Header, ROWS};
+use crate::limits::upstream::GRAMMAR_TOOL_BYTES_MAX;
 use crate::upstream::ToolChoice;
 use crate::upstream::constrain::cases::{Case, Message, any_case};
 use crate::upstream::constrain::structural_tag;
@@ -105,5 +106,20 @@ fn every_engine_can_be_asked_the_same() {
     }
     if let Some(file) = file {
         std::fs::write(file, lines).unwrap();
+    }
+}
+
+#[test]
+fn a_schema_that_holds_itself_is_bounded_in_every_format() {
+    let itself = json!({"$ref": "#"});
+    let either = json!({"anyOf": [itself, {"type": "array", "items": itself}]});
+    let properties = json!({"a": itself, "b": either, "c": {"type": "string"}});
+    let tool = super::tool("f", json!({"type": "object", "properties": properties}));
+    for row in ROWS {
+        let (format, tools) = (CallFormat::of(row), vec![tool.clone()]);
+        let case = Case { format, tools, calls: Vec::new() };
+        let grammar = grammar_of(&case, &ToolChoice::Required);
+        assert!(grammar.len() < 2 * GRAMMAR_TOOL_BYTES_MAX, "{}: {}", row.name, grammar.len());
+        Grammar::parse(&grammar);
     }
 }
