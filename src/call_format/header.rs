@@ -10,19 +10,23 @@
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What opens it.
+    /// What opens it. The role of a message directly follows the first one, if there are several.
     pub openers: &'static [&'static str],
-    /// What it begins with at the start of an answer, where the prompt has opened it already. `None`
-    /// if answers begin with an opener.
-    pub start: Option<&'static str>,
+    /// What it begins with where its opener is missing: the prompt has written it, or the server has left it
+    /// out. That may be at the start of an answer and after a message.
+    pub starts: &'static [&'static str],
     /// What ends it.
     pub end: &'static str,
     /// What comes before the recipient. If nothing does, the header is its recipient.
     pub recipient: &'static str,
     /// The recipients that are no tools.
     pub others: &'static [&'static str],
-    /// What it contains if its message is reasoning.
-    pub reasoning: Option<&'static str>,
+    /// The one of them that is the model itself.
+    pub itself: Option<&'static str>,
+    /// What comes before the channel, and the channel of reasoning.
+    pub reasoning: Option<[&'static str; 2]>,
+    /// What else stands in it. Anything else shows that its end was forgotten.
+    pub words: &'static [&'static str],
     /// What is written at the end of a message that is not a call.
     pub message_end: &'static str,
 }
@@ -50,15 +54,34 @@ impl Header {
     pub fn addressee<'h>(&self, header: &'h str) -> Option<Addressee<'h>> {
         if self.is_name() {
             let name = self.openers.iter().find_map(|opener| header.strip_prefix(opener));
-            return self.named(name.unwrap_or(header));
+            return match name.unwrap_or(header).trim_end_matches('\r') {
+                "" => None,
+                name if self.others.contains(&name) => Some(Addressee::User),
+                name => Some(Addressee::Tool(name)),
+            };
         }
-        let is_end = |char: char| char.is_whitespace() || char == '<';
-        let names = header.match_indices(self.recipient);
-        let names = names.filter_map(|(at, mark)| header[at + mark.len()..].split(is_end).next());
-        // Some models change their mind within a header.
-        let tool = names.filter_map(|name| self.named(name)).find(|it| *it != Addressee::User);
-        let is_reasoning = self.reasoning.is_some_and(|mark| header.contains(mark));
-        Some(tool.unwrap_or(if is_reasoning { Addressee::Model } else { Addressee::User }))
+        // Results and questions that the model invents.
+        if !matches!(self.role(header), "" | ROLE) {
+            return Some(Addressee::Model);
+        }
+        let names =
+            || header.match_indices(self.recipient).map(|(at, it)| name(&header[at + it.len()..]));
+        let mut tools = names().filter(|name| !name.is_empty() && !self.others.contains(name));
+        if let Some(tool) = tools.next() {
+            return Some(Addressee::Tool(tool));
+        }
+        let is_own = names().any(|name| Some(name) == self.itself) || self.is_reasoning(header);
+        Some(if is_own { Addressee::Model } else { Addressee::User })
+    }
+
+    /// Whether its last channel is that of reasoning.
+    #[must_use]
+    pub fn is_reasoning(&self, header: &str) -> bool {
+        self.reasoning.is_some_and(|[before, channel]| {
+            header
+                .rsplit_once(before)
+                .is_some_and(|(_, rest)| rest.trim_start().starts_with(channel))
+        })
     }
 
     /// Whether it is the name of its recipient, and nothing else.
@@ -67,13 +90,55 @@ impl Header {
         self.recipient.is_empty()
     }
 
-    fn named<'h>(&self, recipient: &'h str) -> Option<Addressee<'h>> {
-        match recipient {
-            "" => None,
-            name if self.others.contains(&name) => Some(Addressee::User),
-            name => Some(Addressee::Tool(name)),
+    /// How much of this is a header whose end was forgotten. `None` if it is talk, as a name alone is.
+    ///
+    /// ```text
+    ///   <|channel|>final Hello there          <|channel|>commentary to=functions.now {}
+    ///   '------------- 17                     '---------------------------------- 39
+    /// ```
+    #[must_use]
+    pub fn length_without_end(&self, header: &str) -> Option<usize> {
+        if self.is_name() {
+            return None;
         }
+        let opened = |opener: &&str| header.rfind(*opener).map(|at| at + opener.len());
+        let start = self.openers.iter().filter_map(opened).max().unwrap_or_default();
+        let start = start + self.role(&header[start.saturating_sub(self.openers[0].len())..]).len();
+        let mut rest = &header[start..];
+        let mut is_header = false;
+        while let Some(length) = self.word_length(rest.trim_start()) {
+            rest = &rest.trim_start()[length..];
+            is_header = true;
+        }
+        is_header.then(|| header.len() - rest.trim_start().len())
     }
+
+    /// The role that a header begins with.
+    fn role<'h>(&self, header: &'h str) -> &'h str {
+        header.strip_prefix(self.openers[0]).map_or("", name)
+    }
+
+    /// The length of the word of a header with which this begins.
+    fn word_length(&self, text: &str) -> Option<usize> {
+        let mark = self.recipient.trim_start();
+        if let Some(rest) = text.strip_prefix(mark) {
+            return Some(mark.len() + name(rest).len());
+        }
+        let is_word = |word: &&&str| {
+            text.strip_prefix(**word)
+                .is_some_and(|rest| word.ends_with('>') || name(rest).is_empty())
+        };
+        self.words.iter().find(is_word).map(|word| word.len())
+    }
+}
+
+/// The role of the model's own messages.
+const ROLE: &str = "assistant";
+
+/// The name that a text begins with.
+fn name(text: &str) -> &str {
+    let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '.' | '-');
+    &text[..text.find(|char| !is_part(char)).unwrap_or(text.len())]
 }
 
 #[cfg(test)]
@@ -102,14 +167,43 @@ mod tests {
             ),
             ("harmony", "<|channel|>commentary to=assistant to=f", tool("f")),
             ("harmony", "<|channel|>commentary to=", Some(Addressee::User)),
+            ("harmony", "<|channel|>analysis<|channel|>final", Some(Addressee::User)),
+            (
+                "harmony",
+                "<|start|>functions.f to=assistant<|channel|>commentary",
+                Some(Addressee::Model),
+            ),
+            ("harmony", "<|start|>user", Some(Addressee::Model)),
             ("muse", "<|start|>assistant to=self", Some(Addressee::Model)),
             ("muse", " to=user", Some(Addressee::User)),
             ("functionary_v32", ">>>f", tool("f")),
             ("functionary_v32", "all", Some(Addressee::User)),
+            ("functionary_v32", "f\r", tool("f")),
             ("functionary_v32", ">>>", None),
         ] {
             let row = Row::named(format).unwrap();
             assert_eq!(row.header.as_ref().unwrap().addressee(header), expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_header_without_its_end_goes_as_far_as_its_words() {
+        for (header, rest) in [
+            ("<|channel|>final Hello there", Some("Hello there")),
+            ("<|channel|>analysis", Some("")),
+            ("<|channel|>finally", None),
+            ("<|channel|> is a token", None),
+            ("<|channel|>commentary to=functions.f <|constrain|>json{", Some("{")),
+            ("<|channel|>commentary to=functions.f.", Some("")),
+            ("<|start|>assistant to=f\n\nHm", Some("Hm")),
+            ("<|start|> here", None),
+            ("<|channel|>??<|channel|>final Yes", Some("Yes")),
+            (" to=f", Some("")),
+            ("assistant to=f x", Some("x")),
+        ] {
+            let row = Row::named("harmony").unwrap();
+            let length = row.header.as_ref().unwrap().length_without_end(header);
+            assert_eq!(length.map(|length| &header[length..]), rest, "{header}");
         }
     }
 }

@@ -1,15 +1,26 @@
 //! Formats that write each call as a message of its own, with a header.
 
-use super::{Body, Closer, Frame, Header, Label, Row, Tags};
+use super::{Body, Closer, Fence, Frame, Header, Label, Row, Tags};
 
 /// What gpt-oss's header and its relatives have in common.
 const CHANNELS: Header = Header {
     openers: &["<|start|>", "<|channel|>"],
-    start: Some(" to="),
+    starts: &[" to=", "assistant to=", "assistant<|channel|>"],
     end: "<|message|>",
     recipient: " to=",
-    others: &["assistant", "user"],
-    reasoning: Some("<|channel|>analysis"),
+    others: &["assistant", "user", "all", "self"],
+    itself: Some("self"),
+    reasoning: Some(["<|channel|>", "analysis"]),
+    words: &[
+        "assistant",
+        "analysis",
+        "commentary",
+        "final",
+        "<|constrain|>",
+        "json",
+        "code",
+        "xml",
+    ],
     message_end: "<|end|>",
 };
 
@@ -26,10 +37,12 @@ pub(super) static HARMONY: Row = Row {
         ends: &[" <|constrain|>json<|message|>"],
         ..Label::PLAIN
     }),
+    fence: Fence::Read,
     closer: Some(Closer { gap: "", text: "<|call|>" }),
     between: "<|start|>assistant",
     hidden: &["<|return|>"],
     reasoning: &[["<|channel|>analysis<|message|>", "<|end|>"]],
+    ends_reasoning: true,
     ..Row::PLAIN
 };
 
@@ -56,6 +69,7 @@ pub(super) static BEAM: Row = Row {
     between: "<|start|>assistant",
     hidden: &["<|return|>"],
     reasoning: &[["<|channel|>analysis<|message|>", "<|end|>"]],
+    ends_reasoning: true,
     ..Row::PLAIN
 };
 
@@ -65,8 +79,9 @@ pub(super) static MUSE: Row = Row {
     has_special: true,
     header: Some(Header {
         openers: &["<|start|>"],
-        others: &["assistant", "user", "self"],
-        reasoning: Some(" to=self"),
+        starts: &[" to=", "assistant to=", "assistant<|message|>"],
+        reasoning: None,
+        words: &["assistant"],
         message_end: "<|eom|>",
         ..CHANNELS
     }),
@@ -92,6 +107,7 @@ pub(super) static MUSE: Row = Row {
     between: "<|start|>assistant",
     hidden: &["<|eot|>"],
     reasoning: &[[" to=self<|message|>", "<|eom|>"]],
+    ends_reasoning: true,
     ..Row::PLAIN
 };
 
@@ -101,11 +117,13 @@ pub(super) static FUNCTIONARY_V32: Row = Row {
     name: "functionary_v32",
     header: Some(Header {
         openers: &[">>>"],
-        start: Some(""),
+        starts: &[""],
         end: "\n",
         recipient: "",
         others: &["all"],
+        itself: None,
         reasoning: None,
+        words: &[],
         message_end: "",
     }),
     openers: &[">>>"],

@@ -21,6 +21,8 @@ pub(super) static MINIMAX_M3: Row = Row {
     }),
     closer: Some(Closer { gap: "", text: "]<]minimax[>[</invoke>" }),
     between: "\n",
+    // Where it does not think, its answer begins with the closing tag.
+    hidden: &["</mm:think>"],
     reasoning: &[["<mm:think>", "</mm:think>"]],
     ..Row::PLAIN
 };
@@ -49,7 +51,13 @@ pub(super) static COHERE_XML: Row = Row {
         attributes: Some([" name=", " type="]),
     }),
     closer: Some(Closer { gap: "", text: "</cofl:tool_call>" }),
-    hidden: &["<|START_TEXT|>", "<|END_TEXT|>"],
+    hidden: &[
+        "<|START_RESPONSE|>",
+        "<|END_RESPONSE|>",
+        "<|START_TEXT|>",
+        "<|END_TEXT|>",
+        "<|END_OF_TURN_TOKEN|>",
+    ],
     reasoning: &[["<|START_THINKING|>", "<|END_THINKING|>"]],
     ..Row::PLAIN
 };

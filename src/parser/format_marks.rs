@@ -18,9 +18,22 @@ pub(super) fn header_openers<'t>(row: &'static Row) -> impl Iterator<Item = (Mar
     row.header.iter().flat_map(|header| header.openers).map(|text| (Mark::Header, *text))
 }
 
-/// What ends the header of a message.
-pub(super) fn header_end<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
-    row.header.iter().map(|header| (Mark::HeaderEnd, header.end))
+/// What ends the header of a message, and what shows that its end was forgotten.
+pub(super) fn in_header<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
+    let ends = row.header.iter().map(|header| (Mark::HeaderEnd, header.end));
+    let others = header_openers(row).chain(hidden(row)).filter(|_| row.has_special);
+    ends.chain(others.filter(|(_, text)| row.header.as_ref().is_some_and(|it| it.end != *text)))
+}
+
+/// What may follow the header of a message to a tool, where a frame should.
+pub(super) fn after_header(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
+    let calls = call_openers(format).filter(|_| format.row().header.is_some());
+    frame_openers(format.row()).chain(calls)
+}
+
+/// What may stand in place of arguments: what closes the call and, in messages with headers, the next one.
+pub(super) fn without_arguments<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
+    closers(row).chain(header_openers(row))
 }
 
 /// What may open a call in prose. In messages with headers, only a header does.

@@ -50,8 +50,8 @@ enum Step {
     Skip,
     /// It begins the payload.
     Begin,
-    /// It ends a closer.
-    Close,
+    /// It ends a closer, or the opener of the next message.
+    Close(usize),
     /// There is no payload.
     Refuse,
 }
@@ -102,9 +102,13 @@ impl Gap {
                     let repaired = mem::take(&mut self.repaired);
                     return Flow::Enter(Next::Payload { opened, fence, repaired }, at);
                 }
-                Step::Close => {
+                Step::Close(mark) => {
                     self.complete(stream, sink);
-                    return Flow::Enter(Next::closed(self.opened, Place::Call), at + 1);
+                    let end = stream.position(at + 1);
+                    return Flow::Enter(
+                        self.close(mark, &syntax.closers, end, stream, sink),
+                        at + 1,
+                    );
                 }
                 Step::Refuse => return self.refuse(at, stream, sink),
             }
@@ -113,6 +117,14 @@ impl Gap {
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        // A message to a tool is a call, whatever ends it.
+        let is_message =
+            stream.row().header.is_some() && GapRules::of(self.opened, stream).may_close;
+        if is_message && self.part == Part::Space && !self.fence {
+            self.complete(stream, sink);
+            stream.end_call(self.opened, Place::Call, stream.offset, sink);
+            return Flow::Enter(Next::prose(), 0);
+        }
         self.refuse(0, stream, sink)
     }
 
@@ -121,6 +133,25 @@ impl Gap {
     fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         let held = if let Part::Closer(held) = self.part { held.len() } else { 0 };
         stream.refuse_opening(self.opened, "no call follows the marker", held, at, sink)
+    }
+
+    /// What follows a call without arguments: a mark that ends at this position.
+    fn close(
+        &self,
+        mark: usize,
+        marks: &Marks,
+        end: u64,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Next {
+        let text = marks.pattern(mark);
+        let opened = Opened::at(end - text.len() as u64);
+        let Some(next) = Next::opened(marks.mark(mark), opened) else {
+            return Next::closed(self.opened, Place::Call);
+        };
+        stream.end_call(self.opened, Place::Call, opened.at, sink);
+        stream.begin_head(text);
+        next
     }
 
     /// Reports a call without arguments.
@@ -140,7 +171,7 @@ impl Gap {
                     self.part = Part::Closer(held);
                     return Step::Skip;
                 }
-                marks::Step::Match(_) => return Step::Close,
+                marks::Step::Match(mark) => return Step::Close(mark),
                 marks::Step::Fall(_) => return Step::Refuse,
                 marks::Step::Miss => {}
             }

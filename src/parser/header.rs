@@ -5,13 +5,14 @@
 //!   '- opener                                                                end -------' body
 //! ```
 //!
-//! It says what comes: a call, reasoning or text. It is kept until it ends, and then read as a whole. What
-//! turns out to be none is text.
+//! It says what comes: a call, reasoning or text. It is kept until it ends, and then read as a whole. Where its
+//! end was forgotten, another mark, a bracket or its length shows that, and the header goes as far as its
+//! words do. What turns out to be none is text.
 
 use std::sync::Arc;
 
-use super::marks::Held;
-use super::segment::{Place, Segment};
+use super::marks::{Held, Mark};
+use super::segment::{self, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::call_format::{self, Addressee};
@@ -23,20 +24,21 @@ pub(super) struct Header {
     opened: Opened,
     /// The part that has been read of what ends it.
     held: Held,
-    /// Whether the answer begins with it, and the prompt has opened it.
+    format: &'static call_format::Header,
+    /// Whether its opener is missing.
     is_first: bool,
 }
 
 impl Header {
     /// A header whose opener has been read.
-    pub(super) const fn new(opened: Opened) -> Self {
-        Self { opened, held: Held::NONE, is_first: false }
+    pub(super) const fn new(opened: Opened, format: &'static call_format::Header) -> Self {
+        Self { opened, held: Held::NONE, format, is_first: false }
     }
 
-    /// What may be the rest of a header, at the start of an answer.
-    pub(super) const fn first() -> Self {
+    /// What may be a header without its opener.
+    pub(super) const fn first(format: &'static call_format::Header) -> Self {
         let opened = Opened { at_line_start: true, ..Opened::at(0) };
-        Self { opened, held: Held::NONE, is_first: true }
+        Self { opened, held: Held::NONE, format, is_first: true }
     }
 
     pub(super) fn read(
@@ -47,100 +49,178 @@ impl Header {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let syntax = Arc::clone(&stream.syntax);
-        let Some(format) = &stream.row().header else { return Flow::Enter(Next::prose(), at) };
+        let (marks, format) = (&syntax.header, self.format);
+        if self.is_first && stream.buffer.is_empty() {
+            self.opened.at = stream.position(at);
+        }
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
-            if stream.buffer.len() >= LABEL_BYTES_MAX || !self.starts_well(byte, format, stream) {
+            if stream.buffer.len() >= LABEL_BYTES_MAX {
+                return self.break_off(0, at, stream, sink);
+            }
+            if !self.starts_well(byte, &stream.buffer) {
                 return self.refuse(at, stream, sink);
             }
-            if syntax.header_end.completes(&mut self.held, byte).is_some() {
+            if let Some(mark) = marks.completes(&mut self.held, byte) {
                 stream.keep(&[byte], LABEL_BYTES_MAX);
-                return self.complete(at + 1, format, stream, sink);
+                let text = marks.pattern(mark);
+                match marks.mark(mark) {
+                    Mark::HeaderEnd => return self.complete(text.len(), at + 1, stream, sink),
+                    // A channel, perhaps another one.
+                    Mark::Header if text != format.openers[0].as_bytes() => {}
+                    _ => return self.break_off(text.len(), at + 1, stream, sink),
+                }
+                continue;
             }
             if !may_stand(byte, format) {
-                return self.refuse(at, stream, sink);
+                return self.break_off(0, at, stream, sink);
             }
             stream.keep(&[byte], LABEL_BYTES_MAX);
         }
         Flow::Stay
     }
 
-    /// Half a header with marks of its own is not for the user.
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        if !stream.row().has_special || self.is_first {
+        let header = std::str::from_utf8(&stream.buffer).unwrap_or_default();
+        let is_whole = self.format.length_without_end(header) == Some(header.len());
+        if self.is_first {
             return self.refuse(0, stream, sink);
         }
+        if !is_whole {
+            return self.break_off(0, 0, stream, sink);
+        }
+        // Its last word may be cut, so no tool is called.
+        let message = "no message follows the header";
+        sink(segment::missing_payload(
+            self.opened.at,
+            self.opened.at_line_start,
+            message,
+            &stream.buffer,
+        ));
         stream.buffer.clear();
         stream.span(Place::Tag, self.opened.at..stream.offset, sink);
         Flow::Enter(Next::prose(), 0)
     }
 
-    /// Whether the next byte fits what a header begins with whose opener the prompt has.
-    fn starts_well(&self, byte: u8, format: &call_format::Header, stream: &Stream) -> bool {
-        let start = format.start.filter(|_| self.is_first).unwrap_or_default().as_bytes();
-        start.get(stream.buffer.len()).is_none_or(|expected| *expected == byte)
+    /// Whether the next byte fits what a header without its opener begins with.
+    fn starts_well(&self, byte: u8, before: &[u8]) -> bool {
+        let fits = |start: &&str| {
+            let start = start.as_bytes();
+            match start.get(before.len()) {
+                Some(expected) => start.starts_with(before) && *expected == byte,
+                None => before.starts_with(start),
+            }
+        };
+        !self.is_first || self.format.starts.iter().any(fits)
     }
 
-    /// Decides what comes after a header that ends before `at`.
+    /// Ends the header with a mark of this length, which ends before `at`.
     fn complete(
         &self,
+        length: usize,
         at: usize,
-        format: &call_format::Header,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let header = &stream.buffer[..stream.buffer.len() - format.end.len()];
-        let Ok(header) = std::str::from_utf8(header) else { return self.refuse(at, stream, sink) };
-        let Some(addressee) = format.addressee(header) else {
-            return self.refuse(at, stream, sink);
+        let header = stream.buffer[..stream.buffer.len() - length].to_vec();
+        let Ok(header) = std::str::from_utf8(&header) else { return self.refuse(at, stream, sink) };
+        match self.format.addressee(header) {
+            Some(addressee) if self.is_known(addressee, stream) => {
+                Flow::Enter(self.enter(addressee, header, stream.position(at), stream, sink), at)
+            }
+            _ => self.refuse(at, stream, sink),
+        }
+    }
+
+    /// Ends a header that has no end. Its last bytes, which end before `at`, are another mark. What is no
+    /// part of the header is read again, as its message.
+    fn break_off(
+        &self,
+        last: usize,
+        at: usize,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let mark = stream.buffer.split_off(stream.buffer.len() - last);
+        let text = std::str::from_utf8(&stream.buffer).unwrap_or_default();
+        let Some(length) = self.format.length_without_end(text) else {
+            stream.buffer.extend_from_slice(&mark);
+            let length = stream.buffer.len() - last;
+            return self.refuse_but(length, at, stream, sink);
         };
-        let calls = stream.settings().calls;
+        let header = text[..length].to_owned();
+        let again = [&stream.buffer[length..], &mark].concat();
+        stream.buffer.truncate(length);
+        let end = stream.position(at) - again.len() as u64;
+        let addressee = self.format.addressee(&header).unwrap_or(Addressee::User);
+        Flow::again(self.enter(addressee, &header, end, stream, sink), again, at)
+    }
+
+    /// Whether a name alone is a header: where nothing else marks one, it must be known.
+    fn is_known(&self, addressee: Addressee<'_>, stream: &Stream) -> bool {
+        let Addressee::Tool(name) = addressee else { return true };
+        let settings = stream.settings();
+        !self.format.is_name() || settings.calls && settings.tools.may_have(name)
+    }
+
+    /// What comes after this header, which ends here in the stream. With its end, it is in the buffer.
+    fn enter(
+        &self,
+        addressee: Addressee<'_>,
+        header: &str,
+        end: u64,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Next {
+        let (is_reasoning, calls) = (stream.settings().reasoning, stream.settings().calls);
+        stream.begun = true;
+        stream.last = b'\n';
+        stream.reasoning = is_reasoning && self.format.is_reasoning(header);
         if let Addressee::Tool(name) = addressee
             && calls
         {
             let label = stream.row().label.as_ref().and_then(|label| label.name(name));
             stream.label = label.unwrap_or(name).to_owned();
-            // Where nothing else marks a header, its name must be known.
-            if format.is_name() && !stream.is_meant(self.opened) {
-                return self.refuse(at, stream, sink);
-            }
-            return Flow::Enter(self.enter_call(stream), at);
+            let is_framed = stream.row().has_special;
+            stream.head.clone_from(&stream.buffer);
+            stream.header = if is_framed { stream.head.len() } else { 0 };
+            let opened = Opened { is_framed, ..self.opened };
+            return match stream.row().frame {
+                Some(_) => Next::Message(opened),
+                None => Next::Body(opened),
+            };
         }
-        // A word alone is a header only if it is a name.
-        if format.is_name() && matches!(addressee, Addressee::Tool(_)) {
-            return self.refuse(at, stream, sink);
-        }
-        let is_thought = addressee == Addressee::Model;
+        stream.reasoning |= is_reasoning && addressee == Addressee::Model;
         stream.buffer.clear();
-        stream.begun = true;
-        stream.last = b'\n';
-        stream.reasoning = is_thought && stream.settings().reasoning;
-        stream.span(Place::Tag, self.opened.at..stream.position(at), sink);
-        Flow::Enter(Next::prose(), at)
-    }
-
-    /// Goes on to the call that the stream has the name of.
-    fn enter_call(&self, stream: &mut Stream) -> Next {
-        stream.begun = true;
-        stream.reasoning = false;
-        stream.head.clone_from(&stream.buffer);
-        let opened = Opened { is_framed: stream.row().has_special, ..self.opened };
-        if stream.row().frame.is_some() { Next::Message(opened) } else { Next::Body(opened) }
+        stream.span(Place::Tag, self.opened.at..end, sink);
+        Next::prose()
     }
 
     /// What has been read is text after all. It ends before `at`.
     fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        self.refuse_but(stream.buffer.len(), at, stream, sink)
+    }
+
+    /// This much of what has been read is text after all. The rest, which ends before `at`, is read again.
+    fn refuse_but(
+        &self,
+        length: usize,
+        at: usize,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
         stream.begun = true;
+        let again = stream.buffer.split_off(length);
         let held = std::mem::take(&mut stream.buffer);
         stream.say_before(&held, self.opened.at, sink);
-        Flow::Enter(Next::prose(), at)
+        Flow::again(Next::prose(), again, at)
     }
 }
 
 /// Whether a byte may stand in a header. One that is nothing but a name has nothing else in it.
 const fn may_stand(byte: u8, format: &call_format::Header) -> bool {
     if format.is_name() {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'\r')
     } else {
-        !byte.is_ascii_control()
+        byte != b'{' && (byte.is_ascii_whitespace() || !byte.is_ascii_control())
     }
 }

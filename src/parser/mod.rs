@@ -58,7 +58,7 @@
 //!
 //! | [`ErrorCode`] | cause | carries on |
 //! | --- | --- | --- |
-//! | `missing_payload` | neither a payload, nor a name, nor an argument after an opener (it was only mentioned) | with the opener and what follows it as text |
+//! | `missing_payload` | neither a payload, nor a name, nor an argument after an opener (it was only mentioned) | with the opener and what follows it as text; a message's header is not shown |
 //! | `unbalanced_payload` | a closing bracket of the wrong kind | after it |
 //! | | an opener outside strings: the model started over | with that opener |
 //! | | the closer before the brackets balance, or before an argument in tags is closed | after the closer |
@@ -368,12 +368,15 @@ impl Parser {
         self.state = match next {
             Next::Start => {
                 stream.buffer.clear();
-                State::Start
+                State::start(stream)
             }
             Next::Prose(held) => State::Prose(Prose::new(held)),
             Next::Header(opened) => {
                 stream.buffer.clone_from(&stream.head);
-                State::Header(Header::new(opened))
+                match &stream.row().header {
+                    Some(header) => State::Header(Header::new(opened, header)),
+                    None => State::default(),
+                }
             }
             Next::Message(opened) => {
                 stream.buffer.clear();
@@ -437,10 +440,14 @@ impl Parser {
 impl State {
     /// What a stream begins with.
     fn first(stream: &Stream) -> Self {
-        match (stream.may_start(), &stream.row().header) {
-            (false, _) => Self::default(),
-            (true, None) => Self::Start,
-            (true, Some(_)) => Self::Header(Header::first()),
+        if stream.may_start() { Self::start(stream) } else { Self::default() }
+    }
+
+    /// What may begin without an opener: a call, or a header.
+    fn start(stream: &Stream) -> Self {
+        match &stream.row().header {
+            Some(header) => Self::Header(Header::first(header)),
+            None => Self::Start,
         }
     }
 }

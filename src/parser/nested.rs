@@ -63,7 +63,7 @@ impl<'p> Reader<'p> {
         json.push(if is_array { '[' } else { '{' });
         let start = json.len();
         let mut text = String::new();
-        loop {
+        for number in 0.. {
             text.push_str(self.text());
             if !self.is_open() {
                 break;
@@ -72,7 +72,7 @@ impl<'p> Reader<'p> {
             json.push_str(if before > start { "," } else { "" });
             let tag = self.tag()?;
             let inner = match tag.key {
-                _ if is_array => schema.and_then(Schema::items),
+                _ if is_array => schema.and_then(|schema| schema.item(number)),
                 Some(key) => schema.and_then(|schema| schema.member(key)),
                 None => return Err(fault("an element has no name")),
             };
@@ -254,6 +254,8 @@ mod tests {
                 "o": {"$ref": "#/$defs/o"},
                 "l": {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "null"}]},
                 "e": {"type": "array"},
+                "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+                "p": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
             },
             "$defs": {"o": {"type": "object", "properties": {
                 "b": {"type": "boolean"}, "o": {"$ref": "#/$defs/o"},
@@ -280,6 +282,8 @@ mod tests {
             ("<o><o><b>True</b></o></o>", r#"{"o":{"o":{"b":true}}}"#),
             ("<l><item>1</item><item>2.5</item></l>", r#"{"l":[1,2.5]}"#),
             ("<o></o><e></e>", r#"{"o":{},"e":[]}"#),
+            ("<m><a>1</a></m>", r#"{"m":{"a":1}}"#),
+            ("<p><item>1</item><item>2</item></p>", r#"{"p":["1",2]}"#),
             // The name is no schema's, so the elements decide.
             ("<x><item>1</item></x>", r#"{"x":["1"]}"#),
             ("<x><a>1</a> note </x>", r#"{"x":{"a":"1","$text":"note"}}"#),

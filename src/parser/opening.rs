@@ -71,6 +71,11 @@ impl Opening {
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        // A message to a tool is a call, whatever ends it.
+        let is_call = self.awaits == Awaits::Arguments && self.held.is_empty();
+        if is_call && stream.header > 0 && stream.row().frame.is_none() {
+            return Flow::Enter(Next::Arguments(self.opened), 0);
+        }
         self.refuse(self.held.len(), 0, stream, sink)
     }
 
@@ -84,21 +89,20 @@ impl Opening {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         match (self.awaits, mark) {
-            (Awaits::Frame, _) => {
+            (Awaits::Frame, Mark::FrameOpen) => {
                 stream.head.extend_from_slice(&stream.buffer);
                 Flow::Enter(Next::Frame(self.opened), at)
             }
-            (Awaits::Call, _) => {
+            (Awaits::Frame | Awaits::Call, _) => {
                 stream.head.extend_from_slice(&stream.buffer);
                 Flow::Enter(Next::Call(Opened { is_framed: true, ..self.opened }), at)
             }
             // The model has started over, or a tag closes nothing.
-            (
-                Awaits::Arguments,
-                Mark::Header | Mark::Opener | Mark::FrameOpen | Mark::ValueClose,
-            ) => self.refuse(text.len(), at, stream, sink),
+            (Awaits::Arguments, Mark::Opener | Mark::FrameOpen | Mark::ValueClose) => {
+                self.refuse(text.len(), at, stream, sink)
+            }
             // A name alone, outside a frame, is a call only if it is a tool's.
-            (Awaits::Arguments, Mark::Closer | Mark::FrameClose)
+            (Awaits::Arguments, Mark::Header | Mark::Closer | Mark::FrameClose)
                 if !stream.is_meant(self.opened) =>
             {
                 self.refuse(text.len(), at, stream, sink)

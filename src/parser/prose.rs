@@ -176,5 +176,9 @@ fn enter(
         stream.last = b'\n';
     }
     stream.span(Place::Tag, start..start + length as u64, sink);
+    let header = stream.row().header.as_ref();
+    if header.is_some_and(|header| header.message_end.as_bytes() == marks.pattern(which)) {
+        return stream.after_message();
+    }
     if stream.may_start() { Next::Start } else { Next::prose() }
 }

@@ -27,6 +27,8 @@ pub(super) struct Stream {
     pub last: u8,
     /// What has been read of a call before its gap: openers and the label.
     pub head: Vec<u8>,
+    /// How much of it is a header that is never shown.
+    pub header: usize,
     /// The tool's name in the label.
     pub label: String,
     /// The label, gap, payload or tail so far. It is kept for the next call, to save an allocation.
@@ -47,6 +49,7 @@ impl Stream {
             begun: true,
             last: b'\n',
             head: Vec::new(),
+            header: 0,
             label: String::new(),
             buffer: Vec::new(),
             offset: 0,
@@ -67,7 +70,7 @@ impl Stream {
         let (is_reasoning, calls) = (settings.reasoning, settings.calls);
         self.reasoning = is_reasoning && settings.starts_in_reasoning;
         self.begun = match &self.row().header {
-            Some(header) => header.start.is_none() || self.reasoning,
+            Some(_) => self.reasoning,
             None => self.row().bare.is_none() || !calls,
         };
         self.last = b'\n';
@@ -111,6 +114,7 @@ impl Stream {
 
     /// Keeps the opener of a call or a frame.
     pub(super) fn begin_head(&mut self, opener: &[u8]) {
+        self.header = 0;
         self.head.clear();
         self.head.extend_from_slice(opener);
     }
@@ -130,8 +134,8 @@ impl Stream {
         }
     }
 
-    /// Reports that what looked like the beginning of a call is none: its head and the buffer are text
-    /// after all. The buffer's last bytes, which end before `at`, are read again, because they may begin a
+    /// Reports that what looked like the beginning of a call is none: its head, but for a header, and the
+    /// buffer are text after all. The buffer's last bytes, which end before `at`, are read again, because they may begin a
     /// mark.
     pub(super) fn refuse_opening(
         &mut self,
@@ -144,7 +148,9 @@ impl Stream {
         let again = self.buffer.split_off(self.buffer.len() - last);
         let bytes = [&*self.head, &self.buffer].concat();
         sink(segment::missing_payload(opened.at, opened.at_line_start, message, &bytes));
-        self.say_before(&bytes, opened.at, sink);
+        let start = opened.at + self.header as u64;
+        self.span(Place::Tag, opened.at..start, sink);
+        self.say_before(&bytes[self.header..], start, sink);
         Flow::again(Next::prose(), again, at)
     }
 
@@ -167,7 +173,13 @@ impl Stream {
     /// What comes after a call and what belongs to it: text or, in a format without openers, perhaps
     /// another call.
     pub(super) fn after_call(&self) -> Next {
-        if self.row().is_bare() { Next::Start } else { Next::prose() }
+        if self.row().is_bare() { Next::Start } else { self.after_message() }
+    }
+
+    /// What comes after a message: perhaps a header without its opener.
+    pub(super) fn after_message(&self) -> Next {
+        let may_start = self.row().header.is_some() && self.row().has_special;
+        if may_start { Next::Start } else { Next::prose() }
     }
 
     /// Reports the start of a call, and numbers it. The answer has begun with it and, in some formats,

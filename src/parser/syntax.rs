@@ -1,8 +1,8 @@
 //! The settings, and the tables made from them.
 
 use super::format_marks::{
-    after_payload, call_openers, closers, frame_openers, header_end, hidden, label_marks,
-    openers_in_prose, tags,
+    after_header, after_payload, call_openers, hidden, in_header, label_marks, openers_in_prose,
+    tags, without_arguments,
 };
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
@@ -29,9 +29,9 @@ pub struct Syntax {
     /// Whether to report payloads while they arrive. Not in lenient mode: a repair can still change
     /// them; nor if they are no JSON.
     pub(super) tells_deltas: bool,
-    /// What ends the header of a message.
-    pub(super) header_end: Marks,
-    /// What opens a frame.
+    /// What ends the header of a message, or shows that its end was forgotten.
+    pub(super) header: Marks,
+    /// What opens a frame, after the header of a message to a tool.
     pub(super) frames: Marks,
     /// What opens a call.
     pub(super) openers: Marks,
@@ -39,7 +39,7 @@ pub struct Syntax {
     pub(super) label: Marks,
     /// What means more than text between arguments that stand in tags, and in their values.
     pub(super) tags: Marks,
-    /// What closes a call and its frame.
+    /// What closes a call and its frame, in place of arguments.
     pub(super) closers: Marks,
     /// What may come after a payload: closers, and in a frame the next opener.
     pub(super) after: Marks,
@@ -69,12 +69,12 @@ impl Syntax {
         Self {
             rules: Rules::new(&settings.format, !settings.strict_balancing),
             tells_deltas: settings.argument_deltas && settings.strict_balancing && is_json,
-            header_end: Marks::new(header_end(settings.format.row())),
-            frames: Marks::new(frame_openers(settings.format.row())),
+            header: Marks::new(in_header(settings.format.row())),
+            frames: Marks::new(after_header(&settings.format)),
             openers: Marks::new(call_openers(&settings.format)),
             label: Marks::new(label_marks(settings.format.row().label.as_ref())),
             tags: Marks::new(tags(&settings.format)),
-            closers: Marks::new(closers(settings.format.row())),
+            closers: Marks::new(without_arguments(settings.format.row())),
             after: Marks::new(after_payload(&settings.format)),
             marks: marks(&settings),
             settings,

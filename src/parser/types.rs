@@ -109,19 +109,25 @@ impl<'s> Schema<'s> {
 
     /// That of a member of its objects.
     pub(super) fn member(self, key: &str) -> Option<Self> {
-        self.find(self.node, &|node| node["properties"].get(key), &mut { TYPES_STEPS_MAX })
+        let own = |node: &'s Value| node["properties"].get(key);
+        let any = |node: &'s Value| node.get("additionalProperties");
+        let find = |part: &dyn Fn(&'s Value) -> Option<&'s Value>| {
+            self.find(self.node, part, &mut { TYPES_STEPS_MAX })
+        };
+        find(&own).or_else(|| find(&any))
     }
 
-    /// That of the items of its arrays.
-    pub(super) fn items(self) -> Option<Self> {
-        self.find(self.node, &|node| node.get("items"), &mut { TYPES_STEPS_MAX })
+    /// That of an item of its arrays.
+    pub(super) fn item(self, at: usize) -> Option<Self> {
+        let part = |node: &'s Value| node["prefixItems"].get(at).or_else(|| node.get("items"));
+        self.find(self.node, &part, &mut { TYPES_STEPS_MAX })
     }
 
     /// What a schema has, or one that it refers to or is combined of.
     fn find(
         self,
         node: &'s Value,
-        part: &impl Fn(&'s Value) -> Option<&'s Value>,
+        part: &dyn Fn(&'s Value) -> Option<&'s Value>,
         steps: &mut usize,
     ) -> Option<Self> {
         *steps = steps.checked_sub(1)?;

@@ -1,87 +1,179 @@
 //! Headers of messages.
 
-use super::{Reference, begins, frames, headers, space};
-use crate::call_format::Addressee;
+use super::{Opener, Reference, begins, frames, markers, space};
+use crate::call_format::{Addressee, Header};
+use crate::parser::fuzz::Event;
+use crate::parser::{ErrorCode, segment};
+
+/// What opens a header.
+pub(super) fn openers(header: &Header) -> Vec<&'static [u8]> {
+    header.openers.iter().map(|text| text.as_bytes()).collect()
+}
 
 impl Reference<'_> {
+    fn header(&self) -> Option<&'static Header> {
+        self.s.format.row().header.as_ref()
+    }
+
+    /// Marks that are never shown, in messages with headers.
+    pub(super) fn hidden_in_messages(&self) -> Vec<&'static [u8]> {
+        let row = self.s.format.row();
+        let Some(header) = row.header.as_ref().filter(|_| row.has_special) else { return vec![] };
+        let closer = row.closer.as_ref().filter(|_| row.frame.is_none());
+        let closer = closer.map(|closer| closer.text.as_bytes());
+        [header.end, header.message_end].map(str::as_bytes).into_iter().chain(closer).collect()
+    }
+
+    /// Looks for a header without its opener, after a message.
+    pub(super) fn after_message(&mut self) {
+        if self.header().is_some() && self.s.format.row().has_special {
+            self.header_at(self.at, true);
+        }
+    }
+
     /// Looks for a header that the prompt has opened.
     pub(super) fn first_header(&mut self) {
-        if self.s.format.row().header.as_ref().is_some_and(|header| header.start.is_some()) {
+        if self.header().is_some() {
             self.header_at(0, true);
         }
     }
 
-    /// Reads on after the opener of a header that begins at `start`.
+    /// Reads on after the opener of a header that begins at `start`, or where that is missing.
     pub(super) fn header_at(&mut self, start: usize, is_first: bool) {
-        let row = self.s.format.row();
-        let format = row.header.as_ref().unwrap();
+        let format = self.header().unwrap();
         let begin = if is_first { start } else { self.at };
-        let first = if is_first { format.start.unwrap_or_default().as_bytes() } else { b"" };
-        let mut end = None;
+        let fresh_line = is_first || self.fresh_line;
+        let starts: &[&str] = if is_first { format.starts } else { &[""] };
+        let hidden: Vec<&[u8]> =
+            self.s.format.row().hidden.iter().map(|it| it.as_bytes()).collect();
+        let stops = [self.hidden_in_messages(), hidden].concat();
+        let is_special = self.s.format.row().has_special;
         let mut at = begin;
-        while at < self.input.len() && at - start < 256 {
-            let byte = self.input[at];
-            if first.get(at - start).is_some_and(|expected| *expected != byte) {
-                break;
+        // Where the header stops, what stops it there, and how long that is.
+        let (end, mark, is_whole) = loop {
+            let Some(&byte) = self.input.get(at) else { break (at, 0, false) };
+            if at - start >= 256 {
+                break (at, 0, false);
             }
-            if self.input[begin..=at].ends_with(format.end.as_bytes()) {
-                end = Some(at + 1);
-                break;
-            }
-            let is_name = byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-            let may_stand =
-                if format.recipient.is_empty() { is_name } else { !byte.is_ascii_control() };
-            if !may_stand {
-                break;
+            let so_far = &self.input[start..=at];
+            let fits =
+                |it: &&str| it.as_bytes().starts_with(so_far) || so_far.starts_with(it.as_bytes());
+            if !starts.iter().any(fits) {
+                return self.text(at);
             }
             at += 1;
-        }
-        let Some(end) = end else {
-            if at == self.input.len() && at - start < 256 && row.has_special && !is_first {
-                // Nothing is said of it.
-                self.at = at;
-                return;
+            let ends = |mark: &[u8]| self.input[begin..at].ends_with(mark);
+            if ends(format.end.as_bytes()) {
+                break (at, format.end.len(), true);
             }
-            self.at = start;
-            return self.text(at);
-        };
-        let header = std::str::from_utf8(&self.input[start..end - format.end.len()]);
-        let addressee = header.map_err(drop).and_then(|header| format.addressee(header).ok_or(()));
-        let name = match addressee {
-            Ok(Addressee::Tool(name)) => {
-                row.label.as_ref().and_then(|label| label.name(name)).unwrap_or(name).to_owned()
+            let first = openers(format)[0];
+            let stop = stops.iter().copied().chain([first]).find(|mark| ends(mark));
+            if let Some(mark) = stop.filter(|_| is_special) {
+                break (at, mark.len(), false);
             }
-            _ => String::new(),
+            let is_name = byte.is_ascii_alphanumeric() || b"_.-\r".contains(&byte);
+            let is_word = byte != b'{' && (byte.is_ascii_whitespace() || !byte.is_ascii_control());
+            // An opener ends with a byte of its own.
+            let may_stand = if format.is_name() { is_name } else { is_word };
+            if !may_stand {
+                break (at - 1, 0, false);
+            }
         };
-        let is_tool = matches!(addressee, Ok(Addressee::Tool(_)));
-        let is_known = row.has_special || self.s.calls && self.s.tools.may_have(&name);
-        let Ok(addressee) =
-            addressee.and_then(|it| if is_tool && !is_known { Err(()) } else { Ok(it) })
-        else {
+        let text = std::str::from_utf8(&self.input[start..end - mark]).unwrap_or_default();
+        let is_over = end == self.input.len() && mark == 0 && !is_whole;
+        let length = format.length_without_end(text);
+        if is_over && is_first {
             self.at = start;
             return self.text(end);
-        };
-        self.at = end;
-        if is_tool && self.s.calls {
-            self.reasoning = false;
-            self.name = name;
-            self.is_framed = row.has_special;
-            if row.frame.is_none() {
-                return self.body_at(start);
-            }
-            let here = end + space(&self.input[end..]).min(256);
-            let Some(frame) = begins(&self.input[here..], &frames(self.s)) else {
-                return self.refuse_marker(start, here);
-            };
-            self.at = here + frame.len();
-            return self.frame_at(start);
         }
-        self.reasoning = addressee == Addressee::Model && self.s.reasoning;
+        if is_over && !text.is_empty() && length == Some(text.len()) {
+            self.events.push(Event::Error {
+                code: ErrorCode::MissingPayload,
+                offset: start as u64,
+                index: None,
+                raw: segment::quote(text.as_bytes()),
+                at_line_start: fresh_line,
+            });
+            self.at = end;
+            return;
+        }
+        let (header, next) = match length {
+            _ if is_whole => (text, end),
+            Some(length) => (&text[..length], start + length),
+            None => {
+                self.at = start;
+                return self.text(end - mark);
+            }
+        };
+        let addressee = format.addressee(header).or_else(|| (!is_whole).then_some(Addressee::User));
+        let is_known = match addressee {
+            Some(Addressee::Tool(name)) => {
+                !format.is_name() || self.s.calls && self.s.tools.may_have(name)
+            }
+            _ => true,
+        };
+        let is_bad = is_whole && text.is_empty() && end - mark > start;
+        match addressee {
+            Some(addressee) if !is_bad && is_known => {
+                self.at = next;
+                self.message(addressee, header, start, fresh_line);
+            }
+            _ => {
+                self.at = start;
+                self.text(end);
+            }
+        }
+    }
+
+    /// Reads on after a header.
+    fn message(&mut self, addressee: Addressee<'_>, header: &str, start: usize, fresh_line: bool) {
+        let row = self.s.format.row();
+        let is_reasoning = self.header().unwrap().is_reasoning(header);
+        self.reasoning = self.s.reasoning && is_reasoning;
         self.fresh_line = true;
+        let Addressee::Tool(name) = addressee else {
+            self.reasoning |= self.s.reasoning && addressee == Addressee::Model;
+            return;
+        };
+        if !self.s.calls {
+            return;
+        }
+        let label = row.label.as_ref().and_then(|label| label.name(name));
+        self.name = label.unwrap_or(name).to_owned();
+        self.is_framed = row.has_special;
+        self.fresh_line = fresh_line;
+        self.shown_from = row.has_special.then_some((start, self.at));
+        if row.frame.is_none() {
+            self.body_at(start);
+        } else {
+            self.frame_in_message(start);
+        }
+    }
+
+    /// Where what is shown begins, of a call that is none: behind its header.
+    pub(super) fn shown_from(&self, start: usize) -> usize {
+        self.shown_from.filter(|(call, _)| *call == start).map_or(start, |(_, from)| from)
+    }
+
+    /// The frame of calls in a message, or a call without it.
+    fn frame_in_message(&mut self, start: usize) {
+        let here = self.at + space(&self.input[self.at..]).min(256);
+        let frame = begins(&self.input[here..], &frames(self.s)).map(|mark| (mark, Opener::Frame));
+        let call = begins(&self.input[here..], &markers(self.s)).map(|mark| (mark, Opener::Marker));
+        match frame.or(call) {
+            None => self.refuse_marker(start, here),
+            Some((mark, kind)) => {
+                self.at = here + mark.len();
+                match kind {
+                    Opener::Frame => self.frame_at(start),
+                    _ => self.begin(start, true),
+                }
+            }
+        }
     }
 
     /// Whether a mark opens a header.
     pub(super) fn is_header(&self, mark: &[u8]) -> bool {
-        headers(self.s).contains(&mark)
+        self.header().is_some_and(|header| openers(header).contains(&mark))
     }
 }

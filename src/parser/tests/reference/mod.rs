@@ -29,6 +29,8 @@ pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
         calls: 0,
         name: String::new(),
         is_framed: false,
+        shown_from: None,
+        is_over: false,
         events: Vec::new(),
     };
     if !reference.reasoning {
@@ -39,6 +41,7 @@ pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
     reference.events
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own to remember")]
 struct Reference<'a> {
     s: &'a Settings,
     input: &'a [u8],
@@ -52,6 +55,10 @@ struct Reference<'a> {
     name: String,
     /// Whether the frame of the last opener was there.
     is_framed: bool,
+    /// Where the last call's header begins, and where it ends.
+    shown_from: Option<(usize, usize)>,
+    /// Whether a message is over, so that a header may come without its opener.
+    is_over: bool,
     events: Vec<Event>,
 }
 
@@ -94,6 +101,11 @@ fn openers(s: &Settings) -> Vec<(&[u8], Opener)> {
     headers.chain(own.filter(|_| is_own)).collect()
 }
 
+/// What ends a message, if messages have headers.
+fn row_end(s: &Settings) -> Option<&'static [u8]> {
+    s.format.row().header.as_ref().map(|header| header.message_end.as_bytes())
+}
+
 /// What closes a call or a frame.
 fn closers(s: &Settings) -> Vec<&'static [u8]> {
     let row = s.format.row();
@@ -116,10 +128,16 @@ impl Reference<'_> {
     }
 
     fn prose(&mut self) {
-        while let Some((start, opener, length)) = self.earliest_opener() {
+        loop {
+            while std::mem::take(&mut self.is_over) {
+                self.after_message();
+            }
+            let Some((start, opener, length)) = self.earliest_opener() else { break };
             self.text(start);
             self.end_run();
             self.at = start + length;
+            let mark = &self.input[start..self.at];
+            self.is_over = row_end(self.s).is_some_and(|end| end == mark);
             match opener {
                 Opener::Header => self.header_at(start, false),
                 Opener::Marker => self.begin(start, false),
@@ -161,12 +179,7 @@ impl Reference<'_> {
             openers.extend(row.reasoning.iter().map(|[_, it]| (Opener::Hidden, it.as_bytes())));
         }
         openers.extend(row.hidden.iter().map(|it| (Opener::Hidden, it.as_bytes())));
-        if let Some(header) = row.header.as_ref().filter(|_| row.has_special) {
-            openers.push((Opener::Hidden, header.end.as_bytes()));
-            openers.push((Opener::Hidden, header.message_end.as_bytes()));
-            let closer = row.closer.as_ref().filter(|_| row.frame.is_none());
-            openers.extend(closer.map(|closer| (Opener::Hidden, closer.text.as_bytes())));
-        }
+        openers.extend(self.hidden_in_messages().into_iter().map(|text| (Opener::Hidden, text)));
         openers.sort_by_key(|(_, text)| text.len());
         (self.at..self.input.len()).find_map(|start| {
             openers
@@ -257,12 +270,26 @@ impl Reference<'_> {
         let rest = &self.input[self.at..];
         let space = rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count().min(256);
         let here = self.at + space;
-        let Some(closer) = begins(&self.input[here..], &closers(self.s)) else { return false };
+        let rest = &self.input[here..];
+        let header = begins(rest, &headers(self.s));
+        let is_over = rest.is_empty() && self.s.format.row().header.is_some();
+        let closer = begins(rest, &closers(self.s));
+        if closer.or(header).is_none() && !is_over {
+            return false;
+        }
         let (index, name) = (self.start_call(start), self.name.clone());
         let arguments = "{}".to_owned();
         self.events.push(Event::Completed { index, name, arguments, repaired: Vec::new() });
         self.fresh_line = true;
-        self.closed(here + closer.len());
+        match (closer, header) {
+            (Some(closer), _) => self.closed(here + closer.len()),
+            (None, Some(header)) => {
+                self.fresh_line = false;
+                self.at = here + header.len();
+                self.header_at(here, false);
+            }
+            (None, None) => self.at = here,
+        }
         true
     }
 
@@ -473,14 +500,17 @@ impl Reference<'_> {
             fence = false;
         }
         self.at = end;
+        self.is_over = true;
         if next - end > 256 {
             return;
         }
         if let Some(mark) = begins(&input[next..], &marks) {
+            self.is_over = false;
             self.mark_after(next, mark);
         } else if input[next..].starts_with(b"{")
             && matches!(self.s.format.row().body, Body::Json(_) | Body::Keyed)
         {
+            self.is_over = false;
             self.payload_at(next, false, next, fence, Vec::new());
         }
     }
@@ -506,6 +536,7 @@ impl Reference<'_> {
     fn closed(&mut self, at: usize) {
         let input = self.input;
         self.at = line(input, at);
+        self.is_over = true;
         if self.at == at && input[at..].starts_with(b"\r") {
             return;
         }
@@ -515,6 +546,7 @@ impl Reference<'_> {
         }
         let next = self.at + between;
         if let Some(mark) = begins(&input[next..], &self.marks_after()) {
+            self.is_over = false;
             self.mark_after(next, mark);
         }
     }

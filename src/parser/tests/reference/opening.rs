@@ -132,7 +132,7 @@ impl Reference<'_> {
             raw: segment::quote(&self.input[start..end]),
             at_line_start: self.fresh_line,
         });
-        self.at = start;
+        self.at = self.shown_from(start);
         self.text(end);
     }
 

@@ -100,13 +100,16 @@ impl Reference<'_> {
         let here = self.at + space(&self.input[self.at..]).min(256);
         let opens: Vec<_> = openers(self.s).into_iter().map(|(text, _)| text).collect();
         match begins(&self.input[here..], &marks) {
-            Some(mark) if closers(self.s).contains(&mark) && self.is_talk() => {
+            Some(mark)
+                if (closers(self.s).contains(&mark) || self.is_header(mark)) && self.is_talk() =>
+            {
                 return self.refuse_marker(start, here);
             }
             Some(mark) if mark == self.tags().value[1].as_bytes() => {
                 return self.refuse_marker(start, here);
             }
-            Some(mark) if !opens.contains(&mark) => {}
+            Some(mark) if !opens.contains(&mark) || self.is_header(mark) => {}
+            None if here == self.input.len() && self.is_message(start) => {}
             _ => return self.refuse_marker(start, here),
         }
         let at_line_start = self.fresh_line;
@@ -151,6 +154,11 @@ impl Reference<'_> {
             }
             End::Value(_) => unreachable!("it is one of the others by now"),
         }
+    }
+
+    /// Whether the call that begins at `start` is a message, so that its end needs no mark.
+    fn is_message(&self, start: usize) -> bool {
+        self.shown_from(start) != start && frames(self.s).is_empty()
     }
 
     /// Whether a name alone is none of a tool.

@@ -405,7 +405,13 @@ pub(super) const WRITTEN: &[Written] = &[
         ".",
         &[("f", r#"{"s":"a\nb","o":["1"]}"#), ("g", "{}")],
     ),
-    // Without its frame, and without its end.
+    // An answer without thinking, a frame that is missing, and an end that is.
+    (
+        "minimax_m3",
+        "</mm:think>Ok.]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<b>no]<]minimax[>[</b>",
+        "Ok.",
+        &[("f", r#"{"b":"no"}"#)],
+    ),
     (
         "minimax_m3",
         "]<]minimax[>[<invoke name=\"f\">\n]<]minimax[>[<n>5]<]minimax[>[</n>\n",
@@ -459,6 +465,38 @@ pub(super) const WRITTEN: &[Written] = &[
         "Words.",
         &[("f", "{}")],
     ),
+    // A header without its end goes as far as its words, and no further than the next mark.
+    (
+        "harmony",
+        "<|channel|>analysis We look.<|end|><|start|>assistant<|channel|>commentary to=functions.f \
+         <|constrain|>json{\"n\":1}<|call|><|start|>assistant<|channel|>final Hello <b>there</b>.<|end|>",
+        "Hello <b>there</b>.",
+        &[("f", "{\"n\":1}")],
+    ),
+    (
+        "harmony",
+        "<|channel|>analysis<|channel|>final<|message|>Yes.<|end|><|start|>functions.f to=assistant\
+         <|channel|>commentary<|message|>{\"made\": \"up\"}<|end|><|start|>user<|message|>And?",
+        "Yes.",
+        &[],
+    ),
+    // Calls without arguments, which nothing or another message ends, and a header without its opener.
+    (
+        "harmony",
+        "<|channel|>analysis<|message|>Hm.<|end|>assistant<|channel|>commentary to=functions.f<|message|>\
+         <|channel|>commentary to=functions.g code<|message|>",
+        "",
+        &[("f", "{}"), ("g", "{}")],
+    ),
+    // Neither the header of what is no call is shown, nor what is thought in it.
+    (
+        "harmony",
+        "<|channel|>analysis to=python code<|message|>print(1)<|end|> to=functions.f<|channel|>commentary\n\
+         <|message|>\n```json\n{}\n```\n<|call|>Done.",
+        "Done.",
+        &[("f", "{}")],
+    ),
+    ("beam", " to=f<|channel|>analysis <|constrain|>xml<|message|>\n", "", &[("f", "{}")]),
     (
         "beam",
         " to=f<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name=\"s\">\nx\n</rfl:parameter>\n\
@@ -475,6 +513,8 @@ pub(super) const WRITTEN: &[Written] = &[
         "Done.",
         &[("f", r#"{"s":"x"}"#), ("g", "{}")],
     ),
+    ("muse", " to=f<|message|><atem:invoke name=\"f\">\n</atem:invoke>", "", &[("f", "{}")]),
+    ("functionary_v32", "f\r\n\n>>>all\r\nSo.", "So.", &[("f", "{}")]),
     (
         "functionary_v32",
         "all\nI look.\n>>>f\n{\"s\": \">>>g\"}>>>g\n{}",

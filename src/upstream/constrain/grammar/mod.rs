@@ -103,8 +103,8 @@ impl Start {
             (Some(bare), _) if row.is_bare() => {
                 Self::Words(format!("{}{}", bare.word, char::from(bare.bracket)))
             }
-            (_, Some(header)) if header.start == Some("") => Self::Name,
-            (_, Some(header)) if header.start == Some(row.openers[0]) => {
+            (_, Some(header)) if header.is_name() => Self::Name,
+            (_, Some(header)) if header.starts.contains(&row.openers[0]) => {
                 Self::Words(row.openers[0].to_owned())
             }
             _ => Self::Anywhere,
