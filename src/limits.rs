@@ -42,6 +42,8 @@ pub mod parser {
     /// A label between an opener and its payload, in bytes: a tool's name has at most 64, with a
     /// prefix, a number and what ends it.
     pub const LABEL_BYTES_MAX: usize = 256;
+    /// The header of a message, with its marks, in bytes: a role, a channel, a recipient and a type.
+    pub const HEADER_BYTES_MAX: usize = 256;
     /// Bytes at the start of an answer that wait until it is clear whether a call without an opener begins
     /// there. If it is not clear by then, they are text.
     pub const START_BYTES_MAX: usize = 512;

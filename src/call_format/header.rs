@@ -23,8 +23,8 @@ pub struct Header {
     pub others: &'static [&'static str],
     /// The one of them that is the model itself.
     pub itself: Option<&'static str>,
-    /// What comes before the channel, and the channel of reasoning.
-    pub reasoning: Option<[&'static str; 2]>,
+    /// What comes before the channel, the channel of reasoning and that of answers.
+    pub channels: Option<[&'static str; 3]>,
     /// What else stands in it. Anything else shows that its end was forgotten.
     pub words: &'static [&'static str],
     /// What is written at the end of a message that is not a call.
@@ -60,28 +60,50 @@ impl Header {
                 name => Some(Addressee::Tool(name)),
             };
         }
-        // Results and questions that the model invents.
-        if !matches!(self.role(header), "" | ROLE) {
-            return Some(Addressee::Model);
-        }
-        let names =
-            || header.match_indices(self.recipient).map(|(at, it)| name(&header[at + it.len()..]));
-        let mut tools = names().filter(|name| !name.is_empty() && !self.others.contains(name));
+        let names = self.recipients(header);
+        let mut tools = names.iter().filter(|name| !name.is_empty() && !self.others.contains(name));
         if let Some(tool) = tools.next() {
             return Some(Addressee::Tool(tool));
         }
-        let is_own = names().any(|name| Some(name) == self.itself) || self.is_reasoning(header);
-        Some(if is_own { Addressee::Model } else { Addressee::User })
+        let is_own =
+            names.iter().any(|name| Some(*name) == self.itself) || self.is_reasoning(header);
+        // Results and questions that the model invents.
+        let is_invented = !self.is_own_role(self.role(header)) && !self.is_answer(header);
+        Some(if is_own || is_invented { Addressee::Model } else { Addressee::User })
+    }
+
+    /// The recipients in a header, perhaps in quotes.
+    fn recipients<'h>(&self, header: &'h str) -> Vec<&'h str> {
+        let mark = self.recipient.trim_start();
+        let is_apart = |at: &usize| !header[..*at].ends_with(|char: char| char.is_alphanumeric());
+        let found = header.match_indices(mark).map(|(at, _)| at).filter(is_apart);
+        let after = found.map(|at| header[at + mark.len()..].trim_start_matches([' ', '"', '\'']));
+        after.map(name).collect()
     }
 
     /// Whether its last channel is that of reasoning.
     #[must_use]
     pub fn is_reasoning(&self, header: &str) -> bool {
-        self.reasoning.is_some_and(|[before, channel]| {
-            header
-                .rsplit_once(before)
-                .is_some_and(|(_, rest)| rest.trim_start().starts_with(channel))
-        })
+        self.channels.is_some_and(|[_, reasoning, _]| self.channel(header).starts_with(reasoning))
+    }
+
+    fn is_answer(&self, header: &str) -> bool {
+        self.channels.is_some_and(|[_, _, answer]| self.channel(header).starts_with(answer))
+    }
+
+    /// What begins with its last channel. Where a server leaves out the mark before it, it follows the role.
+    fn channel<'h>(&self, header: &'h str) -> &'h str {
+        let Some([mark, ..]) = self.channels else { return "" };
+        let after_role = || {
+            let text = header.strip_prefix(self.openers[0]).unwrap_or(header);
+            text.strip_prefix(ROLE).unwrap_or(text)
+        };
+        header.rsplit_once(mark).map_or_else(after_role, |(_, rest)| rest).trim_start()
+    }
+
+    /// Whether messages with this role are the model's own. Some models run the channel into it.
+    fn is_own_role(&self, role: &str) -> bool {
+        role.is_empty() || role.to_ascii_lowercase().starts_with(ROLE) || self.words.contains(&role)
     }
 
     /// Whether it is the name of its recipient, and nothing else.
@@ -103,9 +125,9 @@ impl Header {
         }
         let opened = |opener: &&str| header.rfind(*opener).map(|at| at + opener.len());
         let start = self.openers.iter().filter_map(opened).max().unwrap_or_default();
-        let start = start + self.role(&header[start.saturating_sub(self.openers[0].len())..]).len();
-        let mut rest = &header[start..];
-        let mut is_header = false;
+        let role = self.role(&header[start.saturating_sub(self.openers[0].len())..]);
+        let mut rest = &header[start + role.len()..];
+        let mut is_header = !role.is_empty() && self.is_own_role(role);
         while let Some(length) = self.word_length(rest.trim_start()) {
             rest = &rest.trim_start()[length..];
             is_header = true;
@@ -174,6 +196,13 @@ mod tests {
                 Some(Addressee::Model),
             ),
             ("harmony", "<|start|>user", Some(Addressee::Model)),
+            ("harmony", "<|start|>bash<|channel|>final", Some(Addressee::User)),
+            ("harmony", "<|start|>assistantassistant<|channel|>final", Some(Addressee::User)),
+            ("harmony", "<|start|>commentary to=functions.f", tool("functions.f")),
+            ("harmony", "assistantanalysis", Some(Addressee::Model)),
+            ("harmony", "<|start|>assistant analysis", Some(Addressee::Model)),
+            ("harmony", "<|channel|>to=f", tool("f")),
+            ("harmony", "<|channel|>commentary\nto= \"functions.f\"", tool("functions.f")),
             ("muse", "<|start|>assistant to=self", Some(Addressee::Model)),
             ("muse", " to=user", Some(Addressee::User)),
             ("functionary_v32", ">>>f", tool("f")),
@@ -197,6 +226,7 @@ mod tests {
             ("<|channel|>commentary to=functions.f.", Some("")),
             ("<|start|>assistant to=f\n\nHm", Some("Hm")),
             ("<|start|> here", None),
+            ("<|start|>assistant", Some("")),
             ("<|channel|>??<|channel|>final Yes", Some("Yes")),
             (" to=f", Some("")),
             ("assistant to=f x", Some("x")),

@@ -5,12 +5,22 @@ use super::{Body, Closer, Fence, Frame, Header, Label, Row, Tags};
 /// What gpt-oss's header and its relatives have in common.
 const CHANNELS: Header = Header {
     openers: &["<|start|>", "<|channel|>"],
-    starts: &[" to=", "assistant to=", "assistant<|channel|>"],
+    starts: &[
+        " to=",
+        "assistant to=",
+        "assistant<|channel|>",
+        "assistantfinal<|message|>",
+        "assistantanalysis<|message|>",
+        "assistantcommentary to=",
+        "commentary to=",
+        "analysis<|message|>",
+        "final<|message|>",
+    ],
     end: "<|message|>",
     recipient: " to=",
     others: &["assistant", "user", "all", "self"],
     itself: Some("self"),
-    reasoning: Some(["<|channel|>", "analysis"]),
+    channels: Some(["<|channel|>", "analysis", "final"]),
     words: &[
         "assistant",
         "analysis",
@@ -80,7 +90,7 @@ pub(super) static MUSE: Row = Row {
     header: Some(Header {
         openers: &["<|start|>"],
         starts: &[" to=", "assistant to=", "assistant<|message|>"],
-        reasoning: None,
+        channels: None,
         words: &["assistant"],
         message_end: "<|eom|>",
         ..CHANNELS
@@ -122,7 +132,7 @@ pub(super) static FUNCTIONARY_V32: Row = Row {
         recipient: "",
         others: &["all"],
         itself: None,
-        reasoning: None,
+        channels: None,
         words: &[],
         message_end: "",
     }),

@@ -170,7 +170,7 @@ impl CallFormat {
     /// Everything that marks a call. Data from outside must not contain any.
     pub fn marks(&self) -> impl Iterator<Item = &str> {
         let Row { header, frame, label, closer, body, .. } = self.row;
-        // Of messages with headers, the marks of a header show a call; the words in it may stand anywhere.
+        // If a header opens the call, only its marks show one: its words are ordinary text.
         let is_own = header.is_none() || frame.is_some();
         let header = header.iter().flat_map(Header::marks);
         let frames = frame.iter().flat_map(|frame| frame.open.iter().chain(frame.close));
@@ -231,8 +231,8 @@ impl CallFormat {
         }
     }
 
-    /// What is written after a call that nothing is written around. Where each call is a message, it begins
-    /// the next one.
+    /// What follows a call that stands alone. In formats with headers nothing does: the next message brings its
+    /// own beginning.
     const fn after_call(&self) -> &'static str {
         if self.row.header.is_some() { "" } else { self.row.between }
     }

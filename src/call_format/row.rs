@@ -32,11 +32,11 @@ pub struct Row {
     pub fence: Fence,
     /// What a call is made of.
     pub body: Body,
-    /// Whether the calls of a message are written as one array.
+    /// Whether the calls of a message are written as one array, or as lines between the same marks.
     pub is_array: bool,
     /// What closes a call, if not the end of its body.
     pub closer: Option<Closer>,
-    /// What is written between two calls.
+    /// What is written between two calls. In formats with headers, what begins the next message.
     pub between: &'static str,
     /// What is written around a result.
     pub result: [&'static str; 2],
@@ -122,7 +122,7 @@ pub struct Frame {
 pub struct Label {
     /// What is written before the name. It may be missing.
     pub prefix: &'static str,
-    /// The call's id after the name, if the format has any. It is read and dropped.
+    /// The call's id, if the format has one. It is read and dropped.
     pub id: Option<LabelId>,
     /// What ends the label. The first one is written; all are read. There may be none if something
     /// stops it.
@@ -131,7 +131,7 @@ pub struct Label {
     pub stops: &'static [&'static str],
 }
 
-/// How a call's id follows its name.
+/// Where a call's id is written, and how.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LabelId {
     /// After this text, in as many characters.

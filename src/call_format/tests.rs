@@ -28,6 +28,39 @@ fn calls_are_written_as_models_learnt_them() {
 }
 
 #[test]
+fn calls_that_are_messages_follow_the_end_of_what_came_before() {
+    for (format, expected) in [
+        (
+            "harmony",
+            "Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}\
+             <|call|><|start|>assistant<|channel|>commentary to=functions.add <|constrain|>json<|message|>\
+             {\"a\": [1]}<|call|>",
+        ),
+        (
+            "muse",
+            "Hm.<|eom|><|start|>assistant to=now<|message|><atem:function_calls>\n<atem:invoke name=\"now\">\n\
+             </atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=add<|message|>\
+             <atem:function_calls>\n<atem:invoke name=\"add\">\n<atem:parameter name=\"a\">[1]\
+             </atem:parameter>\n</atem:invoke>\n</atem:function_calls>",
+        ),
+        ("functionary_v32", "Hm.>>>now\n{}>>>add\n{\"a\": [1]}"),
+        ("olmo3", "Hm.<function_calls>now()\nadd(a=[1])</function_calls>"),
+        (
+            "cohere_xml",
+            "Hm.<cofl:tool_calls><cofl:tool_call id=\"0\" name=\"now\"></cofl:tool_call><cofl:tool_call id=\"1\" \
+             name=\"add\"><cofl:value name=\"a\" type=\"list\"><cofl:value type=\"json\">1</cofl:value>\
+             </cofl:value></cofl:tool_call></cofl:tool_calls>",
+        ),
+    ] {
+        let mut text = "Hm.".to_owned();
+        for (name, arguments) in [("now", "{}"), ("add", "{\"a\": [1]}")] {
+            CallFormat::of(Row::named(format).unwrap()).push_call(&mut text, name, arguments);
+        }
+        assert_eq!(text, expected, "{format}");
+    }
+}
+
+#[test]
 fn a_name_is_written_as_json() {
     let text = written(&CallFormat::default(), &[("a\"b", "{}")]);
     assert_eq!(text, "<<function_call>> {\"name\": \"a\\\"b\", \"arguments\": {}}\n");

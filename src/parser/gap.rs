@@ -50,7 +50,7 @@ enum Step {
     Skip,
     /// It begins the payload.
     Begin,
-    /// It ends a closer, or the opener of the next message.
+    /// It completes a closer, or the opener of the next message.
     Close(usize),
     /// There is no payload.
     Refuse,
@@ -117,10 +117,7 @@ impl Gap {
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        // A message to a tool is a call, whatever ends it.
-        let is_message =
-            stream.row().header.is_some() && GapRules::of(self.opened, stream).may_close;
-        if is_message && self.part == Part::Space && !self.fence {
+        if stream.is_message(self.opened) && self.part == Part::Space && !self.fence {
             self.complete(stream, sink);
             stream.end_call(self.opened, Place::Call, stream.offset, sink);
             return Flow::Enter(Next::prose(), 0);

@@ -16,7 +16,7 @@ use super::segment::{self, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::call_format::{self, Addressee};
-use crate::limits::parser::LABEL_BYTES_MAX;
+use crate::limits::parser::HEADER_BYTES_MAX;
 
 /// The header so far is in the stream's buffer.
 #[derive(Debug)]
@@ -26,19 +26,19 @@ pub(super) struct Header {
     held: Held,
     format: &'static call_format::Header,
     /// Whether its opener is missing.
-    is_first: bool,
+    lacks_opener: bool,
 }
 
 impl Header {
     /// A header whose opener has been read.
     pub(super) const fn new(opened: Opened, format: &'static call_format::Header) -> Self {
-        Self { opened, held: Held::NONE, format, is_first: false }
+        Self { opened, held: Held::NONE, format, lacks_opener: false }
     }
 
     /// What may be a header without its opener.
-    pub(super) const fn first(format: &'static call_format::Header) -> Self {
+    pub(super) const fn without_opener(format: &'static call_format::Header) -> Self {
         let opened = Opened { at_line_start: true, ..Opened::at(0) };
-        Self { opened, held: Held::NONE, format, is_first: true }
+        Self { opened, held: Held::NONE, format, lacks_opener: true }
     }
 
     pub(super) fn read(
@@ -50,18 +50,18 @@ impl Header {
     ) -> Flow {
         let syntax = Arc::clone(&stream.syntax);
         let (marks, format) = (&syntax.header, self.format);
-        if self.is_first && stream.buffer.is_empty() {
+        if self.lacks_opener && stream.buffer.is_empty() {
             self.opened.at = stream.position(at);
         }
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
-            if stream.buffer.len() >= LABEL_BYTES_MAX {
+            if stream.buffer.len() >= HEADER_BYTES_MAX {
                 return self.break_off(0, at, stream, sink);
             }
-            if !self.starts_well(byte, &stream.buffer) {
+            if !self.fits_start(byte, &stream.buffer) {
                 return self.refuse(at, stream, sink);
             }
-            if let Some(mark) = marks.completes(&mut self.held, byte) {
-                stream.keep(&[byte], LABEL_BYTES_MAX);
+            if let Some(mark) = marks.push(&mut self.held, byte) {
+                stream.keep(&[byte], HEADER_BYTES_MAX);
                 let text = marks.pattern(mark);
                 match marks.mark(mark) {
                     Mark::HeaderEnd => return self.complete(text.len(), at + 1, stream, sink),
@@ -74,7 +74,7 @@ impl Header {
             if !may_stand(byte, format) {
                 return self.break_off(0, at, stream, sink);
             }
-            stream.keep(&[byte], LABEL_BYTES_MAX);
+            stream.keep(&[byte], HEADER_BYTES_MAX);
         }
         Flow::Stay
     }
@@ -82,27 +82,25 @@ impl Header {
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         let header = std::str::from_utf8(&stream.buffer).unwrap_or_default();
         let is_whole = self.format.length_without_end(header) == Some(header.len());
-        if self.is_first {
+        if self.lacks_opener {
             return self.refuse(0, stream, sink);
         }
         if !is_whole {
             return self.break_off(0, 0, stream, sink);
         }
         // Its last word may be cut, so no tool is called.
-        let message = "no message follows the header";
-        sink(segment::missing_payload(
-            self.opened.at,
-            self.opened.at_line_start,
-            message,
-            &stream.buffer,
-        ));
+        if let Some(Addressee::Tool(_)) = self.format.addressee(header) {
+            let Opened { at, at_line_start, .. } = self.opened;
+            let message = "no message follows the header";
+            sink(segment::missing_payload(at, at_line_start, message, &stream.buffer));
+        }
         stream.buffer.clear();
         stream.span(Place::Tag, self.opened.at..stream.offset, sink);
         Flow::Enter(Next::prose(), 0)
     }
 
     /// Whether the next byte fits what a header without its opener begins with.
-    fn starts_well(&self, byte: u8, before: &[u8]) -> bool {
+    fn fits_start(&self, byte: u8, before: &[u8]) -> bool {
         let fits = |start: &&str| {
             let start = start.as_bytes();
             match start.get(before.len()) {
@@ -110,7 +108,7 @@ impl Header {
                 None => before.starts_with(start),
             }
         };
-        !self.is_first || self.format.starts.iter().any(fits)
+        !self.lacks_opener || self.format.starts.iter().any(fits)
     }
 
     /// Ends the header with a mark of this length, which ends before `at`.
@@ -124,9 +122,10 @@ impl Header {
         let header = stream.buffer[..stream.buffer.len() - length].to_vec();
         let Ok(header) = std::str::from_utf8(&header) else { return self.refuse(at, stream, sink) };
         match self.format.addressee(header) {
-            Some(addressee) if self.is_known(addressee, stream) => {
-                Flow::Enter(self.enter(addressee, header, stream.position(at), stream, sink), at)
-            }
+            Some(addressee) if self.is_known(addressee, stream) => Flow::Enter(
+                self.begin_message(addressee, header, stream.position(at), stream, sink),
+                at,
+            ),
             _ => self.refuse(at, stream, sink),
         }
     }
@@ -142,17 +141,20 @@ impl Header {
     ) -> Flow {
         let mark = stream.buffer.split_off(stream.buffer.len() - last);
         let text = std::str::from_utf8(&stream.buffer).unwrap_or_default();
-        let Some(length) = self.format.length_without_end(text) else {
+        // Without an opener, words alone are talk.
+        let is_marked = self.format.openers.iter().any(|opener| text.contains(opener));
+        let length = self.format.length_without_end(text).filter(|_| is_marked);
+        let Some(length) = length else {
             stream.buffer.extend_from_slice(&mark);
             let length = stream.buffer.len() - last;
-            return self.refuse_but(length, at, stream, sink);
+            return self.refuse_first(length, at, stream, sink);
         };
         let header = text[..length].to_owned();
         let again = [&stream.buffer[length..], &mark].concat();
         stream.buffer.truncate(length);
         let end = stream.position(at) - again.len() as u64;
         let addressee = self.format.addressee(&header).unwrap_or(Addressee::User);
-        Flow::again(self.enter(addressee, &header, end, stream, sink), again, at)
+        Flow::again(self.begin_message(addressee, &header, end, stream, sink), again, at)
     }
 
     /// Whether a name alone is a header: where nothing else marks one, it must be known.
@@ -162,8 +164,9 @@ impl Header {
         !self.format.is_name() || settings.calls && settings.tools.may_have(name)
     }
 
-    /// What comes after this header, which ends here in the stream. With its end, it is in the buffer.
-    fn enter(
+    /// Begins the message of this header, which ends at `end` in the stream. The buffer holds the header,
+    /// with its end mark if it has one.
+    fn begin_message(
         &self,
         addressee: Addressee<'_>,
         header: &str,
@@ -171,37 +174,38 @@ impl Header {
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Next {
-        let (is_reasoning, calls) = (stream.settings().reasoning, stream.settings().calls);
+        let is_own = addressee == Addressee::Model || self.format.is_reasoning(header);
         stream.begun = true;
         stream.last = b'\n';
-        stream.reasoning = is_reasoning && self.format.is_reasoning(header);
-        if let Addressee::Tool(name) = addressee
-            && calls
-        {
-            let label = stream.row().label.as_ref().and_then(|label| label.name(name));
-            stream.label = label.unwrap_or(name).to_owned();
-            let is_framed = stream.row().has_special;
-            stream.head.clone_from(&stream.buffer);
-            stream.header = if is_framed { stream.head.len() } else { 0 };
-            let opened = Opened { is_framed, ..self.opened };
-            return match stream.row().frame {
-                Some(_) => Next::Message(opened),
-                None => Next::Body(opened),
-            };
+        stream.reasoning = is_own && stream.settings().reasoning;
+        match addressee {
+            Addressee::Tool(name) if stream.settings().calls => self.begin_call(name, stream),
+            _ => {
+                stream.buffer.clear();
+                stream.span(Place::Tag, self.opened.at..end, sink);
+                Next::prose()
+            }
         }
-        stream.reasoning |= is_reasoning && addressee == Addressee::Model;
-        stream.buffer.clear();
-        stream.span(Place::Tag, self.opened.at..end, sink);
-        Next::prose()
+    }
+
+    /// Begins a message to this tool.
+    fn begin_call(&self, name: &str, stream: &mut Stream) -> Next {
+        let label = stream.row().label.as_ref().and_then(|label| label.name(name));
+        stream.label = label.unwrap_or(name).to_owned();
+        stream.head.clone_from(&stream.buffer);
+        let is_framed = stream.row().has_special;
+        stream.head_hidden = if is_framed { stream.head.len() } else { 0 };
+        let opened = Opened { is_framed, ..self.opened };
+        if stream.row().frame.is_some() { Next::Message(opened) } else { Next::Body(opened) }
     }
 
     /// What has been read is text after all. It ends before `at`.
     fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        self.refuse_but(stream.buffer.len(), at, stream, sink)
+        self.refuse_first(stream.buffer.len(), at, stream, sink)
     }
 
     /// This much of what has been read is text after all. The rest, which ends before `at`, is read again.
-    fn refuse_but(
+    fn refuse_first(
         &self,
         length: usize,
         at: usize,

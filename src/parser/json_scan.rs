@@ -139,7 +139,7 @@ impl Scanner {
                 continue;
             }
             let marks = rules.marks.as_ref();
-            if let Some(mark) = marks.and_then(|marks| marks.completes(&mut self.held, byte)) {
+            if let Some(mark) = marks.and_then(|marks| marks.push(&mut self.held, byte)) {
                 if rules.mark(mark).0 != Mark::Quote {
                     return (at, Some(Stop::Mark(mark)));
                 }

@@ -260,10 +260,9 @@ impl Marks {
         }
     }
 
-    /// Adds a byte to the held ones, and returns the mark that it completes. No mark may lie inside
-    /// another one.
+    /// Adds a byte to the held ones. Returns the mark that it completes. No mark may lie inside another one.
     #[inline]
-    pub(super) fn completes(&self, held: &mut Held, byte: u8) -> Option<usize> {
+    pub(super) fn push(&self, held: &mut Held, byte: u8) -> Option<usize> {
         loop {
             match self.step(*held, byte) {
                 Step::Match(mark) => {
@@ -273,10 +272,10 @@ impl Marks {
                 Step::Hold(more) => *held = more,
                 Step::Miss => {}
                 Step::Fall(fall) => {
-                    *held = match fall.landing {
-                        Landing::Held(held) => held,
-                        Landing::Match(_) => Held::NONE,
+                    let Landing::Held(rest) = fall.landing else {
+                        unreachable!("no mark lies inside a proper prefix of one")
                     };
+                    *held = rest;
                     continue;
                 }
             }

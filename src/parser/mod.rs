@@ -446,7 +446,7 @@ impl State {
     /// What may begin without an opener: a call, or a header.
     fn start(stream: &Stream) -> Self {
         match &stream.row().header {
-            Some(header) => Self::Header(Header::first(header)),
+            Some(header) => Self::Header(Header::without_opener(header)),
             None => Self::Start,
         }
     }

@@ -47,8 +47,8 @@ struct Tag<'p> {
 }
 
 impl<'p> Reader<'p> {
-    /// Adds the elements that stand here, up to the tag that closes what holds them, as an object or an
-    /// array. What text there is beside them becomes a member.
+    /// Reads elements up to the enclosing closing tag, as an object or an array. Text between them becomes a
+    /// member.
     fn members(
         &mut self,
         schema: Option<Schema<'_>>,

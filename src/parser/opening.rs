@@ -71,9 +71,8 @@ impl Opening {
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        // A message to a tool is a call, whatever ends it.
-        let is_call = self.awaits == Awaits::Arguments && self.held.is_empty();
-        if is_call && stream.header > 0 && stream.row().frame.is_none() {
+        let is_open = self.awaits == Awaits::Arguments && self.held.is_empty();
+        if is_open && stream.is_message(self.opened) {
             return Flow::Enter(Next::Arguments(self.opened), 0);
         }
         self.refuse(self.held.len(), 0, stream, sink)

@@ -27,8 +27,8 @@ pub(super) struct Stream {
     pub last: u8,
     /// What has been read of a call before its gap: openers and the label.
     pub head: Vec<u8>,
-    /// How much of it is a header that is never shown.
-    pub header: usize,
+    /// How many bytes of it are a message's header, which is never shown.
+    pub head_hidden: usize,
     /// The tool's name in the label.
     pub label: String,
     /// The label, gap, payload or tail so far. It is kept for the next call, to save an allocation.
@@ -49,7 +49,7 @@ impl Stream {
             begun: true,
             last: b'\n',
             head: Vec::new(),
-            header: 0,
+            head_hidden: 0,
             label: String::new(),
             buffer: Vec::new(),
             offset: 0,
@@ -112,9 +112,15 @@ impl Stream {
         opened.is_framed || self.settings().tools.may_have(&self.label)
     }
 
+    /// Whether a call that begins here needs no end: it is a message to a tool, which whatever follows ends.
+    pub(super) fn is_message(&self, opened: Opened) -> bool {
+        let row = self.row();
+        row.header.is_some() && row.frame.is_none() && self.is_meant(opened)
+    }
+
     /// Keeps the opener of a call or a frame.
     pub(super) fn begin_head(&mut self, opener: &[u8]) {
-        self.header = 0;
+        self.head_hidden = 0;
         self.head.clear();
         self.head.extend_from_slice(opener);
     }
@@ -134,8 +140,8 @@ impl Stream {
         }
     }
 
-    /// Reports that what looked like the beginning of a call is none: its head, but for a header, and the
-    /// buffer are text after all. The buffer's last bytes, which end before `at`, are read again, because they may begin a
+    /// Reports that what looked like the beginning of a call is none. Its head, without a message's header,
+    /// and the buffer are text after all. The buffer's last bytes, which end before `at`, are read again, because they may begin a
     /// mark.
     pub(super) fn refuse_opening(
         &mut self,
@@ -148,9 +154,9 @@ impl Stream {
         let again = self.buffer.split_off(self.buffer.len() - last);
         let bytes = [&*self.head, &self.buffer].concat();
         sink(segment::missing_payload(opened.at, opened.at_line_start, message, &bytes));
-        let start = opened.at + self.header as u64;
+        let start = opened.at + self.head_hidden as u64;
         self.span(Place::Tag, opened.at..start, sink);
-        self.say_before(&bytes[self.header..], start, sink);
+        self.say_before(&bytes[self.head_hidden..], start, sink);
         Flow::again(Next::prose(), again, at)
     }
 

@@ -50,7 +50,7 @@ pub(super) enum Next {
     Body(Opened),
     /// Arguments in tags or elements; the first tag, or what closes the call, comes next.
     Arguments(Opened),
-    /// A payload; its first bracket is the next byte.
+    /// A payload; its first byte is the next one.
     Payload {
         opened: Opened,
         /// Whether a code fence has opened before it.

@@ -123,7 +123,7 @@ impl<'s> Schema<'s> {
         self.find(self.node, &part, &mut { TYPES_STEPS_MAX })
     }
 
-    /// What a schema has, or one that it refers to or is combined of.
+    /// Looks for a part in this schema, then in those that it refers to or combines.
     fn find(
         self,
         node: &'s Value,

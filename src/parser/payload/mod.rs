@@ -1,5 +1,5 @@
-//! A payload as it arrives: kept until a bracket balances the first one, a limit is exceeded, or it
-//! is clear that it will not be JSON.
+//! A payload as it arrives: kept until a bracket balances the first one or, in formats without brackets, the
+//! closer comes, until a limit is exceeded, or it is clear that it will not be JSON.
 
 mod outcome;
 

@@ -1,5 +1,6 @@
 //! The outcome of a payload that has ended: calls, or an error.
 
+use std::borrow::Cow;
 use std::mem;
 
 use super::super::call::{Content, Fault};
@@ -18,9 +19,7 @@ impl Payload {
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Next {
-        let bytes = mem::take(&mut stream.buffer);
-        let place = self.decide(&bytes, stream, sink);
-        stream.buffer = bytes;
+        let place = self.decide_whole(stream, sink);
         Next::Tail { opened: self.opened, place, after: After::Payload { fence: self.fence } }
     }
 
@@ -33,9 +32,7 @@ impl Payload {
     ) -> Next {
         stream.buffer.truncate(stream.buffer.len() - length);
         if stream.row().body.ends_at_closer() {
-            let bytes = mem::take(&mut stream.buffer);
-            let place = self.decide(&bytes, stream, sink);
-            stream.buffer = bytes;
+            let place = self.decide_whole(stream, sink);
             return Next::closed(self.opened, place);
         }
         let code = ErrorCode::UnbalancedPayload;
@@ -52,9 +49,8 @@ impl Payload {
         stream.end_call(self.opened, place, stream.offset, sink);
     }
 
-    /// Repairs a payload that lacks its end, if that is allowed and possible; otherwise reports
-    /// this fault. If the payload contains a closer, the string around it was probably meant to end
-    /// long before, and a repair would make the rest of the message an argument.
+    /// Decides about a payload that lacks its end, or reports this fault. One that ends at its closer may be
+    /// whole all the same; another is repaired, if that is allowed and possible.
     fn decide_unfinished(
         &mut self,
         fault: Fault,
@@ -62,15 +58,30 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Place {
         let bytes = mem::take(&mut stream.buffer);
-        let is_whole = stream.row().body.ends_at_closer();
-        let whole = unfinished(&bytes).filter(|_| is_whole);
-        let whole = whole.and_then(|text| stream.read_call(text).ok());
-        let may_mend =
-            !is_whole && !stream.settings().strict_balancing && !holds_closer(&bytes, stream);
-        let text = unfinished(&bytes).filter(|_| may_mend);
-        let mended = text.map(|text| repair::mend(text, &mut self.repaired));
+        let text = unfinished(&bytes);
+        let mended = if stream.row().body.ends_at_closer() {
+            text.map(Cow::Borrowed)
+        } else {
+            text.and_then(|text| self.mended(text, stream)).map(Cow::Owned)
+        };
         let content = mended.as_deref().and_then(|text| stream.read_call(text).ok());
-        let place = self.tell(whole.or(content).ok_or(fault), &bytes, stream, sink);
+        let place = self.tell(content.ok_or(fault), &bytes, stream, sink);
+        stream.buffer = bytes;
+        place
+    }
+
+    /// A payload with the end that it lacks, if repairs are allowed. If it contains a closer, the string
+    /// around that was probably meant to end long before, and a repair would make the rest of the message an
+    /// argument.
+    fn mended(&mut self, text: &str, stream: &Stream) -> Option<String> {
+        let may_mend = !stream.settings().strict_balancing && !holds_closer(text, stream);
+        may_mend.then(|| repair::mend(text, &mut self.repaired))
+    }
+
+    /// Decides about the payload in the buffer, which has its end.
+    fn decide_whole(&mut self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Place {
+        let bytes = mem::take(&mut stream.buffer);
+        let place = self.decide(&bytes, stream, sink);
         stream.buffer = bytes;
         place
     }
@@ -151,9 +162,9 @@ fn is_json(content: &Result<Content<'_>, Fault>) -> bool {
 }
 
 /// Whether a payload contains what closes a call or a frame.
-fn holds_closer(payload: &[u8], stream: &Stream) -> bool {
+fn holds_closer(payload: &str, stream: &Stream) -> bool {
     closers(stream.row())
-        .any(|(_, closer)| memchr::memmem::find(payload, closer.as_bytes()).is_some())
+        .any(|(_, closer)| memchr::memmem::find(payload.as_bytes(), closer.as_bytes()).is_some())
 }
 
 /// Bytes as text, without a character that is cut off at their end.

@@ -1,9 +1,10 @@
 //! Each limit, with a value at it and one over it.
 
 use super::*;
+use crate::call_format::Row;
 use crate::limits::parser::{
-    DEPTH_MAX, ERROR_RAW_BYTES_MAX, GAP_BYTES_MAX, MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX,
-    REFUSED_CHARS_MAX,
+    DEPTH_MAX, ERROR_RAW_BYTES_MAX, GAP_BYTES_MAX, HEADER_BYTES_MAX, MARKER_BYTES_MAX,
+    PAYLOAD_BYTES_MAX, REFUSED_CHARS_MAX,
 };
 
 const MARKER: &str = "<<function_call>>";
@@ -138,6 +139,19 @@ fn too_large_is_said_the_moment_it_is_known() {
     assert_eq!(feed("{1234567"), []);
     assert_eq!(feed("8"), [ErrorCode::PayloadTooLarge]);
     assert_eq!(feed("9}}}"), [ErrorCode::PayloadTooLarge]);
+}
+
+#[test]
+fn header_bytes() {
+    let harmony = Settings { format: CallFormat::of(Row::named("harmony").unwrap()), ..settings() };
+    let input = |length: usize| {
+        let (open, end) = ("<|channel|>", "<|message|>");
+        format!("{open}{}{end}Hi", "x".repeat(length - open.len() - end.len()))
+    };
+    let said = |input: &str| record(&harmony, input.as_bytes(), &[], How::Bytes).events;
+    assert_eq!(said(&input(HEADER_BYTES_MAX)), [Event::Text("Hi".to_owned())]);
+    let over = input(HEADER_BYTES_MAX + 1);
+    assert_eq!(said(&over), [Event::Text(over.clone())]);
 }
 
 #[test]

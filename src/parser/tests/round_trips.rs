@@ -119,7 +119,7 @@ proptest! {
             format.push_call(&mut written, &name, &arguments);
             let offset = match index {
                 0 if row.header.is_none() => start,
-                // Its header, behind the end of what comes before it.
+                // Its header, after the end of what comes before it.
                 _ if row.header.is_some() => start + written[start..].find("<|start|>").unwrap_or(0),
                 // Its own opener, wherever the frame of the first one was opened again.
                 _ if row.frame.as_ref().is_some_and(|frame| frame.is_shared) => written.rfind(format.opener()).unwrap(),

@@ -65,7 +65,7 @@ pub(super) fn tree(callable: Callable<'_>, choice: &ToolChoice, format: &CallFor
 fn structures(callable: Callable<'_>, choice: &ToolChoice, format: &CallFormat) -> Option<Value> {
     let row = format.row();
     let is_object = matches!(row.body, Body::Json(_) | Body::Arguments);
-    if !is_object || row.frame.is_some() || row.is_array || row.is_bare() {
+    if !is_object || row.frame.is_some() || row.is_array || !grammar::has_trigger(row) {
         return None;
     }
     if *choice != ToolChoice::Auto {
@@ -128,8 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn a_format_without_an_opener_is_a_grammar() {
-        for row in ROWS.iter().filter(|row| row.is_bare()) {
+    fn a_format_without_a_trigger_is_a_grammar() {
+        for row in ROWS.iter().filter(|row| !grammar::has_trigger(row)) {
+            assert_eq!(fields(row, &ToolChoice::Auto, Form::Structures), None, "{}", row.name);
             let tag = fields(row, &ToolChoice::Auto, Form::Tree).unwrap();
             assert_eq!(tag["format"]["type"], "grammar", "{}", row.name);
         }

@@ -120,6 +120,6 @@ pub(super) fn format_of(name: &str) -> Option<Evidence> {
     let begins = |at: usize| !plain[..at].ends_with(|before: char| before.is_alphanumeric());
     let has = |family: &str| plain.match_indices(family).any(|(at, _)| begins(at));
     let (family, format) = FAMILIES.iter().find(|(family, _)| has(family))?;
-    let format = Row::named(format)?;
+    let format = Row::named(format).expect("every format here is a row: see the tests");
     Some(Evidence { format, sign: Sign::Name { name: name.to_owned(), family } })
 }

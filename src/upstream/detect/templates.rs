@@ -69,6 +69,6 @@ pub(super) const SIGNATURES: &[(&str, &[&str])] = &[
 pub(super) fn format_in(template: &str) -> Option<Evidence> {
     let is_whole = |marks: &[&str]| marks.iter().all(|mark| template.contains(mark));
     let (format, marks) = SIGNATURES.iter().find(|(_, marks)| is_whole(marks))?;
-    let format = Row::named(format)?;
+    let format = Row::named(format).expect("every format here is a row: see the tests");
     Some(Evidence { format, sign: Sign::Template(marks) })
 }

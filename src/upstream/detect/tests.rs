@@ -121,3 +121,13 @@ fn special_tokens_that_the_server_leaves_out_are_left_to_it() {
         check(&report, "marker_json", &format!("{lost}, {why}"));
     }
 }
+
+#[test]
+fn messages_with_headers_need_their_special_tokens() {
+    let gpt_oss = Report { calls_natively: Some(true), ..by_name("gpt-oss-20b") };
+    let sign = "the model's name, gpt-oss-20b, contains gpt-oss";
+    check(&Report { sends_special: true, ..gpt_oss.clone() }, "harmony", sign);
+    let lost =
+        "its special tokens may be left out of the server's text, but the server can parse calls";
+    check(&gpt_oss, "native", &format!("{sign}; {lost}"));
+}

@@ -81,19 +81,22 @@ impl Reference<'_> {
         };
         let text = std::str::from_utf8(&self.input[start..end - mark]).unwrap_or_default();
         let is_over = end == self.input.len() && mark == 0 && !is_whole;
-        let length = format.length_without_end(text);
+        let is_marked = format.openers.iter().any(|opener| text.contains(opener));
+        let length = format.length_without_end(text).filter(|_| is_marked);
         if is_over && is_first {
             self.at = start;
             return self.text(end);
         }
         if is_over && !text.is_empty() && length == Some(text.len()) {
-            self.events.push(Event::Error {
-                code: ErrorCode::MissingPayload,
-                offset: start as u64,
-                index: None,
-                raw: segment::quote(text.as_bytes()),
-                at_line_start: fresh_line,
-            });
+            if let Some(Addressee::Tool(_)) = format.addressee(text) {
+                self.events.push(Event::Error {
+                    code: ErrorCode::MissingPayload,
+                    offset: start as u64,
+                    index: None,
+                    raw: segment::quote(text.as_bytes()),
+                    at_line_start: fresh_line,
+                });
+            }
             self.at = end;
             return;
         }
@@ -150,7 +153,7 @@ impl Reference<'_> {
         }
     }
 
-    /// Where what is shown begins, of a call that is none: behind its header.
+    /// Where what is shown begins, of a call that is none: after its header.
     pub(super) fn shown_from(&self, start: usize) -> usize {
         self.shown_from.filter(|(call, _)| *call == start).map_or(start, |(_, from)| from)
     }

@@ -100,6 +100,9 @@ fn bare_talk(row: &'static Row, bare: &Bare) -> Vec<String> {
 fn talk_in_messages(row: &'static Row, header: &Header) -> Vec<String> {
     let mut talk: Vec<String> = [
         "to=f",
+        " to=f {}",
+        " to=x in CSS {a: 1}",
+        "assistant to=the manager {x}",
         "The address is to=functions.f, in `commentary`.",
         "commentary to=functions.f <|constrain|>json {\"s\": 1}",
         "assistant to=f",

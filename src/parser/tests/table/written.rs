@@ -496,6 +496,15 @@ pub(super) const WRITTEN: &[Written] = &[
         "Done.",
         &[("f", "{}")],
     ),
+    // Words run together, roles that are none, and a recipient without the blank before it.
+    (
+        "harmony",
+        "<|channel|>analysis<|message|>Hm.<|end|>analysis<|message|>Still.<|end|>commentary to=functions.f\
+         <|message|>{}<|end|><|start|>assistantassistant<|channel|>to=g<|message|>{}<|call|>assistantfinal\
+         <|message|>Done.<|end|><|start|>assistant",
+        "Done.",
+        &[("f", "{}"), ("g", "{}")],
+    ),
     ("beam", " to=f<|channel|>analysis <|constrain|>xml<|message|>\n", "", &[("f", "{}")]),
     (
         "beam",

@@ -47,26 +47,18 @@ pub(super) fn push(
 
 /// All calls of a message, after the trigger.
 fn calls(format: &CallFormat) -> String {
-    let Row { frame, between, bare, .. } = format.row();
-    let most = GRAMMAR_CALLS_MAX - 1;
-    if format.row().is_array {
-        let is_fenced = format.row().fence.is_written();
-        let fences = if is_fenced { ["\"```json\\n\" ", " \"\\n```\""] } else { ["", ""] };
-        let word = bare.as_ref().map_or("", |bare| bare.word);
-        let before = if format.row().is_bare() { spelled(word) } else { "[ \\n]?".to_owned() };
-        let list = match format.row().body {
-            Body::PythonicLines(_) => format!("call (\"\\n\" call){{0,{most}}}"),
-            _ => format!("\"[\" s call (s \",\" s call){{0,{most}}} s \"]\""),
-        };
-        return format!("{before} {}{list}{}{}", fences[0], fences[1], closer(format.row()));
+    let row = format.row();
+    if row.is_array {
+        return array_of_calls(row);
     }
-    let message_end = format.row().header.as_ref().filter(|_| has_addressee(format.row()));
+    let Row { frame, between, header, .. } = row;
+    let message_end = header.as_ref().filter(|_| has_addressee(row));
     let message_end = message_end.map_or("", |header| header.message_end);
     let separator = spelled(&format!("{message_end}{between}"));
-    let again = |call: &str| format!("({separator} {call}){{0,{most}}}");
-    // llama.cpp repeats nothing that is empty, and no message follows the last call's.
-    let is_last = between.is_empty() || format.row().header.is_some();
-    let last = if is_last { String::new() } else { format!("{}?", spelled(between)) };
+    let again = |call: &str| format!("({separator} {call}){{0,{}}}", GRAMMAR_CALLS_MAX - 1);
+    // llama.cpp repeats nothing that is empty, and nothing follows the last message.
+    let ends_bare = between.is_empty() || header.is_some();
+    let last = if ends_bare { String::new() } else { format!("{}?", spelled(between)) };
     let opener = literal(format.opener());
     let Some(Frame { gap, close, open, is_shared }) = frame else {
         return format!("call {} {last}", again(&format!("{opener} call")));
@@ -76,8 +68,21 @@ fn calls(format: &CallFormat) -> String {
         return format!("{gap} {opener} call {} {gap} {close}", again(&format!("{opener} call")));
     }
     let framed = format!("{gap} {opener} call {gap} {close}");
-    let before = address(format.row()).unwrap_or_default();
+    let before = address(row).unwrap_or_default();
     format!("{framed} {} {last}", again(&format!("{before}{} {framed}", literal(open[0]))))
+}
+
+/// The same where they are written as one list.
+fn array_of_calls(row: &Row) -> String {
+    let most = GRAMMAR_CALLS_MAX - 1;
+    let fences = if row.fence.is_written() { ["\"```json\\n\" ", " \"\\n```\""] } else { ["", ""] };
+    let word = row.bare.as_ref().map_or("", |bare| bare.word);
+    let before = if row.is_bare() { spelled(word) } else { "[ \\n]?".to_owned() };
+    let list = match row.body {
+        Body::PythonicLines(_) => format!("call (\"\\n\" call){{0,{most}}}"),
+        _ => format!("\"[\" s call (s \",\" s call){{0,{most}}} s \"]\""),
+    };
+    format!("{before} {}{list}{}{}", fences[0], fences[1], closer(row))
 }
 
 /// Whether a header names the tool before the frame of its call.

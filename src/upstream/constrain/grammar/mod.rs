@@ -12,8 +12,9 @@
 //! begins with any text that does not contain the opener ([`free_text`]). If it is applied
 //! lazily, from the trigger on, that text is simply empty.
 //!
-//! Formats without an opener call at the start of an answer or not at all: there, an answer that
-//! begins like a call must be one.
+//! In formats without an opener, and in `beam`, whose opener is an ordinary word, calls are held to the
+//! grammar at the start of an answer alone: one that begins like a call must be one. In
+//! `functionary_v32`, the prompt has begun a header, so the answer begins with a tool's name or `all`.
 //!
 //! White space and digits are bounded everywhere, because a small model that may write one more
 //! blank writes blanks forever. The number of calls in a message is bounded as well. After the
@@ -56,10 +57,10 @@ pub(crate) fn of_answers(
     let mut rules = Rules::new();
     let begin = literal(format.trigger());
     let start = Start::of(format.row());
-    // The prompt has written the opener already.
-    let repeated = if start == Start::Name { "?" } else { "" };
+    // The prompt may have written the opener already.
+    let optional = if start == Start::Name { "?" } else { "" };
     let address = calls::address(format.row()).unwrap_or_default();
-    let required = format!("{address}{begin}{repeated} calls");
+    let required = format!("{address}{begin}{optional} calls");
     let answer = match (choice, &start) {
         (ToolChoice::Auto, Start::Anywhere) => {
             free_text::push_up_to(&mut rules, "text", format.trigger(), "calls")

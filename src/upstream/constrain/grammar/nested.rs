@@ -16,9 +16,10 @@ const ANYTHING: &str = "anything-0";
 
 /// Pushes the rules that the arguments of all tools share.
 pub(super) fn push_shared(rules: &mut Rules, elements: &Elements, closer: &str) {
+    // The text of an element ends at any tag, so it may not hold what opening and closing tags share.
     let Elements { open, close, .. } = elements;
-    let tag = if close.starts_with(open) { open } else { close };
-    free_text::push_without(rules, "words", tag);
+    let shared = if close.starts_with(open) { open } else { open.trim_start_matches('<') };
+    free_text::push_without(rules, "words", shared);
     free_text::push_without(rules, "anything", closer);
 }
 
@@ -93,10 +94,10 @@ fn element<'a>(
             whole(ValueType::Array, &format!("{item}{{0,{GRAMMAR_ARGUMENTS_MAX}}}"))
         }
         _ => {
-            let kinds = [ValueType::Json, ValueType::Text];
             let values = values(writer, schema, elements.attributes.is_some());
             let values = values.iter().map(|(is_text, value)| {
-                format!("({})", whole(kinds[usize::from(*is_text)], value))
+                let kind = if *is_text { ValueType::Text } else { ValueType::Json };
+                format!("({})", whole(kind, value))
             });
             values.collect::<Vec<_>>().join(" | ")
         }

@@ -58,7 +58,7 @@ impl<'a> Writer<'a> {
         Self { rules, root, prefix, notation, start, count: 0, references, too_long: false }
     }
 
-    /// The schemas of which a schema allows one: that to which it refers, or those of which it is combined.
+    /// The target of a `$ref`, or the members of `anyOf` and `oneOf`: a value fits one of these.
     pub(super) fn alternatives_of(&self, schema: &'a Value) -> Vec<&'a Value> {
         let pointer = schema.get("$ref").and_then(Value::as_str);
         let target = pointer.and_then(|pointer| pointer.strip_prefix('#'));
