@@ -481,6 +481,8 @@ pub mod session {
     pub const TTL: Duration = Duration::from_secs(86_400);
     /// Sessions kept in memory; the least recently used is evicted first.
     pub const SESSIONS_MAX: usize = 65_536;
+    /// Jobs that wait for a store in a file, or share one of its commits. More callers wait for a place.
+    pub const STORE_JOBS_MAX: usize = 1024;
     /// Finished turns per session whose logs are kept for rejoining.
     pub const TURN_LOGS_MAX: usize = 4;
     /// Bytes of finished turns' logs kept per session.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::Value;
 use tether::config::{
-    self, Config, ConfigError, Constrain, EmbeddedConfig, ModelServerConfig, Overrides,
+    self, Config, ConfigError, Constrain, EmbeddedConfig, ModelServerConfig, Overrides, Store,
     UpstreamConfig, UpstreamKind,
 };
 use tether::upstream::History;
@@ -196,6 +196,25 @@ mod overrides {
         Overrides {
             upstream: Some(config::base_url_with_version(url).unwrap()),
             ..Overrides::default()
+        }
+    }
+
+    #[test]
+    fn a_file_of_sessions_is_used_if_it_is_named() {
+        let store = |text: &str, state: Option<&str>| {
+            let overrides = Overrides { state: state.map(PathBuf::from), ..Overrides::default() };
+            let sessions = load_with(text, &overrides, &[]).unwrap().sessions;
+            (sessions.store, sessions.embedded.path.display().to_string())
+        };
+        for (text, state, expected) in [
+            ("", None, (Store::Memory, "tether.db")),
+            ("sessions: {store: embedded}", None, (Store::Embedded, "tether.db")),
+            ("sessions: {embedded: {path: a.db}}", None, (Store::Embedded, "a.db")),
+            ("sessions: {store: memory, embedded: {path: a.db}}", None, (Store::Memory, "a.db")),
+            ("sessions: {embedded: {path: a.db}}", Some("/d"), (Store::Embedded, "/d/tether.db")),
+        ] {
+            let (kind, path) = store(text, state);
+            assert_eq!((kind, &*path), expected, "{text}, {state:?}");
         }
     }
 

@@ -288,8 +288,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("std::env", &["config/load.rs", "telemetry/mod.rs", "tools/process/launcher.rs"]),
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
-    // Turns use tasks. The only thread writes the logs.
-    ("std::thread", &["telemetry/mod.rs", "telemetry/queue.rs"]),
+    // Turns use tasks. Threads write the logs and the file of sessions: both block.
+    ("std::thread", &["telemetry/mod.rs", "telemetry/queue.rs", "session/store/sqlite/"]),
+    ("rusqlite", &["session/store/sqlite/"]),
 ];
 
 fn root() -> &'static Path {

@@ -8,7 +8,7 @@ use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Timeouts};
-use crate::session::store::{MemoryStore, Store};
+use crate::session::store::{MemoryStore, OpenError, SqliteStore, Store, SyncMode};
 use crate::tools::{Sources, Toolset};
 
 use crate::upstream::{self, History, OptionsError, ServerOptions, Upstream};
@@ -27,6 +27,17 @@ pub enum AssemblyError {
     Gateway(#[from] gateway::OptionsError),
 }
 
+/// Why the parts that a configuration names cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PartsError {
+    /// The tools cannot be used.
+    #[error(transparent)]
+    Tools(#[from] ToolsError),
+    /// The file of sessions cannot be used.
+    #[error("sessions: {0}")]
+    Store(#[from] OpenError),
+}
+
 /// What a configuration names and an embedder may replace.
 #[derive(Debug)]
 pub struct Parts {
@@ -37,12 +48,12 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The parts that the configuration names.
+    /// The parts that the configuration names. Opens the file of sessions, if there is one.
     ///
     /// # Errors
-    /// See [`tools`](super::tools()).
-    pub fn of(config: &Config) -> Result<Self, ToolsError> {
-        Ok(Self { tools: tools(config)?, store: store(&config.sessions) })
+    /// See [`PartsError`].
+    pub fn of(config: &Config) -> Result<Self, PartsError> {
+        Ok(Self { tools: tools(config)?, store: store(&config.sessions)? })
     }
 }
 
@@ -79,10 +90,17 @@ pub(super) fn upstreams(config: &Config) -> Result<Vec<Arc<Upstream>>, OptionsEr
 }
 
 /// Where sessions are kept.
-fn store(config: &SessionsConfig) -> Arc<dyn Store> {
-    match config.store {
+fn store(config: &SessionsConfig) -> Result<Arc<dyn Store>, OpenError> {
+    Ok(match config.store {
         config::Store::Memory => Arc::new(MemoryStore::new(config.ttl)),
-    }
+        config::Store::Embedded => {
+            let sync = match config.embedded.sync {
+                config::StoreSync::Normal => SyncMode::Normal,
+                config::StoreSync::Full => SyncMode::Full,
+            };
+            Arc::new(SqliteStore::open(&config.embedded.path, sync, config.ttl)?)
+        }
+    })
 }
 
 /// The options of the server.

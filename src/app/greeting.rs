@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use crate::tools::SourceReport;
 use crate::tools::source::SourceState;
@@ -12,6 +13,8 @@ pub(super) struct Greeting<'g> {
     pub(super) model: &'g str,
     pub(super) wants_key: bool,
     pub(super) sources: &'g [SourceReport],
+    /// The file that conversations are kept in, if they outlive the process.
+    pub(super) file: Option<&'g Path>,
 }
 
 impl Greeting<'_> {
@@ -24,11 +27,21 @@ impl Greeting<'_> {
             "tether {} is serving the model \"{model}\"\n\n  \
              open    http://{address}/\n  \
              or try  curl -N http://{address}/api/v1/chat/stream{key} -d '{{\"prompt\":\"What time is it in Tokyo?\"}}'\n  \
-             tools   {}\n",
+             tools   {}\n  \
+             keeps   {}\n",
             env!("CARGO_PKG_VERSION"),
             offered(self.sources),
+            kept(self.file),
         )?;
         out.flush()
+    }
+}
+
+/// Where conversations are kept.
+fn kept(file: Option<&Path>) -> String {
+    match file {
+        Some(file) => format!("conversations in {}", file.display()),
+        None => "conversations until it ends; --state DIR keeps them longer".to_owned(),
     }
 }
 
@@ -80,7 +93,9 @@ mod tests {
     fn greeting(address: &str, wants_key: bool, sources: &[SourceReport]) -> String {
         let address = address.parse().unwrap();
         let mut out = Vec::new();
-        Greeting { address, model: "qwen3", wants_key, sources }.print(&mut out).unwrap();
+        Greeting { address, model: "qwen3", wants_key, sources, file: None }
+            .print(&mut out)
+            .unwrap();
         String::from_utf8(out).unwrap()
     }
 

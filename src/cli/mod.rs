@@ -89,6 +89,9 @@ pub(crate) struct ServeArgs {
     /// Name of the model on that server
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Folder to keep conversations in, so that they outlive the process
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
     /// Log format: text, or one JSON object per line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) log_format: LogFormat,
@@ -211,6 +214,7 @@ impl ServeArgs {
             listen: self.listen,
             upstream: self.upstream.clone(),
             model: self.model.clone(),
+            state: self.state.clone(),
         }
     }
 }

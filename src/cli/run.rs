@@ -10,7 +10,7 @@ use super::{
     Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, check, completions,
     exit, parse, print_diagnostic, tools,
 };
-use crate::app::{self, Parts};
+use crate::app::{self, Parts, PartsError};
 use crate::call_format::CallContract;
 use crate::config::{self, Config, Overrides};
 use crate::parser::Parser;
@@ -82,7 +82,10 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    let parts = Parts::of(&config).map_err(CliError::usage)?;
+    let parts = Parts::of(&config).map_err(|error| match error {
+        PartsError::Tools(error) => CliError::usage(error),
+        PartsError::Store(_) => CliError::Failed(error.to_string()),
+    })?;
     Ok(app::run(&config, parts, out)?)
 }
 

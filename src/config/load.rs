@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 
@@ -13,7 +13,7 @@ use super::check::{check, check_whole};
 use super::mistake::{ConfigError, Mistake};
 use super::raw::{Node, Place, Value};
 use super::surroundings::{Environment, Surroundings};
-use super::{Config, ModelServerConfig, Secret, UpstreamConfig, UpstreamKind};
+use super::{Config, ModelServerConfig, STORE_FILE, Secret, Store, UpstreamConfig, UpstreamKind};
 use crate::limits::config::{DEPTH_MAX, FILE_BYTES_MAX};
 use crate::tools::process;
 use crate::upstream::dialect::Kind;
@@ -28,6 +28,8 @@ pub struct Overrides {
     pub upstream: Option<Uri>,
     /// `--model`: the model's name on the first upstream.
     pub model: Option<String>,
+    /// `--state`: the folder in which sessions are kept in a file.
+    pub state: Option<PathBuf>,
 }
 
 /// Reads a file, or the built-in defaults if there is none.
@@ -42,11 +44,16 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, Config
     let text =
         read_text(path).map_err(|message| ConfigError::new(&name, vec![whole_file(message)]))?;
     let mut config = load_text(&name, &text, overrides, &environment)?;
-    config.tools.resolve(&Surroundings {
+    let around = Surroundings {
         folder: path.parent().unwrap_or_else(|| Path::new("")),
         environment: &environment,
         read: &read_text,
-    });
+    };
+    config.tools.resolve(&around);
+    if overrides.state.is_none() {
+        let file = &mut config.sessions.embedded.path;
+        *file = around.path(file);
+    }
     Ok(config)
 }
 
@@ -233,6 +240,10 @@ fn variable(reference: &str, environment: Environment<'_>) -> Result<String, Str
 fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>) {
     if let Some(listen) = overrides.listen {
         config.server.listen = listen;
+    }
+    if let Some(folder) = &overrides.state {
+        config.sessions.store = Store::Embedded;
+        config.sessions.embedded.path = folder.join(STORE_FILE);
     }
     if let Some(url) = &overrides.upstream {
         let written =

@@ -21,6 +21,7 @@ mod upstream;
 mod values;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -195,6 +196,27 @@ pub struct SessionsConfig {
     /// How long an unused session is kept.
     #[serde(rename = "ttl_sec", serialize_with = "seconds")]
     pub ttl: Duration,
+    /// The store in a file.
+    pub embedded: EmbeddedStoreConfig,
+}
+
+/// `sessions.embedded`: a store in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EmbeddedStoreConfig {
+    /// The file.
+    pub path: PathBuf,
+    /// How far a write goes before it counts.
+    pub sync: StoreSync,
+}
+
+/// `sessions.embedded.sync`: what a write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreSync {
+    /// A killed process.
+    Normal,
+    /// A power cut, too.
+    Full,
 }
 
 /// `sessions.store`: where conversations are kept.
@@ -203,6 +225,20 @@ pub struct SessionsConfig {
 pub enum Store {
     /// In this process, and gone with it.
     Memory,
+    /// In a file.
+    Embedded,
+}
+
+impl Store {
+    /// Each with its name.
+    pub(crate) const ALL: [(&'static str, Self); 2] =
+        [("memory", Self::Memory), ("embedded", Self::Embedded)];
+}
+
+impl StoreSync {
+    /// Each with its name.
+    pub(crate) const ALL: [(&'static str, Self); 2] =
+        [("normal", Self::Normal), ("full", Self::Full)];
 }
 
 impl Config {
@@ -345,9 +381,14 @@ impl Default for ParserConfig {
     }
 }
 
+/// The name of the store's file.
+pub(crate) const STORE_FILE: &str = "tether.db";
+
 impl Default for SessionsConfig {
     fn default() -> Self {
-        Self { store: Store::Memory, ttl: limits::session::TTL }
+        let embedded =
+            EmbeddedStoreConfig { path: PathBuf::from(STORE_FILE), sync: StoreSync::Normal };
+        Self { store: Store::Memory, ttl: limits::session::TTL, embedded }
     }
 }
 

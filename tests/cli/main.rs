@@ -99,7 +99,7 @@ fn a_bad_file_is_status_2_and_one_message_with_every_mistake() {
              {name}:2:3: server.listn: unknown key, did you mean `listen`?\n  \
              {name}:3:19: server.max_body_bytes: found the text `lots`, expected a whole number of \
              bytes from 1024 to 1073741824\n  \
-             {name}:4:19: sessions.store: found the text `redis`, expected `memory`; this build \
+             {name}:4:19: sessions.store: found the text `redis`, expected `memory` or `embedded`; this build \
              does not support `redis`\n"
         )
     );

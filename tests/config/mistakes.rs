@@ -22,15 +22,15 @@ fn unknown_keys_name_the_closest_known_one() {
     );
     check(
         "sessions: {colour: x}",
-        "1:12: sessions.colour: unknown key, expected `store` or `ttl_sec`",
+        "1:12: sessions.colour: unknown key, expected `embedded`, `store` or `ttl_sec`",
     );
     check(
         "sessions: {<<: {store: memory}}",
-        "1:12: sessions.<<: unknown key, expected `store` or `ttl_sec`",
+        "1:12: sessions.<<: unknown key, expected `embedded`, `store` or `ttl_sec`",
     );
     check(
         "sessions: {\"a\\nb\": 1}",
-        "1:12: sessions.a\\nb: unknown key, expected `store` or `ttl_sec`",
+        "1:12: sessions.a\\nb: unknown key, expected `embedded`, `store` or `ttl_sec`",
     );
 }
 
@@ -108,8 +108,8 @@ fn wrong_types_say_what_was_found_and_what_was_expected() {
 fn unsupported_values_are_named() {
     check(
         "sessions: {store: redis}",
-        "1:19: sessions.store: found the text `redis`, expected `memory`; this build does not \
-         support `redis`",
+        "1:19: sessions.store: found the text `redis`, expected `memory` or `embedded`; this build \
+         does not support `redis`",
     );
     check(
         "upstreams: [{kind: ollama}]",
@@ -232,8 +232,7 @@ fn impossible_combinations_are_refused() {
 fn reserved_values_are_not_called_misspellings() {
     for (text, place, known, later) in [
         ("upstreams: [{kind: X}]", "1:20: upstreams[0].kind", KINDS, "ollama"),
-        ("sessions: {store: X}", "1:19: sessions.store", "`memory`", "embedded"),
-        ("sessions: {store: X}", "1:19: sessions.store", "`memory`", "redis"),
+        ("sessions: {store: X}", "1:19: sessions.store", "`memory` or `embedded`", "redis"),
     ] {
         let expected = format!(
             "{place}: found the text `{later}`, expected {known}; this build does not support \
@@ -363,7 +362,7 @@ fn three_mistakes_are_reported_in_one_message() {
          t.yml:2:3: server.listn: unknown key, did you mean `listen`?\n  \
          t.yml:4:12: sessions.ttl_sec: found the text `soon`, expected a number of seconds from \
          0.001 to 31622400\n  \
-         t.yml:5:10: sessions.store: found the text `redis`, expected `memory`; this build does \
+         t.yml:5:10: sessions.store: found the text `redis`, expected `memory` or `embedded`; this build does \
          not support `redis`"
     );
 }

@@ -20,6 +20,7 @@ mod contracts;
 mod conversations;
 mod documented;
 mod drain;
+mod embedded_store;
 mod extra_sampling;
 mod http2;
 mod idempotency;

@@ -15,6 +15,7 @@
 //! none is ever overwritten, and a call that waits for the user may return one between two turns.
 
 mod memory;
+mod sqlite;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 pub use memory::MemoryStore;
+pub use sqlite::{OpenError, SqliteStore, SyncMode};
 
 pub use super::log::Batch;
 

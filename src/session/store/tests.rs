@@ -6,6 +6,9 @@ use crate::limits::session::TTL;
 /// Checks a rule for every store. Add new stores here.
 async fn check<F: Future<Output = ()>>(rule: impl Fn(Box<dyn Store>) -> F) {
     rule(Box::new(MemoryStore::new(TTL))).await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tether.db");
+    rule(Box::new(SqliteStore::open(&path, SyncMode::Normal, TTL).unwrap())).await;
 }
 
 fn bytes(text: &'static str) -> Bytes {

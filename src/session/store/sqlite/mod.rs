@@ -1,0 +1,219 @@
+//! Sessions in a file, for one gateway: `SQLite`. What a caller was told is done outlives the process,
+//! however that ends.
+//!
+//! ```text
+//!   callers ──> queue of jobs ──> one thread: BEGIN, all jobs that are ready, COMMIT
+//!      ^                                                                      |
+//!      '------------------------- the results, once they are durable ---------'
+//! ```
+//!
+//! While one transaction is written, jobs gather for the next, so that under load many share a commit. In
+//! WAL mode with `synchronous=NORMAL`, a commit survives a killed process; only a power cut can cost the
+//! last of them, and never the file. `SyncMode::Full` waits for the disk at each commit.
+//!
+//! The file belongs to one process, which holds an exclusive lock on it. So the leases of an earlier one
+//! have ended with it.
+//!
+//! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
+
+mod schema;
+mod statements;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    Artifact, Batch, Lease, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
+    Version,
+};
+use crate::limits::session as limits;
+
+pub use schema::OpenError;
+
+/// How far a commit goes before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SyncMode {
+    /// To the operating system: it survives a killed process.
+    #[default]
+    Normal,
+    /// To the disk: it survives a power cut.
+    Full,
+}
+
+/// Keeps sessions in a file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    ttl: Duration,
+    jobs: mpsc::Sender<Job>,
+}
+
+/// What one caller wants, done within a transaction. It returns what the caller hears after that.
+type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> Reply + Send>;
+type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+impl SqliteStore {
+    /// Opens the file, and creates it if there is none. Sessions unused for `ttl` are dropped.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(path: &Path, sync: SyncMode, ttl: Duration) -> Result<Self, OpenError> {
+        let connection = schema::open(path, sync)?;
+        let (jobs, queue) = mpsc::channel(limits::STORE_JOBS_MAX);
+        let spawned = thread::Builder::new()
+            .name("session-store".to_owned())
+            .spawn(move || work(&connection, queue));
+        spawned.map_err(OpenError::Thread)?;
+        Ok(Self { ttl, jobs })
+    }
+
+    /// Does something in a transaction, and returns its result once that is durable.
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<'_, T> {
+        let (sender, receiver) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let result = connection.and_then(|connection| atomically(connection, work));
+            Box::new(move |committed| {
+                // Nobody waits for the result of a future that was dropped.
+                let _ = sender.send(committed.and(result));
+            })
+        });
+        Box::pin(async move {
+            let stopped = || StoreError::Unavailable("it has stopped".to_owned());
+            self.jobs.send(job).await.map_err(|_| stopped())?;
+            receiver.await.map_err(|_| stopped())?
+        })
+    }
+}
+
+/// The thread of a store: it ends with the store.
+fn work(connection: &Connection, mut queue: mpsc::Receiver<Job>) {
+    while let Some(first) = queue.blocking_recv() {
+        let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(unavailable);
+        let mut replies = Vec::new();
+        let mut next = Some(first);
+        while let Some(job) = next {
+            replies.push(job(begun.clone().map(|()| connection)));
+            let is_full = replies.len() >= limits::STORE_JOBS_MAX;
+            next = if is_full { None } else { queue.try_recv().ok() };
+        }
+        let committed = begun.and_then(|()| {
+            connection.execute_batch("COMMIT").map_err(|error| {
+                // If this fails as well, so does the next `BEGIN`, and its callers hear of it.
+                let _ = connection.execute_batch("ROLLBACK");
+                unavailable(error)
+            })
+        });
+        for reply in replies {
+            reply(committed.clone());
+        }
+    }
+}
+
+/// Does all of a job or nothing, among others of the same transaction.
+fn atomically<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    connection.execute_batch("SAVEPOINT job").map_err(unavailable)?;
+    let result = work(connection);
+    let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
+    connection.execute_batch(end).map_err(unavailable)?;
+    result
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
+fn unavailable(error: rusqlite::Error) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}
+
+/// Milliseconds since 1970: files outlive processes, and the clocks that count from their start.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Store for SqliteStore {
+    fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
+        let session_id = session_id.to_owned();
+        self.run(move |connection| statements::acquire(connection, session_id, node))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
+        let lease = lease.clone();
+        self.run(move |connection| statements::release(connection, &lease))
+    }
+
+    fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+        let session_id = session_id.to_owned();
+        self.run(move |connection| statements::load(connection, &session_id))
+    }
+
+    fn save<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: Bytes,
+    ) -> StoreFuture<'a, Version> {
+        let lease = lease.clone();
+        self.run(move |connection| statements::save(connection, &lease, expected, &record))
+    }
+
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn_id: &'a str,
+        batches: Vec<Batch>,
+    ) -> StoreFuture<'a, ()> {
+        let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
+        self.run(move |connection| statements::append(connection, &lease, &turn_id, &batches))
+    }
+
+    fn read<'a>(
+        &'a self,
+        session_id: &'a str,
+        turn_id: Option<&'a str>,
+        seen: u64,
+    ) -> StoreFuture<'a, Option<StoredLog>> {
+        let (session_id, turn_id) = (session_id.to_owned(), turn_id.map(str::to_owned));
+        self.run(move |connection| {
+            statements::read(connection, &session_id, turn_id.as_deref(), seen)
+        })
+    }
+
+    fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()> {
+        let session_id = session_id.to_owned();
+        self.run(move |connection| statements::keep_artifact(connection, &session_id, &artifact))
+    }
+
+    fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>> {
+        let id = id.to_owned();
+        self.run(move |connection| statements::artifact(connection, &id))
+    }
+
+    fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
+        let session_id = session_id.to_owned();
+        self.run(move |connection| statements::forget(connection, &session_id))
+    }
+
+    fn sweep(&self) {
+        let oldest = now().saturating_sub(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
+        let job: Job = Box::new(move |connection| {
+            let swept = connection.and_then(|connection| statements::sweep(connection, oldest));
+            if let Err(error) = swept {
+                tracing::warn!(%error, "expired sessions were not dropped");
+            }
+            Box::new(|_| {})
+        });
+        // If so much waits that there is no room, the next sweep comes soon enough.
+        let _ = self.jobs.try_send(job);
+    }
+}

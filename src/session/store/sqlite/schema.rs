@@ -1,0 +1,154 @@
+//! The file: how it is opened, and its tables.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::SyncMode;
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process uses it.
+    #[error("{} is in use by another process; a file of sessions serves one gateway", .0.display())]
+    InUse(PathBuf),
+    /// A later release has written it.
+    #[error(
+        "{} has format {version}, and this release reads up to {VERSION}; use a newer Tether",
+        .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        version: i32,
+    },
+    /// It is a file of another program.
+    #[error("{} is not a file of sessions", .0.display())]
+    Foreign(PathBuf),
+    /// It cannot be opened, read or written.
+    #[error("{}: {error}", .path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: rusqlite::Error,
+    },
+    /// It cannot be created, or its folder.
+    #[error("{}: {}", .0.display(), .1)]
+    Create(PathBuf, io::Error),
+    /// The store's thread cannot be started.
+    #[error("no thread for the session store: {0}")]
+    Thread(io::Error),
+}
+
+/// The format of the tables below, in `user_version`.
+const VERSION: i32 = 1;
+
+/// "Teth", in `application_id`.
+const APPLICATION: i32 = 0x5465_7468;
+
+const TABLES: &str = "
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+INSERT INTO counters VALUES ('grant', 0), ('version', 0);
+
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    version INTEGER,             -- of the record
+    record BLOB,                 -- null until the first turn is over
+    epoch INTEGER NOT NULL,
+    node BLOB NOT NULL,          -- who has the lease, or had it last
+    lease INTEGER,               -- its grant
+    used_at INTEGER NOT NULL     -- milliseconds since 1970
+) STRICT;
+CREATE INDEX sessions_by_age ON sessions (used_at);
+
+CREATE TABLE logs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    turn_id TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    UNIQUE (session_id, turn_id)
+) STRICT;
+
+CREATE TABLE batches (
+    log INTEGER NOT NULL REFERENCES logs ON DELETE CASCADE,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (log, first)
+) WITHOUT ROWID, STRICT;
+
+CREATE TABLE artifacts (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    owner TEXT NOT NULL,
+    name TEXT,
+    mime_type TEXT NOT NULL,
+    bytes BLOB NOT NULL
+) STRICT;
+CREATE INDEX artifacts_by_session ON artifacts (session_id, number);
+";
+
+/// Opens a file of sessions, and creates it if there is none. No lease in it is held.
+pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError> {
+    let fault = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::InUse(path.into()),
+        Some(ErrorCode::NotADatabase) => OpenError::Foreign(path.into()),
+        _ => OpenError::Sqlite { path: path.into(), error },
+    };
+    create_file(path).map_err(|error| OpenError::Create(path.into(), error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    let sync = match sync {
+        SyncMode::Normal => "NORMAL",
+        SyncMode::Full => "FULL",
+    };
+    connection
+        .execute_batch(&format!(
+            "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous={sync}; \
+             PRAGMA foreign_keys=ON; PRAGMA busy_timeout=0;"
+        ))
+        .map_err(fault)?;
+    let number = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+    let (application, version): (i32, i32) =
+        (number("application_id").map_err(fault)?, number("user_version").map_err(fault)?);
+    match (application, version) {
+        (0, 0) => create(&connection).map_err(fault)?,
+        (APPLICATION, 1..=VERSION) => {}
+        (APPLICATION, version) => return Err(OpenError::Newer { path: path.into(), version }),
+        _ => return Err(OpenError::Foreign(path.into())),
+    }
+    // The lock is taken with this. Whoever held a lease is gone.
+    connection
+        .execute_batch(
+            "BEGIN IMMEDIATE; UPDATE sessions SET lease = NULL; \
+             DELETE FROM sessions WHERE record IS NULL; COMMIT;",
+        )
+        .map_err(fault)?;
+    Ok(connection)
+}
+
+/// Creates the file, if there is none, for its owner alone: conversations are private. What `SQLite` puts
+/// beside it gets the same rights.
+fn create_file(path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
+fn create(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {TABLES} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; \
+         COMMIT;"
+    ))
+}

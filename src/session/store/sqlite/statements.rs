@@ -1,0 +1,237 @@
+//! What each call of the store does in the tables.
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::super::{Artifact, Batch, Lease, NodeId, StoreError, StoredLog, StoredRecord, Version};
+use super::{now, unavailable};
+use crate::limits::session as limits;
+
+type Done<T> = Result<T, StoreError>;
+
+/// A number as `SQLite` stores it. None of ours comes near the bound.
+fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn restored(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+fn execute(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Done<usize> {
+    connection.prepare_cached(sql).and_then(|mut it| it.execute(values)).map_err(unavailable)
+}
+
+/// The first row of a query.
+fn first<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl rusqlite::Params,
+    read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Done<Option<T>> {
+    let row =
+        connection.prepare_cached(sql).and_then(|mut it| it.query_row(values, read).optional());
+    row.map_err(unavailable)
+}
+
+/// Counts on, and returns the number.
+fn next(connection: &Connection, counter: &str) -> Done<u64> {
+    let sql = "UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value";
+    let number = first(connection, sql, [counter], |row| row.get(0))?;
+    number.map(restored).ok_or_else(|| StoreError::Unavailable(format!("no counter {counter}")))
+}
+
+pub(super) fn acquire(
+    connection: &Connection,
+    session_id: String,
+    node: NodeId,
+) -> Done<Option<Lease>> {
+    let id = node.0.as_bytes();
+    let sql = "SELECT epoch, node, lease FROM sessions WHERE id = ?";
+    let known = first(connection, sql, [&session_id], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 16]>(1)?, row.get::<_, Option<i64>>(2)?))
+    })?;
+    let epoch = match known {
+        Some((_, holder, Some(_))) if holder != *id => return Ok(None),
+        Some((epoch, holder, _)) => restored(epoch) + u64::from(holder != *id),
+        None => 1,
+    };
+    let grant = next(connection, "grant")?;
+    let sql = "INSERT INTO sessions (id, epoch, node, lease, used_at) VALUES (?1, ?2, ?3, ?4, ?5)
+        ON CONFLICT (id) DO UPDATE SET epoch = ?2, node = ?3, lease = ?4, used_at = ?5";
+    execute(connection, sql, params![session_id, stored(epoch), id, stored(grant), now()])?;
+    Ok(Some(Lease { session_id, node, epoch, grant }))
+}
+
+pub(super) fn release(connection: &Connection, lease: &Lease) -> Done<()> {
+    let sql = "UPDATE sessions SET lease = NULL, used_at = ? WHERE id = ? AND lease = ?";
+    execute(connection, sql, params![now(), lease.session_id, stored(lease.grant)])?;
+    let sql = "DELETE FROM sessions WHERE id = ? AND lease IS NULL AND record IS NULL";
+    execute(connection, sql, [&lease.session_id])?;
+    Ok(())
+}
+
+pub(super) fn load(connection: &Connection, session_id: &str) -> Done<Option<StoredRecord>> {
+    use_session(connection, session_id)?;
+    let sql = "SELECT version, record FROM sessions WHERE id = ? AND record IS NOT NULL";
+    first(connection, sql, [session_id], |row| {
+        let (version, bytes) = (row.get(0)?, row.get::<_, Vec<u8>>(1)?);
+        Ok(StoredRecord { version: Version(restored(version)), bytes: bytes.into() })
+    })
+}
+
+/// Notes that a session is in use.
+fn use_session(connection: &Connection, session_id: &str) -> Done<()> {
+    let sql = "UPDATE sessions SET used_at = ? WHERE id = ?";
+    execute(connection, sql, params![now(), session_id])?;
+    Ok(())
+}
+
+/// The version of a leased session's record.
+fn leased(connection: &Connection, lease: &Lease) -> Done<Option<Version>> {
+    let sql = "SELECT version FROM sessions WHERE id = ? AND lease = ?";
+    let version = first(connection, sql, params![lease.session_id, stored(lease.grant)], |row| {
+        row.get::<_, Option<i64>>(0)
+    })?;
+    let version = version.ok_or(StoreError::Superseded)?;
+    Ok(version.map(|version| Version(restored(version))))
+}
+
+pub(super) fn save(
+    connection: &Connection,
+    lease: &Lease,
+    expected: Option<Version>,
+    record: &Bytes,
+) -> Done<Version> {
+    if leased(connection, lease)? != expected {
+        return Err(StoreError::Superseded);
+    }
+    let version = next(connection, "version")?;
+    let sql = "UPDATE sessions SET version = ?, record = ?, used_at = ? WHERE id = ?";
+    execute(connection, sql, params![stored(version), &record[..], now(), lease.session_id])?;
+    Ok(Version(version))
+}
+
+pub(super) fn append(
+    connection: &Connection,
+    lease: &Lease,
+    turn_id: &str,
+    batches: &[Batch],
+) -> Done<()> {
+    leased(connection, lease)?;
+    let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
+    let last = batches.last().map_or(0, |batch| batch.last);
+    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
+        ON CONFLICT (session_id, turn_id) DO UPDATE
+        SET last = max(last, excluded.last), bytes = bytes + excluded.bytes
+        RETURNING number";
+    let (epoch, last) = (stored(lease.epoch), stored(last));
+    let values = params![lease.session_id, turn_id, epoch, last, length(bytes)];
+    let log: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
+    let sql = "INSERT INTO batches (log, first, last, bytes) VALUES (?, ?, ?, ?)";
+    for Batch { first, last, bytes } in batches {
+        execute(connection, sql, params![log, stored(*first), stored(*last), &bytes[..]])?;
+    }
+    trim_logs(connection, &lease.session_id)
+}
+
+/// Drops the oldest logs of a session beyond what one session may keep.
+fn trim_logs(connection: &Connection, session_id: &str) -> Done<()> {
+    let sql = "SELECT number, bytes FROM logs WHERE session_id = ? ORDER BY number DESC";
+    let logs = all(connection, sql, [session_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut kept = 0;
+    for (at, (log, bytes)) in logs.into_iter().enumerate() {
+        let (log, bytes): (i64, i64) = (log, bytes);
+        kept += bytes;
+        let is_over = at >= limits::TURN_LOGS_MAX || kept > length(limits::TURN_LOG_BYTES_MAX);
+        if is_over && at > 0 {
+            execute(connection, "DELETE FROM logs WHERE number = ?", [log])?;
+        }
+    }
+    Ok(())
+}
+
+fn all<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl rusqlite::Params,
+    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Done<Vec<T>> {
+    let mut statement = connection.prepare_cached(sql).map_err(unavailable)?;
+    let rows = statement.query_map(values, read).map_err(unavailable)?;
+    rows.collect::<Result<_, _>>().map_err(unavailable)
+}
+
+pub(super) fn read(
+    connection: &Connection,
+    session_id: &str,
+    turn_id: Option<&str>,
+    seen: u64,
+) -> Done<Option<StoredLog>> {
+    use_session(connection, session_id)?;
+    let sql = "SELECT number, turn_id, epoch, last FROM logs
+        WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) ORDER BY number DESC LIMIT 1";
+    let log = first(connection, sql, params![session_id, turn_id], |row| {
+        let epoch = restored(row.get(2)?);
+        let (turn_id, last) = (row.get(1)?, restored(row.get(3)?));
+        Ok((row.get::<_, i64>(0)?, StoredLog { turn_id, epoch, last, batches: Vec::new() }))
+    })?;
+    let Some((number, mut log)) = log else { return Ok(None) };
+    let sql = "SELECT first, last, bytes FROM batches WHERE log = ? AND last > ? ORDER BY first";
+    log.batches = all(connection, sql, params![number, stored(seen)], |row| {
+        let (first, last) = (restored(row.get(0)?), restored(row.get(1)?));
+        Ok(Batch { first, last, bytes: row.get::<_, Vec<u8>>(2)?.into() })
+    })?;
+    Ok(Some(log))
+}
+
+pub(super) fn keep_artifact(
+    connection: &Connection,
+    session_id: &str,
+    artifact: &Artifact,
+) -> Done<()> {
+    let is_known = "SELECT 1 FROM sessions WHERE id = ?";
+    if first(connection, is_known, [session_id], |_| Ok(()))?.is_none() {
+        return Err(StoreError::NoSession);
+    }
+    let Artifact { owner, id, name, mime_type, bytes } = artifact;
+    let sql = "INSERT INTO artifacts (id, session_id, owner, name, mime_type, bytes)
+        VALUES (?, ?, ?, ?, ?, ?)";
+    let values = params![id, session_id, owner, name, mime_type, &bytes[..]];
+    execute(connection, sql, values)?;
+    let sql =
+        "SELECT number, length(bytes) FROM artifacts WHERE session_id = ? ORDER BY number DESC";
+    let kept = all(connection, sql, [session_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut sum = 0;
+    for (artifact, bytes) in kept {
+        let (artifact, bytes): (i64, i64) = (artifact, bytes);
+        sum += bytes;
+        if sum > length(limits::ARTIFACT_BYTES_MAX) {
+            execute(connection, "DELETE FROM artifacts WHERE number = ?", [artifact])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn artifact(connection: &Connection, id: &str) -> Done<Option<Artifact>> {
+    let sql = "SELECT owner, id, name, mime_type, bytes FROM artifacts WHERE id = ?";
+    first(connection, sql, [id], |row| {
+        let (owner, id, name, mime_type) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        Ok(Artifact { owner, id, name, mime_type, bytes: row.get::<_, Vec<u8>>(4)?.into() })
+    })
+}
+
+pub(super) fn forget(connection: &Connection, session_id: &str) -> Done<bool> {
+    let sql = "DELETE FROM sessions WHERE id = ? RETURNING record IS NOT NULL";
+    Ok(first(connection, sql, [session_id], |row| row.get(0))?.unwrap_or(false))
+}
+
+pub(super) fn sweep(connection: &Connection, oldest: i64) -> Done<()> {
+    let sql = "DELETE FROM sessions WHERE lease IS NULL AND used_at <= ?";
+    execute(connection, sql, [oldest])?;
+    Ok(())
+}

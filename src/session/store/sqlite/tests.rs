@@ -1,0 +1,202 @@
+//! What a file of sessions promises beyond the rules of every store.
+
+use std::fs;
+use std::sync::Arc;
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(60);
+
+fn open(path: &Path) -> Result<SqliteStore, OpenError> {
+    SqliteStore::open(path, SyncMode::Normal, TTL)
+}
+
+/// A store in a file of its own.
+struct File {
+    directory: tempfile::TempDir,
+}
+
+impl File {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.directory.path().join("tether.db")
+    }
+
+    /// Opens it again, once the last store's thread has let it go.
+    async fn reopen(&self) -> SqliteStore {
+        loop {
+            match open(&self.path()) {
+                Ok(store) => return store,
+                Err(OpenError::InUse(_)) => tokio::task::yield_now().await,
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+}
+
+fn batch() -> Batch {
+    Batch { first: 1, last: 2, bytes: Bytes::from_static(b"1\n2\n") }
+}
+
+fn artifact(id: &str, bytes: usize) -> Artifact {
+    Artifact {
+        owner: "alice".to_owned(),
+        id: id.to_owned(),
+        name: None,
+        mime_type: "text/plain".to_owned(),
+        bytes: vec![b'x'; bytes].into(),
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_outlives_the_store() {
+    let file = File::new();
+    let store = open(&file.path()).unwrap();
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let version = store.save(&lease, None, Bytes::from_static(b"record")).await.unwrap();
+    store.append(&lease, "t", vec![batch()]).await.unwrap();
+    store.keep_artifact("s", artifact("a", 3)).await.unwrap();
+    drop(store);
+
+    let store = file.reopen().await;
+    let record = store.load("s").await.unwrap().unwrap();
+    assert_eq!((record.version, &*record.bytes), (version, &b"record"[..]));
+    let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
+    assert_eq!((log.last, log.batches), (2, vec![batch()]));
+    assert_eq!(store.artifact("a").await, Ok(Some(artifact("a", 3))));
+    // The process that held the lease is gone, so another one takes it at once, in the next epoch.
+    assert_eq!(store.append(&lease, "t", vec![batch()]).await, Err(StoreError::Superseded));
+    let taken = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    assert_eq!(taken.epoch, 2);
+    let saved = store.save(&taken, Some(version), Bytes::from_static(b"more")).await.unwrap();
+    assert!(saved.0 > version.0, "no two writes have the same version");
+}
+
+#[tokio::test]
+async fn a_session_that_was_never_saved_ends_with_its_process() {
+    let file = File::new();
+    let store = open(&file.path()).unwrap();
+    store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    drop(store);
+    let store = file.reopen().await;
+    assert_eq!(store.acquire("s", NodeId::random()).await.unwrap().unwrap().epoch, 1);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_its_owner_can_read_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let file = File::new();
+    let store = open(&file.path()).unwrap();
+    store.acquire("s", NodeId::random()).await.unwrap();
+    for entry in fs::read_dir(file.directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{entry:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_created_says_why() {
+    let file = File::new();
+    fs::write(file.path(), "").unwrap();
+    let below = file.path().join("tether.db");
+    let refused = open(&below).unwrap_err().to_string();
+    assert!(refused.starts_with(&below.display().to_string()), "{refused}");
+}
+
+#[tokio::test]
+async fn a_file_serves_one_gateway() {
+    let file = File::new();
+    let store = open(&file.path()).unwrap();
+    let refused = open(&file.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::InUse(_)), "{refused}");
+    assert!(refused.to_string().contains("in use by another process"));
+    drop(store);
+}
+
+#[tokio::test]
+async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
+    let file = File::new();
+    fs::write(file.path(), "not a database, but as long as the header of one would have to be")
+        .unwrap();
+    let before = fs::read(file.path()).unwrap();
+    assert!(matches!(open(&file.path()).unwrap_err(), OpenError::Foreign(_)));
+    assert_eq!(fs::read(file.path()).unwrap(), before);
+
+    for (pragma, is_newer) in [("application_id=7", false), ("user_version=2", true)] {
+        let file = File::new();
+        drop(open(&file.path()).unwrap());
+        drop(file.reopen().await);
+        let connection = loop {
+            let connection = Connection::open(file.path()).unwrap();
+            if connection.execute_batch(&format!("PRAGMA {pragma}")).is_ok() {
+                break connection;
+            }
+            tokio::task::yield_now().await;
+        };
+        drop(connection);
+        let refused = open(&file.path()).unwrap_err();
+        assert_eq!(matches!(refused, OpenError::Newer { version: 2, .. }), is_newer, "{refused}");
+        assert_eq!(matches!(refused, OpenError::Foreign(_)), !is_newer, "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn expired_sessions_are_swept_but_not_leased_ones() {
+    let file = File::new();
+    let store = SqliteStore::open(&file.path(), SyncMode::Full, Duration::ZERO).unwrap();
+    for session in ["held", "old"] {
+        let lease = store.acquire(session, NodeId::random()).await.unwrap().unwrap();
+        store.save(&lease, None, Bytes::from_static(b"record")).await.unwrap();
+        if session == "old" {
+            store.release(&lease).await.unwrap();
+        }
+    }
+    store.sweep();
+    assert_eq!(store.load("old").await, Ok(None));
+    assert!(store.load("held").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn each_session_keeps_its_newest_logs_and_files() {
+    let file = File::new();
+    let store = open(&file.path()).unwrap();
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, Bytes::from_static(b"record")).await.unwrap();
+    for turn in 0..=limits::TURN_LOGS_MAX {
+        store.append(&lease, &turn.to_string(), vec![batch()]).await.unwrap();
+    }
+    assert_eq!(store.read("s", Some("0"), 0).await, Ok(None));
+    assert!(store.read("s", Some("1"), 0).await.unwrap().is_some());
+
+    let half = limits::ARTIFACT_BYTES_MAX / 2;
+    for (id, bytes) in [("a", half), ("b", half), ("c", 1)] {
+        store.keep_artifact("s", artifact(id, bytes)).await.unwrap();
+    }
+    assert_eq!(store.artifact("a").await, Ok(None));
+    assert!(store.artifact("b").await.unwrap().is_some());
+}
+
+/// A job that fails leaves the others of its transaction alone.
+#[tokio::test]
+async fn jobs_that_share_a_commit_succeed_and_fail_by_themselves() {
+    let file = File::new();
+    let store = Arc::new(open(&file.path()).unwrap());
+    let jobs = (0..64).map(|number| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let session = format!("s{number}");
+            let lease = store.acquire(&session, NodeId::random()).await.unwrap().unwrap();
+            let wrong = (number % 2 == 1).then_some(Version(7));
+            store.save(&lease, wrong, Bytes::from_static(b"record")).await.is_ok()
+        })
+    });
+    let jobs: Vec<_> = jobs.collect();
+    for (number, job) in jobs.into_iter().enumerate() {
+        assert_eq!(job.await.unwrap(), number % 2 == 0, "{number}");
+    }
+}
