@@ -125,7 +125,8 @@ impl Header {
         }
         let opened = |opener: &&str| header.rfind(*opener).map(|at| at + opener.len());
         let start = self.openers.iter().filter_map(opened).max().unwrap_or_default();
-        let role = self.role(&header[start.saturating_sub(self.openers[0].len())..]);
+        let before = start.saturating_sub(self.openers[0].len());
+        let role = self.role(header.get(before..).unwrap_or_default());
         let mut rest = &header[start + role.len()..];
         let mut is_header = !role.is_empty() && self.is_own_role(role);
         while let Some(length) = self.word_length(rest.trim_start()) {
