@@ -85,7 +85,7 @@ impl Elements {
         }
     }
 
-    /// Adds an element. Without a key, it stands in an array.
+    /// Adds an element. One without a key is an item of an array.
     fn push_element(&self, text: &mut String, key: Option<&str>, value: &Value) {
         text.push_str(&self.opening_tag(key, ValueType::of(value)));
         match value {

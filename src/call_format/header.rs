@@ -25,7 +25,7 @@ pub struct Header {
     pub itself: Option<&'static str>,
     /// What comes before the channel, the channel of reasoning and that of answers.
     pub channels: Option<[&'static str; 3]>,
-    /// What else stands in it. Anything else shows that its end was forgotten.
+    /// Words that a header may contain. Any other word shows that its end was forgotten.
     pub words: &'static [&'static str],
     /// What is written at the end of a message that is not a call.
     pub message_end: &'static str,

@@ -80,12 +80,11 @@ impl Header {
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        let header = std::str::from_utf8(&stream.buffer).unwrap_or_default();
-        let is_whole = self.format.length_without_end(header) == Some(header.len());
         if self.lacks_opener {
             return self.refuse(0, stream, sink);
         }
-        if !is_whole {
+        let header = std::str::from_utf8(&stream.buffer).unwrap_or_default();
+        if self.format.length_without_end(header) != Some(header.len()) {
             return self.break_off(0, 0, stream, sink);
         }
         // Its last word may be cut, so no tool is called.

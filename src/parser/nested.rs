@@ -242,8 +242,8 @@ mod tests {
     use super::*;
     use crate::call_format::{Body, Row};
 
-    /// The arguments that a payload of this format holds, or why it holds none. `<` stands for what tags
-    /// of the format begin with.
+    /// The arguments in a payload of this format, or why there are none. Tags are written short: `<` for
+    /// MiniMax's prefix, `<v` for Cohere's element.
     fn read_as(format: &str, payload: &str) -> Result<String, String> {
         let row = Row::named(format).unwrap();
         let Body::Nested(elements) = &row.body else { panic!("elements") };

@@ -261,7 +261,7 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// The tools that the server is told about. A server that is told reads calls by its own rules;
+    /// The tools that the request lists for the server. A server that has them reads calls by its own rules;
     /// otherwise calls come as text, as the system prompt or the chat template asks.
     pub(crate) fn native_tools(&self) -> &[OfferedTool] {
         if self.contract == CallContract::Native { &self.tools } else { &[] }

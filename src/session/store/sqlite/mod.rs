@@ -82,7 +82,7 @@ impl SqliteStore {
         let job: Job = Box::new(move |connection| {
             let result = connection.and_then(|connection| atomically(connection, work));
             Box::new(move |committed| {
-                // Nobody waits for the result of a future that was dropped.
+                // The caller may have dropped its future.
                 let _ = sender.send(committed.and(result));
             })
         });
