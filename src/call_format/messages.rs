@@ -34,20 +34,10 @@ const CHANNELS: Header = Header {
     message_end: "<|end|>",
 };
 
-/// gpt-oss, which writes `Harmony`.
-///
-/// Source: `OpenAI`, "Harmony response format".
-pub(super) static HARMONY: Row = Row {
-    name: "harmony",
+/// What gpt-oss and Beam have in common: a call is a message in a channel, up to `<|call|>`.
+const IN_CHANNELS: Row = Row {
     has_special: true,
     header: Some(CHANNELS),
-    openers: &["<|channel|>commentary to="],
-    label: Some(Label {
-        prefix: "functions.",
-        ends: &[" <|constrain|>json<|message|>"],
-        ..Label::PLAIN
-    }),
-    fence: Fence::Read,
     closer: Some(Closer { gap: "", text: "<|call|>" }),
     between: "<|start|>assistant",
     hidden: &["<|return|>"],
@@ -56,11 +46,24 @@ pub(super) static HARMONY: Row = Row {
     ..Row::PLAIN
 };
 
+/// gpt-oss, which writes `Harmony`.
+///
+/// Source: `OpenAI`, "Harmony response format".
+pub(super) static HARMONY: Row = Row {
+    name: "harmony",
+    openers: &["<|channel|>commentary to="],
+    label: Some(Label {
+        prefix: "functions.",
+        ends: &[" <|constrain|>json<|message|>"],
+        ..Label::PLAIN
+    }),
+    fence: Fence::Read,
+    ..IN_CHANNELS
+};
+
 /// Beam, which writes arguments in tags.
 pub(super) static BEAM: Row = Row {
     name: "beam",
-    has_special: true,
-    header: Some(CHANNELS),
     openers: &[" to="],
     label: Some(Label {
         ends: &["<|channel|>analysis <|constrain|>xml<|message|>"],
@@ -75,12 +78,7 @@ pub(super) static BEAM: Row = Row {
         is_trimmed: true,
         end: "\n",
     }),
-    closer: Some(Closer { gap: "", text: "<|call|>" }),
-    between: "<|start|>assistant",
-    hidden: &["<|return|>"],
-    reasoning: &[["<|channel|>analysis<|message|>", "<|end|>"]],
-    ends_reasoning: true,
-    ..Row::PLAIN
+    ..IN_CHANNELS
 };
 
 /// Muse: a message to a tool holds a frame of calls.
