@@ -1,7 +1,8 @@
 //! What each call format costs to read, beside the floors in the same run.
 //!
 //! `cargo bench --bench formats`. Prose is compared with looking for one byte and copying, a call with
-//! a long argument with following its brackets and strings. Each floor and each format take turns, and
+//! a long argument with following its brackets and strings; "told" is the same call whose arguments are reported
+//! as they arrive. Each floor and each format take turns, and
 //! the fastest of many rounds counts, because the machine is not always the same.
 
 #![expect(clippy::print_stdout, reason = "a table is what it is for")]
@@ -28,7 +29,7 @@ fn main() {
     let is_test = !std::env::args().any(|argument| argument == "--bench");
     let (bytes, rounds) = if is_test { (1 << 12, 1) } else { (1 << 19, 25) };
     let prose = text(bytes, Style::Prose);
-    println!("{:>20} {:>8} {:>10}", "format", "prose", "arguments");
+    println!("{:>20} {:>8} {:>10} {:>8}", "format", "prose", "arguments", "told");
     for row in ROWS {
         let call = long_call(row, bytes);
         let prose = ratio(
@@ -37,18 +38,20 @@ fn main() {
             &mut |chunk, out| {
                 black_box(scan_and_copy(chunk, out));
             },
-            row,
+            settings(row),
         );
         let mut nesting = Nesting::default();
-        let arguments = ratio(
-            rounds,
-            &call,
-            &mut |chunk, out| {
-                black_box(nesting.follow_and_copy(chunk, out));
-            },
-            row,
-        );
-        println!("{:>20} {prose:>8.2} {arguments:>10.2}", row.name);
+        let [arguments, told] = [false, true].map(|argument_deltas| {
+            ratio(
+                rounds,
+                &call,
+                &mut |chunk, out| {
+                    black_box(nesting.follow_and_copy(chunk, out));
+                },
+                Settings { argument_deltas, ..settings(row) },
+            )
+        });
+        println!("{:>20} {prose:>8.2} {arguments:>10.2} {told:>8.2}", row.name);
     }
 }
 
@@ -65,11 +68,11 @@ fn ratio(
     rounds: usize,
     input: &str,
     floor: &mut dyn FnMut(&str, &mut String),
-    row: &'static Row,
+    settings: Settings,
 ) -> f64 {
     let chunks = chunks(input, Cut::Tokens);
     let mut out = String::with_capacity(2 * input.len());
-    let mut parser = Parser::new(settings(row)).expect("a row of the table");
+    let mut parser = Parser::new(settings).expect("a row of the table");
     let mut best = [Duration::MAX; 2];
     for _ in 0..rounds {
         out.clear();

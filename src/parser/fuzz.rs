@@ -169,7 +169,7 @@ fn lossy(input: &[u8], span: &Span) -> String {
 }
 
 /// Each call that starts ends once, in order, and its deltas agree with its end.
-fn check_calls(settings: &Settings, record: &Record) {
+pub(super) fn check_calls(settings: &Settings, record: &Record) {
     let (mut started, mut ended) = (0, 0);
     for event in &record.events {
         match event {

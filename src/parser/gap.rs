@@ -156,7 +156,7 @@ impl Gap {
         let index = stream.start_call(self.opened.at, sink);
         let (name, arguments) = (stream.label.clone(), Arguments::none());
         let call = ParsedCall { index, name, arguments, repaired: Vec::new() };
-        stream.hand_out(call, &Tracker::default(), sink);
+        Tracker::silent(index).complete(call, stream, sink);
     }
 
     /// What the next byte means. `before` is the gap so far.

@@ -7,12 +7,14 @@
 //!
 //! Both hold the values of JSON in another notation, and are written again as JSON.
 
+use std::borrow::Cow;
 use std::str::Chars;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::call::{self, Content, Element, Fault, Keys};
+use super::find;
 use super::segment::ErrorCode;
 use crate::call_format::JsonKeys;
 use crate::limits::parser::DEPTH_MAX;
@@ -75,6 +77,49 @@ pub(super) fn python(text: &str) -> Option<String> {
     Some(json)
 }
 
+/// One argument with its key, as JSON. `None` if it is none. With a delimiter, it is a member of a loose object.
+pub(super) fn member(text: &str, delimiter: Option<&'static str>) -> Option<String> {
+    let mut reader = Reader { text, at: 0, delimiter };
+    let mut json = String::new();
+    let key = reader.argument_key().ok()?;
+    reader.member(&key, reader.sign(), &mut json, 0).and_then(|()| reader.end()).ok()?;
+    Some(json)
+}
+
+/// The key in what comes before the value of an argument.
+pub(super) fn key(text: &str, delimiter: Option<&'static str>) -> Option<String> {
+    let mut reader = Reader { text, at: 0, delimiter };
+    let key = reader.argument_key().ok()?;
+    reader.expect(reader.sign()).and_then(|()| reader.end()).ok()?;
+    Some(key)
+}
+
+/// What a text in quotes means, whose escapes are all whole.
+pub(super) fn unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return text.into();
+    }
+    let mut units = Utf16::default();
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        if char == '\\' {
+            units.push_escape(&mut chars);
+        } else {
+            units.push(char);
+        }
+    }
+    String::from_utf16_lossy(&units.0).into()
+}
+
+/// Whether a text can be the name of a tool or of an argument.
+pub(super) fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(is_word_part)
+}
+
+fn is_word_part(char: char) -> bool {
+    char.is_alphanumeric() || matches!(char, '_' | '.' | '-')
+}
+
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -131,12 +176,9 @@ impl<'t> Reader<'t> {
         self.expect(b'(')?;
         let mut json = "{".to_owned();
         self.items(b')', |reader, number| {
-            let key = reader.word();
-            if key.is_empty() {
-                return Err(reader.fault("the name of an argument"));
-            }
+            let key = reader.argument_key()?;
             json.push_str(if number > 0 { "," } else { "" });
-            reader.member(key, b'=', &mut json, 0)
+            reader.member(&key, b'=', &mut json, 0)
         })?;
         json.push('}');
         Ok((name, json))
@@ -179,10 +221,26 @@ impl<'t> Reader<'t> {
         self.value(json, depth)
     }
 
+    /// The key of an argument.
+    fn argument_key(&mut self) -> Result<String, Fault> {
+        self.skip_space();
+        if self.delimiter.is_some() {
+            return self.key();
+        }
+        match self.word() {
+            "" => Err(self.fault("the name of an argument")),
+            key => Ok(key.to_owned()),
+        }
+    }
+
+    /// What stands between the key of an argument and its value.
+    const fn sign(&self) -> u8 {
+        if self.delimiter.is_some() { b':' } else { b'=' }
+    }
+
     fn word(&mut self) -> &'t str {
-        let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '.' | '-');
         let rest = self.rest();
-        let length = rest.find(|char| !is_part(char)).unwrap_or(rest.len());
+        let length = rest.find(|char| !is_word_part(char)).unwrap_or(rest.len());
         self.at += length;
         &rest[..length]
     }
@@ -220,21 +278,21 @@ impl<'t> Reader<'t> {
 
     /// A text between quotes, with Python's escapes.
     fn quoted(&mut self) -> Result<String, Fault> {
-        let mut text = Utf16::default();
-        let mut chars = self.rest().chars();
-        let quote = chars.next();
-        while let Some(char) = chars.next() {
-            if Some(char) == quote {
-                self.at += self.rest().len() - chars.as_str().len();
-                return Ok(String::from_utf16_lossy(&text.0));
+        let rest = self.rest();
+        let quote = rest.as_bytes()[0];
+        let mut at = 1;
+        loop {
+            let Some(found) = find::either(quote, b'\\', &rest.as_bytes()[at..]) else {
+                return Err(self.fault("a whole text"));
+            };
+            at += found;
+            if rest.as_bytes()[at] == quote {
+                self.at += at + 1;
+                return Ok(unescaped(&rest[1..at]).into_owned());
             }
-            if char == '\\' {
-                text.push_escape(&mut chars);
-            } else {
-                text.push(char);
-            }
+            // What follows a backslash is part of the text, whatever it is.
+            at = (at + 2).min(rest.len());
         }
-        Err(self.fault("a whole text"))
     }
 
     fn list(&mut self, close: u8, json: &mut String, depth: usize) -> Result<(), Fault> {

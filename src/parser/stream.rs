@@ -6,8 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::call::{self, Content, Fault, Keys};
-use super::deltas::Tracker;
-use super::segment::{self, ParsedCall, Place, Segment, Span};
+use super::segment::{self, Place, Segment, Span};
 use super::settings::Settings;
 use super::syntax::Syntax;
 use super::text::{Chunk, Unchecked, Utf8};
@@ -197,19 +196,6 @@ impl Stream {
         self.calls += 1;
         sink(Segment::CallStarted { index, offset });
         index
-    }
-
-    /// Hands out a call, and what has not been reported of it.
-    pub(super) fn hand_out(
-        &self,
-        call: ParsedCall,
-        tracker: &Tracker,
-        sink: &mut impl FnMut(Segment<'_>),
-    ) {
-        if self.settings().argument_deltas {
-            tracker.complete(call.index, &call.name, call.arguments.as_str(), sink);
-        }
-        sink(Segment::CallCompleted(call));
     }
 
     /// Ends a call, or what was meant as one, at `end`.

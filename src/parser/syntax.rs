@@ -7,7 +7,6 @@ use super::format_marks::{
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
 use super::settings::{Settings, SettingsError};
-use crate::call_format::Body;
 
 /// How a model's output is read, ready for [`Parser::of`](super::Parser::of).
 ///
@@ -27,7 +26,7 @@ pub struct Syntax {
     /// What a scan of a payload looks for.
     pub(super) rules: Rules,
     /// Whether to report payloads while they arrive. Not in lenient mode: a repair can still change
-    /// them; nor if they are no JSON.
+    /// them.
     pub(super) tells_deltas: bool,
     /// What ends the header of a message, or shows that its end was forgotten.
     pub(super) header: Marks,
@@ -64,11 +63,9 @@ impl Syntax {
     }
 
     fn of(settings: Settings) -> Self {
-        let body = &settings.format.row().body;
-        let is_json = matches!(body, Body::Json(_) | Body::Arguments);
         Self {
             rules: Rules::new(&settings.format, !settings.strict_balancing),
-            tells_deltas: settings.argument_deltas && settings.strict_balancing && is_json,
+            tells_deltas: settings.argument_deltas && settings.strict_balancing,
             header: Marks::new(in_header(settings.format.row())),
             frames: Marks::new(after_header(&settings.format)),
             openers: Marks::new(call_openers(&settings.format)),

@@ -14,7 +14,6 @@ use super::repair::Repair;
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
-use crate::call_format::Body;
 use crate::limits::parser::DEPTH_MAX;
 
 #[derive(Debug)]
@@ -41,21 +40,7 @@ impl Payload {
     ) -> Self {
         let index = stream.start_call(opened.at, sink);
         let scanner = Scanner::default();
-        let tracker = match stream.row().body {
-            Body::Json(_)
-            | Body::Keyed
-            | Body::Pythonic(_)
-            | Body::PythonicLines(_)
-            | Body::Loose(_)
-            | Body::Nested(_) => Tracker::default(),
-            Body::Arguments | Body::Tagged(_) => {
-                let tells = stream.syntax.tells_deltas;
-                if tells {
-                    sink(Segment::CallNamed { index, name: &stream.label });
-                }
-                Tracker::of_arguments(tells)
-            }
-        };
+        let tracker = Tracker::new(index, stream, sink);
         Self { opened, index, scanner, tracker, fence, repaired }
     }
 
@@ -74,7 +59,7 @@ impl Payload {
         }
         stream.keep(chunk, most);
         if stream.syntax.tells_deltas {
-            self.tracker.pass_string(&stream.buffer, self.index, sink);
+            self.tracker.pass_string(stream, sink);
         }
         true
     }
@@ -92,7 +77,7 @@ impl Payload {
         let (taken, stop) = self.scanner.scan(&rest[..rest.len().min(room)], &stream.syntax.rules);
         stream.keep(&rest[..taken], most);
         if stream.syntax.tells_deltas {
-            self.tracker.advance(&stream.buffer, self.index, stream.row().keys(), sink);
+            self.tracker.advance(stream, sink);
         }
         if stop.is_none() && rest.len() <= room {
             return Flow::Stay;

@@ -127,7 +127,7 @@ impl Payload {
             Ok(Content::Call(name, arguments)) => {
                 let call =
                     ParsedCall { index, name, arguments, repaired: mem::take(&mut self.repaired) };
-                stream.hand_out(call, &self.tracker, sink);
+                self.tracker.complete(call, stream, sink);
                 return Place::Call;
             }
             Err(fault) => {
@@ -144,7 +144,9 @@ impl Payload {
                 Ok((name, arguments)) => {
                     let call =
                         ParsedCall { index, name, arguments, repaired: self.repaired.clone() };
-                    stream.hand_out(call, &Tracker::default(), sink);
+                    let others = Tracker::silent(index);
+                    let tracker = if nth == 0 { &self.tracker } else { &others };
+                    tracker.complete(call, stream, sink);
                     place = Some(Place::Call);
                 }
                 Err(fault) => {

@@ -44,6 +44,8 @@ pub(super) struct Tagged {
     json: String,
     /// How much of it has been reported.
     told: usize,
+    /// How many bytes of the value that arrives stand in it already: all but those that may be its end.
+    streamed: Option<usize>,
     keys: HashSet<String>,
     /// Why this is no call. The rest is read all the same.
     fault: Option<Fault>,
@@ -105,6 +107,7 @@ impl Tagged {
             hint: 0..0,
             json: "{".to_owned(),
             told: 0,
+            streamed: None,
             keys: HashSet::new(),
             fault: None,
         }
@@ -132,6 +135,7 @@ impl Tagged {
             }
         }
         if at == bytes.len() {
+            self.tell_text(stream, sink);
             return Flow::Stay;
         }
         self.refuse_length(most, stream, sink);

@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use super::super::arguments::repeated_key;
 use super::super::call;
+use super::super::deltas::{push_escaped, whole_characters};
 use super::super::segment::{ErrorCode, ParsedCall, Place, Segment};
 use super::super::stream::Stream;
+use super::super::types::Kinds;
 use super::super::{examined, types};
-use super::Tagged;
+use super::{Part, Tagged};
 
 impl Tagged {
     /// Adds an argument: the last key, with this part of the buffer as its value.
@@ -31,7 +33,12 @@ impl Tagged {
             self.blame(ErrorCode::InvalidCall, message);
             return;
         }
-        let value = if self.tags.is_trimmed { without_line_breaks(value) } else { value };
+        let bounds = if self.tags.is_trimmed {
+            between_line_breaks(value.as_bytes())
+        } else {
+            0..value.len()
+        };
+        let value = &value[bounds];
         let wrapped = self.tags.wrap.and_then(|wrap| within(value, wrap));
         if wrapped.is_none()
             && let Some(swallowed) = self.swallowed(key, value, stream)
@@ -40,20 +47,64 @@ impl Tagged {
             self.blame(ErrorCode::UnbalancedPayload, message);
             return;
         }
-        let value = wrapped.unwrap_or(value);
-        let types = if hint.is_empty() {
-            stream.settings().tools.kinds(&stream.label, key)
+        if let Some(streamed) = self.streamed.take() {
+            push_escaped(&mut self.json, &value[streamed..]);
+            self.json.push('"');
         } else {
-            Some(types::of_hint(hint))
+            let value = wrapped.unwrap_or(value);
+            let kinds = kinds_of(key, hint, stream);
+            let Some(value) = types::read(value, kinds) else { return };
+            self.push_key(key);
+            self.json.push_str(&value);
+        }
+        self.tell_arguments(stream, sink);
+    }
+
+    /// Reports what has come of a value that is text, and nothing else by the tool's schema. What may be its
+    /// last line break waits.
+    pub(super) fn tell_text(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
+        let Part::Value(value) = &self.part else { return };
+        let is_told = stream.settings().argument_deltas && self.tags.wrap.is_none();
+        if !is_told || self.fault.is_some() {
+            return;
+        }
+        let mut text = &stream.buffer[value.so_far(self.at)];
+        if self.tags.is_trimmed {
+            text = &text[between_line_breaks(text)];
+            text = text.strip_suffix(b"\r").unwrap_or(text);
+        }
+        let streamed = self.streamed.unwrap_or_default();
+        let more = whole_characters(&text[streamed..]);
+        examined::note(2 * more.len());
+        if more.is_empty() || self.streamed.is_none() && !self.begin_text(stream) {
+            return;
+        }
+        push_escaped(&mut self.json, more);
+        self.streamed = Some(streamed + more.len());
+        self.tell_arguments(stream, sink);
+    }
+
+    /// Adds the key of a text, and the quote before it. False if the argument is none.
+    fn begin_text(&mut self, stream: &Stream) -> bool {
+        let text = |range: Range<usize>| std::str::from_utf8(&stream.buffer[range]).ok();
+        let (key, hint) = (text(self.key.clone()), text(self.hint.clone()));
+        let (Some(key), Some(hint)) = (key.map(str::trim), hint.map(str::trim)) else {
+            return false;
         };
-        let Some(value) = types::read(value, types) else { return };
+        if self.keys.contains(key) || kinds_of(key, hint, stream) != Some(types::TEXT) {
+            return false;
+        }
+        self.push_key(key);
+        self.json.push('"');
+        true
+    }
+
+    fn push_key(&mut self, key: &str) {
         if self.json.len() > 1 {
             self.json.push(',');
         }
         self.json.push_str(&serde_json::Value::from(key).to_string());
         self.json.push(':');
-        self.json.push_str(&value);
-        self.tell_arguments(stream, sink);
     }
 
     /// The next argument, if this value goes on with it because its closing tag was forgotten. A value
@@ -104,6 +155,15 @@ impl Tagged {
     }
 }
 
+/// What the value of this key may be: as its tag says or, without a word on it, the tool's schema.
+fn kinds_of(key: &str, hint: &str, stream: &Stream) -> Option<Kinds> {
+    if hint.is_empty() {
+        stream.settings().tools.kinds(&stream.label, key)
+    } else {
+        Some(types::of_hint(hint))
+    }
+}
+
 /// What stands between these, if they are around the value.
 fn within<'v>(value: &'v str, [open, close]: [&str; 2]) -> Option<&'v str> {
     value.trim().strip_prefix(open)?.strip_suffix(close)
@@ -111,7 +171,16 @@ fn within<'v>(value: &'v str, [open, close]: [&str; 2]) -> Option<&'v str> {
 
 /// A value without the line break at its start and at its end: not more, because the contents of
 /// files depend on it.
-fn without_line_breaks(value: &str) -> &str {
-    let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
-    value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value)
+const fn between_line_breaks(value: &[u8]) -> Range<usize> {
+    let start = match value {
+        [b'\r', b'\n', ..] => 2,
+        [b'\n', ..] => 1,
+        _ => 0,
+    };
+    let end = match value.split_at(start).1 {
+        [.., b'\r', b'\n'] => value.len() - 2,
+        [.., b'\n'] => value.len() - 1,
+        _ => value.len(),
+    };
+    start..end
 }

@@ -9,6 +9,8 @@
 //! tags of a whole call in the value are that call's, and an end that closes no call in the value counts
 //! only if another call follows, or if the input ends inside the value.
 
+use std::ops::Range;
+
 use memchr::memmem;
 
 use super::super::examined;
@@ -96,6 +98,11 @@ impl Value {
     /// Where the call is over if no closing tag comes any more.
     pub(super) fn over(&self) -> Option<Over> {
         self.first.map(Over::Mark).or_else(|| self.tag.map(Over::Tag))
+    }
+
+    /// What has come of it, if it has been read up to `at`.
+    pub(super) const fn so_far(&self, at: usize) -> Range<usize> {
+        self.start..at - self.held.len()
     }
 
     /// The same value, of which the closing tag that ends here was a part.

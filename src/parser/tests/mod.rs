@@ -7,7 +7,7 @@ mod scale;
 mod streaming;
 mod table;
 
-use super::fuzz::{Event, How, Record, check_conservation, record};
+use super::fuzz::{Event, How, Record, check_calls, check_conservation, record};
 use super::*;
 use crate::call_format::{CallFormat, HERMES};
 

@@ -79,8 +79,9 @@ proptest! {
         let tools = Tools::of([("f", &schema_of(&arguments))]);
         let mut written = String::new();
         format.push_call(&mut written, "f", &arguments.to_string());
-        let settings = Settings { format, tools, ..settings() };
+        let settings = Settings { format, tools, argument_deltas: true, ..settings() };
         let record = record(&settings, written.as_bytes(), &lengths, How::Bytes);
+        check_calls(&settings, &record);
         let Some(Event::Completed { arguments: read, .. }) = record.events.last() else {
             panic!("{written}: {record:?}")
         };
@@ -129,8 +130,9 @@ proptest! {
             expected.push(Event::Started { index, offset: offset as u64 });
             expected.push(Event::Completed { index, name, arguments, repaired: Vec::new() });
         }
-        let settings = Settings { format, tools, ..settings() };
+        let settings = Settings { format, tools, argument_deltas: true, ..settings() };
         let record = record(&settings, written.as_bytes(), &lengths, How::Bytes);
+        check_calls(&settings, &record);
         prop_assert_eq!(record.events, expected, "{}", written);
     }
 }

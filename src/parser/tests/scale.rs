@@ -24,7 +24,13 @@ fn work(settings: &Settings, input: &[u8], lengths: &[usize]) -> f64 {
 
 #[track_caller]
 fn check(settings: &Settings, make: impl Fn(usize) -> Vec<u8>, most: f64) {
-    for lengths in [&[1][..], &[3, 4], &[64], &[1 << 16]] {
+    check_in(&[&[1], &[3, 4], &[64], &[1 << 16]], settings, make, most);
+}
+
+/// The same in chunks of these lengths.
+#[track_caller]
+fn check_in(chunks: &[&[usize]], settings: &Settings, make: impl Fn(usize) -> Vec<u8>, most: f64) {
+    for lengths in chunks {
         let works = [1 << 13, 1 << 16, 1 << 19].map(|n| work(settings, &make(n), lengths));
         assert!(works[2] <= most, "{works:?} looks at each byte in chunks of {lengths:?}");
         // A chunk that ends inside a character is read once more.
@@ -132,4 +138,36 @@ fn frames_labels_and_code() {
         format!("<|tool_call>call:f{{s:<|\"|>{text}<|\"|>}}<tool_call|>").into_bytes()
     };
     check(&row("gemma4"), long, 8.0);
+}
+
+/// A call with this text as an argument, in a row that tells deltas.
+#[track_caller]
+fn check_told(name: &str, [open, close]: [&str; 2], fill: &str, most: f64) {
+    let schema = serde_json::json!({"properties": {"s": {"type": "string"}}});
+    let tools = Tools::of([("f", &schema)]);
+    let settings = Settings { argument_deltas: true, tools, ..row(name) };
+    let call = |size: usize| {
+        format!("{open}{}{close}", fill.repeat(size.div_ceil(fill.len()))).into_bytes()
+    };
+    // In one chunk, there would be nothing to tell before the end.
+    check_in(&[&[1], &[3, 4], &[64], &[1 << 10]], &settings, call, most);
+}
+
+#[test]
+fn one_long_call_that_is_told() {
+    let code = ["<|tool_call_start|>[f(s='", "')]<|tool_call_end|>"];
+    check_told("lfm2", code, "some words\n", 8.0);
+    check_told("lfm2", code, "\\\\", 12.0);
+    check_told("lfm2", code, "\\ud83e", 12.0);
+    let list = ["<|tool_call_start|>[f(s=[", "0])]<|tool_call_end|>"];
+    check_told("lfm2", list, "'a', {}, ", 12.0);
+    let loose = ["<|tool_call>call:f{s:<|\"|>", "<|\"|>}<tool_call|>"];
+    check_told("gemma4", loose, "a<|b ", 16.0);
+    let tags = ["<tool_call>\n<function=f>\n<parameter=s>\n", "</parameter></function>"];
+    check_told("qwen3_coder", tags, "some words\n", 8.0);
+    check_told("qwen3_coder", tags, "</parameter> ", 24.0);
+    let prefix = "]<]minimax[>[";
+    let open = format!("{prefix}<tool_call>{prefix}<invoke name=\"f\">{prefix}<s>");
+    let close = format!("{prefix}</s>{prefix}</invoke>");
+    check_told("minimax_m3", [&open, &close], "a ]<]mini", 24.0);
 }

@@ -148,7 +148,7 @@ fn what_may_still_change_is_told_at_the_end() {
         r#"{"tool":"f","args":{"a":1}|}"#,
         r#"{"tool":"f","arguments":"{\"a\":1}"|}"#,
         r#"{"n\u0061me":"f","\u0061rguments":{"a":1}|}"#,
-        r#"[{"name":"f","arguments":{"a":1}}|]"#,
+        r#"{"n":[{"name":"f","arguments":{"a":1}}],"name":|"f","arguments":{"a":1}}"#,
     ] {
         let (begin, rest) = payload.split_once('|').unwrap();
         let begin = format!("<<function_call>>{begin}");
@@ -228,4 +228,118 @@ fn bytes_and_text_may_be_mixed() {
     parser.push(b"\xac", &mut take);
     parser.finish(&mut take);
     assert_eq!(text, "a\u{fffd}€€");
+}
+
+/// A parser of this format that tells deltas, for a tool `f` with a text `a` and anything else.
+fn told_in(format: &str) -> Settings {
+    let row = crate::call_format::Row::named(format).unwrap();
+    let schema = serde_json::json!({"properties": {"a": {"type": "string"}}});
+    let tools = Tools::of([("f", &schema)]);
+    Settings { format: CallFormat::of(row), tools, ..with_deltas() }
+}
+
+#[test]
+fn the_first_call_of_an_array_is_told_as_it_arrives() {
+    check(
+        &with_deltas(),
+        &[
+            r#"<<function_call>>[{"name":"f","#,
+            r#""arguments":{"a":"b"#,
+            r#""}},{"name":"g","arguments":{"#,
+            r#""a":1}}]"#,
+        ],
+        &[
+            &["start 0", "name f"],
+            &["delta {\"a\":\"b"],
+            &["delta \"}"],
+            &["call 0", "start 1", "name g", "delta {\"a\":1}", "call 1"],
+            &[],
+        ],
+    );
+}
+
+#[test]
+fn code_is_told_argument_by_argument_and_its_texts_as_they_arrive() {
+    check(
+        &told_in("lfm2"),
+        &[
+            "<|tool_call_start|>[f",
+            "(a='it\\",
+            "'s \\u0041 lo",
+            "nger', b=[1,",
+            " (2,)], c=True",
+            ")]",
+        ],
+        &[
+            &["start 0"],
+            &["name f", "delta {\"a\":\"it"],
+            &[],
+            &["delta 's A longer\""],
+            &["delta ,\"b\":[1,[2]]"],
+            &["delta ,\"c\":true}", "call 0"],
+            &[],
+        ],
+    );
+}
+
+#[test]
+fn a_loose_object_is_told_argument_by_argument_and_its_texts_as_they_arrive() {
+    check(
+        &told_in("gemma4"),
+        &["<|tool_call>call:f{", "a:<|\"|>x <", "y<|\"", "|>,b:<|\"|><|\"|>", ",c:{d:1}}"],
+        &[
+            &["start 0", "name f", "delta {"],
+            &["delta \"a\":\"x "],
+            &["delta <y"],
+            &["delta \",\"b\":\"\""],
+            &["delta ,\"c\":{\"d\":1}}", "call 0"],
+            &[],
+        ],
+    );
+}
+
+#[test]
+fn elements_are_told_argument_by_argument() {
+    let chunks = [
+        "<tool_call><invoke name=\"f\"><a>x",
+        "y</a><b><item>1</item>",
+        "</b",
+        "></invoke></tool_call>",
+    ]
+    .map(|chunk| chunk.replace('<', "]<]minimax[>[<"));
+    check(
+        &told_in("minimax_m3"),
+        &chunks.each_ref().map(String::as_str),
+        &[
+            &["start 0", "name f"],
+            &["delta {\"a\":\"xy\""],
+            &[],
+            &["delta ,\"b\":[\"1\"]", "delta }", "call 0"],
+            &[],
+        ],
+    );
+}
+
+#[test]
+fn a_text_in_tags_is_told_as_it_arrives_but_for_what_may_be_its_end() {
+    check(
+        &told_in("qwen3_coder"),
+        &[
+            "<tool_call>\n<function=f>\n<parameter=a>\n",
+            "one\n",
+            "two</para",
+            "graph>\n",
+            "</parameter>\n<parameter=b>\nx",
+            "\n</parameter>\n</function>\n</tool_call>",
+        ],
+        &[
+            &["start 0", "name f"],
+            &["delta {\"a\":\"one"],
+            &["delta \\ntwo"],
+            &["delta </paragraph>"],
+            &["delta \""],
+            &["delta ,\"b\":\"x\"", "delta }", "call 0"],
+            &[],
+        ],
+    );
 }

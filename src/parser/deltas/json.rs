@@ -1,35 +1,27 @@
-//! Reports a call's name and arguments while its payload arrives.
+//! A payload in JSON: an object with the call's name and its arguments, perhaps the first one of an array,
+//! or the arguments alone.
 //!
-//! ```text
-//!    {"name": "write", "arguments": {"text": "a}"}}
-//!                   |               '------------'|
-//!           CallNamed               ArgumentsDelta CallCompleted
-//! ```
-//!
-//! The tracker runs beside the scanner, on bytes that are already in the payload's buffer, so a
-//! parser without deltas pays nothing for it.
-//!
-//! It only reports what can no longer change: the values of the standard keys, in a payload that is
-//! one object, in strict mode. Everything else (other keys, arrays, arguments inside a string,
-//! lenient mode) is reported in one piece when the call completes.
+//! Only the values of the standard keys are reported. Arguments inside a string, or under other keys, are
+//! reported when the call completes.
 
-use super::segment::Segment;
-use super::{examined, find, text};
+use super::{Segment, Told, whole_characters};
 use crate::call_format::JsonKeys;
+use crate::parser::{examined, find};
 
-/// The tracker's position in a payload.
-#[derive(Debug, Clone, Default)]
+/// The position in a payload.
+#[derive(Debug, Default)]
 pub(super) struct Tracker {
     /// `payload[..seen]` has been read.
     seen: usize,
     depth: usize,
+    /// The depth inside the call's object: 1, or 2 in an array.
+    call_depth: usize,
     /// Where the current string begins, after its quote.
     string: Option<usize>,
     escape: bool,
-    /// The last key of the outermost object, and whether its colon has been read.
+    /// The last key of the call's object, and whether its colon has been read.
     key: Key,
     in_value: bool,
-    named: bool,
     arguments: Arguments,
 }
 
@@ -52,17 +44,17 @@ enum Arguments {
 }
 
 impl Tracker {
-    /// In a payload that is the arguments of a call. Its name may have been reported.
-    pub(super) fn of_arguments(named: bool) -> Self {
-        Self { depth: 1, key: Key::Arguments, in_value: true, named, ..Self::default() }
+    /// In a payload that is the arguments of a call.
+    pub(super) fn of_arguments() -> Self {
+        Self { depth: 1, call_depth: 1, key: Key::Arguments, in_value: true, ..Self::default() }
     }
 
     /// Reads the new bytes of a payload, and reports what is certain.
     pub(super) fn advance(
         &mut self,
         payload: &[u8],
-        index: u32,
         keys: Option<&JsonKeys>,
+        told: &mut Told,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
         while self.seen < payload.len() {
@@ -70,7 +62,7 @@ impl Tracker {
             if let Some(start) = self.string {
                 self.skip_string(payload);
                 if self.string.is_none() {
-                    self.string_ended(&payload[start..self.seen - 1], index, keys, sink);
+                    self.string_ended(&payload[start..self.seen - 1], keys, told, sink);
                 }
                 continue;
             }
@@ -78,10 +70,15 @@ impl Tracker {
             examined::note(1);
             match payload[at] {
                 b'"' => self.string = Some(at + 1),
-                b':' if self.depth == 1 => self.in_value = true,
-                b',' if self.depth == 1 => self.in_value = false,
+                b':' if self.depth == self.call_depth => self.in_value = true,
+                b',' if self.depth == self.call_depth => self.in_value = false,
+                // The first element is over, and was no call.
+                b',' if self.depth < self.call_depth => self.call_depth = usize::MAX,
                 bracket @ (b'{' | b'[') => {
-                    let begins = self.depth == 1 && self.in_value && bracket == b'{';
+                    if at == 0 && self.call_depth == 0 {
+                        self.call_depth = if bracket == b'[' { 2 } else { 1 };
+                    }
+                    let begins = self.depth == self.call_depth && self.in_value && bracket == b'{';
                     if begins && self.key == Key::Arguments && self.arguments == Arguments::Awaited
                     {
                         self.arguments = Arguments::Arriving(at);
@@ -90,45 +87,32 @@ impl Tracker {
                 }
                 b'}' | b']' => {
                     self.depth = self.depth.saturating_sub(1);
-                    if self.depth == 1 {
-                        self.tell_arguments(&payload[..=at], index, sink);
+                    if self.depth == self.call_depth {
+                        self.tell_arguments(&payload[..=at], told, sink);
                         if matches!(self.arguments, Arguments::Arriving(_)) {
                             self.arguments = Arguments::Told;
                         }
+                    } else if self.depth < self.call_depth {
+                        // The first call is over.
+                        self.call_depth = usize::MAX;
                     }
                 }
                 _ => {}
             }
         }
-        self.tell_arguments(payload, index, sink);
+        self.tell_arguments(payload, told, sink);
     }
 
     /// Skips the new bytes of a payload, all of them inside a string that continues.
     pub(super) fn pass_string(
         &mut self,
         payload: &[u8],
-        index: u32,
+        told: &mut Told,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
         debug_assert!(self.string.is_some() && !self.escape, "the scanner said so");
         self.seen = payload.len();
-        self.tell_arguments(payload, index, sink);
-    }
-
-    /// Reports what is still missing when a call completes.
-    pub(super) fn complete(
-        &self,
-        index: u32,
-        name: &str,
-        arguments: &str,
-        sink: &mut impl FnMut(Segment<'_>),
-    ) {
-        if !self.named {
-            sink(Segment::CallNamed { index, name });
-        }
-        if self.arguments != Arguments::Told {
-            sink(Segment::ArgumentsDelta { index, json: arguments });
-        }
+        self.tell_arguments(payload, told, sink);
     }
 
     /// Moves past the string's closing quote, if it has arrived.
@@ -155,11 +139,11 @@ impl Tracker {
     fn string_ended(
         &mut self,
         content: &[u8],
-        index: u32,
         keys: Option<&JsonKeys>,
+        told: &mut Told,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
-        let Some(keys) = keys.filter(|_| self.depth == 1) else { return };
+        let Some(keys) = keys.filter(|_| self.depth == self.call_depth) else { return };
         if !self.in_value {
             self.key = match content {
                 key if key == keys.name[0].as_bytes() => Key::Name,
@@ -167,25 +151,25 @@ impl Tracker {
                 _ => Key::Other,
             };
         } else if self.key == Key::Name
-            && !self.named
+            && !told.is_named
             && let Some(name) = decode(content).filter(|name| !name.is_empty())
         {
-            self.named = true;
-            sink(Segment::CallNamed { index, name: &name });
+            told.name(&name, sink);
         }
     }
 
     /// Reports the arguments up to the payload's end, in whole characters. Invalid UTF-8 stops it;
     /// such a payload never completes.
-    fn tell_arguments(&mut self, payload: &[u8], index: u32, sink: &mut impl FnMut(Segment<'_>)) {
-        let Arguments::Arriving(told) = &mut self.arguments else { return };
-        let new = &payload[*told..];
-        let json = text::valid(new)
-            .unwrap_or_else(|()| new.utf8_chunks().next().map_or("", |piece| piece.valid()));
-        if !json.is_empty() {
-            *told += json.len();
-            sink(Segment::ArgumentsDelta { index, json });
-        }
+    fn tell_arguments(
+        &mut self,
+        payload: &[u8],
+        told: &mut Told,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        let Arguments::Arriving(from) = &mut self.arguments else { return };
+        let json = whole_characters(&payload[*from..]);
+        *from += json.len();
+        told.arguments(json, sink);
     }
 }
 
