@@ -28,6 +28,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::mem;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -98,11 +99,30 @@ pub const ROWS: &[&Row] = &[
     &messages::FUNCTIONARY_V32,
 ];
 
+/// Rows whose calls begin with the same mark, and differ in what follows it: an object, a tag, a name.
+const SAME_OPENER: [&[&Row]; 3] = [
+    &[&HERMES, &tagged::QWEN3_CODER, &tagged::GLM47],
+    &[&json::TOOL_CALLS, &tagged::HUNYUAN],
+    &[&json::MISTRAL_ARRAY, &named::MISTRAL_ARGS],
+];
+
 impl Row {
     /// The row of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         ROWS.iter().copied().find(|row| row.name == name)
+    }
+
+    /// Other rows whose calls begin with the same mark. Models that were trained on several write any of
+    /// them, and what follows the mark shows which.
+    pub fn relatives(&self) -> impl Iterator<Item = &'static Self> {
+        let is_related = |family: &&[&Self]| family[0].first_mark() == self.first_mark();
+        let family = SAME_OPENER.iter().copied().find(is_related).unwrap_or_default();
+        let is_alike = |row: &Self| {
+            row.openers == self.openers
+                && mem::discriminant(&row.body) == mem::discriminant(&self.body)
+        };
+        family.iter().copied().filter(move |row| !is_alike(row))
     }
 }
 

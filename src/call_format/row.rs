@@ -207,6 +207,14 @@ impl Row {
         self.openers[0].is_empty()
     }
 
+    /// What a call is written after: the opener of its frame, or its own.
+    pub(crate) const fn first_mark(&self) -> &'static str {
+        match &self.frame {
+            Some(frame) => frame.open[0],
+            None => self.openers[0],
+        }
+    }
+
     /// Whether something closes its calls, alone or with their frame. Models write that twice, or forget
     /// it.
     pub(crate) const fn closes(&self) -> bool {

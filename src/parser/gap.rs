@@ -41,6 +41,9 @@ enum Part {
     Word(usize),
     /// This much of a closer.
     Closer(Held),
+    /// What comes after the first bracket, which is at this position in the gap, where that alone is no sure
+    /// sign of a payload.
+    Inside(usize),
 }
 
 /// What a byte of the gap means.
@@ -50,6 +53,8 @@ enum Step {
     Skip,
     /// It begins the payload.
     Begin,
+    /// It shows that the payload has begun at this position in the gap.
+    Confirm(usize),
     /// It completes a closer, or the opener of the next message.
     Close(usize),
     /// There is no payload.
@@ -66,6 +71,8 @@ struct GapRules {
     takes: [bool; 2],
     /// Whether the closer may follow.
     may_close: bool,
+    /// Whether a bracket is not enough, because the format is guessed.
+    is_guess: bool,
 }
 
 impl GapRules {
@@ -77,6 +84,7 @@ impl GapRules {
             fence: row.fence,
             takes: [!is_code, is_code || row.has_names_in_objects()],
             may_close: row.body == Body::Arguments && stream.is_meant(opened),
+            is_guess: row.label.is_none() && stream.is_guess(opened),
         }
     }
 }
@@ -101,6 +109,12 @@ impl Gap {
                     let (opened, fence) = (self.opened, self.fence);
                     let repaired = mem::take(&mut self.repaired);
                     return Flow::Enter(Next::Payload { opened, fence, repaired }, at);
+                }
+                Step::Confirm(start) => {
+                    let again = stream.buffer.split_off(start);
+                    let (opened, fence) = (self.opened, self.fence);
+                    let repaired = mem::take(&mut self.repaired);
+                    return Flow::again(Next::Payload { opened, fence, repaired }, again, at);
                 }
                 Step::Close(mark) => {
                     self.complete(stream, sink);
@@ -173,12 +187,15 @@ impl Gap {
                 marks::Step::Miss => {}
             }
         }
+        if let Part::Inside(start) = self.part {
+            return inside(byte, before, start);
+        }
         match byte {
             b'{' | b'[' if rules.fence == Fence::Needed && !self.is_fenced_at_line_start() => {
                 Step::Refuse
             }
-            b'{' if rules.takes[0] && self.end_word(before) => Step::Begin,
-            b'[' if rules.takes[1] && self.end_word(before) => Step::Begin,
+            b'{' if rules.takes[0] && self.end_word(before) => self.bracket(before, rules),
+            b'[' if rules.takes[1] && self.end_word(before) => self.bracket(before, rules),
             _ if before.len() >= GAP_BYTES_MAX => Step::Refuse,
             b' ' | b'\t' | b'\r' | b'\n' if self.end_word(before) => Step::Skip,
             b'`' if rules.lenient || rules.fence.is_read() => {
@@ -198,7 +215,7 @@ impl Gap {
     fn end_word(&mut self, before: &[u8]) -> bool {
         match self.part {
             Part::Space => true,
-            Part::Ticks(_) | Part::Closer(_) => false,
+            Part::Ticks(_) | Part::Closer(_) | Part::Inside(_) => false,
             Part::Word(start) => {
                 self.part = Part::Space;
                 let word = &before[start..];
@@ -209,6 +226,15 @@ impl Gap {
                 self.fence || known
             }
         }
+    }
+
+    /// The first bracket.
+    fn bracket(&mut self, before: &[u8], rules: GapRules) -> Step {
+        if !rules.is_guess {
+            return Step::Begin;
+        }
+        self.part = Part::Inside(before.len());
+        Step::Skip
     }
 
     fn tick(&mut self, at: usize, is_fenced: bool) -> Step {
@@ -237,6 +263,15 @@ impl Gap {
             }
             _ => Step::Refuse,
         }
+    }
+}
+
+/// What a byte means after the bracket at `start`: a call begins with a key, an array of calls with a call.
+fn inside(byte: u8, before: &[u8], start: usize) -> Step {
+    match (byte, before[start]) {
+        (b'"', b'{') | (b'{', b'[') => Step::Confirm(start),
+        (b' ' | b'\t' | b'\r' | b'\n', _) if before.len() < GAP_BYTES_MAX => Step::Skip,
+        _ => Step::Refuse,
     }
 }
 

@@ -286,14 +286,19 @@ impl Parser {
         }
         self.stream.flush(sink);
         self.stream.begin();
-        self.state = State::first(&self.stream);
-        self.calm = self.stream.is_calm();
+        self.settle();
     }
 
     /// Abandons the stream. What was held back, such as half an opener or half a call, is
     /// forgotten.
     pub fn abandon(&mut self) {
         self.stream.abandon();
+        self.settle();
+    }
+
+    /// Takes up what the stream begins with.
+    fn settle(&mut self) {
+        self.syntax = Arc::clone(&self.stream.syntax);
         self.state = State::first(&self.stream);
         self.calm = self.stream.is_calm();
     }
@@ -365,6 +370,9 @@ impl Parser {
     /// Enters the state that the last one leads to.
     fn enter<S: FnMut(Segment<'_>)>(&mut self, next: Next, sink: &mut S) {
         let stream = &mut self.stream;
+        if !Arc::ptr_eq(&self.syntax, &stream.syntax) {
+            self.syntax = Arc::clone(&stream.syntax);
+        }
         self.state = match next {
             Next::Start => {
                 stream.buffer.clear();

@@ -17,7 +17,11 @@ use crate::call_format::{Body, Row};
 /// A model's output, as far as it has been read.
 #[derive(Debug)]
 pub(super) struct Stream {
+    /// That of the parser, or of a relative whose calls the model writes.
     pub syntax: Arc<Syntax>,
+    home: Arc<Syntax>,
+    /// The last call's beginning that did not fit its format.
+    misfit: Option<Misfit>,
     /// Whether prose is currently reasoning.
     pub reasoning: bool,
     /// Whether an answer has begun, in formats whose calls or headers are looked for at its start.
@@ -40,9 +44,22 @@ pub(super) struct Stream {
     utf8: Utf8,
 }
 
+/// The beginning of a call that does not fit its format. It is read again as relatives have it.
+#[derive(Debug)]
+struct Misfit {
+    /// Where it begins.
+    at: u64,
+    /// The syntax that it did not fit at first.
+    first: Arc<Syntax>,
+    /// How many others it has been read with.
+    tried: usize,
+}
+
 impl Stream {
     pub(super) fn new(syntax: Arc<Syntax>) -> Self {
         let mut stream = Self {
+            home: Arc::clone(&syntax),
+            misfit: None,
             syntax,
             reasoning: false,
             begun: true,
@@ -65,6 +82,8 @@ impl Stream {
 
     /// Starts a new stream.
     pub(super) fn begin(&mut self) {
+        self.syntax = Arc::clone(&self.home);
+        self.misfit = None;
         let settings = self.settings();
         let (is_reasoning, calls) = (settings.reasoning, settings.calls);
         self.reasoning = is_reasoning && settings.starts_in_reasoning;
@@ -139,9 +158,40 @@ impl Stream {
         }
     }
 
-    /// Reports that what looked like the beginning of a call is none. Its head, without a message's header,
-    /// and the buffer are text after all. The buffer's last bytes, which end before `at`, are read again, because they may begin a
-    /// mark.
+    /// Whether the call that begins here is read in another format than the one before it.
+    pub(super) fn is_guess(&self, opened: Opened) -> bool {
+        let misfit = self.misfit.as_ref().filter(|misfit| misfit.at == opened.at);
+        misfit.is_some_and(|misfit| !Arc::ptr_eq(&misfit.first, &self.syntax))
+    }
+
+    /// Changes to the next format that may fit the beginning of a call here, which the current one does not.
+    /// False if there is none; then it is the one that came first.
+    fn try_relative(&mut self, opened: Opened) -> bool {
+        let relatives = Arc::clone(&self.home);
+        let relatives = relatives.relatives();
+        let mark = self.home.settings().format.row().first_mark();
+        let is_shared = self.head.starts_with(mark.as_bytes());
+        if relatives.is_empty() || !is_shared || self.reasoning {
+            return false;
+        }
+        let misfit = match &mut self.misfit {
+            Some(misfit) if misfit.at == opened.at => misfit,
+            other => {
+                other.insert(Misfit { at: opened.at, first: Arc::clone(&self.syntax), tried: 0 })
+            }
+        };
+        let is_other = |it: &&Arc<Syntax>| !Arc::ptr_eq(it, &misfit.first);
+        let mut others = relatives.iter().chain([&self.home]).filter(is_other);
+        let next = others.nth(misfit.tried);
+        let is_over = misfit.tried > relatives.len();
+        self.syntax = Arc::clone(next.unwrap_or(&misfit.first));
+        misfit.tried += 1;
+        !is_over
+    }
+
+    /// Reports that what looked like the beginning of a call is none, unless it is one in a related format. Its
+    /// head, without a message's header, and the buffer are text after all. The buffer's last bytes, which end
+    /// before `at`, are read again, because they may begin a mark.
     pub(super) fn refuse_opening(
         &mut self,
         opened: Opened,
@@ -150,6 +200,10 @@ impl Stream {
         at: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
+        if self.try_relative(opened) {
+            self.last = if opened.at_line_start { b'\n' } else { b' ' };
+            return Flow::again(Next::prose(), [&*self.head, &self.buffer].concat(), at);
+        }
         let again = self.buffer.split_off(self.buffer.len() - last);
         let bytes = [&*self.head, &self.buffer].concat();
         sink(segment::missing_payload(opened.at, opened.at_line_start, message, &bytes));

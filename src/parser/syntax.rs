@@ -1,5 +1,7 @@
 //! The settings, and the tables made from them.
 
+use std::sync::{Arc, OnceLock};
+
 use super::format_marks::{
     after_header, after_payload, call_openers, hidden, in_header, label_marks, openers_in_prose,
     tags, without_arguments,
@@ -7,6 +9,7 @@ use super::format_marks::{
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
 use super::settings::{Settings, SettingsError};
+use crate::call_format::CallFormat;
 
 /// How a model's output is read, ready for [`Parser::of`](super::Parser::of).
 ///
@@ -44,6 +47,8 @@ pub struct Syntax {
     pub(super) after: Marks,
     /// What ends a run of text, and what ends a run of reasoning.
     marks: [Marks; 2],
+    /// The same with other formats whose calls begin with the same mark, made when one is needed.
+    relatives: OnceLock<Vec<Arc<Self>>>,
 }
 
 impl Syntax {
@@ -74,6 +79,7 @@ impl Syntax {
             closers: Marks::new(without_arguments(settings.format.row())),
             after: Marks::new(after_payload(&settings.format)),
             marks: marks(&settings),
+            relatives: OnceLock::new(),
             settings,
         }
     }
@@ -82,6 +88,17 @@ impl Syntax {
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The same with other formats whose calls begin with the same mark. None if no tools are known: their
+    /// names tell calls from talk there.
+    pub(super) fn relatives(&self) -> &[Arc<Self>] {
+        self.relatives.get_or_init(|| {
+            let row = self.settings.format.row();
+            let rows = row.relatives().filter(|_| !self.settings.tools.is_empty());
+            let format = |row| Settings { format: CallFormat::of(row), ..self.settings.clone() };
+            rows.map(|row| Arc::new(Self::of(format(row)))).collect()
+        })
     }
 
     /// What ends a run of text, or of reasoning.

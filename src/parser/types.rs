@@ -70,6 +70,11 @@ impl Tools {
         Self(Arc::new(tools.collect()))
     }
 
+    /// Whether nothing is known of the tools.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a tool of this name was offered, or nothing is known of the tools.
     #[must_use]
     pub fn may_have(&self, name: &str) -> bool {

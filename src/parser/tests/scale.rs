@@ -171,3 +171,13 @@ fn one_long_call_that_is_told() {
     let close = format!("{prefix}</s>{prefix}</invoke>");
     check_told("minimax_m3", [&open, &close], "a ]<]mini", 24.0);
 }
+
+#[test]
+fn openers_of_several_formats() {
+    let tools = Tools::of([("f", &serde_json::Value::Null)]);
+    for name in ["hermes", "qwen3_coder", "glm47"] {
+        let settings = Settings { tools: tools.clone(), ..row(name) };
+        check(&settings, repeat("<tool_call> x"), 40.0);
+        check(&settings, repeat("<tool_call><tool_call><function=f> <"), 40.0);
+    }
+}

@@ -16,6 +16,9 @@ impl Reference<'_> {
             Some(b'[') if is_list => {}
             _ => return None,
         }
+        if self.is_trying && self.s.format.row().label.is_none() && !self.is_sure(end) {
+            return None;
+        }
         let word = gap.trim_matches([' ', '\t', '\r', '\n']);
         let is_opener = word.starts_with("```") && self.fresh_line;
         if self.s.format.row().fence == Fence::Needed && !is_opener {
@@ -31,6 +34,14 @@ impl Reference<'_> {
             | "tool_code" => Some((end, false, vec![Repair::LanguageWord])),
             _ => None,
         }
+    }
+
+    /// Whether a key, or a call, follows the bracket here.
+    fn is_sure(&self, bracket: usize) -> bool {
+        let rest = &self.input[bracket + 1..];
+        let space = rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count();
+        let expected = if self.input[bracket] == b'{' { b'"' } else { b'{' };
+        rest.get(space) == Some(&expected) && bracket + 1 + space - self.at <= 256
     }
 
     /// The end of the longest prefix that may be a gap.

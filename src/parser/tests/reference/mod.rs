@@ -10,17 +10,25 @@ mod opening;
 mod scan;
 mod tagged;
 
-use crate::call_format::Body;
+use crate::call_format::{Body, CallFormat};
 use crate::parser::call::{Content, Fault};
 use crate::parser::fuzz::Event;
-use crate::parser::{ErrorCode, Repair, Settings, call, literal, nested, repair, segment};
+use crate::parser::{ErrorCode, Repair, Settings, Tools, call, literal, nested, repair, segment};
 use json::{Element, read};
 use scan::{Discarded, End, scan};
 
 /// The events that the parser must produce for an input.
 pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
+    let row = settings.format.row();
+    let mut formats = vec![settings.clone()];
+    if settings.tools != Tools::default() {
+        let format = |row| Settings { format: CallFormat::of(row), ..settings.clone() };
+        formats.extend(row.relatives().map(format));
+    }
     let mut reference = Reference {
         s: settings,
+        formats: &formats,
+        is_trying: false,
         input,
         at: 0,
         reasoning: settings.reasoning && settings.starts_in_reasoning,
@@ -42,8 +50,13 @@ pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own to remember")]
+#[derive(Clone)]
 struct Reference<'a> {
     s: &'a Settings,
+    /// The settings, first with the chosen format and then with each whose calls begin with the same mark.
+    formats: &'a [Settings],
+    /// Whether a call is read as another format has it.
+    is_trying: bool,
     input: &'a [u8],
     at: usize,
     reasoning: bool,
@@ -552,6 +565,7 @@ impl Reference<'_> {
     }
 
     fn start_call(&mut self, marker: usize) -> u32 {
+        self.is_trying = false;
         self.reasoning &= !self.s.format.row().ends_reasoning;
         let index = self.calls;
         self.calls += 1;

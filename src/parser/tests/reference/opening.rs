@@ -123,8 +123,11 @@ impl Reference<'_> {
         self.payload_at(start, self.fresh_line, here, false, Vec::new());
     }
 
-    /// What looked like the beginning of a call is text up to `end`.
+    /// What looked like the beginning of a call is text up to `end`, unless it is one in another format.
     pub(super) fn refuse_marker(&mut self, start: usize, end: usize) {
+        if self.is_trying || self.in_another_format(start) {
+            return;
+        }
         self.events.push(Event::Error {
             code: ErrorCode::MissingPayload,
             offset: start as u64,
@@ -134,6 +137,34 @@ impl Reference<'_> {
         });
         self.at = self.shown_from(start);
         self.text(end);
+    }
+
+    /// Reads what begins at `start` as a call in another format, if it is one.
+    fn in_another_format(&mut self, start: usize) -> bool {
+        let mark = self.formats[0].format.row().first_mark().as_bytes();
+        if self.reasoning || !self.input[start..].starts_with(mark) {
+            return false;
+        }
+        let (home, others) = self.formats.split_first().expect("the chosen one");
+        for other in others.iter().chain([home]) {
+            if std::ptr::eq(other, self.s) || self.s == home && std::ptr::eq(other, home) {
+                continue;
+            }
+            let mut trial = self.clone();
+            (trial.s, trial.is_trying) = (other, true);
+            trial.at = start + mark.len();
+            if trial.has_frames() {
+                trial.frame_at(start);
+            } else {
+                trial.begin(start, false);
+            }
+            if trial.calls > self.calls {
+                trial.is_trying = false;
+                *self = trial;
+                return true;
+            }
+        }
+        false
     }
 
     /// Reads a label, and returns the name in it. If there is none: where it stops being one.

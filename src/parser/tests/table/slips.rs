@@ -1,7 +1,8 @@
 //! What models get wrong in formats with tags and labels, and talk that looks like a call.
 
-use super::rows::{named, said};
+use super::rows::{named, of, said};
 use super::*;
+use crate::call_format::ROWS;
 
 #[test]
 fn a_tag_without_an_end_spoils_its_call_alone() {
@@ -335,4 +336,47 @@ fn hidden_tags_are_shown_where_they_are_talked_about() {
         "<|python_start|>[f(s='x')]<|python_end|>",
         &["start 0@16", "call 0 f {\"s\":\"x\"}"],
     );
+}
+
+#[test]
+fn formats_with_the_same_opener_are_told_apart_by_what_follows_it() {
+    let mut pairs = 0;
+    for row in ROWS {
+        for other in row.relatives() {
+            let (mut foreign, mut own) = (String::new(), String::new());
+            CallFormat::of(other).push_call(&mut foreign, "f", "{\"s\":\"x\"}");
+            CallFormat::of(row).push_call(&mut own, "g", "{\"s\":\"y\"}");
+            let input = format!("First.\n{foreign}\nThen.\n{own}\nThe tag {} is", row.first_mark());
+            let (text, calls) = said(&read_every_way(&of(row), input.as_bytes()));
+            let names: Vec<_> = calls.iter().map(|(name, args)| (&**name, &**args)).collect();
+            let expected = [("f", "{\"s\":\"x\"}"), ("g", "{\"s\":\"y\"}")];
+            assert_eq!(names, expected, "{} in {}: {input}", other.name, row.name);
+            assert!(text.starts_with("First.\n") && text.contains("Then.\n"), "{text}");
+            assert!(text.ends_with(&format!("The tag {} is", row.first_mark())), "{text}");
+            pairs += 1;
+        }
+    }
+    assert!(pairs > 10, "{pairs}");
+}
+
+#[test]
+fn an_opener_of_several_formats_alone_is_talk() {
+    for (row, input) in [
+        ("hermes", "Write <tool_call> and a name, or <tool_call><function=f> here"),
+        ("qwen3_coder", "Write <tool_call>{ or <tool_call>f</tool> or <tool_call>"),
+        ("glm47", "<tool_call>\n<function=\n<tool_call><tool_call>h</tool_call>"),
+        ("mistral_array", "[TOOL_CALLS] and [TOOL_CALLS]f then [TOOL_CALLS]"),
+        ("tool_calls", "<tool_calls><tool_call> is the mark"),
+    ] {
+        let (text, calls) = said(&read_every_way(&named(row), input.as_bytes()));
+        assert_eq!((&*text, calls), (input, Vec::new()), "{row}");
+    }
+}
+
+#[test]
+fn without_known_tools_only_the_chosen_format_is_read() {
+    let settings = Settings { tools: Tools::default(), ..named("hermes") };
+    let input = "<tool_call>\n<function=f>\n</function>\n</tool_call>";
+    let (text, calls) = said(&read_every_way(&settings, input.as_bytes()));
+    assert_eq!((&*text, calls), (input, Vec::new()));
 }
