@@ -483,6 +483,13 @@ pub mod session {
     pub const SESSIONS_MAX: usize = 65_536;
     /// Jobs that wait for a store in a file, or share one of its commits. More callers wait for a place.
     pub const STORE_JOBS_MAX: usize = 1024;
+    /// Bytes of records in one page of a list of sessions, after which the page ends.
+    pub const LIST_RECORD_BYTES_MAX: usize = 4 * MIB;
+    /// Bytes of a result that `tether sessions show` prints; `--json` prints all of it.
+    pub const SHOWN_RESULT_BYTES_MAX: usize = KIB;
+    /// Longest line of `tether sessions import`: twice what the largest session takes, with its
+    /// files in base64.
+    pub const EXPORT_LINE_BYTES_MAX: usize = 256 * MIB;
     /// Finished turns per session whose logs are kept for rejoining.
     pub const TURN_LOGS_MAX: usize = 4;
     /// Bytes of finished turns' logs kept per session.

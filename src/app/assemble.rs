@@ -90,7 +90,7 @@ pub(super) fn upstreams(config: &Config) -> Result<Vec<Arc<Upstream>>, OptionsEr
 }
 
 /// Where sessions are kept.
-fn store(config: &SessionsConfig) -> Result<Arc<dyn Store>, OpenError> {
+pub(super) fn store(config: &SessionsConfig) -> Result<Arc<dyn Store>, OpenError> {
     Ok(match config.store {
         config::Store::Memory => Arc::new(MemoryStore::new(config.ttl)),
         config::Store::Embedded => {

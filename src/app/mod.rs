@@ -5,6 +5,7 @@ mod assemble;
 mod greeting;
 mod probe;
 mod running;
+mod sessions;
 mod tools;
 
 use std::io::Write;
@@ -22,6 +23,7 @@ use greeting::Greeting;
 pub use assemble::{AssemblyError, Parts, PartsError, gateway, rules};
 pub use probe::probe;
 pub use running::{Running, StartError, start};
+pub use sessions::{SessionsError, open_sessions};
 pub use tools::{ToolsError, mcp_servers, tools};
 
 /// Why the gateway does not run, or stopped.

@@ -7,6 +7,7 @@ mod check;
 mod completions;
 mod parse;
 mod run;
+mod sessions;
 mod tools;
 
 pub use run::main;
@@ -26,6 +27,8 @@ use crate::app::{RunError, StartError};
 use crate::call_format::{ROWS, Row};
 use crate::config::{self, ConfigError, Overrides};
 use crate::telemetry::{LogFormat, TelemetryError};
+
+use sessions::SessionsArgs;
 
 /// A gateway for local model servers that makes tool calls work.
 /// Runs the gateway if no command is given.
@@ -62,6 +65,8 @@ pub(crate) enum Command {
     Parse(ParseArgs),
     /// List the tools offered to the model, with their schemas, or run one of them
     Tools(ToolsArgs),
+    /// List, show, export, import or delete the sessions in a file
+    Sessions(SessionsArgs),
     /// Print a shell completion script
     Completions {
         /// Shell to generate the script for

@@ -8,7 +8,7 @@ use clap::Parser as _;
 
 use super::{
     Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, check, completions,
-    exit, parse, print_diagnostic, tools,
+    exit, parse, print_diagnostic, sessions, tools,
 };
 use crate::app::{self, Parts, PartsError};
 use crate::call_format::CallContract;
@@ -51,6 +51,10 @@ fn run(cli: Cli) -> Result<(), CliError> {
                 Some(ToolsAction::Pin(args)) => args,
             };
             tools::run(&load(config)?, args.action.as_ref(), &mut out)
+        }
+        Command::Sessions(args) => {
+            telemetry::check_filter()?;
+            sessions::run(&args, &mut out)
         }
         Command::Completions { shell } => completions::run(shell, &mut out),
     }

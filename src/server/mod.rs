@@ -50,6 +50,7 @@ use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
 pub use dialect::models::ModelAlias;
 use dialect::models::Models;
+pub(crate) use dialect::native::transcript::transcript;
 use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;
 pub use dialect::server_tools::ServerTools;

@@ -9,6 +9,7 @@ mod answer_serializer;
 mod answers;
 mod artifacts;
 mod codec;
+pub(crate) mod exported;
 mod lease;
 pub(crate) mod log;
 pub(crate) mod record;
@@ -45,6 +46,12 @@ pub(crate) use sessions::{Sessions, TurnGuard, cancelled};
 pub(crate) fn id_of(owner: &str, name: &str) -> String {
     // No name contains the character between them.
     if owner.is_empty() { name.to_owned() } else { format!("{name}@{owner}") }
+}
+
+/// The name and the owner of the session with this id; the owner is empty if there is none.
+#[must_use]
+pub(crate) fn name_and_owner(id: &str) -> (&str, &str) {
+    id.split_once('@').unwrap_or((id, ""))
 }
 
 /// A turn to begin in a session.
@@ -236,6 +243,14 @@ impl RunningSession {
 }
 
 impl Snapshot {
+    /// A session that was read from its record.
+    ///
+    /// # Errors
+    /// See [`RecordError`].
+    pub(crate) fn of_record(record: &[u8]) -> Result<Self, RecordError> {
+        Ok(Self::idle(SessionRecord::read(record)?.conversation))
+    }
+
     fn idle(conversation: Conversation) -> Self {
         let last = conversation.turns().next_back();
         let state = last.and_then(|turn| turn.ending).map(Ending::state);

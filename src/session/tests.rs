@@ -10,8 +10,8 @@ use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::session as limits;
 use running::Claimed;
 use store::{
-    Artifact, Batch, Lease, MemoryStore, MemoryUsage, NodeId, Store, StoreError, StoreFuture,
-    StoredLog, StoredRecord,
+    Artifact, Batch, Lease, ListedSession, MemoryStore, MemoryUsage, NodeId, SessionCopy, Store,
+    StoreError, StoreFuture, StoredLog, StoredRecord,
 };
 
 fn memory() -> Arc<dyn Store> {
@@ -371,6 +371,22 @@ impl Store for Slow {
 
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
         Box::pin(async move { self.pass().await?.forget(session_id).await })
+    }
+
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        count: usize,
+    ) -> StoreFuture<'a, Vec<ListedSession>> {
+        Box::pin(async move { self.pass().await?.list(after, count).await })
+    }
+
+    fn copy<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<SessionCopy>> {
+        Box::pin(async move { self.pass().await?.copy(session_id).await })
+    }
+
+    fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool> {
+        Box::pin(async move { self.pass().await?.restore(copy, replace).await })
     }
 
     fn memory_usage(&self) -> MemoryUsage {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
+mod sessions;
 mod tools;
 
 use std::io::Write as _;
@@ -206,7 +207,9 @@ fn a_bad_log_filter_is_status_2() {
 #[test]
 fn help_and_version_go_to_standard_output() {
     let (stdout, stderr) = check(&["--help"], 0);
-    for word in ["serve", "check", "parse", "tools", "completions", "--upstream", "TETHER_LOG"] {
+    for word in
+        ["serve", "check", "parse", "tools", "sessions", "completions", "--upstream", "TETHER_LOG"]
+    {
         assert!(stdout.contains(word), "{word}: {stdout}");
     }
     assert_eq!(stderr, "");

@@ -69,3 +69,41 @@ async fn a_second_gateway_is_refused_the_file_of_the_first() {
     assert!(message.contains("tether.db is in use by another process"), "{message}");
     drop(process);
 }
+
+fn sessions(state: &Path, arguments: &[&str]) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tether"));
+    command.arg("sessions").args(arguments).arg("--state").arg(state);
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[tokio::test]
+async fn a_session_moves_to_another_machine() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let [here, there] = ["here", "there"].map(|folder| directory.path().join(folder));
+    let process = start(&model, &here).await;
+    let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    let transcript = process.get("/api/v1/sessions/s").await.body;
+
+    let refused = sessions(&here, &["export"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("is in use by a running gateway: stop it first, or use"), "{message}");
+    process.signal("TERM");
+    process.exit().await;
+
+    let shown = sessions(&here, &["show", "s", "--json"]).stdout;
+    let [shown, transcript] =
+        [shown, transcript].map(|json| serde_json::from_slice::<Value>(&json).unwrap());
+    assert_eq!(shown, transcript, "the same as the gateway's");
+    let exported = sessions(&here, &["export"]);
+    let file = directory.path().join("exported.jsonl");
+    std::fs::write(&file, exported.stdout).unwrap();
+    assert_eq!(sessions(&there, &["import", file.to_str().unwrap()]).status.code(), Some(0));
+
+    let process = start(&model, &there).await;
+    assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, before);
+    let mut stream = process.whole_turn(&mut model, "s", "Well, well.").await;
+    let next = stream.up_to("turn_completed").await;
+    assert!(next[0].id.starts_with("2-"), "no event id is given out twice: {}", next[0].id);
+}

@@ -14,6 +14,7 @@
 //! lease; the store refuses it if another node has taken the session since. Files need no lease:
 //! none is ever overwritten, and a call that waits for the user may return one between two turns.
 
+mod copy;
 mod memory;
 mod sqlite;
 #[cfg(test)]
@@ -26,6 +27,8 @@ use std::pin::Pin;
 use bytes::Bytes;
 use uuid::Uuid;
 
+pub(crate) use copy::now_ms;
+pub use copy::{ListedSession, SessionCopy};
 pub use memory::MemoryStore;
 pub use sqlite::{OpenError, SqliteStore, SyncMode};
 
@@ -96,6 +99,22 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Forgets a session with its lease, its logs and its files; false if it has no record.
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool>;
+
+    /// Sessions that have a record, in the order of their ids: up to `count` of those after the id
+    /// `after`. A page whose records are long ends early; only an empty one is the end. Listing a
+    /// session does not count as using it.
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        count: usize,
+    ) -> StoreFuture<'a, Vec<ListedSession>>;
+
+    /// All of a session, if it has a record. Copying it does not count as using it.
+    fn copy<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<SessionCopy>>;
+
+    /// Writes a copied session, all of it or nothing. False, and nothing is written, if a node holds
+    /// the session's lease, or if the session exists and `replace` is not set.
+    fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool>;
 
     /// Drops expired sessions, in a store that does not expire them by itself.
     fn sweep(&self) {}

@@ -199,3 +199,106 @@ async fn a_lease_without_a_record_leaves_nothing() {
     })
     .await;
 }
+
+/// A session with everything that belongs to one.
+async fn fill(store: &dyn Store, session: &str, file: &str) {
+    let lease = store.acquire(session, NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, bytes("record")).await.unwrap();
+    store.append(&lease, "one", vec![batch(1, 2), batch(3, 3)]).await.unwrap();
+    store.append(&lease, "two", vec![batch(1, 1)]).await.unwrap();
+    store.keep_artifact(session, artifact(file)).await.unwrap();
+    store.release(&lease).await.unwrap();
+}
+
+#[tokio::test]
+async fn sessions_are_listed_page_by_page() {
+    check(async |store| {
+        assert_eq!(store.list(None, 10).await, Ok(Vec::new()));
+        for (session, file) in [("b", "1"), ("a", "2"), ("c", "3")] {
+            fill(&*store, session, file).await;
+        }
+        // One that has begun and was never saved is not a session yet.
+        store.acquire("d", NodeId::random()).await.unwrap();
+        let page = async |after, count| {
+            let page = store.list(after, count).await.unwrap();
+            page.into_iter().map(|session| session.id).collect::<Vec<_>>()
+        };
+        assert_eq!(page(None, 2).await, ["a", "b"]);
+        assert_eq!(page(Some("b"), 2).await, ["c"]);
+        assert_eq!(page(Some("bb"), 2).await, ["c"]);
+        assert!(page(Some("c"), 2).await.is_empty());
+        let listed = store.list(None, 1).await.unwrap().remove(0);
+        let logs = [batch(1, 2), batch(3, 3), batch(1, 1)].map(|batch| batch.bytes.len());
+        let sum = "record".len() + "content".len() + logs.iter().sum::<usize>();
+        assert_eq!((listed.record, listed.bytes), (bytes("record"), sum as u64));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_of_long_records_ends_early() {
+    use crate::limits::session::LIST_RECORD_BYTES_MAX;
+
+    check(async |store| {
+        for session in ["a", "b", "c"] {
+            let lease = store.acquire(session, NodeId::random()).await.unwrap().unwrap();
+            let long = vec![b'x'; LIST_RECORD_BYTES_MAX / 2 + 1];
+            store.save(&lease, None, long.into()).await.unwrap();
+        }
+        assert_eq!(store.list(None, 10).await.unwrap().len(), 2);
+        assert_eq!(store.list(Some("b"), 10).await.unwrap().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_copy_is_restored_as_it_was() {
+    check(async |store| {
+        assert_eq!(store.copy("s").await, Ok(None));
+        fill(&*store, "s", "one").await;
+        let copy = store.copy("s").await.unwrap().unwrap();
+        assert_eq!(copy.logs.iter().map(|log| &*log.turn_id).collect::<Vec<_>>(), ["one", "two"]);
+        store.forget("s").await.unwrap();
+        let old = SessionCopy { used_at_ms: copy.used_at_ms - 60_000, ..copy.clone() };
+        assert_eq!(store.restore(old.clone(), false).await, Ok(true));
+        let restored = store.copy("s").await.unwrap().unwrap();
+        // The clock of a store in memory counts from the moment at which it is read.
+        assert!(restored.used_at_ms.abs_diff(old.used_at_ms) < 5000, "{}", restored.used_at_ms);
+        assert_eq!(SessionCopy { used_at_ms: old.used_at_ms, ..restored }, old);
+        assert_eq!(store.artifact("one").await, Ok(Some(artifact("one"))));
+        let log = store.read("s", Some("one"), 2).await.unwrap().unwrap();
+        assert_eq!((log.last, log.batches), (3, vec![batch(3, 3)]));
+        let next = take(&*store, NodeId::random()).await;
+        assert_eq!(next.epoch, 2, "it has changed hands");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_copy_replaces_nothing_unless_it_is_told_to() {
+    check(async |store| {
+        fill(&*store, "s", "one").await;
+        let copy = store.copy("s").await.unwrap().unwrap();
+        let lease = take(&*store, NodeId::random()).await;
+        let version = store.load("s").await.unwrap().unwrap().version;
+        store.save(&lease, Some(version), bytes("newer")).await.unwrap();
+        for replace in [false, true] {
+            let restored = store.restore(copy.clone(), replace).await;
+            assert_eq!(restored, Ok(false), "a turn runs");
+        }
+        store.release(&lease).await.unwrap();
+        assert_eq!(store.restore(copy.clone(), false).await, Ok(false));
+        assert_eq!(store.load("s").await.unwrap().unwrap().bytes, "newer");
+        assert_eq!(store.restore(copy, true).await, Ok(true));
+        let record = store.load("s").await.unwrap().unwrap();
+        assert_eq!(record.bytes, "record");
+        assert_ne!(record.version, version);
+        // No event id is given out twice.
+        assert_eq!(take(&*store, NodeId::random()).await.epoch, lease.epoch + 1);
+        assert_eq!(
+            store.save(&lease, Some(version), bytes("late")).await,
+            Err(StoreError::Superseded)
+        );
+    })
+    .await;
+}

@@ -19,7 +19,7 @@ use crate::session::Snapshot;
 use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 
 /// A snapshot of session `id`, as JSON.
-pub(in crate::server) fn transcript<'a>(id: &'a str, session: &'a Snapshot) -> impl Serialize + 'a {
+pub(crate) fn transcript<'a>(id: &'a str, session: &'a Snapshot) -> impl Serialize + 'a {
     Transcript {
         session_id: id,
         state: session.state,

@@ -71,6 +71,12 @@ impl Files {
         self.by_id.get(id).map(|file| &file.artifact)
     }
 
+    /// Those of a session, the oldest first.
+    pub(super) fn of_session(&self, session: &str) -> impl Iterator<Item = &Artifact> {
+        let ages = self.by_session.get(session).into_iter().flat_map(|it| &it.ages);
+        ages.filter_map(|age| self.get(self.by_age.get(age)?))
+    }
+
     /// The memory they take.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes

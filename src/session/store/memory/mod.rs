@@ -1,6 +1,7 @@
 //! Sessions in memory, limited in number, bytes and age. They end with the process.
 
 mod files;
+mod whole;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::ready;
@@ -13,8 +14,8 @@ use tokio::time::Instant;
 
 use self::files::Files;
 use super::{
-    Artifact, Batch, Lease, MemoryUsage, NodeId, Store, StoreError, StoreFuture, StoredLog,
-    StoredRecord, Version,
+    Artifact, Batch, Lease, ListedSession, MemoryUsage, NodeId, SessionCopy, Store, StoreError,
+    StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
 
@@ -376,6 +377,22 @@ impl Store for MemoryStore {
 
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
         Box::pin(ready(Ok(self.forget_now(session_id))))
+    }
+
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        count: usize,
+    ) -> StoreFuture<'a, Vec<ListedSession>> {
+        Box::pin(ready(Ok(self.state.lock().list(after, count))))
+    }
+
+    fn copy<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<SessionCopy>> {
+        Box::pin(ready(Ok(self.state.lock().copy(session_id))))
+    }
+
+    fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool> {
+        Box::pin(ready(Ok(self.state.lock().restore(copy, replace, self.bounds))))
     }
 
     fn sweep(&self) {

@@ -20,18 +20,20 @@ mod schema;
 mod statements;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::copy::now_ms;
 use super::{
-    Artifact, Batch, Lease, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
-    Version,
+    Artifact, Batch, Lease, ListedSession, NodeId, SessionCopy, Store, StoreError, StoreFuture,
+    StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
 
@@ -135,10 +137,9 @@ fn unavailable(error: rusqlite::Error) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 
-/// Milliseconds since 1970: files outlive processes, and the clocks that count from their start.
+/// Milliseconds since 1970.
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(now_ms()).unwrap_or(i64::MAX)
 }
 
 impl Store for SqliteStore {
@@ -202,6 +203,24 @@ impl Store for SqliteStore {
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
         let session_id = session_id.to_owned();
         self.run(move |connection| statements::forget(connection, &session_id))
+    }
+
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        count: usize,
+    ) -> StoreFuture<'a, Vec<ListedSession>> {
+        let after = after.unwrap_or_default().to_owned();
+        self.run(move |connection| whole::list(connection, &after, count))
+    }
+
+    fn copy<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<SessionCopy>> {
+        let session_id = session_id.to_owned();
+        self.run(move |connection| whole::copy(connection, session_id))
+    }
+
+    fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool> {
+        self.run(move |connection| whole::restore(connection, &copy, replace))
     }
 
     fn sweep(&self) {

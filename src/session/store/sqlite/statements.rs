@@ -7,27 +7,31 @@ use super::super::{Artifact, Batch, Lease, NodeId, StoreError, StoredLog, Stored
 use super::{now, unavailable};
 use crate::limits::session as limits;
 
-type Done<T> = Result<T, StoreError>;
+pub(super) type Done<T> = Result<T, StoreError>;
 
 /// A number as `SQLite` stores it. None of ours comes near the bound.
-fn stored(number: u64) -> i64 {
+pub(super) fn stored(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn restored(number: i64) -> u64 {
+pub(super) fn restored(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-fn length(bytes: usize) -> i64 {
+pub(super) fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-fn execute(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Done<usize> {
+pub(super) fn execute(
+    connection: &Connection,
+    sql: &str,
+    values: impl rusqlite::Params,
+) -> Done<usize> {
     connection.prepare_cached(sql).and_then(|mut it| it.execute(values)).map_err(unavailable)
 }
 
 /// The first row of a query.
-fn first<T>(
+pub(super) fn first<T>(
     connection: &Connection,
     sql: &str,
     values: impl rusqlite::Params,
@@ -39,7 +43,7 @@ fn first<T>(
 }
 
 /// Counts on, and returns the number.
-fn next(connection: &Connection, counter: &str) -> Done<u64> {
+pub(super) fn next(connection: &Connection, counter: &str) -> Done<u64> {
     let sql = "UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value";
     let number = first(connection, sql, [counter], |row| row.get(0))?;
     number.map(restored).ok_or_else(|| StoreError::Unavailable(format!("no counter {counter}")))
@@ -132,11 +136,20 @@ pub(super) fn append(
     let (epoch, last) = (stored(lease.epoch), stored(last));
     let values = params![lease.session_id, turn_id, epoch, last, length(bytes)];
     let log: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
+    put_batches(connection, log, batches)?;
+    trim_logs(connection, &lease.session_id)
+}
+
+pub(super) fn put_batches(
+    connection: &Connection,
+    log: Option<i64>,
+    batches: &[Batch],
+) -> Done<()> {
     let sql = "INSERT INTO batches (log, first, last, bytes) VALUES (?, ?, ?, ?)";
     for Batch { first, last, bytes } in batches {
         execute(connection, sql, params![log, stored(*first), stored(*last), &bytes[..]])?;
     }
-    trim_logs(connection, &lease.session_id)
+    Ok(())
 }
 
 /// Drops the oldest logs of a session beyond what one session may keep.
@@ -155,7 +168,7 @@ fn trim_logs(connection: &Connection, session_id: &str) -> Done<()> {
     Ok(())
 }
 
-fn all<T>(
+pub(super) fn all<T>(
     connection: &Connection,
     sql: &str,
     values: impl rusqlite::Params,
@@ -181,12 +194,17 @@ pub(super) fn read(
         Ok((row.get::<_, i64>(0)?, StoredLog { turn_id, epoch, last, batches: Vec::new() }))
     })?;
     let Some((number, mut log)) = log else { return Ok(None) };
+    log.batches = batches(connection, number, seen)?;
+    Ok(Some(log))
+}
+
+/// The batches of a log without those that end at or before event `seen`.
+pub(super) fn batches(connection: &Connection, log: i64, seen: u64) -> Done<Vec<Batch>> {
     let sql = "SELECT first, last, bytes FROM batches WHERE log = ? AND last > ? ORDER BY first";
-    log.batches = all(connection, sql, params![number, stored(seen)], |row| {
+    all(connection, sql, params![log, stored(seen)], |row| {
         let (first, last) = (restored(row.get(0)?), restored(row.get(1)?));
         Ok(Batch { first, last, bytes: row.get::<_, Vec<u8>>(2)?.into() })
-    })?;
-    Ok(Some(log))
+    })
 }
 
 pub(super) fn keep_artifact(
@@ -219,10 +237,13 @@ pub(super) fn keep_artifact(
 
 pub(super) fn artifact(connection: &Connection, id: &str) -> Done<Option<Artifact>> {
     let sql = "SELECT owner, id, name, mime_type, bytes FROM artifacts WHERE id = ?";
-    first(connection, sql, [id], |row| {
-        let (owner, id, name, mime_type) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-        Ok(Artifact { owner, id, name, mime_type, bytes: row.get::<_, Vec<u8>>(4)?.into() })
-    })
+    first(connection, sql, [id], read_artifact)
+}
+
+/// Reads the columns `owner`, `id`, `name`, `mime_type` and `bytes`.
+pub(super) fn read_artifact(row: &rusqlite::Row<'_>) -> rusqlite::Result<Artifact> {
+    let (owner, id, name, mime_type) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+    Ok(Artifact { owner, id, name, mime_type, bytes: row.get::<_, Vec<u8>>(4)?.into() })
 }
 
 pub(super) fn forget(connection: &Connection, session_id: &str) -> Done<bool> {

@@ -1,0 +1,59 @@
+//! The file of sessions for commands that use it while no gateway does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::assemble::store;
+use crate::config::{self, SessionsConfig};
+use crate::session::store::{OpenError, Store};
+
+/// Why a command cannot use the sessions.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionsError {
+    /// They end with the gateway's process.
+    #[error(
+        "this configuration keeps sessions in the gateway's memory, where only its HTTP API can \
+         reach them; to use a file, name its folder with --state, or set `sessions.store: embedded`"
+    )]
+    InMemory,
+    /// There is no file.
+    #[error(
+        "{} does not exist: no gateway has kept sessions there; check --state or \
+         `sessions.embedded.path`",
+        .0.display()
+    )]
+    NoFile(PathBuf),
+    /// A gateway uses it.
+    #[error(
+        "{} is in use by a running gateway: stop it first, or use its HTTP API, such as GET and \
+         DELETE /api/v1/sessions/ID",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// It cannot be used.
+    #[error("sessions: {0}")]
+    Open(OpenError),
+}
+
+/// Opens the store that a configuration names. A file that does not exist is only created if
+/// `create` is set.
+///
+/// # Errors
+/// See [`SessionsError`].
+pub fn open_sessions(
+    config: &SessionsConfig,
+    create: bool,
+) -> Result<Arc<dyn Store>, SessionsError> {
+    let path = &config.embedded.path;
+    match config.store {
+        config::Store::Memory => return Err(SessionsError::InMemory),
+        config::Store::Embedded if !create && !path.exists() => {
+            return Err(SessionsError::NoFile(path.clone()));
+        }
+        config::Store::Embedded => {}
+    }
+    store(config).map_err(|error| match error {
+        OpenError::InUse(path) => SessionsError::InUse(path),
+        error => SessionsError::Open(error),
+    })
+}

@@ -1,0 +1,210 @@
+//! `tether sessions`.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::*;
+
+/// Two sessions, of anyone and of an owner.
+const EXPORTED: &str = include_str!("../data/session/export-1.jsonl");
+
+/// A folder for a file of sessions.
+struct State(TempDir);
+
+/// How a command ended.
+struct Ended {
+    status: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl State {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// The same with both sessions.
+    fn filled() -> Self {
+        let state = Self::new();
+        let Ended { status, stderr, .. } = state.import(EXPORTED, &[]);
+        assert_eq!((status, &*stderr), (Some(0), "note: sessions imported: 2\n"));
+        state
+    }
+
+    fn folder(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        let output = tether(&[&["sessions"], arguments, &["--state", self.folder()]].concat());
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ended {
+            status: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    fn import(&self, lines: &str, options: &[&str]) -> Ended {
+        let lines = file(lines);
+        self.run(&[&["import", path(&lines)], options].concat())
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let listed = self.run(&["list", "--json"]).stdout;
+        let id = |line: &str| {
+            let row: Value = serde_json::from_str(line).unwrap();
+            row["id"].as_str().unwrap().to_owned()
+        };
+        let mut ids: Vec<String> = listed.lines().map(id).collect();
+        ids.sort();
+        ids
+    }
+}
+
+/// A line of the export, as if of another session.
+fn session(id: &str) -> String {
+    let line = EXPORTED.lines().next().unwrap();
+    line.replace("\"id\":\"demo\"", &format!("\"id\":\"{id}\"")) + "\n"
+}
+
+#[test]
+fn what_was_exported_is_imported_and_exported_again() {
+    let Ended { status, stdout, stderr } = State::filled().run(&["export"]);
+    assert_eq!((status, &*stderr), (Some(0), ""));
+    // Sessions whose time is up count as used at the import.
+    let is_same = |(line, expected): (&str, &str)| {
+        let [line, expected] = [line, expected].map(|line| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            line.as_object_mut().unwrap().remove("used_at_ms").unwrap();
+            line
+        });
+        line == expected
+    };
+    assert!(stdout.lines().zip(EXPORTED.lines()).all(is_same), "{stdout}");
+    assert_eq!(stdout.lines().count(), 2);
+    assert_eq!(State::new().import(&stdout, &[]).status, Some(0));
+}
+
+#[test]
+fn sessions_are_listed_the_last_used_first() {
+    let state = State::filled();
+    let Ended { status, stdout, stderr } = state.run(&["list"]);
+    assert_eq!((status, &*stderr), (Some(0), ""));
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert_eq!(lines[0], "LAST USED              TURNS         BYTES  ID");
+    assert!(lines.iter().any(|line| line.ends_with("  demo@YWxpY2U=")), "{stdout}");
+    let Ended { stdout, .. } = state.run(&["list", "--json"]);
+    let rows = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let rows: Vec<Value> = rows.collect();
+    assert!(rows[0]["used_at_ms"].as_u64() >= rows[1]["used_at_ms"].as_u64(), "{stdout}");
+    let owned = rows.iter().find(|row| row["id"] == "demo@YWxpY2U=").unwrap();
+    assert_eq!(owned["owner"], "YWxpY2U=");
+    assert!(owned["turns"].as_u64() > Some(0) && owned["bytes"].as_u64() > Some(1000), "{owned}");
+}
+
+#[test]
+fn a_transcript_is_for_people_or_as_the_gateway_returns_it() {
+    let state = State::filled();
+    let Ended { status, stdout, .. } = state.run(&["show", "demo@YWxpY2U="]);
+    assert_eq!(status, Some(0));
+    for part in [
+        "session demo\nowner YWxpY2U=\n",
+        "\nuser: Tell John.\n",
+        "\nassistant: Let me see.\n",
+        "\ncall of look_up: {\"name\": \"John\"}\n",
+        "\nskipped: needs the answer\n",
+        "\nquestion of look_up: Which John?\n",
+    ] {
+        assert!(stdout.contains(part), "{part}: {stdout}");
+    }
+    let Ended { stdout, .. } = state.run(&["show", "demo@YWxpY2U=", "--json"]);
+    let shown: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (&shown["session_id"], &shown["turns"][0]["prompt"]),
+        (&"demo".into(), &"Tell John.".into())
+    );
+}
+
+#[test]
+fn an_existing_session_is_replaced_only_on_request() {
+    let state = State::filled();
+    let lines = session("demo") + &session("new");
+    let Ended { status, stderr, .. } = state.import(&lines, &[]);
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        stderr,
+        "error: line 1: there is a session \"demo\" already; `--replace` overwrites it\n\
+         note: sessions imported: 1\n"
+    );
+    assert_eq!(state.import(&lines, &["--replace"]).status, Some(0));
+    assert_eq!(state.ids(), ["demo", "demo@YWxpY2U=", "new"]);
+}
+
+#[test]
+fn a_bad_line_is_reported_and_the_others_are_imported() {
+    let state = State::new();
+    let damaged = session("damaged").replace("\"first\":2", "\"first\":9");
+    let lines = format!("{}\nno JSON\n{damaged}{}", session("a"), session("b"));
+    let Ended { status, stderr, .. } = state.import(&lines, &[]);
+    assert_eq!(status, Some(1));
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert!(lines[0].starts_with("error: line 3: it is not an exported session: "), "{stderr}");
+    assert_eq!(lines[1], "error: line 4: damaged: the log of turn \"two\" is damaged");
+    assert_eq!(lines[2], "note: sessions imported: 2");
+    assert_eq!(state.ids(), ["a", "b"], "nothing is half imported");
+}
+
+#[test]
+fn sessions_are_forgotten_by_their_ids() {
+    let state = State::filled();
+    let Ended { status, stdout, stderr } = state.run(&["forget", "absent", "demo"]);
+    assert_eq!((status, &*stdout), (Some(1), ""));
+    assert_eq!(
+        stderr,
+        "error: there is no session \"absent\"; `tether sessions list` names them\n"
+    );
+    assert_eq!(state.ids(), ["demo@YWxpY2U="]);
+    assert_eq!(state.run(&["forget", "demo@YWxpY2U="]).status, Some(0));
+    for command in ["list", "export"] {
+        let Ended { status, stdout, stderr } = state.run(&[command]);
+        assert_eq!((status, &*stdout, &*stderr), (Some(0), "", "note: there are no sessions\n"));
+    }
+}
+
+#[test]
+fn an_unknown_session_is_status_1() {
+    let state = State::filled();
+    for command in ["show", "export"] {
+        let Ended { status, stdout, stderr } = state.run(&[command, "absent"]);
+        assert_eq!((status, &*stdout), (Some(1), ""));
+        assert!(stderr.starts_with("error: there is no session \"absent\""), "{stderr}");
+    }
+}
+
+#[test]
+fn sessions_in_memory_are_out_of_reach() {
+    for command in ["list", "export", "import"] {
+        let (_, stderr) = check(&["sessions", command], 2);
+        assert!(
+            stderr.contains("--state") && stderr.contains("`sessions.store: embedded`"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn only_an_import_creates_the_file() {
+    let state = State::new();
+    for arguments in [&["list"][..], &["export"], &["show", "demo"], &["forget", "demo"]] {
+        let Ended { status, stderr, .. } = state.run(arguments);
+        assert_eq!(status, Some(1));
+        assert!(
+            stderr.contains("tether.db does not exist: no gateway has kept sessions"),
+            "{stderr}"
+        );
+    }
+    assert_eq!(fs::read_dir(state.0.path()).unwrap().count(), 0);
+}
