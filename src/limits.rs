@@ -483,6 +483,10 @@ pub mod session {
     pub const SESSIONS_MAX: usize = 65_536;
     /// Jobs that wait for a store in a file, or share one of its commits. More callers wait for a place.
     pub const STORE_JOBS_MAX: usize = 1024;
+    /// At most one log line in this time says that a store in a file cannot be used.
+    pub const STORE_LOG_INTERVAL: Duration = Duration::from_secs(60);
+    /// At most once in this time, a store looks how long its file is, for `/metrics`.
+    pub const STORE_MEASURE_INTERVAL: Duration = Duration::from_secs(1);
     /// Bytes of records in one page of a list of sessions, after which the page ends.
     pub const LIST_RECORD_BYTES_MAX: usize = 4 * MIB;
     /// Bytes of a result that `tether sessions show` prints; `--json` prints all of it.

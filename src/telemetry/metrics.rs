@@ -147,6 +147,30 @@ pub(crate) fn reader_cut() {
     counter!("tether_readers_cut_total").increment(1);
 }
 
+/// A store in a file has made what this many callers wanted durable.
+pub(crate) fn store_commit(jobs: usize, duration: Duration) {
+    #[expect(clippy::cast_precision_loss, reason = "there are at most thousands")]
+    histogram!("tether_store_commit_jobs").record(jobs as f64);
+    histogram!("tether_store_commit_seconds").record(duration);
+}
+
+/// A store in a file could not make a transaction durable.
+pub(crate) fn store_commit_failed() {
+    counter!("tether_store_commits_failed_total").increment(1);
+}
+
+/// Sets the gauge for the sessions in a file.
+pub(crate) fn store_sessions(sessions: i64) {
+    #[expect(clippy::cast_precision_loss, reason = "no file has more than 2^53 sessions")]
+    gauge!("tether_store_sessions").set(sessions as f64);
+}
+
+/// Sets the gauge for the length of that file.
+pub(crate) fn store_file_bytes(bytes: u64) {
+    #[expect(clippy::cast_precision_loss, reason = "no file has more than 2^53 bytes")]
+    gauge!("tether_store_file_bytes").set(bytes as f64);
+}
+
 /// Sets the gauges for what is in memory: the number of sessions, their size, and the size of
 /// their finished turns' logs.
 pub(crate) fn memory(

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::Model;
+use crate::support::client::request;
 use crate::support::process::Process;
 
 fn upstream(model: &Model) -> String {
@@ -106,4 +107,32 @@ async fn a_session_moves_to_another_machine() {
     let mut stream = process.whole_turn(&mut model, "s", "Well, well.").await;
     let next = stream.up_to("turn_completed").await;
     assert!(next[0].id.starts_with("2-"), "no event id is given out twice: {}", next[0].id);
+}
+
+/// A value in `/metrics`; 0 if it is not there yet.
+async fn metric(process: &Process, name: &str) -> f64 {
+    let text = String::from_utf8(process.get("/metrics").await.body).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0.0, |value| value.parse().unwrap())
+}
+
+#[tokio::test]
+async fn metrics_show_the_sessions_and_the_commits_of_the_file() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let process = start(&model, directory.path()).await;
+    for session in ["a", "b"] {
+        process.whole_turn(&mut model, session, "Well.").await.rest().await;
+    }
+    let sessions = async || metric(&process, "tether_store_sessions").await.to_string();
+    assert_eq!(sessions().await, "2");
+    assert!(metric(&process, "tether_store_file_bytes").await >= 4096.0);
+    let commits = metric(&process, "tether_store_commit_seconds_count").await;
+    assert!(commits >= 2.0);
+    assert!(metric(&process, "tether_store_commit_jobs_sum").await >= commits);
+    assert!(metric(&process, "tether_store_commits_failed_total").await < 1.0);
+    let deleted = process.exchange(request("DELETE", "/api/v1/sessions/a", &[], "")).await;
+    assert_eq!(deleted.status(), 204);
+    assert_eq!(sessions().await, "1");
+    assert!(metric(&process, "tether_store_commit_seconds_count").await > commits);
 }

@@ -21,13 +21,14 @@ mod statements;
 #[cfg(test)]
 mod tests;
 mod whole;
+mod worker;
 
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
 use super::copy::now_ms;
@@ -38,6 +39,7 @@ use super::{
 use crate::limits::session as limits;
 
 pub use schema::OpenError;
+use worker::{Job, Ran, Worker};
 
 /// How far a commit goes before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,21 +58,17 @@ pub struct SqliteStore {
     jobs: mpsc::Sender<Job>,
 }
 
-/// What one caller wants, done within a transaction. It returns what the caller hears after that.
-type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> Reply + Send>;
-type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-
 impl SqliteStore {
     /// Opens the file, and creates it if there is none. Sessions unused for `ttl` are dropped.
     ///
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path, sync: SyncMode, ttl: Duration) -> Result<Self, OpenError> {
-        let connection = schema::open(path, sync)?;
+        let worker = Worker::new(schema::open(path, sync)?, path);
         let (jobs, queue) = mpsc::channel(limits::STORE_JOBS_MAX);
         let spawned = thread::Builder::new()
             .name("session-store".to_owned())
-            .spawn(move || work(&connection, queue));
+            .spawn(move || worker.run(queue));
         spawned.map_err(OpenError::Thread)?;
         Ok(Self { ttl, jobs })
     }
@@ -83,40 +81,18 @@ impl SqliteStore {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             let result = connection.and_then(|connection| atomically(connection, work));
-            Box::new(move |committed| {
+            let failure = failure_of(&result);
+            let reply = Box::new(move |committed: Result<(), StoreError>| {
                 // The caller may have dropped its future.
                 let _ = sender.send(committed.and(result));
-            })
+            });
+            Ran { reply, failure }
         });
         Box::pin(async move {
             let stopped = || StoreError::Unavailable("it has stopped".to_owned());
             self.jobs.send(job).await.map_err(|_| stopped())?;
             receiver.await.map_err(|_| stopped())?
         })
-    }
-}
-
-/// The thread of a store: it ends with the store.
-fn work(connection: &Connection, mut queue: mpsc::Receiver<Job>) {
-    while let Some(first) = queue.blocking_recv() {
-        let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(unavailable);
-        let mut replies = Vec::new();
-        let mut next = Some(first);
-        while let Some(job) = next {
-            replies.push(job(begun.clone().map(|()| connection)));
-            let is_full = replies.len() >= limits::STORE_JOBS_MAX;
-            next = if is_full { None } else { queue.try_recv().ok() };
-        }
-        let committed = begun.and_then(|()| {
-            connection.execute_batch("COMMIT").map_err(|error| {
-                // If this fails as well, so does the next `BEGIN`, and its callers hear of it.
-                let _ = connection.execute_batch("ROLLBACK");
-                unavailable(error)
-            })
-        });
-        for reply in replies {
-            reply(committed.clone());
-        }
     }
 }
 
@@ -132,9 +108,28 @@ fn atomically<T>(
     result
 }
 
+/// Why the file could not be used, unless the caller was refused.
+fn failure_of<T>(result: &Result<T, StoreError>) -> Option<StoreError> {
+    let is_failure = |error: &&StoreError| matches!(error, StoreError::Unavailable(_));
+    result.as_ref().err().filter(is_failure).cloned()
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
 fn unavailable(error: rusqlite::Error) -> StoreError {
-    StoreError::Unavailable(error.to_string())
+    StoreError::Unavailable(cause(&error))
+}
+
+/// What is wrong, in words that say where to look. The code tells apart what `SQLite` words alike.
+fn cause(error: &rusqlite::Error) -> String {
+    let Some(failure) = error.sqlite_error() else { return error.to_string() };
+    let what = match failure.code {
+        ErrorCode::DiskFull => "the disk is full",
+        ErrorCode::SystemIoFailure => "the disk cannot be read or written, or is full",
+        ErrorCode::ReadOnly => "the file cannot be written",
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => "the file is damaged",
+        _ => return error.to_string(),
+    };
+    format!("{what} ({error}, SQLite code {})", failure.extended_code)
 }
 
 /// Milliseconds since 1970.
@@ -226,11 +221,9 @@ impl Store for SqliteStore {
     fn sweep(&self) {
         let oldest = now().saturating_sub(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
         let job: Job = Box::new(move |connection| {
-            let swept = connection.and_then(|connection| statements::sweep(connection, oldest));
-            if let Err(error) = swept {
-                tracing::warn!(%error, "expired sessions were not dropped");
-            }
-            Box::new(|_| {})
+            let swept =
+                connection.and_then(|it| atomically(it, |it| statements::sweep(it, oldest)));
+            Ran { reply: Box::new(|_| {}), failure: failure_of(&swept) }
         });
         // If so much waits that there is no room, the next sweep comes soon enough.
         let _ = self.jobs.try_send(job);

@@ -126,11 +126,29 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
     // The lock is taken with this. Whoever held a lease is gone.
     connection
         .execute_batch(
-            "BEGIN IMMEDIATE; UPDATE sessions SET lease = NULL; \
+            "BEGIN IMMEDIATE; UPDATE sessions SET lease = NULL WHERE lease IS NOT NULL; \
              DELETE FROM sessions WHERE record IS NULL; COMMIT;",
         )
         .map_err(fault)?;
+    connection.execute_batch(COUNT).map_err(fault)?;
     Ok(connection)
+}
+
+/// Counts the sessions once, and from then on each that comes or goes: a transaction that is taken
+/// back takes its part of the count back as well. The file knows nothing of it.
+const COUNT: &str = "
+PRAGMA temp_store=MEMORY;
+CREATE TEMP TABLE present (sessions INTEGER NOT NULL);
+INSERT INTO present SELECT count(*) FROM sessions;
+CREATE TEMP TRIGGER session_begun AFTER INSERT ON main.sessions
+BEGIN UPDATE present SET sessions = sessions + 1; END;
+CREATE TEMP TRIGGER session_gone AFTER DELETE ON main.sessions
+BEGIN UPDATE present SET sessions = sessions - 1; END;
+";
+
+/// How many sessions are in the file, with those whose first turn runs.
+pub(super) fn count(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("SELECT sessions FROM present")?.query_row([], |row| row.get(0))
 }
 
 /// Creates the file, if there is none, for its owner alone: conversations are private. What `SQLite` puts

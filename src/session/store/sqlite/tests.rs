@@ -200,3 +200,39 @@ async fn jobs_that_share_a_commit_succeed_and_fail_by_themselves() {
         assert_eq!(job.await.unwrap(), number % 2 == 0, "{number}");
     }
 }
+
+/// What `/metrics` shows, without a look at each session.
+#[test]
+fn sessions_are_counted_as_they_come_and_go() {
+    let file = File::new();
+    let connection = schema::open(&file.path(), SyncMode::Normal).unwrap();
+    let count = || schema::count(&connection).unwrap();
+    let take = |session: &str| {
+        statements::acquire(&connection, session.to_owned(), NodeId::random()).unwrap()
+    };
+    let record = Bytes::from_static(b"record");
+    for session in ["a", "b", "c"] {
+        let lease = take(session).unwrap();
+        statements::save(&connection, &lease, None, &record).unwrap();
+        statements::release(&connection, &lease).unwrap();
+    }
+    assert_eq!(count(), 3);
+    let lease = take("a").unwrap();
+    assert_eq!(count(), 3, "it was there");
+    let unsaved = take("d").unwrap();
+    assert_eq!(count(), 4);
+    statements::release(&connection, &unsaved).unwrap();
+    assert_eq!(count(), 3);
+    let failed = atomically(&connection, |connection| {
+        statements::forget(connection, "b").and(Err::<(), _>(StoreError::NoSession))
+    });
+    assert_eq!((failed, count()), (Err(StoreError::NoSession), 3), "it was taken back");
+    statements::forget(&connection, "b").unwrap();
+    assert_eq!(count(), 2);
+    statements::sweep(&connection, i64::MAX).unwrap();
+    assert_eq!(count(), 1, "one is leased");
+    statements::release(&connection, &lease).unwrap();
+    drop(connection);
+    let connection = schema::open(&file.path(), SyncMode::Normal).unwrap();
+    assert_eq!(schema::count(&connection).unwrap(), 1);
+}
