@@ -136,3 +136,104 @@ async fn metrics_show_the_sessions_and_the_commits_of_the_file() {
     assert_eq!(sessions().await, "1");
     assert!(metric(&process, "tether_store_commit_seconds_count").await > commits);
 }
+
+/// A command that runs another one in which writes beyond a limit fail as on a full disk, instead of
+/// ending the process.
+fn survives_a_full_disk(command: &mut Command) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.args(["--log-format", "json"]).env("TETHER_LOG", "error");
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    *command = shell;
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().to_owned();
+    let config = upstream(&model);
+    let (process, log) = Process::start_logged_with(&config, |command| {
+        command.arg("--state").arg(&state);
+        survives_a_full_disk(command);
+    })
+    .await;
+    let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    let bytes = std::fs::metadata(directory.path().join("tether.db-wal")).unwrap().len();
+    process.limit_file_bytes(Some(bytes));
+    for _ in 0..3 {
+        let refused = process
+            .post("/api/v1/chat/stream", &json!({"session_id": "s", "prompt": "More."}))
+            .await;
+        assert_eq!(refused.status(), 503);
+        let body: Value = serde_json::from_slice(&refused.body).unwrap();
+        assert_eq!(body["error"]["code"], "store_unavailable");
+    }
+    assert!(metric(&process, "tether_store_commits_failed_total").await >= 3.0);
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "one line a minute: {lines:?}");
+    assert_eq!(lines[0]["message"], "the file of sessions cannot be used");
+    assert!(lines[0]["path"].as_str().unwrap().ends_with("tether.db"), "{lines:?}");
+    assert!(lines[0]["cause"].as_str().unwrap().contains("is full"), "{lines:?}");
+
+    // Once there is room, it goes on by itself.
+    process.limit_file_bytes(None);
+    let more = process.whole_turn(&mut model, "s", "More.").await.rest().await;
+    process.signal("KILL");
+    process.exit().await;
+    let process = start(&model, directory.path()).await;
+    let transcript: Value =
+        serde_json::from_slice(&process.get("/api/v1/sessions/s").await.body).unwrap();
+    let turns = transcript["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 2, "{transcript}");
+    for (turn, events) in turns.iter().zip([before, more]) {
+        let query = format!("session_id=s&turn_id={}", turn["turn_id"].as_str().unwrap());
+        assert_eq!(process.rejoin(&query, &[]).await.rest().await, events);
+    }
+}
+
+/// A folder and a file that this process may not write. Root may write anything, unless it gives up
+/// the right to.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_read_only_folder_is_an_error_at_start() {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let directory = tempfile::tempdir().unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    let start = |folder: &Path| {
+        let tether = env!("CARGO_BIN_EXE_tether");
+        let mut command = Command::new("timeout");
+        command.arg("20");
+        if is_root {
+            command.args(["setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
+        }
+        command.args([tether, "--listen", "127.0.0.1:0", "--state"]).arg(folder);
+        let ended = command.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(ended.status.code(), Some(1));
+        String::from_utf8(ended.stderr).unwrap()
+    };
+    let folder = directory.path().join("state");
+    fs::create_dir(&folder).unwrap();
+    let read_only = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+    read_only(&folder, 0o555).unwrap();
+    let message = start(&folder);
+    assert!(message.contains("state/tether.db: Permission denied"), "{message}");
+
+    read_only(&folder, 0o755).unwrap();
+    let file = folder.join("tether.db");
+    let exported = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/session/export-1.jsonl");
+    assert!(sessions(&folder, &["import", exported]).status.success());
+    let bytes = fs::read(&file).unwrap();
+    read_only(&folder, 0o555).unwrap();
+    let message = start(&folder);
+    assert!(message.contains("tether.db cannot be written ("), "{message}");
+    assert!(message.contains("needs write access to the file and its folder"), "{message}");
+    read_only(&file, 0o444).unwrap();
+    let message = start(&folder);
+    assert!(message.contains("state/tether.db: Permission denied"), "{message}");
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+    read_only(&folder, 0o755).unwrap();
+}

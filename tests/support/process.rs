@@ -31,13 +31,21 @@ impl Process {
     /// The same at log level debug. Also returns the log.
     #[track_caller]
     pub(crate) fn start_logging(config: &str) -> impl Future<Output = (Self, Log)> {
+        Self::start_logged_with(config, |command| {
+            command.args(["--log-format", "json"]).env("TETHER_LOG", "tether=debug");
+            command.stderr(Stdio::piped());
+        })
+    }
+
+    /// The same, after a change to the command, which pipes its log as lines of JSON.
+    #[track_caller]
+    pub(crate) fn start_logged_with(
+        config: &str,
+        change: impl FnOnce(&mut Command),
+    ) -> impl Future<Output = (Self, Log)> {
         let config = local(config);
         within(async move {
-            let mut process = Self::spawn(config, |command| {
-                command.args(["--log-format", "json"]).env("TETHER_LOG", "tether=debug");
-                command.stderr(Stdio::piped());
-            })
-            .await;
+            let mut process = Self::spawn(config, change).await;
             let stderr = process.child.as_mut().and_then(|child| child.stderr.take());
             let log = Log::read(stderr.expect("it is piped"));
             (process, log)
@@ -99,6 +107,15 @@ impl Process {
     /// Limits how many files and sockets it may have open from now on.
     pub(crate) fn limit_files(&self, count: usize) {
         let (pid, limit) = (self.pid().to_string(), format!("--nofile={count}"));
+        let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Limits how long the files may become that it writes from now on.
+    pub(crate) fn limit_file_bytes(&self, bytes: Option<u64>) {
+        let bytes = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+        // Only the soft limit, so that it can be raised again.
+        let (pid, limit) = (self.pid().to_string(), format!("--fsize={bytes}:"));
         let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
         assert!(status.unwrap().success());
     }

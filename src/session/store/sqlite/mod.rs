@@ -20,11 +20,13 @@ mod schema;
 mod statements;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod torn_tests;
 mod whole;
 mod worker;
 
 use std::path::Path;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -51,11 +53,27 @@ pub enum SyncMode {
     Full,
 }
 
-/// Keeps sessions in a file.
+/// Keeps sessions in a file. Dropping it waits until the file is complete and free for others: for
+/// what has been asked for, and for `SQLite` to move it there from its log.
 #[derive(Debug)]
 pub struct SqliteStore {
     ttl: Duration,
+    /// Dropped before the thread is awaited, because that ends it.
     jobs: mpsc::Sender<Job>,
+    _thread: Thread,
+}
+
+/// A thread that is awaited when this is dropped.
+#[derive(Debug)]
+struct Thread(Option<JoinHandle<()>>);
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // If it has panicked, its panic was logged.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl SqliteStore {
@@ -69,8 +87,8 @@ impl SqliteStore {
         let spawned = thread::Builder::new()
             .name("session-store".to_owned())
             .spawn(move || worker.run(queue));
-        spawned.map_err(OpenError::Thread)?;
-        Ok(Self { ttl, jobs })
+        let thread = Thread(Some(spawned.map_err(OpenError::Thread)?));
+        Ok(Self { ttl, jobs, _thread: thread })
     }
 
     /// Does something in a transaction, and returns its result once that is durable.

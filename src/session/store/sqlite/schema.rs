@@ -1,7 +1,8 @@
 //! The file: how it is opened, and its tables.
 
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -27,6 +28,30 @@ pub enum OpenError {
     /// It is a file of another program.
     #[error("{} is not a file of sessions", .0.display())]
     Foreign(PathBuf),
+    /// It was cut, or something has overwritten a part of it.
+    #[error(
+        "{} is damaged ({what}); it was left as it is: restore a copy of it and of the files beside \
+         it, or move them away to begin with an empty one",
+        .path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        what: String,
+    },
+    /// It, or its folder, is read-only.
+    #[error(
+        "{} cannot be written ({what}): the user of this process needs write access to the file and \
+         its folder",
+        .path.display()
+    )]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        what: String,
+    },
     /// It cannot be opened, read or written.
     #[error("{}: {error}", .path.display())]
     Sqlite {
@@ -96,32 +121,46 @@ CREATE INDEX artifacts_by_session ON artifacts (session_id, number);
 
 /// Opens a file of sessions, and creates it if there is none. No lease in it is held.
 pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError> {
-    let fault = |error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::InUse(path.into()),
-        Some(ErrorCode::NotADatabase) => OpenError::Foreign(path.into()),
-        _ => OpenError::Sqlite { path: path.into(), error },
-    };
+    let fault = |error: rusqlite::Error| OpenError::of(path, error);
     create_file(path).map_err(|error| OpenError::Create(path.into(), error))?;
+    // `SQLite` takes a file of one byte for a new one.
+    if !has_header(path).map_err(|error| OpenError::Create(path.into(), error))? {
+        return Err(OpenError::Foreign(path.into()));
+    }
+    // It does the same with an empty one, and deletes the log beside it.
+    if file_bytes(path) == 0 && file_bytes(&log_of(path)) > 0 {
+        let what = "it is empty, but not the -wal file beside it".to_owned();
+        return Err(OpenError::Damaged { path: path.into(), what });
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    // Before anything is written: another program's file stays as it is.
+    connection
+        .execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA busy_timeout=0;")
+        .map_err(fault)?;
+    let number = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+    let (application, version): (i32, i32) =
+        (number("application_id").map_err(fault)?, number("user_version").map_err(fault)?);
+    match (application, version) {
+        // Most programs give their files no number.
+        (0, 0) if has_tables(&connection).map_err(fault)? => {
+            return Err(OpenError::Foreign(path.into()));
+        }
+        (0, 0) | (APPLICATION, 1..=VERSION) => {}
+        (APPLICATION, version) => return Err(OpenError::Newer { path: path.into(), version }),
+        _ => return Err(OpenError::Foreign(path.into())),
+    }
     let sync = match sync {
         SyncMode::Normal => "NORMAL",
         SyncMode::Full => "FULL",
     };
     connection
         .execute_batch(&format!(
-            "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous={sync}; \
-             PRAGMA foreign_keys=ON; PRAGMA busy_timeout=0;"
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous={sync}; PRAGMA foreign_keys=ON;"
         ))
         .map_err(fault)?;
-    let number = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
-    let (application, version): (i32, i32) =
-        (number("application_id").map_err(fault)?, number("user_version").map_err(fault)?);
-    match (application, version) {
-        (0, 0) => create(&connection).map_err(fault)?,
-        (APPLICATION, 1..=VERSION) => {}
-        (APPLICATION, version) => return Err(OpenError::Newer { path: path.into(), version }),
-        _ => return Err(OpenError::Foreign(path.into())),
+    if application == 0 {
+        create(&connection).map_err(fault)?;
     }
     // The lock is taken with this. Whoever held a lease is gone.
     connection
@@ -149,6 +188,49 @@ BEGIN UPDATE present SET sessions = sessions - 1; END;
 /// How many sessions are in the file, with those whose first turn runs.
 pub(super) fn count(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT sessions FROM present")?.query_row([], |row| row.get(0))
+}
+
+impl OpenError {
+    pub(super) fn of(path: &Path, error: rusqlite::Error) -> Self {
+        let path = path.into();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::InUse(path),
+            Some(ErrorCode::NotADatabase) => Self::Foreign(path),
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: error.to_string() },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Self::ReadOnly { path, what: error.to_string() }
+            }
+            _ => Self::Sqlite { path, error },
+        }
+    }
+}
+
+fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT count(*) > 0 FROM sqlite_schema", [], |row| row.get(0))
+}
+
+/// Whether the file is empty or begins as a database does.
+fn has_header(path: &Path) -> io::Result<bool> {
+    const HEADER: &[u8; 16] = b"SQLite format 3\0";
+    let mut begins = Vec::new();
+    fs::File::open(path)?.take(HEADER.len() as u64).read_to_end(&mut begins)?;
+    Ok(begins.is_empty() || begins == HEADER)
+}
+
+/// Its write-ahead log.
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
+fn file_bytes(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// The bytes of the file, and of what was not moved there yet.
+pub(super) fn bytes(path: &Path) -> u64 {
+    file_bytes(path) + file_bytes(&log_of(path))
 }
 
 /// Creates the file, if there is none, for its owner alone: conversations are private. What `SQLite` puts

@@ -1,6 +1,5 @@
 //! The thread of a store: it does what callers want, many of them in one transaction.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -8,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::{StoreError, unavailable};
+use super::{StoreError, schema, unavailable};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -104,22 +103,14 @@ impl Worker {
 
     /// Sets the gauges of the file.
     fn measure(&mut self) {
-        if let Ok(sessions) = super::schema::count(&self.connection) {
+        if let Ok(sessions) = schema::count(&self.connection) {
             metrics::store_sessions(sessions);
         }
         let now = Instant::now();
         let is_due = self.measured_at.is_none_or(|at| now - at >= limits::STORE_MEASURE_INTERVAL);
         if is_due {
             self.measured_at = Some(now);
-            metrics::store_file_bytes(file_bytes(&self.path));
+            metrics::store_file_bytes(schema::bytes(&self.path));
         }
     }
-}
-
-/// The bytes of the file, and of what was not moved there yet.
-pub(super) fn file_bytes(path: &Path) -> u64 {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-    length(path) + length(Path::new(&log))
 }
