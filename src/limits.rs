@@ -483,6 +483,10 @@ pub mod session {
     pub const SESSIONS_MAX: usize = 65_536;
     /// Jobs that wait for a store in a file, or share one of its commits. More callers wait for a place.
     pub const STORE_JOBS_MAX: usize = 1024;
+    /// A commit that takes this long is noticed: a turn waits for several.
+    pub const COMMIT_SLOW: Duration = Duration::from_millis(5);
+    /// With less room than this on its disk, a file of sessions may soon not be written any more.
+    pub const FREE_BYTES_LOW: u64 = 1024 * MIB as u64;
     /// At most one log line in this time says that a store in a file cannot be used.
     pub const STORE_LOG_INTERVAL: Duration = Duration::from_secs(60);
     /// At most once in this time, a store looks how long its file is, for `/metrics`.

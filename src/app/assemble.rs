@@ -94,13 +94,18 @@ pub(super) fn store(config: &SessionsConfig) -> Result<Arc<dyn Store>, OpenError
     Ok(match config.store {
         config::Store::Memory => Arc::new(MemoryStore::new(config.ttl)),
         config::Store::Embedded => {
-            let sync = match config.embedded.sync {
-                config::StoreSync::Normal => SyncMode::Normal,
-                config::StoreSync::Full => SyncMode::Full,
-            };
+            let sync = sync_mode(config.embedded.sync);
             Arc::new(SqliteStore::open(&config.embedded.path, sync, config.ttl)?)
         }
     })
+}
+
+/// How far a commit goes before it counts.
+pub(super) const fn sync_mode(sync: config::StoreSync) -> SyncMode {
+    match sync {
+        config::StoreSync::Normal => SyncMode::Normal,
+        config::StoreSync::Full => SyncMode::Full,
+    }
 }
 
 /// The options of the server.

@@ -6,6 +6,7 @@ mod greeting;
 mod probe;
 mod running;
 mod sessions;
+mod store_probe;
 mod tools;
 
 use std::io::Write;
@@ -24,6 +25,7 @@ pub use assemble::{AssemblyError, Parts, PartsError, gateway, rules};
 pub use probe::probe;
 pub use running::{Running, StartError, start};
 pub use sessions::{SessionsError, open_sessions};
+pub use store_probe::{StoreFinding, probe_store};
 pub use tools::{ToolsError, mcp_servers, tools};
 
 /// Why the gateway does not run, or stopped.

@@ -113,7 +113,8 @@ pub(crate) struct ConfigArgs {
 /// Options of `tether check`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CheckArgs {
-    /// Also start or contact every source of tools and every model server, and suggest settings
+    /// Also try the store of sessions, start or contact every source of tools and every model server,
+    /// and suggest settings
     #[arg(long)]
     pub(crate) probe: bool,
     /// The configuration file.

@@ -208,3 +208,71 @@ fn only_an_import_creates_the_file() {
     }
     assert_eq!(fs::read_dir(state.0.path()).unwrap().count(), 0);
 }
+
+/// What `tether check --probe` says of the sessions in this folder.
+fn probed(folder: &str, sync: &str) -> String {
+    let config = format!(
+        "tools: {{builtin: []}}\nsessions: {{embedded: {{path: {folder}/tether.db, sync: {sync}}}}}\n"
+    );
+    let config = file(&config);
+    let (_, stderr) = check(&["check", "--probe", "--config", path(&config)], 0);
+    let lines = stderr.lines().filter(|line| line.contains(": sessions: "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_probe_tries_the_file() {
+    let state = State::filled();
+    for sync in ["normal", "full"] {
+        let told = probed(state.folder(), sync);
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines[0].contains("tether.db: 2 sessions in "), "{told}");
+        assert!(lines[0].ends_with(" KiB, format 1"), "{told}");
+        assert!(
+            lines[1].starts_with("note: sessions: a commit takes 0.") || sync == "full",
+            "{told}"
+        );
+        assert!(lines[1].contains(" survives a "), "{told}");
+        assert!(lines[2].contains(" are free in "), "{told}");
+    }
+    assert_eq!(state.ids().len(), 2, "its own session is gone");
+}
+
+#[test]
+fn a_probe_creates_no_file() {
+    let state = State::new();
+    let folder = format!("{}/made/on demand", state.folder());
+    let told = probed(&folder, "normal");
+    let expected = format!("tether.db would be created; {} can be written", state.folder());
+    assert!(told.contains(&expected), "{told}");
+    assert_eq!(fs::read_dir(state.0.path()).unwrap().count(), 0);
+    let file = file("");
+    let told = probed(&format!("{}/state", path(&file)), "normal");
+    assert!(told.starts_with("warning: sessions: "), "{told}");
+    assert!(
+        told.contains("cannot be written: ") && told.contains("`sessions.embedded.path`"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_probe_reports_a_damaged_file() {
+    let state = State::new();
+    fs::write(state.0.path().join("tether.db"), "no database").unwrap();
+    let told = probed(state.folder(), "normal");
+    assert!(told.starts_with("warning: sessions: "), "{told}");
+    assert!(
+        told.ends_with("tether.db is not a file of sessions (`sessions.embedded.path`)"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_probe_of_sessions_in_memory_says_that_they_end() {
+    let config = file("tools: {builtin: []}\n");
+    let (_, stderr) = check(&["check", "--probe", "--config", path(&config)], 0);
+    assert!(
+        stderr.starts_with("note: sessions: they are in memory and end with the process; set"),
+        "{stderr}"
+    );
+}

@@ -90,6 +90,16 @@ async fn a_session_moves_to_another_machine() {
     assert_eq!(refused.status.code(), Some(1));
     let message = String::from_utf8(refused.stderr).unwrap();
     assert!(message.contains("is in use by a running gateway: stop it first, or use"), "{message}");
+    let config = directory.path().join("tether.yml");
+    std::fs::write(&config, "sessions: {embedded: {path: here/tether.db}}\n").unwrap();
+    let probe = Command::new(env!("CARGO_BIN_EXE_tether"))
+        .args(["check", "--probe", "--config"])
+        .arg(&config)
+        .output()
+        .unwrap();
+    let message = String::from_utf8(probe.stderr).unwrap();
+    assert!(probe.status.success() && message.contains("note: sessions: "), "{message}");
+    assert!(message.contains("tether.db is in use by another process, probably a"), "{message}");
     process.signal("TERM");
     process.exit().await;
 

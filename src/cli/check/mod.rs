@@ -1,5 +1,6 @@
 //! `tether check`: prints the effective configuration, or all mistakes in it.
 
+mod sessions;
 mod tools;
 mod upstreams;
 
@@ -12,8 +13,8 @@ use crate::tools::SourceReport;
 
 /// Writes the effective configuration as YAML, with secrets redacted. On standard error, warns
 /// about settings that are allowed but probably unintended, and says which tools there are on
-/// this machine. With `--probe`, asks the sources of tools, and
-/// the model servers.
+/// this machine. With `--probe`, tries the store of sessions, and asks the sources of tools
+/// and the model servers.
 ///
 /// # Errors
 /// [`CliError::Config`] with all mistakes; [`CliError::Usage`] if this machine cannot do what the
@@ -31,6 +32,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
         }
     }
     if args.probe {
+        sessions::probe(&config);
         tools::probe(&config)?;
         upstreams::probe(&config)?;
     }

@@ -30,7 +30,7 @@ use uuid::Uuid;
 pub(crate) use copy::now_ms;
 pub use copy::{ListedSession, SessionCopy};
 pub use memory::MemoryStore;
-pub use sqlite::{OpenError, SqliteStore, SyncMode};
+pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
 
 pub use super::log::Batch;
 

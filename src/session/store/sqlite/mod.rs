@@ -16,6 +16,7 @@
 //!
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
+mod probe;
 mod schema;
 mod statements;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use super::{
 };
 use crate::limits::session as limits;
 
+pub use probe::FileReport;
 pub use schema::OpenError;
 use worker::{Job, Ran, Worker};
 
@@ -89,6 +91,14 @@ impl SqliteStore {
             .spawn(move || worker.run(queue));
         let thread = Thread(Some(spawned.map_err(OpenError::Thread)?));
         Ok(Self { ttl, jobs, _thread: thread })
+    }
+
+    /// Opens the file as [`open`](Self::open) does, which creates it, tries it, and closes it again.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn examine(path: &Path, sync: SyncMode) -> Result<FileReport, OpenError> {
+        probe::examine(path, sync)
     }
 
     /// Does something in a transaction, and returns its result once that is durable.

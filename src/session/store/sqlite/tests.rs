@@ -236,3 +236,23 @@ fn sessions_are_counted_as_they_come_and_go() {
     let connection = schema::open(&file.path(), SyncMode::Normal).unwrap();
     assert_eq!(schema::count(&connection).unwrap(), 1);
 }
+
+#[tokio::test]
+async fn an_examination_leaves_nothing() {
+    let file = File::new();
+    let store = open(&file.path()).unwrap();
+    assert!(matches!(
+        SqliteStore::examine(&file.path(), SyncMode::Normal),
+        Err(OpenError::InUse(_))
+    ));
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, Bytes::from_static(b"record")).await.unwrap();
+    drop(store);
+    for sync in [SyncMode::Normal, SyncMode::Full] {
+        let report = SqliteStore::examine(&file.path(), sync).unwrap();
+        assert_eq!((report.version, report.sessions, &report.damage), (1, 1, &None));
+        assert!(report.bytes >= 4096 && report.commit > Duration::ZERO, "{report:?}");
+    }
+    let listed = open(&file.path()).unwrap().list(None, 10).await.unwrap();
+    assert_eq!(listed.iter().map(|session| &*session.id).collect::<Vec<_>>(), ["s"]);
+}
