@@ -6,7 +6,7 @@ use super::json_scan::{Scanner, Stop};
 use super::marks::Mark;
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
-use super::transition::{Flow, Next, Opened};
+use super::transition::{After, Flow, Next, Opened};
 
 /// Skips to the bracket that balances the payload's first one. Nothing is kept.
 #[derive(Debug)]
@@ -43,6 +43,12 @@ impl Discard {
                 Some(Stop::TooDeep) => continue,
                 Some(Stop::End | Stop::WrongCloser) => {
                     stream.end_refused(self.opened, place, end, self.fence, sink)
+                }
+                Some(Stop::Boundary(boundary)) => {
+                    let after = After::Payload { fence: false };
+                    let next = Next::Tail { opened: self.opened, place, after };
+                    let again = syntax.rules.boundary(boundary).to_vec();
+                    return Flow::again(next, again, at);
                 }
                 Some(Stop::Mark(mark)) => match syntax.rules.mark(mark) {
                     (Mark::Closer | Mark::FrameClose, _) => Next::closed(self.opened, place),

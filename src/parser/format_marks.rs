@@ -64,11 +64,24 @@ pub(super) fn hidden<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t s
 /// What closes a call and its frame. The end of a message closes a call in it.
 pub(super) fn closers<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
     let closer = row.closer.iter().map(|closer| closer.text);
-    let message = row.header.iter().map(|header| header.message_end);
-    let closer = closer.chain(message.filter(|text| !text.is_empty() && row.frame.is_none()));
+    let message = message_end(row).map(|(_, text)| text).filter(|_| row.frame.is_none());
+    let closer = closer.chain(message);
     let closer = closer.map(|text| (Mark::Closer, text));
     let frame = row.frame.iter().flat_map(|frame| frame.close);
     closer.chain(frame.map(|text| (Mark::FrameClose, *text)))
+}
+
+/// What ends a message.
+fn message_end<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
+    let ends = row.header.iter().map(|header| header.message_end);
+    ends.filter(|text| !text.is_empty()).map(|text| (Mark::MessageEnd, text))
+}
+
+/// Where a message is over, even in a string: at its end, directly followed by the opener of the next header.
+pub(super) fn boundaries(row: &'static Row) -> impl Iterator<Item = String> {
+    header_openers(row).flat_map(move |(_, opener)| {
+        closers(row).map(move |(_, closer)| format!("{closer}{opener}"))
+    })
 }
 
 /// What may come after a payload: closers and, in a frame, the next opener.
@@ -93,8 +106,8 @@ pub(super) fn label_marks(
     id.into_iter().chain(ends).chain(stops.map(|stop| (Mark::LabelStop, *stop)))
 }
 
-/// The tags of an argument, what closes the call, and what begins another one; nothing in formats without
-/// tags. Of elements, only the first one's tag: a closer may begin like it.
+/// The tags of an argument, what closes the call or its message, and what begins another one; nothing in formats
+/// without tags. Of elements, only the first one's tag: a closer may begin like it.
 pub(super) fn tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
     let row = format.row();
     let own = match &row.body {
@@ -104,7 +117,8 @@ pub(super) fn tags(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
         Body::Nested(Elements { open, .. }) => vec![(Mark::Key, *open)],
         _ => Vec::new(),
     };
-    let others = closers(row).chain(openers(format)).filter(|_| !own.is_empty());
+    let message = message_end(row).filter(|_| row.frame.is_some());
+    let others = closers(row).chain(message).chain(openers(format)).filter(|_| !own.is_empty());
     let others: Vec<_> = others.collect();
     own.into_iter().chain(others)
 }

@@ -9,6 +9,15 @@
 //!
 //! Framing before decoding: a payload's end is known whether or not it is JSON, so garbage is
 //! skipped safely and memory is bounded before anything is decoded.
+//!
+//! A model may forget to close a string. In formats of messages, the next message then shows that:
+//!
+//! ```text
+//!    {"a": "x} <|call|><|start|>assistant ...
+//!              '-- boundary ---'
+//! ```
+//!
+//! A mark alone may be what the string is about.
 
 use super::marks::{Held, Mark, Marks};
 use super::{examined, find, format_marks};
@@ -26,7 +35,12 @@ pub(super) enum Stop {
     TooDeep,
     /// The end of this mark of the format, outside strings.
     Mark(usize),
+    /// The end of this boundary between messages, in a string.
+    Boundary(usize),
 }
+
+/// How many bytes a scan has read, and what has stopped it, if anything has.
+type Scanned = (usize, Option<Stop>);
 
 /// What a scan looks for, besides brackets and double-quoted strings.
 #[derive(Debug, Clone)]
@@ -41,6 +55,8 @@ pub(super) struct Rules {
     delimiter: Option<&'static [u8]>,
     /// The format's openers and closers, those of frames too, except those that JSON may contain outside strings.
     marks: Option<Marks>,
+    /// What ends the payload even in a string.
+    boundaries: Option<Marks>,
     /// Bytes that mean something outside strings.
     special: [bool; 256],
 }
@@ -61,6 +77,9 @@ impl Rules {
         let marks = marks.filter(|(_, text)| !may_stand_in_json(text));
         let marks: Vec<_> = marks.chain(delimiter.map(|text| (Mark::Quote, text))).collect();
         let marks = (!marks.is_empty()).then(|| Marks::new(marks.into_iter()));
+        let boundaries: Vec<String> = format_marks::boundaries(format.row()).collect();
+        let boundaries = (!boundaries.is_empty())
+            .then(|| Marks::new(boundaries.iter().map(|text| (Mark::Closer, &**text))));
         let is_block = format.row().body.ends_at_closer();
         let mut special = [false; 256];
         for byte in 0..=u8::MAX {
@@ -69,7 +88,19 @@ impl Rules {
                 || marks.as_ref().is_some_and(|marks| marks.begins(byte));
         }
         let delimiter = delimiter.map(str::as_bytes);
-        Self { lenient, is_block, quotes, delimiter, marks, special }
+        Self { lenient, is_block, quotes, delimiter, marks, boundaries, special }
+    }
+
+    /// The text of a boundary.
+    pub(super) fn boundary(&self, boundary: usize) -> &[u8] {
+        let boundaries = self.boundaries.as_ref().expect("one has stopped the scan");
+        boundaries.pattern(boundary)
+    }
+
+    /// Whether no boundary begins in a part of a string.
+    #[inline]
+    fn has_no_boundary(&self, bytes: &[u8]) -> bool {
+        self.boundaries.as_ref().is_none_or(|boundaries| boundaries.absent(bytes))
     }
 
     /// The kind of a mark, and its text.
@@ -100,7 +131,7 @@ pub(super) struct Scanner {
     ending: usize,
     /// The next byte is escaped.
     escape: bool,
-    /// The part of a mark that has been read, outside strings.
+    /// The part that has been read of a mark or, in a string, of a boundary.
     held: Held,
 }
 
@@ -112,26 +143,26 @@ const DELIMITED: u8 = 1;
 impl Scanner {
     /// Whether the bytes only continue a string, so that they need no scan.
     #[inline]
-    pub(super) fn stays_in_string(&self, bytes: &[u8]) -> bool {
-        if self.quote <= DELIMITED || self.escape {
+    pub(super) fn stays_in_string(&self, bytes: &[u8], rules: &Rules) -> bool {
+        if self.quote <= DELIMITED || self.escape || !self.held.is_empty() {
             return false;
         }
         let stop = find::either(self.quote, b'\\', bytes);
         examined::note(stop.unwrap_or(bytes.len()));
-        stop.is_none()
+        stop.is_none() && rules.has_no_boundary(bytes)
     }
 
     /// Scans more bytes, and returns how many: all of them, unless something stops it. The very
     /// first byte must be the payload's opening bracket, if it has one.
     #[inline]
-    pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> (usize, Option<Stop>) {
+    pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> Scanned {
         match self.skip_string(bytes, rules) {
-            Some(at) => self.scan_from(at, bytes, rules),
-            None => (bytes.len(), None),
+            Ok(at) => self.scan_from(at, bytes, rules),
+            Err(scanned) => scanned,
         }
     }
 
-    fn scan_from(&mut self, mut at: usize, bytes: &[u8], rules: &Rules) -> (usize, Option<Stop>) {
+    fn scan_from(&mut self, mut at: usize, bytes: &[u8], rules: &Rules) -> Scanned {
         while let Some(&byte) = bytes.get(at) {
             at += 1;
             examined::note(1);
@@ -145,8 +176,8 @@ impl Scanner {
                 }
                 self.quote = DELIMITED;
                 match self.skip_string(&bytes[at..], rules) {
-                    Some(skipped) => at += skipped,
-                    None => break,
+                    Ok(skipped) => at += skipped,
+                    Err((more, stop)) => return (at + more, stop),
                 }
                 continue;
             }
@@ -170,8 +201,8 @@ impl Scanner {
                     self.quote = quote;
                     self.held = Held::NONE;
                     match self.skip_string(&bytes[at..], rules) {
-                        Some(skipped) => at += skipped,
-                        None => break,
+                        Ok(skipped) => at += skipped,
+                        Err((more, stop)) => return (at + more, stop),
                     }
                 }
                 _ => {}
@@ -180,33 +211,60 @@ impl Scanner {
         (bytes.len(), None)
     }
 
-    /// How many bytes belong to the current string, including its quote; 0 outside strings. `None`
-    /// if the string goes on after the bytes.
+    /// How many bytes belong to the current string, including its quote; 0 outside strings. An error
+    /// if the string goes on after the bytes, or a boundary stops the scan.
     #[inline]
-    fn skip_string(&mut self, bytes: &[u8], rules: &Rules) -> Option<usize> {
+    fn skip_string(&mut self, bytes: &[u8], rules: &Rules) -> Result<usize, Scanned> {
         if self.quote == 0 {
-            return Some(0);
+            return Ok(0);
         }
         if self.quote == DELIMITED {
-            return self.skip_delimited(bytes, rules.delimiter.unwrap_or_default());
+            let end = self.skip_delimited(bytes, rules.delimiter.unwrap_or_default());
+            return end.ok_or((bytes.len(), None));
         }
         let mut at = 0;
         loop {
             if self.escape {
                 if at == bytes.len() {
-                    return None;
+                    return Err((at, None));
                 }
                 self.escape = false;
                 at += 1;
             }
             let stop = find::either(self.quote, b'\\', &bytes[at..]);
             examined::note(stop.unwrap_or(bytes.len() - at));
-            at += stop? + 1;
-            if bytes[at - 1] == self.quote {
+            let end = stop.map_or(bytes.len(), |stop| at + stop);
+            if let Some(boundaries) = &rules.boundaries
+                && let Some((read, boundary)) = self.find_boundary(&bytes[at..end], boundaries)
+            {
+                return Err((at + read, Some(Stop::Boundary(boundary))));
+            }
+            if stop.is_none() {
+                return Err((end, None));
+            }
+            // No boundary contains a quote or a backslash.
+            self.held = Held::NONE;
+            at = end + 1;
+            if bytes[end] == self.quote {
                 self.quote = 0;
-                return Some(at);
+                return Ok(at);
             }
             self.escape = true;
+        }
+    }
+
+    /// Looks for a boundary in a part of a string. Returns where it ends, and which one it is.
+    fn find_boundary(&mut self, bytes: &[u8], boundaries: &Marks) -> Option<(usize, usize)> {
+        let mut at = 0;
+        loop {
+            if self.held.is_empty() {
+                at += boundaries.find(&bytes[at..])?;
+            }
+            let byte = *bytes.get(at)?;
+            at += 1;
+            if let Some(boundary) = boundaries.push(&mut self.held, byte) {
+                return Some((at, boundary));
+            }
         }
     }
 

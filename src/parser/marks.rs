@@ -20,6 +20,8 @@ pub(super) enum Mark {
     Header,
     /// Ends it.
     HeaderEnd,
+    /// Ends the message, where something else closes the call.
+    MessageEnd,
     /// Opens a frame around calls.
     FrameOpen,
     /// Closes it.

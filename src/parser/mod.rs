@@ -62,6 +62,7 @@
 //! | `unbalanced_payload` | a closing bracket of the wrong kind | after it |
 //! | | an opener outside strings: the model started over | with that opener |
 //! | | the closer before the brackets balance, or before an argument in tags is closed | after the closer |
+//! | | the end of a message and the opener of the next one, in a string or an argument in tags | with that message |
 //! | `payload_too_large` | longer than [`Settings::max_payload_bytes`] | after the balancing bracket |
 //! | `payload_too_deep` | nested deeper than 128 | after the balancing bracket |
 //! | `incomplete_payload` | the stream ended inside it | |

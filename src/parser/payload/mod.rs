@@ -53,8 +53,8 @@ impl Payload {
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> bool {
-        let most = stream.settings().max_payload_bytes;
-        if chunk.len() > most - stream.buffer.len() || !self.scanner.stays_in_string(chunk) {
+        let (most, rules) = (stream.settings().max_payload_bytes, &stream.syntax.rules);
+        if chunk.len() > most - stream.buffer.len() || !self.scanner.stays_in_string(chunk, rules) {
             return false;
         }
         stream.keep(chunk, most);
@@ -119,6 +119,12 @@ impl Payload {
                     Mark::Closer | Mark::FrameClose => self.close(text.len(), stream, sink),
                     _ => self.restart((mark, text), end, stream, sink),
                 }
+            }
+            Some(Stop::Boundary(boundary)) => {
+                let syntax = Arc::clone(&stream.syntax);
+                let text = syntax.rules.boundary(boundary);
+                let next = self.break_off(text.len(), stream, sink);
+                return Flow::again(next, text.to_vec(), at);
             }
             Some(Stop::TooDeep) => {
                 let message = format!("the payload is nested deeper than {DEPTH_MAX}");

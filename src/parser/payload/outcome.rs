@@ -35,10 +35,31 @@ impl Payload {
             let place = self.decide_whole(stream, sink);
             return Next::closed(self.opened, place);
         }
+        let place = self.decide_unclosed(stream, sink);
+        Next::closed(self.opened, place)
+    }
+
+    /// Ends the payload before a boundary of this length, which is read again.
+    pub(super) fn break_off(
+        &mut self,
+        length: usize,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Next {
+        stream.buffer.truncate(stream.buffer.len() - length);
+        let place = self.decide_unclosed(stream, sink);
+        Next::Tail { opened: self.opened, place, after: After::Payload { fence: false } }
+    }
+
+    /// Decides about a payload whose call ends before its brackets do.
+    fn decide_unclosed(
+        &mut self,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Place {
         let code = ErrorCode::UnbalancedPayload;
         let fault = Fault::new(code, "the call ends before its brackets are closed");
-        let place = self.decide_unfinished(fault, stream, sink);
-        Next::closed(self.opened, place)
+        self.decide_unfinished(fault, stream, sink)
     }
 
     /// Ends the payload with the stream.

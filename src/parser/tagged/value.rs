@@ -7,7 +7,8 @@
 //!
 //! Models forget closing tags. But a value may also show calls, or mention how they begin and end. So the
 //! tags of a whole call in the value are that call's, and an end that closes no call in the value counts
-//! only if another call follows, or if the input ends inside the value.
+//! only if another call follows, or if the input ends inside the value. In formats of messages, any end that
+//! the header of the next message directly follows counts.
 
 use std::ops::Range;
 
@@ -32,6 +33,8 @@ pub(super) struct Value {
     first: Option<End>,
     /// The last ends of the call, if nothing but white space has followed.
     run: Option<Run>,
+    /// The last mark, if it ends a call, a frame or a message.
+    closer: Option<End>,
     /// Where the last closing tag ends that nothing of the format followed.
     tag: Option<usize>,
 }
@@ -92,7 +95,16 @@ impl Value {
     pub(super) fn new(start: usize, wrap: Option<[&'static str; 2]>) -> Self {
         let wrap = wrap.map_or(Wrap::None, Wrap::Before);
         let inner = Inner::default();
-        Self { start, held: Held::NONE, wrap, inner, first: None, run: None, tag: None }
+        Self {
+            start,
+            held: Held::NONE,
+            wrap,
+            inner,
+            first: None,
+            run: None,
+            closer: None,
+            tag: None,
+        }
     }
 
     /// Where the call is over if no closing tag comes any more.
@@ -166,6 +178,10 @@ impl Value {
         let follows =
             |end: usize| start - end <= GAP_BYTES_MAX && buffer[end..start].trim_ascii().is_empty();
         let run = self.run.take().filter(|run| follows(run.end));
+        let closer = self.closer.take();
+        if matches!(mark, Mark::Closer | Mark::FrameClose | Mark::MessageEnd) {
+            self.closer = Some(end);
+        }
         match mark {
             Mark::ValueClose if self.inner.arguments > 0 => self.inner.arguments -= 1,
             Mark::ValueClose => return Some(Found::Tag(start)),
@@ -174,6 +190,11 @@ impl Value {
                     return Some(Found::Over(over));
                 }
                 self.inner.arguments += 1;
+            }
+            // The next message: no value goes on after it.
+            Mark::Header => {
+                let over = closer.filter(|closer| closer.at == start).map(Over::Mark);
+                return over.map(Found::Over);
             }
             Mark::Opener | Mark::FrameOpen => {
                 *self.inner.of(mark) += 1;

@@ -114,7 +114,9 @@ fn pieces(format: &CallFormat) -> Vec<String> {
             own.extend([elements.opening_tag(None, kind), elements.closing_tag(None)]);
         }
     }
-    if format.row().header.is_some() {
+    if let Row { header: Some(header), closer, .. } = format.row() {
+        let ends = closer.iter().map(|closer| closer.text).chain([header.message_end]);
+        own.extend(ends.map(|end| format!("{end}{}", header.openers[0])));
         let words =
             [" to=", " to=f", "functions.f", "assistant", "commentary", "final", "f\n", "all\n"];
         own.extend(words.map(str::to_owned));

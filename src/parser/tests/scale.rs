@@ -181,3 +181,17 @@ fn openers_of_several_formats() {
         check(&settings, repeat("<tool_call><tool_call><function=f> <"), 40.0);
     }
 }
+
+#[test]
+fn strings_in_messages() {
+    let call = |fill: &'static str| {
+        move |size: usize| {
+            let fill = fill.repeat(size / fill.len());
+            format!("<|channel|>commentary to=f<|message|>{{\"s\":\"{fill}").into_bytes()
+        }
+    };
+    check(&row("harmony"), call("some words "), 4.0);
+    check(&row("harmony"), call("<"), 8.0);
+    check(&row("harmony"), call("<|call|><|start"), 8.0);
+    check(&row("harmony"), call("<|call|><|end|>\\n"), 8.0);
+}

@@ -119,6 +119,11 @@ fn row_end(s: &Settings) -> Option<&'static [u8]> {
     s.format.row().header.as_ref().map(|header| header.message_end.as_bytes())
 }
 
+/// What ends a message, where frames close its calls.
+fn framed_end(s: &Settings) -> Option<&'static [u8]> {
+    row_end(s).filter(|_| !frames(s).is_empty())
+}
+
 /// What closes a call or a frame.
 fn closers(s: &Settings) -> Vec<&'static [u8]> {
     let row = s.format.row();

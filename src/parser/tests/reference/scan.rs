@@ -1,6 +1,6 @@
 //! Where a payload ends.
 
-use super::{Opener, closers, openers};
+use super::{Opener, closers, headers, openers};
 use crate::call_format::Body;
 use crate::parser::{ErrorCode, Settings};
 
@@ -38,6 +38,27 @@ fn text_marks(s: &Settings) -> (&'static [u8], &'static [u8]) {
     }
 }
 
+/// A closer, directly followed by the opener of a header, with which the bytes end, of which this many lie in a
+/// string: where the closer begins, and its length.
+fn boundary(s: &Settings, bytes: &[u8], inside: usize) -> Option<(usize, usize)> {
+    headers(s).into_iter().find_map(|opener| {
+        let before = bytes.strip_suffix(opener)?;
+        let closer = closers(s).into_iter().find(|closer| before.ends_with(closer))?;
+        let start = before.len() - closer.len();
+        (bytes.len() - start <= inside).then_some((start, closer.len()))
+    })
+}
+
+/// A payload that a closer of this length ends here, unless it was refused before.
+const fn cut(said: Option<(ErrorCode, usize)>, end: usize, length: usize) -> End {
+    match said {
+        None => End::Cut(end, length),
+        Some((code, quoted)) => {
+            End::Refused { code, quoted, end, discarded: Discarded::Closer(length) }
+        }
+    }
+}
+
 /// Walks a payload from its first bracket.
 pub(super) fn scan(s: &Settings, bytes: &[u8]) -> End {
     let may_be_json =
@@ -53,20 +74,24 @@ pub(super) fn scan(s: &Settings, bytes: &[u8]) -> End {
     let mut open = Vec::new();
     let mut quote = None;
     let mut escaped = false;
-    // How many bytes in a row, up to here, are outside strings.
-    let mut outside = 0;
+    // How many bytes in a row, up to here, are outside strings, and how many inside one.
+    let (mut outside, mut inside) = (0, 0);
     let mut said = None;
     for (at, &b) in bytes.iter().enumerate() {
         if at == s.max_payload_bytes && said.is_none() {
             said = Some((ErrorCode::PayloadTooLarge, at));
         }
         if let Some(q) = quote {
+            inside += 1;
             if escaped {
-                escaped = false;
+                (escaped, inside) = (false, 0);
             } else if b == b'\\' {
                 escaped = true;
             } else if b == q {
                 quote = None;
+            }
+            if let Some((end, length)) = boundary(s, &bytes[..=at], inside) {
+                return cut(said, end, length);
             }
             outside = 0;
             continue;
@@ -95,19 +120,14 @@ pub(super) fn scan(s: &Settings, bytes: &[u8]) -> End {
         }
         if let Some(length) = ends(closers(s), &bytes[..=at], outside) {
             let end = at + 1 - length;
-            return match said {
-                None => End::Cut(end, length),
-                Some((code, quoted)) => {
-                    End::Refused { code, quoted, end, discarded: Discarded::Closer(length) }
-                }
-            };
+            return cut(said, end, length);
         }
         let refused =
             |code, quoted| End::Refused { code, quoted, end: at + 1, discarded: Discarded::End };
         match b {
             b if marks_of_text.contains(&b) => {
                 quote = Some(b);
-                outside = 0;
+                (outside, inside) = (0, 0);
             }
             b'{' | b'[' | b'}' | b']' if s.format.row().body.ends_at_closer() => {}
             b'{' | b'[' => {

@@ -1,6 +1,6 @@
 //! Arguments in tags, read from the whole input.
 
-use super::{Opener, Reference, begins, closers, frames, openers, space};
+use super::{Opener, Reference, begins, closers, framed_end, frames, openers, space};
 use crate::call_format::{Body, Hint, Tags};
 use crate::parser::fuzz::Event;
 use crate::parser::types;
@@ -84,7 +84,7 @@ impl Reference<'_> {
     /// What may come between arguments.
     fn tag_marks(&self) -> Vec<Vec<u8>> {
         let openers = openers(self.s).into_iter().map(|(text, _)| text);
-        let others = closers(self.s).into_iter().chain(openers);
+        let others = closers(self.s).into_iter().chain(framed_end(self.s)).chain(openers);
         let Tags { key, value, .. } = self.tags();
         [key[0].as_bytes(), value[1].as_bytes()]
             .into_iter()
@@ -326,6 +326,14 @@ impl Reference<'_> {
                 continue;
             };
             if self.is_header(mark) {
+                let mut closers = ends.iter().copied().chain(framed_end(self.s));
+                if let Some(closer) = closers.find(|closer| bytes[..at].ends_with(closer)) {
+                    return ValueEnd::Over(Over::Mark(at - closer.len(), closer.to_vec()));
+                }
+                at += mark.len();
+                continue;
+            }
+            if Some(mark) == framed_end(self.s) {
                 at += mark.len();
                 continue;
             }

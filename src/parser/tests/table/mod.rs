@@ -11,6 +11,7 @@ mod errors;
 mod hermes;
 mod lenient;
 mod markers;
+mod messages;
 mod rows;
 mod slips;
 mod text;
