@@ -17,7 +17,7 @@ use tether::cli::Cli;
 use tether::config::Config;
 use tether::conversation::Conversation;
 use tether::orchestrator::{Briefing, Output, Rules, TurnMachine, TurnRequest};
-use tether::upstream::{History, Images, Sampling, ToolChoice};
+use tether::upstream::{History, Images, Sampling, ToolChoice, Way};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -198,11 +198,11 @@ fn system_prompt() -> String {
     let mut turn = TurnMachine::new(request);
     loop {
         if let Output::StartRound(round) = turn.poll().expect("a turn begins with a round") {
-            return round.prompt.messages(CallContract::default(), History::Text, &Images::new())
-                [0]
-            .text_content()
-            .unwrap()
-            .into_owned();
+            let way = Way::of(CallContract::default(), History::Text);
+            return round.prompt.messages(way, &Images::new())[0]
+                .text_content()
+                .unwrap()
+                .into_owned();
         }
     }
 }

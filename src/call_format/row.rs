@@ -136,7 +136,8 @@ pub struct Label {
 pub enum LabelId {
     /// After this text, in as many characters.
     After(&'static str, usize),
-    /// After the last colon, the number of the call in its message.
+    /// After the last colon, the number of the call in its message. In a chat template, the whole label is the
+    /// call's id.
     Number,
     /// After this text, the number of the call in its message, from 1.
     NumberAfter(&'static str),
@@ -236,6 +237,12 @@ impl Row {
         }
     }
 
+    /// The label, if chat templates write a call's id in its place.
+    #[must_use]
+    pub fn call_ids(&self) -> Option<&Label> {
+        self.label.as_ref().filter(|label| label.id == Some(LabelId::Number))
+    }
+
     /// Whether a call is an object with the tool's name in it, so that several can stand in a row.
     #[must_use]
     pub const fn has_names_in_objects(&self) -> bool {
@@ -302,6 +309,19 @@ impl Label {
 
     /// Adds a label. `number` is that of the call in its message.
     pub(super) fn push(&self, text: &mut String, name: &str, number: usize) {
+        self.push_without_end(text, name, number);
+        text.push_str(self.end());
+    }
+
+    /// The label as a call's id. `number` is that of the call in its conversation.
+    #[must_use]
+    pub fn call_id(&self, name: &str, number: usize) -> String {
+        let mut id = String::new();
+        self.push_without_end(&mut id, name, number);
+        id
+    }
+
+    fn push_without_end(&self, text: &mut String, name: &str, number: usize) {
         let Self { prefix, id, ends: _, stops: _ } = self;
         if let Some(LabelId::NumberBefore(mark)) = id {
             let _ = write!(text, "{number}{mark}");
@@ -313,6 +333,5 @@ impl Label {
             Some(LabelId::Number) => write!(text, ":{number}"),
             Some(LabelId::NumberAfter(mark)) => write!(text, "{mark}{}", number + 1),
         };
-        text.push_str(self.end());
     }
 }

@@ -10,7 +10,7 @@ use super::cool_down::CoolDown;
 use super::detect::Detected;
 use super::local::LocalModel;
 use super::server::{OptionsError, Server, ServerOptions};
-use super::{Constrain, History, Images, Round, RoundFailure, RoundRequest};
+use super::{Constrain, History, Images, Round, RoundFailure, RoundRequest, Way};
 use crate::call_format::ContractSetting;
 use crate::telemetry::metrics;
 
@@ -83,7 +83,7 @@ impl Upstream {
             Backend::Server(server) => server.open(request, self.history).await,
             Backend::Local(model) => {
                 let contract = self.contract.or_taught();
-                let request = request.render(contract, self.history, &Images::new());
+                let request = request.render(Way::of(contract, self.history), &Images::new());
                 Ok(Round::local(model.answer(&request), contract))
             }
         }
@@ -94,12 +94,14 @@ impl Upstream {
     pub(crate) fn contract(&self) -> Option<Detected> {
         match (self.contract, &self.backend) {
             (ContractSetting::Is(contract), _) => {
-                Some(Detected { contract, reason: "the configuration says so".to_owned() })
+                let reason = "the configuration says so".to_owned();
+                Some(Detected { contract, reason, format: contract.row() })
             }
             (ContractSetting::Auto, Backend::Server(server)) => server.detected(),
             (ContractSetting::Auto, Backend::Local(_)) => Some(Detected {
                 contract: self.contract.or_taught(),
                 reason: "the embedded model writes any format".to_owned(),
+                format: None,
             }),
         }
     }

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::call_format::{CallContract, CallFormat};
+use crate::call_format::{CallContract, CallFormat, Label, Row};
 use crate::event::Usage;
 use crate::limits::config::TEMPERATURE_MAX;
 use crate::limits::server::{STOP_STRING_CHARS_MAX, STOP_STRINGS_MAX};
@@ -160,6 +160,25 @@ pub enum History {
     Native,
 }
 
+/// How a model is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// How it makes calls.
+    pub(crate) contract: CallContract,
+    /// How they are sent back to it.
+    pub(crate) history: History,
+    /// What their ids are like if its chat template writes them, and it was trained on one kind.
+    pub(crate) call_ids: Option<&'static Label>,
+}
+
+impl Way {
+    /// The way to ask a model with this contract. Only with a contract in text is its format known.
+    #[must_use]
+    pub fn of(contract: CallContract, history: History) -> Self {
+        Self { contract, history, call_ids: contract.row().and_then(Row::call_ids) }
+    }
+}
+
 /// One request to a model, not yet in the form of any upstream; any of them can answer it.
 #[derive(Debug, Clone)]
 pub struct RoundRequest {
@@ -204,18 +223,14 @@ impl ToolChoice {
 }
 
 impl RoundRequest {
-    /// Renders the request for an upstream whose model makes calls like this and sees these images.
+    /// Renders the request for an upstream whose model is asked like this and sees these images.
     #[must_use]
-    pub(crate) fn render(
-        &self,
-        contract: CallContract,
-        history: History,
-        images: &Images,
-    ) -> ChatRequest {
+    pub(crate) fn render(&self, way: Way, images: &Images) -> ChatRequest {
+        let contract = way.contract;
         // Native calls go back natively: as text, they would teach the model to write calls as text.
-        let history = if contract.is_in_text() { history } else { History::Native };
+        let history = if contract.is_in_text() { way.history } else { History::Native };
         ChatRequest {
-            messages: self.prompt.messages(contract, history, images),
+            messages: self.prompt.messages(Way { history, ..way }, images),
             sampling: self.sampling.clone(),
             tools: Arc::clone(&self.tools),
             named: Arc::clone(&self.named),
@@ -226,11 +241,11 @@ impl RoundRequest {
     }
 }
 
-/// A conversation that can be rendered for models with any contract, in each history form.
+/// A conversation that can be rendered for models that are asked in any way.
 pub trait Prompt: fmt::Debug + Send + Sync {
     /// The whole conversation with these images in it: a valid sequence that ends with something
     /// to answer.
-    fn messages(&self, contract: CallContract, history: History, images: &Images) -> Vec<Message>;
+    fn messages(&self, way: Way, images: &Images) -> Vec<Message>;
 
     /// How a model with this contract writes calls in its text.
     fn format(&self, contract: CallContract) -> CallFormat;

@@ -60,6 +60,34 @@ async fn a_native_call_runs_and_goes_back_with_its_result() {
     }
 }
 
+#[tokio::test]
+async fn kimi_k2_gets_its_calls_back_with_ids_of_its_own() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        native(setup);
+        setup.upstream().model = "moonshotai/Kimi-K2-Instruct".to_owned();
+    })
+    .await;
+    let (_stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    for (index, expression) in ["6*7", "6*8"].into_iter().enumerate() {
+        let arguments = json!({ "expression": expression }).to_string();
+        let function = json!({"name": "calculate", "arguments": arguments});
+        round.chunk(piece(&json!({"index": index, "id": "x", "function": function}))).await;
+    }
+    round.chunk(finish("tool_calls") + DONE).await;
+    round.write("0\r\n\r\n").await;
+    round.keep();
+
+    let round = model.round().await;
+    let messages = round.request.body["messages"].as_array().unwrap();
+    for at in 0..2 {
+        let id = format!("functions.calculate:{at}");
+        assert_eq!(messages[2]["tool_calls"][at]["id"], id, "{messages:?}");
+        assert_eq!(messages[3 + at]["tool_call_id"], id, "{messages:?}");
+    }
+}
+
 /// Runs a turn whose first message makes these calls, one chunk per piece. Returns how many
 /// ran, and the feedback.
 async fn called(pieces: &[Value]) -> (usize, Vec<String>) {

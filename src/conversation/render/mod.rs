@@ -14,7 +14,7 @@ mod text;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::call_format::CallFormat;
+use crate::call_format::{CallFormat, Label};
 use crate::conversation::{Conversation, Ending, Step, Turn};
 use crate::conversation::{shorten, trim};
 use crate::event::TurnFinish;
@@ -39,6 +39,8 @@ enum Form {
 struct Style<'a> {
     /// How calls are written; results must not look like calls.
     format: &'a CallFormat,
+    /// What the ids of native calls are like, if the model was trained on one kind.
+    call_ids: Option<&'static Label>,
     /// Longer results are abridged to about this many bytes of JSON.
     result_bytes_max: usize,
     /// The images that the model sees.
@@ -63,6 +65,8 @@ pub(crate) struct Context {
     pub(crate) closing: Option<Cow<'static, str>>,
     /// How calls are written.
     pub(crate) format: CallFormat,
+    /// What the ids of native calls are like, if the model was trained on one kind.
+    pub(crate) call_ids: Option<&'static Label>,
     /// How many tokens the messages may take, as counted by [`trim::tokens`].
     pub(crate) budget: usize,
     /// How many images of users and tools a model sees; the newest.
@@ -95,8 +99,10 @@ const NO_ANSWER: &str = "(No answer was given.)";
 const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
-    let Context { system, examples, history, current, closing, format, budget, .. } = context;
-    let style = Style { format, result_bytes_max: trim::result_bytes(*budget), images };
+    let Context { system, examples, history, current, closing, format, call_ids, budget, .. } =
+        context;
+    let result_bytes_max = trim::result_bytes(*budget);
+    let style = Style { format, call_ids: *call_ids, result_bytes_max, images };
     let mut messages = vec![Message::text(Role::System, system)];
     let examples = if form == Form::Words { &[][..] } else { examples };
     let mut calls = 0;
@@ -187,7 +193,7 @@ fn render_turn(
 /// About how many tokens a model is told of these examples.
 pub(crate) fn example_tokens(examples: &[Turn], format: &CallFormat, budget: usize) -> usize {
     let (result_bytes_max, images) = (trim::result_bytes(budget), &Images::new());
-    let style = Style { format, result_bytes_max, images };
+    let style = Style { format, call_ids: None, result_bytes_max, images };
     examples.iter().map(|turn| turn_tokens(turn, style)).sum()
 }
 

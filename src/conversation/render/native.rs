@@ -4,26 +4,30 @@
 //! templates (Mistral's) reject a user message there. Only images have to be in one.
 
 use super::{Form, Style, has_said, images, results, say, speak, spoken};
-use crate::conversation::Step;
+use crate::conversation::{Call, Step};
 use crate::limits::upstream::FUNCTION_NAME_BYTES_MAX;
 use crate::upstream::{Message, MessageCall, Role};
 
 /// Renders a step.
 ///
 /// Calls are renumbered after the `calls_before` of the sequence: the strictest templates
-/// (Mistral's) accept only ids of nine letters and digits.
+/// (Mistral's) accept only ids of nine letters and digits. Others (Kimi K2's) write the id where the
+/// model was trained to read the tool's name.
 pub(super) fn render(
     messages: &mut Vec<Message>,
     step: &Step,
     calls_before: usize,
     style: Style<'_>,
 ) {
-    let id = |at: usize| format!("call{:05}", calls_before + at + 1);
+    let id = |at: usize, call: &Call| match style.call_ids {
+        Some(label) => label.call_id(&callable(&call.name), calls_before + at),
+        None => format!("call{:05}", calls_before + at + 1),
+    };
     let calls: Vec<_> = step
         .calls()
         .enumerate()
         .map(|(at, call)| MessageCall {
-            id: id(at),
+            id: id(at, call),
             name: callable(&call.name),
             arguments: call.arguments.as_str().to_owned(),
         })
@@ -34,7 +38,7 @@ pub(super) fn render(
     }
     for (at, call) in step.calls().enumerate() {
         let json = results::json(&call.result(), style.format, style.result_bytes_max);
-        messages.push(Message::result(id(at), json));
+        messages.push(Message::result(id(at, call), json));
     }
     let is_after_results = messages.last().is_some_and(|last| last.role == Role::Tool);
     let speaker = if is_after_results { Role::Tool } else { Role::User };
@@ -45,7 +49,7 @@ pub(super) fn render(
         say(messages, speaker, &note.message);
     }
     let calls = step.calls().enumerate();
-    let returned = calls.flat_map(|(at, call)| images::named(call, &id(at), style));
+    let returned = calls.flat_map(|(at, call)| images::named(call, &id(at, call), style));
     let images: Vec<_> = returned.chain(images::beside(step, style)).collect();
     if !images.is_empty() {
         say(messages, Role::User, IMAGES);

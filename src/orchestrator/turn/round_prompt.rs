@@ -9,7 +9,7 @@ use crate::conversation::{Conversation, Turn};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::primer::Primer;
 use crate::orchestrator::response_format::ResponseFormat;
-use crate::upstream::{History, Images, Message, Prompt};
+use crate::upstream::{Images, Message, Prompt, Way};
 
 /// See the module docs.
 #[derive(Debug)]
@@ -38,6 +38,7 @@ impl RoundPrompt {
             current: Arc::clone(&self.current),
             closing: self.closing.clone(),
             format: primer.format().clone(),
+            call_ids: None,
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
             images_max: rules.images_max(),
         }
@@ -57,8 +58,9 @@ impl RoundPrompt {
 }
 
 impl Prompt for RoundPrompt {
-    fn messages(&self, contract: CallContract, history: History, images: &Images) -> Vec<Message> {
-        self.context(&self.briefing.primer(contract)).messages(history, images)
+    fn messages(&self, way: Way, images: &Images) -> Vec<Message> {
+        let context = self.context(&self.briefing.primer(way.contract));
+        Context { call_ids: way.call_ids, ..context }.messages(way.history, images)
     }
 
     fn format(&self, contract: CallContract) -> CallFormat {

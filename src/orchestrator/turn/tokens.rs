@@ -10,7 +10,7 @@ use crate::conversation::trim;
 use crate::event::Usage;
 use crate::limits::turn::IMAGE_TOKENS;
 use crate::orchestrator::known_tools;
-use crate::upstream::{History, Images, OfferedTool, Prompt, RoundRequest};
+use crate::upstream::{History, Images, OfferedTool, Prompt, RoundRequest, Way};
 
 /// The tokens of a message that is being written.
 #[derive(Debug, Default)]
@@ -81,7 +81,8 @@ impl Told {
         } else {
             (History::Native, known_tools::tokens(&self.offered))
         };
-        let messages = self.prompt.messages(self.contract, history, &Images::new());
+        let way = Way::of(self.contract, history);
+        let messages = self.prompt.messages(way, &Images::new());
         let words = messages.iter().map(|message| trim::tokens_of_bytes(message.text_bytes()));
         let images = self.prompt.images().len() * IMAGE_TOKENS;
         words.sum::<usize>() + images + by_server

@@ -47,6 +47,8 @@ pub(crate) struct Detected {
     pub(crate) contract: CallContract,
     /// What it was recognised by, to follow "because".
     pub(crate) reason: String,
+    /// The format that the model was trained on, if that shows.
+    pub(crate) format: Option<&'static Row>,
 }
 
 /// The contract of the model that a server reports.
@@ -56,14 +58,16 @@ pub(crate) fn detect(report: &Report) -> Detected {
     let by_name = || report.names.iter().find_map(|name| names::format_of(name));
     match by_template.or_else(by_name) {
         Some(evidence) if evidence.is_learnt_by(report) => evidence.in_use(report),
-        Some(Evidence { sign, .. }) => Detected {
+        Some(Evidence { sign, format }) => Detected {
             contract: CallContract::default(),
+            format: Some(format),
             reason: format!(
                 "{sign}, but the model has less than a billion parameters, so it is taught"
             ),
         },
         None => Detected {
             contract: CallContract::default(),
+            format: None,
             reason: match report.template {
                 Some(_) => "neither the chat template nor the model's name shows a known format",
                 None => "the model's name belongs to no known family",
@@ -71,6 +75,12 @@ pub(crate) fn detect(report: &Report) -> Detected {
             .to_owned(),
         },
     }
+}
+
+/// The format that the first of these names shows.
+#[must_use]
+pub(crate) fn format_by_name<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<&'static Row> {
+    names.into_iter().find_map(names::format_of).map(|evidence| evidence.format)
 }
 
 /// What shows that a model was trained on a format.
@@ -102,7 +112,8 @@ impl Evidence {
     fn in_use(&self, report: &Report) -> Detected {
         let Self { format, sign } = self;
         if report.sends_special || !format.has_special {
-            return Detected { contract: CallContract::InText(format), reason: sign.to_string() };
+            let (contract, reason) = (CallContract::InText(format), sign.to_string());
+            return Detected { contract, reason, format: Some(format) };
         }
         let (contract, can) = match report.calls_natively {
             Some(true) => (CallContract::Native, "but the server can parse calls"),
@@ -113,7 +124,7 @@ impl Evidence {
             }
         };
         let lost = "its special tokens may be left out of the server's text";
-        Detected { contract, reason: format!("{sign}; {lost}, {can}") }
+        Detected { contract, reason: format!("{sign}; {lost}, {can}"), format: Some(format) }
     }
 }
 

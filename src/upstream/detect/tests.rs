@@ -15,7 +15,7 @@ fn by_name(name: &str) -> Report {
 
 #[track_caller]
 fn check(report: &Report, contract: &str, reason: &str) {
-    let Detected { contract: found, reason: because } = detect(report);
+    let Detected { contract: found, reason: because, .. } = detect(report);
     assert_eq!((found.name(), &*because), (contract, reason), "{report:?}");
 }
 

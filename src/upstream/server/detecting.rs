@@ -11,8 +11,8 @@ use url::form_urlencoded;
 
 use super::Server;
 use super::failed::Failed;
-use crate::call_format::{CallContract, ContractSetting};
-use crate::upstream::detect::{Detected, Report, detect};
+use crate::call_format::{CallContract, ContractSetting, Row};
+use crate::upstream::detect::{self, Detected, Report, detect};
 use crate::upstream::models::{Flavour, Models};
 
 impl Server {
@@ -23,6 +23,16 @@ impl Server {
             ContractSetting::Is(contract) => Ok(contract),
             ContractSetting::Auto => self.detect().await.map(|detected| detected.contract),
         }
+    }
+
+    /// The format of a model whose server parses calls, as far as the model's template or its name shows it.
+    pub(super) async fn row_behind_native_calls(&self) -> Result<Option<&'static Row>, Failed> {
+        if let Some(detected) = self.detected() {
+            return Ok(detected.format);
+        }
+        let models = self.models().await?;
+        let names = [self.model_of(&models)].into_iter().chain(models.root.as_deref());
+        Ok(detect::format_by_name(names))
     }
 
     /// The contract that was found, if it was looked for.

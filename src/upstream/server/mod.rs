@@ -21,7 +21,6 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
 use self::failed::Failed;
-use self::template::Way;
 use crate::call_format::ContractSetting;
 use crate::http;
 use crate::limits::upstream as limits;
@@ -227,9 +226,9 @@ impl Server {
         extra: &ExtraSampling,
         history: History,
     ) -> Result<Round, Failed> {
-        let Way { contract, history } = self.way(history).await?;
+        let way = self.way(history).await?;
         let render = |images: &Images| {
-            let mut rendered = request.render(contract, history, images);
+            let mut rendered = request.render(way, images);
             rendered.sampling.extra = extra.clone();
             rendered
         };

@@ -14,14 +14,7 @@ use crate::call_format::{CallContract, Row};
 use crate::limits::upstream as limits;
 use crate::upstream::chat_template::Losses;
 use crate::upstream::server_error::ServerError;
-use crate::upstream::{History, RoundFailure};
-
-/// How a model is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Way {
-    pub(super) contract: CallContract,
-    pub(super) history: History,
-}
+use crate::upstream::{History, RoundFailure, Way};
 
 impl Server {
     /// How the model is asked. If its chat template is rendered, it presents the tools and writes
@@ -35,10 +28,14 @@ impl Server {
                 if wants_template {
                     self.templated(row).await
                 } else {
-                    Ok(Way { contract, history: History::Text })
+                    Ok(Way::of(contract, History::Text))
                 }
             }
-            _ => Ok(Way { contract, history }),
+            CallContract::Native => {
+                let row = self.row_behind_native_calls().await?;
+                Ok(Way { call_ids: row.and_then(Row::call_ids), ..Way::of(contract, history) })
+            }
+            _ => Ok(Way::of(contract, history)),
         }
     }
 
@@ -48,7 +45,7 @@ impl Server {
         let contract =
             if losses.tools { CallContract::InText(row) } else { CallContract::Templated(row) };
         let history = if losses.of_history() { History::Text } else { History::Native };
-        Ok(Way { contract, history })
+        Ok(Way::of(contract, history))
     }
 
     /// What the model's chat template loses. It is rendered before the first round, and again only when

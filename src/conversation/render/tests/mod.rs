@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::call_format::{CallContract, CallFormat};
+use crate::call_format::{CallContract, CallFormat, Row};
 use crate::conversation::{Answer, Call, Ending, Found, Given, Note, Outcome, Part, Question};
 use crate::conversation::{PlacedImage, Retry, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
@@ -397,6 +397,22 @@ fn after_a_detour_the_model_is_sent_back() {
         let messages = messages(&context(turn.clone(), None, 1000), Form::Text, &Images::new());
         let told = messages.last().unwrap().text_content().unwrap();
         assert!(told.ends_with(&format!("returned: {{\"id\":\"c_7\"}}\n{expected}")), "{told}");
+    }
+}
+
+#[test]
+fn a_model_that_was_trained_on_ids_sees_such_ids() {
+    let mut turn = turn_with(Outcome::Ended(ToolResult::data(json!(1))));
+    let mut step = turn.steps[0].clone();
+    let Part::Call(call) = &step.parts[1] else { unreachable!("a call comes second") };
+    step.parts[1] = Part::Call(Arc::new(Call { name: "a b".into(), ..Call::clone(call) }));
+    turn.steps.push(step);
+    let call_ids = Row::named("kimi_k2").unwrap().call_ids();
+    let context = Context { call_ids, ..context(turn, None, 1000) };
+    let messages = as_chat(&messages(&context, Form::Native, &Images::new()));
+    for (at, id) in [(2, "functions.look:0"), (4, "functions.a_b:1")] {
+        assert_eq!(messages[at]["tool_calls"][0]["id"], id, "{messages}");
+        assert_eq!(messages[at + 1]["tool_call_id"], id, "{messages}");
     }
 }
 

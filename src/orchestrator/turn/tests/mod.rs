@@ -12,7 +12,7 @@ use crate::parser;
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Catalog, Clarification, Continuation, Progress, Registry, ToolResult};
 use crate::upstream::{
-    ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling, ToolChoice,
+    ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling, ToolChoice, Way,
 };
 
 mod answers;
@@ -160,11 +160,8 @@ impl Scene {
                 Output::Event(event) => self.events.push(serde_json::to_value(event).unwrap()),
                 Output::StartRound(request) => {
                     self.deeds.push("round".into());
-                    self.rounds.push(request.render(
-                        self.turn.contract(),
-                        self.history,
-                        &request.images,
-                    ));
+                    let way = Way::of(self.turn.contract(), self.history);
+                    self.rounds.push(request.render(way, &request.images));
                     self.asked_first.push(request.asked_first);
                 }
                 Output::StopRound => self.deeds.push("stop round".into()),
