@@ -60,6 +60,15 @@ impl ResponseFormat {
         Map::from_iter([("response_format".to_owned(), self.field.clone())])
     }
 
+    /// A schema of the answer.
+    #[must_use]
+    pub(super) fn schema(&self) -> Value {
+        match &self.schema {
+            Some((schema, _)) => schema.clone(),
+            None => json!({"type": "object"}),
+        }
+    }
+
     /// What the model is told.
     #[must_use]
     pub(super) fn instruction(&self) -> String {

@@ -194,6 +194,8 @@ pub struct RoundRequest {
     pub(crate) named: Arc<[String]>,
     /// Whether the model must call one of them.
     pub(crate) tool_choice: ToolChoice,
+    /// The JSON Schema of an answer that has to be JSON.
+    pub answer: Option<Arc<Value>>,
     /// The upstream to ask first, as an index into the turn's route, once another upstream has
     /// answered an earlier round.
     pub(crate) asked_first: Option<usize>,
@@ -235,6 +237,7 @@ impl RoundRequest {
             tools: Arc::clone(&self.tools),
             named: Arc::clone(&self.named),
             tool_choice: self.tool_choice.clone(),
+            answer: self.answer.clone(),
             format: self.prompt.format(contract),
             contract,
         }
@@ -269,6 +272,8 @@ pub struct ChatRequest {
     pub named: Arc<[String]>,
     /// Whether the model must call one of them.
     pub tool_choice: ToolChoice,
+    /// The JSON Schema of an answer that has to be JSON.
+    pub answer: Option<Arc<Value>>,
     /// How the model makes calls.
     pub contract: CallContract,
     /// How it writes calls in its text.

@@ -159,6 +159,9 @@ impl Core {
         {
             sampling.extra = sampling.extra.and(format.fields());
         }
+        // Without tools, the server itself holds the model to the form.
+        let answer = request.response_format.as_ref().filter(|_| !tools.offered.is_empty());
+        let answer = answer.map(|format| Arc::new(format.schema()));
         let prompt = RoundPrompt {
             briefing: Arc::clone(&request.briefing),
             history: request.history.clone(),
@@ -174,6 +177,7 @@ impl Core {
             tools: tools.offered,
             named: tools.named,
             tool_choice,
+            answer,
             asked_first: self.answering.fallback,
         }
     }

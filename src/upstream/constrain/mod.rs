@@ -20,7 +20,7 @@ pub(crate) use structural_tag::Form;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use self::grammar::Callable;
+use self::grammar::{Besides, Callable};
 use crate::upstream::models::Flavour;
 use crate::upstream::{ChatRequest, ToolChoice};
 
@@ -88,7 +88,8 @@ impl Constraint {
         round: &ChatRequest,
         prompt: &str,
     ) -> Option<Map<String, Value>> {
-        let ChatRequest { tools, named, tool_choice, format, .. } = round;
+        let ChatRequest { tools, named, tool_choice, answer, format, .. } = round;
+        let answer = answer.as_deref();
         // With native calls, the server itself ensures that they are valid; llama.cpp refuses a
         // constraint beside them.
         if tools.is_empty() || !round.contract.is_in_text() {
@@ -105,11 +106,16 @@ impl Constraint {
                 let reasoning = row.reasoning_open_in(prompt);
                 let sleeps =
                     may_sleep && *tool_choice == ToolChoice::Auto && grammar::has_trigger(row);
-                let grammar = grammar::of_answers(callable, tool_choice, format, reasoning);
+                let grammar = grammar::of_answers(
+                    callable,
+                    tool_choice,
+                    format,
+                    Besides { reasoning, answer },
+                );
                 Some(llama_grammar::request_fields(grammar, sleeps.then(|| format.trigger())))
             }
             Self::StructuralTag(form) => {
-                structural_tag::request_fields(callable, tool_choice, format, form)
+                structural_tag::request_fields(callable, tool_choice, format, answer, form)
             }
             Self::JsonSchema => json_schema::request_fields(callable, tool_choice, format),
         }

@@ -12,7 +12,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::grammar::{self, Callable};
+use super::grammar::{self, Besides, Callable};
 use crate::call_format::{Body, CallFormat};
 use crate::upstream::ToolChoice;
 
@@ -31,20 +31,30 @@ pub(super) fn request_fields(
     callable: Callable<'_>,
     choice: &ToolChoice,
     format: &CallFormat,
+    answer: Option<&Value>,
     form: Form,
 ) -> Option<Map<String, Value>> {
     let tag = match form {
-        Form::Tree => json!({"type": "structural_tag", "format": tree(callable, choice, format)}),
+        Form::Tree => {
+            let tree = tree(callable, choice, format, answer);
+            json!({"type": "structural_tag", "format": tree})
+        }
         Form::Structures => structures(callable, choice, format)?,
     };
     Some(Map::from_iter([("response_format".to_owned(), tag)]))
 }
 
 /// What an answer may be.
-pub(super) fn tree(callable: Callable<'_>, choice: &ToolChoice, format: &CallFormat) -> Value {
+pub(super) fn tree(
+    callable: Callable<'_>,
+    choice: &ToolChoice,
+    format: &CallFormat,
+    answer: Option<&Value>,
+) -> Value {
     let is_addressed = format.row().header.is_some() && *choice != ToolChoice::Auto;
     if is_addressed || !grammar::has_trigger(format.row()) {
-        let grammar = grammar::of_answers(callable, choice, format, None);
+        let grammar =
+            grammar::of_answers(callable, choice, format, Besides { answer, ..Besides::default() });
         return json!({"type": "grammar", "grammar": grammar});
     }
     let (trigger, calls) = (format.trigger(), grammar::of_calls(callable, choice, format));
@@ -99,7 +109,7 @@ mod tests {
 
     fn fields(row: &'static Row, choice: &ToolChoice, form: Form) -> Option<Value> {
         let callable = Callable { tools: &tools(), named: &[] };
-        let fields = request_fields(callable, choice, &CallFormat::of(row), form)?;
+        let fields = request_fields(callable, choice, &CallFormat::of(row), None, form)?;
         Some(fields["response_format"].clone())
     }
 

@@ -34,6 +34,7 @@ fn texts(scene: &Scene) -> Vec<&str> {
 fn tools_are_offered_first_and_words_beside_calls_are_not_shown() {
     let mut scene = scene();
     assert!(!is_constrained(&scene.rounds[0]) && !scene.rounds[0].tools.is_empty());
+    assert_eq!(scene.rounds[0].answer.as_deref().unwrap()["required"], json!(["size"]));
     scene.says("Let me look. ").says(TIME).stops().tool_returns(0, ok());
     scene.says("{\"size\"").says(": 2}");
     assert!(texts(&scene).is_empty(), "nothing is shown before it is known to be right");
@@ -47,7 +48,7 @@ fn an_answer_in_words_is_asked_for_again_without_tools() {
     let mut scene = scene();
     scene.says("The size is two.").stops();
     let last = scene.rounds.last().unwrap();
-    assert!(is_constrained(last) && last.tools.is_empty());
+    assert!(is_constrained(last) && last.tools.is_empty() && last.answer.is_none());
     let told = format!("{:?}", last.messages);
     assert!(told.contains("The size is two.") && told.contains("JSON Schema"), "{told}");
     scene.says(SIZE).stops();

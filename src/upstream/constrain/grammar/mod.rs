@@ -13,12 +13,15 @@
 //! lazily, from the trigger on, that text is simply empty.
 //!
 //! In formats without an opener, and in `beam`, whose opener is an ordinary word, calls are held to the
-//! grammar at the start of an answer alone: one that begins like a call must be one. In
-//! `functionary_v32`, the prompt has begun a header, so the answer begins with a tool's name or `all`.
+//! grammar at the start of an answer alone: one that begins like a call must be one, or the JSON that the
+//! client has asked for. In `functionary_v32`, the prompt has begun a header, so the answer begins with a tool's name or `all`.
 //!
 //! White space and digits are bounded everywhere, because a small model that may write one more
 //! blank writes blanks forever. The number of calls in a message is bounded as well. After the
 //! last call the model must stop, or it goes on and invents the result.
+//!
+//! Texts are not bounded, neither in strings nor in tags: a file that a tool writes is long, and llama.cpp
+//! refuses rules that repeat more than 2,000 times. `max_tokens` ends a text that goes on forever.
 
 mod arguments;
 mod calls;
@@ -31,6 +34,9 @@ mod tags;
 #[cfg(test)]
 mod tests;
 
+use serde_json::Value;
+
+use self::notation::Notation;
 use self::rules::{Rules, literal};
 use crate::call_format::{CallFormat, Row};
 use crate::upstream::{OfferedTool, ToolChoice};
@@ -45,6 +51,15 @@ pub(crate) struct Callable<'a> {
     pub(crate) named: &'a [String],
 }
 
+/// What an answer may be besides calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Besides<'a> {
+    /// What closes the reasoning that the prompt has begun.
+    pub(crate) reasoning: Option<&'a str>,
+    /// The JSON Schema of an answer that has to be JSON.
+    pub(crate) answer: Option<&'a Value>,
+}
+
 /// A grammar of free text that may contain these calls. If a call is required, the grammar
 /// begins with it, without free text but for reasoning that the prompt has begun.
 #[must_use]
@@ -52,7 +67,7 @@ pub(crate) fn of_answers(
     callable: Callable<'_>,
     choice: &ToolChoice,
     format: &CallFormat,
-    reasoning: Option<&str>,
+    Besides { reasoning, answer: json }: Besides<'_>,
 ) -> String {
     let mut rules = Rules::new();
     let begin = literal(format.trigger());
@@ -61,13 +76,15 @@ pub(crate) fn of_answers(
     let optional = if start == Start::Name { "?" } else { "" };
     let address = calls::address(format.row()).unwrap_or_default();
     let required = format!("{address}{begin}{optional} calls");
+    // Elsewhere, JSON is as free as any other text.
+    let json = json.filter(|_| *choice == ToolChoice::Auto && start.may_be_json());
     let answer = match (choice, &start) {
         (ToolChoice::Auto, Start::Anywhere) => {
             free_text::push_up_to(&mut rules, "text", format.trigger(), "calls")
         }
         (ToolChoice::Auto, Start::Words(words)) => {
             free_text::push_not_beginning_with(&mut rules, words);
-            format!("{required} | other")
+            format!("{required} | other{}", if json.is_some() { " | json" } else { "" })
         }
         (ToolChoice::Auto, Start::Name) => {
             free_text::push_any(&mut rules);
@@ -84,6 +101,10 @@ pub(crate) fn of_answers(
         }
     }
     calls::push(&mut rules, callable, choice, format);
+    if let Some(schema) = json {
+        let json = schema::push(&mut rules, "json", schema, Notation::of(&format.row().body));
+        rules.push("json", &json);
+    }
     rules.into_text()
 }
 
@@ -110,6 +131,11 @@ impl Start {
             }
             _ => Self::Anywhere,
         }
+    }
+
+    /// Whether an answer in JSON may begin like a call.
+    fn may_be_json(&self) -> bool {
+        matches!(self, Self::Words(words) if words.starts_with(['{', '[']))
     }
 }
 

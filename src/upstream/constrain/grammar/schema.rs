@@ -22,15 +22,23 @@ pub(super) fn push_arguments(
     schema: &Value,
     notation: Notation,
 ) -> String {
+    // Arguments are an object, even if a careless schema allows other values.
+    match push(rules, prefix, schema, notation) {
+        rule if rule == "value" => "object".to_owned(),
+        rule => rule,
+    }
+}
+
+/// The same for any value. A schema whose rules would be too long allows all of them.
+pub(super) fn push(rules: &mut Rules, prefix: &str, schema: &Value, notation: Notation) -> String {
     let start = rules.len();
     let mut writer = Writer::new(rules, prefix, schema, notation);
     let rule = writer.visit(schema, &mut Vec::new(), 0);
     if writer.too_long {
         rules.truncate(start);
-        return "object".to_owned();
+        return "value".to_owned();
     }
-    // Arguments are an object, even if a careless schema allows other values.
-    if rule == "value" { "object".to_owned() } else { rule }
+    rule
 }
 
 /// Writes the rules of one tool.

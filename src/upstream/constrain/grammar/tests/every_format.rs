@@ -5,18 +5,19 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::super::{Callable, of_answers};
+use super::super::{Besides, Callable, of_answers};
 use super::gbnf::Grammar;
 use crate::call_format::{CallFormat, Header, ROWS};
 use crate::limits::upstream::GRAMMAR_TOOL_BYTES_MAX;
-use crate::upstream::ToolChoice;
 use crate::upstream::constrain::cases::{Case, Message, any_case};
 use crate::upstream::constrain::structural_tag;
+use crate::upstream::{OfferedTool, ToolChoice};
 
 fn grammar_of(case: &Case, choice: &ToolChoice) -> String {
-    of_answers(Callable { tools: &case.tools, named: &[] }, choice, &case.format, None)
+    let callable = Callable { tools: &case.tools, named: &[] };
+    of_answers(callable, choice, &case.format, Besides::default())
 }
 
 proptest! {
@@ -65,7 +66,8 @@ fn a_call_that_is_required_follows_the_reasoning_that_the_prompt_has_begun() {
     for row in ROWS {
         let format = CallFormat::of(row);
         let [_, close] = row.reasoning[0];
-        let grammar = of_answers(callable, &ToolChoice::Required, &format, Some(close));
+        let reasoning = Besides { reasoning: Some(close), ..Besides::default() };
+        let grammar = of_answers(callable, &ToolChoice::Required, &format, reasoning);
         let grammar = Grammar::parse(&grammar);
         let mut call = String::new();
         format.push_call(&mut call, "f", "{}");
@@ -75,6 +77,50 @@ fn a_call_that_is_required_follows_the_reasoning_that_the_prompt_has_begun() {
         }
         assert!(!grammar.accepts(&format!("Let me see.{close}No.")), "{}", row.name);
     }
+}
+
+/// Answers that have to be JSON, in each format without headers: the tool that may be called, the answer's
+/// schema, and messages.
+fn answers_in_json() -> Vec<(CallFormat, OfferedTool, Value, Vec<Message>)> {
+    let tool = super::tool("f", json!({"type": "object", "properties": {}}));
+    let number = json!({"type": "integer"});
+    let object = json!({"type": "object", "properties": {"size": number}, "required": ["size"]});
+    let array = json!({"type": "array", "items": number});
+    let answers =
+        [(object, "{\"size\": 3}", "{\"size\": \"big\"}"), (array, "[1, 2]", "[1, true]")];
+    let rows = ROWS.iter().filter(|row| row.header.is_none());
+    let cases = rows.flat_map(|row| answers.iter().map(move |answer| (row, answer)));
+    let cases = cases.map(|(row, (schema, right, wrong))| {
+        let (format, mut call) = (CallFormat::of(row), String::new());
+        format.push_call(&mut call, "f", "{}");
+        let begins_like_a_call = row.is_bare() && call.starts_with(&right[..1]);
+        let message = |text: &str, is_valid, why| Message { text: text.to_owned(), is_valid, why };
+        let messages = vec![
+            message(right, true, "the answer"),
+            message(wrong, !begins_like_a_call, "another answer"),
+            message(&call, true, "a call"),
+            message("Hello.", true, "words"),
+        ];
+        (format, tool.clone(), schema.clone(), messages)
+    });
+    cases.collect()
+}
+
+#[test]
+fn an_answer_may_be_the_json_that_a_client_has_asked_for() {
+    for (format, tool, answer, messages) in answers_in_json() {
+        let callable = Callable { tools: &[tool], named: &[] };
+        let besides = Besides { answer: Some(&answer), ..Besides::default() };
+        let grammar = Grammar::parse(&of_answers(callable, &ToolChoice::Auto, &format, besides));
+        for Message { text, is_valid, why } in messages {
+            assert_eq!(grammar.accepts(&text), is_valid, "{}: {why}: {text}", format.row().name);
+        }
+    }
+}
+
+/// A message as other engines are shown it.
+fn shown(Message { text, is_valid, why }: Message) -> Value {
+    json!({"text": text, "is_valid": is_valid, "why": why})
 }
 
 /// The same cases each time. With `TETHER_GRAMMAR_CASES`, the file of that name gets them, one JSON
@@ -90,17 +136,26 @@ fn every_engine_can_be_asked_the_same() {
         let (case, messages) = any_case().new_tree(&mut runner).unwrap().current();
         check(&case, &messages);
         let grammars = [ToolChoice::Auto, ToolChoice::Required].map(|it| grammar_of(&case, &it));
-        let messages = messages.into_iter().map(|Message { text, is_valid, why }| {
-            json!({"text": text, "is_valid": is_valid, "why": why})
-        });
         let callable = Callable { tools: &case.tools, named: &[] };
         let tags = [ToolChoice::Auto, ToolChoice::Required]
-            .map(|choice| structural_tag::tree(callable, &choice, &case.format));
+            .map(|choice| structural_tag::tree(callable, &choice, &case.format, None));
         let line = json!({
             "format": case.format.row().name,
             "structural_tags": tags,
             "grammars": grammars,
-            "messages": messages.collect::<Vec<_>>(),
+            "messages": messages.into_iter().map(shown).collect::<Vec<_>>(),
+        });
+        let _ = writeln!(lines, "{line}");
+    }
+    for (format, tool, answer, messages) in answers_in_json() {
+        let callable = Callable { tools: &[tool], named: &[] };
+        let besides = Besides { answer: Some(&answer), ..Besides::default() };
+        let auto = ToolChoice::Auto;
+        let line = json!({
+            "format": format.row().name,
+            "structural_tags": [structural_tag::tree(callable, &auto, &format, Some(&answer))],
+            "grammars": [of_answers(callable, &auto, &format, besides)],
+            "messages": messages.into_iter().map(shown).collect::<Vec<_>>(),
         });
         let _ = writeln!(lines, "{line}");
     }

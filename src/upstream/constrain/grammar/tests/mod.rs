@@ -7,7 +7,7 @@ mod gbnf;
 
 use serde_json::{Value, json};
 
-use super::Callable;
+use super::{Besides, Callable};
 use crate::call_format::{CallFormat, HERMES};
 use crate::limits::upstream::{GRAMMAR_CALLS_MAX, GRAMMAR_ITEMS_MAX, GRAMMAR_TOOL_BYTES_MAX};
 use crate::upstream::{OfferedTool, ToolChoice};
@@ -21,7 +21,7 @@ fn format() -> CallFormat {
 
 /// The grammar of calls of these tools.
 fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
-    super::of_answers(Callable { tools, named: &[] }, choice, format, None)
+    super::of_answers(Callable { tools, named: &[] }, choice, format, Besides::default())
 }
 
 fn tool(name: &str, parameters: Value) -> OfferedTool {
@@ -452,7 +452,7 @@ fn tools_known_by_name_are_called_without_arguments() {
     let named = ["g".to_owned(), "h".to_owned()];
     let of = |choice| {
         let callable = Callable { tools: &tools, named: &named };
-        Grammar::parse(&super::of_answers(callable, &choice, &format(), None))
+        Grammar::parse(&super::of_answers(callable, &choice, &format(), Besides::default()))
     };
     let call =
         |name, arguments| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {arguments}}}");
