@@ -23,6 +23,8 @@ pub struct Header {
     pub others: &'static [&'static str],
     /// The one of them that is the model itself.
     pub itself: Option<&'static str>,
+    /// The tool that may be addressed in code, if it takes one text. A text alone is no call of any other.
+    pub code: Option<&'static str>,
     /// What comes before the channel, the channel of reasoning and that of answers.
     pub channels: Option<[&'static str; 3]>,
     /// Words that a header may contain. Any other word shows that its end was forgotten.

@@ -20,6 +20,7 @@ const CHANNELS: Header = Header {
     recipient: " to=",
     others: &["assistant", "user", "all", "self"],
     itself: Some("self"),
+    code: Some("python"),
     channels: Some(["<|channel|>", "analysis", "final"]),
     words: &[
         "assistant",
@@ -130,6 +131,7 @@ pub(super) static FUNCTIONARY_V32: Row = Row {
         recipient: "",
         others: &["all"],
         itself: None,
+        code: Some("python"),
         channels: None,
         words: &[],
         message_end: "",

@@ -140,8 +140,11 @@ impl Gap {
     }
 
     /// Reports that there is no payload: the marker and the gap are text after all. What may have been
-    /// the closer is read again, because it may begin another call.
+    /// the closer is read again, because it may begin another call. The gap may also have been code.
     fn refuse(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        if stream.code_argument(self.opened).is_some() {
+            return Flow::again(Next::Code(self.opened), mem::take(&mut stream.buffer), at);
+        }
         let held = if let Part::Closer(held) = self.part { held.len() } else { 0 };
         stream.refuse_opening(self.opened, "no call follows the marker", held, at, sink)
     }

@@ -121,9 +121,12 @@
 //!     |  anything else                  |   | for a tool                  { of the arguments, or a tag
 //!     '---------------------------------'   '--> (opening, a frame) --> gap, opening -----> payload, tagged
 //! ```
+//!
+//! If no payload follows in a message to a tool that is addressed in code, gap leads to code, and that to tail.
 
 mod arguments;
 mod call;
+mod code;
 mod deltas;
 mod discard;
 mod examined;
@@ -170,6 +173,7 @@ pub use settings::{Settings, SettingsError};
 pub use syntax::Syntax;
 pub use types::Tools;
 
+use code::Code;
 use discard::Discard;
 use gap::Gap;
 use header::Header;
@@ -209,6 +213,7 @@ enum State {
     Gap(Gap),
     Payload(Payload),
     Tagged(Box<Tagged>),
+    Code(Code),
     Discard(Discard),
     Tail(Tail),
 }
@@ -276,6 +281,7 @@ impl Parser {
                 State::Gap(gap) => gap.finish(stream, sink),
                 State::Payload(payload) => payload.finish(stream, sink),
                 State::Tagged(tagged) => tagged.finish(stream, sink),
+                State::Code(code) => code.finish(stream, sink),
                 State::Discard(discard) => discard.finish(stream, sink),
                 State::Tail(tail) => tail.finish(stream, sink),
             };
@@ -288,6 +294,12 @@ impl Parser {
         self.stream.flush(sink);
         self.stream.begin();
         self.settle();
+    }
+
+    /// Ends a stream that a token limit has cut off. A call is whole only if its end has arrived.
+    pub fn cut_off(&mut self, sink: impl FnMut(Segment<'_>)) {
+        self.stream.is_cut_off = true;
+        self.finish(sink);
     }
 
     /// Abandons the stream. What was held back, such as half an opener or half a call, is
@@ -350,6 +362,7 @@ impl Parser {
                 State::Gap(gap) => gap.read(stream, bytes, at, sink),
                 State::Payload(payload) => payload.read(stream, bytes, at, sink),
                 State::Tagged(tagged) => tagged.read(stream, bytes, at, sink),
+                State::Code(code) => code.read(stream, bytes, at, sink),
                 State::Discard(discard) => discard.read(stream, bytes, at, sink),
                 State::Tail(tail) => tail.read(stream, bytes, at, sink),
             };
@@ -422,6 +435,10 @@ impl Parser {
                     }
                     _ => State::Payload(Payload::enter(opened, false, Vec::new(), stream, sink)),
                 }
+            }
+            Next::Code(opened) => {
+                stream.buffer.clear();
+                State::Code(Code::enter(opened, stream, sink))
             }
             Next::Payload { opened, fence, repaired } => {
                 stream.buffer.clear();

@@ -40,6 +40,8 @@ pub(super) struct Stream {
     pub offset: u64,
     /// How many calls have started.
     pub calls: u32,
+    /// Whether the stream ends too early.
+    pub is_cut_off: bool,
     /// An unfinished character of text.
     utf8: Utf8,
 }
@@ -70,6 +72,7 @@ impl Stream {
             buffer: Vec::new(),
             offset: 0,
             calls: 0,
+            is_cut_off: false,
             utf8: Utf8::default(),
         };
         stream.begin();
@@ -94,6 +97,7 @@ impl Stream {
         self.last = b'\n';
         self.offset = 0;
         self.calls = 0;
+        self.is_cut_off = false;
         self.buffer.clear();
     }
 
@@ -134,6 +138,13 @@ impl Stream {
     pub(super) fn is_message(&self, opened: Opened) -> bool {
         let row = self.row();
         row.header.is_some() && row.frame.is_none() && self.is_meant(opened)
+    }
+
+    /// The argument that is the body of a message, if its tool is addressed in code.
+    pub(super) fn code_argument(&self, opened: Opened) -> Option<&str> {
+        let header = self.row().header.as_ref().filter(|_| self.is_message(opened))?;
+        let is_code = header.code == Some(&*self.label);
+        is_code.then(|| self.settings().tools.only_text(&self.label))?
     }
 
     /// Keeps the opener of a call or a frame.

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::format_marks::{
-    after_header, after_payload, call_openers, hidden, in_header, label_marks, openers_in_prose,
-    tags, without_arguments,
+    after_code, after_header, after_payload, call_openers, hidden, in_header, label_marks,
+    openers_in_prose, tags, without_arguments,
 };
 use super::json_scan::Rules;
 use super::marks::{Mark, Marks};
@@ -43,6 +43,8 @@ pub struct Syntax {
     pub(super) tags: Marks,
     /// What closes a call and its frame, in place of arguments.
     pub(super) closers: Marks,
+    /// What may end code in a message.
+    pub(super) code: Marks,
     /// What may come after a payload: closers, and in a frame the next opener.
     pub(super) after: Marks,
     /// What ends a run of text, and what ends a run of reasoning.
@@ -77,6 +79,7 @@ impl Syntax {
             label: Marks::new(label_marks(settings.format.row().label.as_ref())),
             tags: Marks::new(tags(&settings.format)),
             closers: Marks::new(without_arguments(settings.format.row())),
+            code: Marks::new(after_code(settings.format.row())),
             after: Marks::new(after_payload(&settings.format)),
             marks: marks(&settings),
             relatives: OnceLock::new(),

@@ -50,6 +50,8 @@ pub(super) enum Next {
     Body(Opened),
     /// Arguments in tags or elements; the first tag, or what closes the call, comes next.
     Arguments(Opened),
+    /// Code that is a tool's one argument; its first byte is the next one.
+    Code(Opened),
     /// A payload; its first byte is the next one.
     Payload {
         opened: Opened,

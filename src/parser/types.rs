@@ -34,6 +34,8 @@ pub struct Tools(Arc<BTreeMap<String, Tool>>);
 #[derive(Debug, PartialEq, Eq)]
 struct Tool {
     parameters: Value,
+    /// The argument that a text alone must mean.
+    only_text: Option<String>,
     /// The kinds of its arguments, as `parameters` has them.
     arguments: BTreeMap<String, Kinds>,
 }
@@ -62,10 +64,11 @@ impl Tools {
     pub fn of<'t>(tools: impl IntoIterator<Item = (&'t str, &'t Value)>) -> Self {
         let tools = tools.into_iter().map(|(name, schema)| {
             let properties = schema["properties"].as_object().into_iter().flatten();
-            let arguments = properties
+            let arguments: BTreeMap<_, _> = properties
                 .map(|(key, property)| (key.clone(), kinds_of(property, schema)))
                 .collect();
-            (name.to_owned(), Tool { parameters: schema.clone(), arguments })
+            let only_text = only_text(&arguments, schema);
+            (name.to_owned(), Tool { parameters: schema.clone(), only_text, arguments })
         });
         Self(Arc::new(tools.collect()))
     }
@@ -84,6 +87,12 @@ impl Tools {
     /// Whether a tool of this name is known to take this argument.
     pub(super) fn takes(&self, tool: &str, key: &str) -> bool {
         self.0.get(tool).is_some_and(|it| it.arguments.contains_key(key))
+    }
+
+    /// The argument of a tool that a text alone must mean: its only one that is text, or the only one of those
+    /// that is required.
+    pub(super) fn only_text(&self, tool: &str) -> Option<&str> {
+        self.0.get(tool)?.only_text.as_deref()
     }
 
     /// The kinds of an argument. `None` if its tool or its key is not known.
@@ -141,6 +150,19 @@ impl<'s> Schema<'s> {
         }
         others(node, self.root).find_map(|node| self.find(node, part, steps))
     }
+}
+
+fn only_text(arguments: &BTreeMap<String, Kinds>, schema: &Value) -> Option<String> {
+    let texts = || arguments.iter().filter(|(_, kinds)| **kinds == TEXT).map(|(key, _)| key);
+    let required = schema["required"].as_array();
+    let is_required =
+        |key: &&String| required.is_some_and(|all| all.contains(&Value::from(&***key)));
+    only(texts()).or_else(|| only(texts().filter(is_required))).cloned()
+}
+
+/// The one item that there is.
+fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    items.next().filter(|_| items.next().is_none())
 }
 
 /// The schemas that one refers to or is combined of.
@@ -382,6 +404,25 @@ mod tests {
         for (text, expected) in [("\"a\"", "\"a\""), ("5", "5"), ("a", "\"a\""), ("null", "null")] {
             assert_eq!(read(text, Some(kinds)).as_deref(), Some(expected));
         }
+    }
+
+    #[test]
+    fn a_text_alone_is_the_only_argument_that_can_be_text() {
+        let text = json!({"type": "string"});
+        let number = json!({"type": "integer"});
+        for (properties, required, expected) in [
+            (json!({"code": text}), json!([]), Some("code")),
+            (json!({"code": text, "timeout": number}), json!(["timeout"]), Some("code")),
+            (json!({"code": text, "name": text}), json!(["code"]), Some("code")),
+            (json!({"code": text, "name": text}), json!(["code", "name"]), None),
+            (json!({"code": text, "name": text}), json!(null), None),
+            (json!({"code": {"type": ["string", "null"]}}), json!(["code"]), None),
+            (json!({}), json!([]), None),
+        ] {
+            let schema = json!({"properties": properties, "required": required});
+            assert_eq!(Tools::of([("f", &schema)]).only_text("f"), expected, "{schema}");
+        }
+        assert_eq!(Tools::default().only_text("f"), None);
     }
 
     #[test]

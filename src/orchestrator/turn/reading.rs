@@ -64,7 +64,11 @@ impl State {
             }
             Self::Planning(_) => {
                 let Some(mut round) = self.open_round(core) else { return };
-                parser.finish(|segment| round.note(segment));
+                if round.round.message.ran_into_token_limit() {
+                    parser.cut_off(|segment| round.note(segment));
+                } else {
+                    parser.finish(|segment| round.note(segment));
+                }
                 round.release_words();
                 round.fail_unfinished();
             }

@@ -64,6 +64,15 @@ impl Tracker {
         Self { told: Told::nothing(index), follows: Follows::Nothing }
     }
 
+    /// Of a call whose name is reported now, and its arguments at its end.
+    pub(super) fn named(index: u32, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) -> Self {
+        let mut tracker = Self::silent(index);
+        if stream.syntax.tells_deltas {
+            tracker.told.name(&stream.label, sink);
+        }
+        tracker
+    }
+
     /// Of the payload that begins. Its name is reported if it stands before it.
     pub(super) fn new(index: u32, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) -> Self {
         let mut tracker = Self::silent(index);

@@ -120,6 +120,9 @@ fn pieces(format: &CallFormat) -> Vec<String> {
         let words =
             [" to=", " to=f", "functions.f", "assistant", "commentary", "final", "f\n", "all\n"];
         own.extend(words.map(str::to_owned));
+        own.extend(
+            ["<|channel|>analysis to=python code<|message|>", ">>>python\n"].map(str::to_owned),
+        );
         own.extend(["<|channel|>analysis<|message|>", "self<|message|>"].map(str::to_owned));
     }
     own.retain(|piece| !piece.is_empty());
@@ -161,7 +164,7 @@ fn tools() -> Tools {
     let schema = serde_json::json!({"properties": {
         "x": {"type": ["array", "null"]}, "n": {"type": "integer"}, "b": {"type": "string"},
     }});
-    Tools::of([("f", &schema), ("a.b", &schema)])
+    Tools::of([("f", &schema), ("a.b", &schema), ("python", &schema)])
 }
 
 prop_compose! {
@@ -206,6 +209,26 @@ fn tagged_cases() -> impl Strategy<Value = (Settings, Vec<u8>)> {
         let settings = Settings { format, calls: true, ..settings };
         let rest = prop::collection::vec(prop::sample::select(pieces), 0..12);
         (Just(settings), rest.prop_map(move |rest| (head.clone() + &rest.concat()).into_bytes()))
+    });
+    case.boxed()
+}
+
+/// Inputs of messages with headers.
+fn message_cases() -> impl Strategy<Value = (Settings, Vec<u8>)> {
+    let rows: Vec<&'static Row> = ROWS.iter().copied().filter(|row| row.header.is_some()).collect();
+    let case = (any_settings(), prop::sample::select(rows)).prop_flat_map(|(settings, row)| {
+        let format = CallFormat::of(row);
+        let mut call = String::new();
+        format.push_call(&mut call, "f", "{\"x\": \"y\"}");
+        let open = call[..call.rfind('y').unwrap()].to_owned();
+        let code = ["<|channel|>analysis to=python code<|message|>", ">>>python\n"];
+        let heads = [String::new(), open].into_iter().chain(code.map(str::to_owned));
+        let heads: Vec<String> = heads.collect();
+        let rest = inputs(&format);
+        let settings = Settings { format, calls: true, ..settings };
+        let input = (prop::sample::select(heads), rest)
+            .prop_map(|(head, rest)| [head.into_bytes(), rest].concat());
+        (Just(settings), input)
     });
     case.boxed()
 }
@@ -290,6 +313,14 @@ proptest! {
     #[test]
     fn reads_arguments_in_tags_as_the_reference_does(
         (settings, input) in tagged_cases(),
+        lengths in prop::collection::vec(1_usize..12, 0..6),
+    ) {
+        agrees(settings, &input, &lengths, How::Bytes)?;
+    }
+
+    #[test]
+    fn reads_messages_as_the_reference_does(
+        (settings, input) in message_cases(),
         lengths in prop::collection::vec(1_usize..12, 0..6),
     ) {
         agrees(settings, &input, &lengths, How::Bytes)?;

@@ -195,3 +195,17 @@ fn strings_in_messages() {
     check(&row("harmony"), call("<|call|><|start"), 8.0);
     check(&row("harmony"), call("<|call|><|end|>\\n"), 8.0);
 }
+
+#[test]
+fn code_in_messages() {
+    let schema = serde_json::json!({"properties": {"code": {"type": "string"}}});
+    let tools = Tools::of([("python", &schema)]);
+    for (name, header) in [("harmony", " to=python<|message|>"), ("functionary_v32", "python\n")] {
+        for fill in ["print(1) ", "<|call|<", ">>> f(x)\n", "\n", ">>>"] {
+            let make = |size: usize| {
+                format!("{header}print(1){}", fill.repeat(size / fill.len())).into_bytes()
+            };
+            check(&Settings { tools: tools.clone(), ..row(name) }, make, 8.0);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Headers of messages.
 
-use super::{Opener, Reference, begins, frames, markers, space};
-use crate::call_format::{Addressee, Header};
+use super::{Opener, Reference, begins, closers, frames, headers, markers, space};
+use crate::call_format::{Addressee, Body, Header};
 use crate::parser::fuzz::Event;
 use crate::parser::{ErrorCode, segment};
 
@@ -151,6 +151,75 @@ impl Reference<'_> {
         } else {
             self.frame_in_message(start);
         }
+    }
+
+    /// The argument that a message in code is.
+    pub(super) fn code_argument(&self) -> Option<String> {
+        let row = self.s.format.row();
+        let is_code = self.header()?.code == Some(&*self.name) && row.body == Body::Arguments;
+        let key = self.s.tools.only_text(&self.name).filter(|_| is_code);
+        key.map(str::to_owned)
+    }
+
+    /// Reads code, in the call that begins at `start`, as this argument.
+    pub(super) fn code_at(&mut self, start: usize, key: &str) {
+        let (at_line_start, from) = (self.fresh_line, self.at);
+        let index = self.start_call(start);
+        let is_name = self.header().unwrap().is_name();
+        let marks = [closers(self.s), headers(self.s)].concat();
+        let end = (from..self.input.len()).find_map(|at| {
+            if is_name {
+                return Some((at, self.line_of_header(at)?));
+            }
+            begins(&self.input[at..], &marks).map(|mark| (at, mark.len()))
+        });
+        let (to, length) = end.unwrap_or((self.input.len(), 0));
+        let (code, most) = (&self.input[from..to], self.s.max_payload_bytes);
+        let refuse = |code, raw: &[u8]| Event::Error {
+            code,
+            offset: start as u64,
+            index: Some(index),
+            raw: segment::quote(raw),
+            at_line_start,
+        };
+        self.events.push(match std::str::from_utf8(code) {
+            _ if to + length - from > most => {
+                refuse(ErrorCode::PayloadTooLarge, &self.input[from..from + most])
+            }
+            Ok(text) => {
+                let text =
+                    text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text);
+                let arguments = serde_json::json!({ key: text }).to_string();
+                let name = self.name.clone();
+                Event::Completed { index, name, arguments, repaired: Vec::new() }
+            }
+            Err(_) if end.is_none() => refuse(ErrorCode::IncompletePayload, code),
+            Err(_) => refuse(ErrorCode::InvalidJson, code),
+        });
+        self.fresh_line = true;
+        self.at = to;
+        let mark = &self.input[to..to + length];
+        if self.is_header(mark) {
+            self.fresh_line = false;
+            self.at += length;
+            self.header_at(to, false);
+        } else if !is_name && end.is_some() {
+            self.closed(to + length);
+        }
+    }
+
+    /// The length of the header that begins here, with the end of its line.
+    fn line_of_header(&self, at: usize) -> Option<usize> {
+        let rest = &self.input[at..];
+        let length = rest.iter().position(|byte| *byte == b'\n')?;
+        let header = std::str::from_utf8(&rest[..length]).ok()?;
+        let opener = self.header().unwrap().openers[0];
+        let is_last = header.starts_with(opener) && header.rfind(opener) == Some(0);
+        let is_known = match self.header().unwrap().addressee(header)? {
+            Addressee::Tool(name) => self.s.tools.may_have(name),
+            _ => true,
+        };
+        (is_last && is_known && length < 256).then_some(length + 1)
     }
 
     /// Where what is shown begins, of a call that is none: after its header.

@@ -277,6 +277,9 @@ impl Reference<'_> {
         }
         let at_line_start = self.fresh_line;
         let Some((payload, fence, repaired)) = self.gap() else {
+            if let Some(key) = self.code_argument() {
+                return self.code_at(start, &key);
+            }
             let end = self.gap_end();
             return self.refuse_marker(start, end);
         };

@@ -1,7 +1,8 @@
-//! Messages with headers: what ends one whose call is not closed.
+//! Messages with headers: what ends one whose call is not closed, and calls that are code.
 
 use super::rows::named;
 use super::*;
+use crate::call_format::Row;
 
 const LAST: &str = "<|start|>assistant<|channel|>final<|message|>Done.";
 
@@ -69,5 +70,114 @@ fn a_mark_alone_is_part_of_a_string() {
         let arguments = format!("{{\"s\":\"{string}\"}}");
         let input = format!("<|channel|>commentary to=functions.f<|message|>{arguments}<|call|>");
         check(&named("harmony"), input, &["start 0@0", &format!("call 0 f {arguments}")]);
+    }
+}
+
+/// Settings with a tool that is addressed in code, and another one.
+fn with_python(row: &str) -> Settings {
+    let text = serde_json::json!({"type": "string"});
+    let python = serde_json::json!({"properties": {"code": text}, "required": ["code"]});
+    let other = serde_json::json!({"properties": {"s": text}});
+    let tools = Tools::of([("python", &python), ("f", &other)]);
+    Settings { format: CallFormat::of(Row::named(row).unwrap()), tools, ..settings() }
+}
+
+#[test]
+fn code_is_the_only_argument_of_its_tool() {
+    let harmony = with_python("harmony");
+    for header in [
+        "<|channel|>analysis to=python code<|message|>",
+        "<|channel|>commentary to=python<|message|>",
+        " to=functions.python<|channel|>commentary<|message|>",
+    ] {
+        for (body, argument) in [
+            ("print(1)", "print(1)"),
+            ("\n  print(\"}\")\n\n", "\\n  print(\\\"}\\\")\\n"),
+            ("[1]\r\n", "[1]"),
+            ("```python\nprint(1)\n```", "```python\\nprint(1)\\n```"),
+            ("a <|b|> <", "a <|b|> <"),
+        ] {
+            let call = format!("call 0 python {{\"code\":\"{argument}\"}}");
+            for end in ["<|call|>", "<|end|>", ""] {
+                check(&harmony, format!("{header}{body}{end}"), &["start 0@0", &call]);
+            }
+            let input = format!("{header}{body}<|call|>{LAST}");
+            check(&harmony, input, &["start 0@0", &call, "text «Done.»"]);
+            check(&harmony, format!("{header}{body}{LAST}"), &["start 0@0", &call, "text «Done.»"]);
+        }
+        let object = "{\"code\": \"<|call|>\"}";
+        let call = format!("call 0 python {object}");
+        check(&harmony, format!("{header}{object}<|call|>"), &["start 0@0", &call]);
+        check(&harmony, format!("{header} <|call|>"), &["start 0@0", "call 0 python {}"]);
+    }
+    check(
+        &with_python("functionary_v32"),
+        "python\nprint(1)\n>>> f\n>>>g\n>>>all\nDone.",
+        &["start 0@0", "call 0 python {\"code\":\"print(1)\\n>>> f\\n>>>g\"}", "text «Done.»"],
+    );
+    check(
+        &with_python("functionary_v32"),
+        "python\nprint(1)>>>f\n{}",
+        &["start 0@0", "call 0 python {\"code\":\"print(1)\"}", "start 1@15", "call 1 f {}"],
+    );
+}
+
+#[test]
+fn code_that_cannot_be_read_is_refused() {
+    let settings = Settings { max_payload_bytes: 8, ..with_python("harmony") };
+    let header = "<|channel|>analysis to=python code<|message|>";
+    check(
+        &settings,
+        format!("{header}print(1)<|call|>{LAST}"),
+        &["start 0@0", "error payload_too_large@0 of 0 «print(1)»", "text «Done.»"],
+    );
+    let settings = Settings { max_payload_bytes: 8, ..with_python("functionary_v32") };
+    check(
+        &settings,
+        format!("python\nprint(1){}\n>>>all\nDone.", " ".repeat(600)),
+        &["start 0@0", "error payload_too_large@0 of 0 «print(1)»", "text «Done.»"],
+    );
+    let harmony = with_python("harmony");
+    check(
+        &harmony,
+        [header.as_bytes(), b"\xff<|call|>"].concat(),
+        &["start 0@0", "error invalid_json@0 of 0 «\u{fffd}»"],
+    );
+    check(
+        &harmony,
+        [header.as_bytes(), b"a\xe2\x82"].concat(),
+        &["start 0@0", "error incomplete_payload@0 of 0 «a\u{fffd}»"],
+    );
+}
+
+/// Code that is not whole might do anything.
+#[test]
+fn code_that_a_token_limit_cuts_off_is_refused() {
+    let mut parser = Parser::new(with_python("harmony")).unwrap();
+    for (end, expected) in [("", "incomplete_payload"), ("<|call|>", "")] {
+        let mut errors = String::new();
+        let mut take = |segment: Segment<'_>| {
+            if let Segment::Error(error) = segment {
+                errors.push_str(error.code.name());
+            }
+        };
+        parser.push_str(&format!(" to=python<|message|>rm(a{end}"), &mut take);
+        parser.cut_off(&mut take);
+        assert_eq!(errors, expected, "{end}");
+    }
+}
+
+/// Words to a tool that takes arguments are no call.
+#[test]
+fn only_one_tool_is_addressed_in_code() {
+    for (settings, name) in
+        [(with_python("harmony"), "f"), (named("harmony"), "python"), (with_python("harmony"), "g")]
+    {
+        let header = format!("<|channel|>commentary to={name}<|message|>");
+        check(
+            &settings,
+            format!("{header}print(1)<|call|>"),
+            &[&format!("error missing_payload@0 «{header}»"), "text «print(1)»"],
+        );
     }
 }
