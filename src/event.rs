@@ -502,7 +502,9 @@ pub enum FailureCode {
     EmptyResponse,
     /// The turn exceeded `limits.max_turn_bytes`.
     TurnTooLarge,
-    /// A bug in the gateway.
+    /// The session store does not answer.
+    StoreUnavailable,
+    /// A bug in the gateway, or its sudden end.
     Internal,
 }
 
@@ -516,6 +518,7 @@ impl FailureCode {
             Self::UpstreamTimeout => "upstream_timeout",
             Self::EmptyResponse => "empty_response",
             Self::TurnTooLarge => "turn_too_large",
+            Self::StoreUnavailable => "store_unavailable",
             Self::Internal => "internal",
         }
     }

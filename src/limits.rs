@@ -483,6 +483,12 @@ pub mod session {
     pub const SESSIONS_MAX: usize = 65_536;
     /// Jobs that wait for a store in a file, or share one of its commits. More callers wait for a place.
     pub const STORE_JOBS_MAX: usize = 1024;
+
+    /// How long a running turn waits for a store that does not answer.
+    pub const STORE_WAIT: Duration = Duration::from_secs(5);
+
+    /// How long it waits between two attempts.
+    pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
     /// A commit that takes this long is noticed: a turn waits for several.
     pub const COMMIT_SLOW: Duration = Duration::from_millis(5);
     /// With less room than this on its disk, a file of sessions may soon not be written any more.

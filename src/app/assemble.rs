@@ -8,6 +8,7 @@ use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Timeouts};
+use crate::session::Durability;
 use crate::session::store::{MemoryStore, OpenError, SqliteStore, Store, SyncMode};
 use crate::tools::{Sources, Toolset};
 
@@ -78,6 +79,10 @@ pub(super) fn gateway_with(
         tool_timeout: config.limits.tool_timeout,
         max_concurrent_turns: config.server.max_concurrent_turns,
         store,
+        durability: match config.stream.durability {
+            config::StreamDurability::BeforeSend => Durability::BeforeSend,
+            config::StreamDurability::Lazy => Durability::Lazy,
+        },
     };
     Ok(Gateway::new(options, upstreams, tools)?)
 }

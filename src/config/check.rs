@@ -13,7 +13,8 @@ use super::values::{CONTRACTS, address, choice, marker, name, origin, secret, se
 use super::{
     Config, Constrain, EmbeddedConfig, EmbeddedStoreConfig, FeedbackConfig, LimitsConfig,
     MessagesConfig, ModelConfig, ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig,
-    SessionsConfig, Store, StoreSync, StreamConfig, UpstreamConfig, UpstreamKind, tools,
+    SessionsConfig, Store, StoreSync, StreamConfig, StreamDurability, UpstreamConfig, UpstreamKind,
+    tools,
 };
 use crate::call_format::{CallContract, CallFormat, ContractSetting};
 use crate::limits::config as bounds;
@@ -315,6 +316,11 @@ fn stream(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> StreamConfig {
             "emit_arguments_delta",
             default.emit_arguments_delta,
             boolean,
+        ),
+        durability: keys.read(
+            "durability",
+            default.durability,
+            choice("durability", &StreamDurability::ALL),
         ),
         parser: parser(keys.section("parser"), limits),
     };

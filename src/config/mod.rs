@@ -140,6 +140,8 @@ pub struct StreamConfig {
     pub disconnect_grace: Duration,
     /// Whether clients see a call's arguments as they are written.
     pub emit_arguments_delta: bool,
+    /// When clients see events that are stored.
+    pub durability: StreamDurability,
     /// How calls are found in the model's text.
     pub parser: ParserConfig,
 }
@@ -207,6 +209,22 @@ pub struct EmbeddedStoreConfig {
     pub path: PathBuf,
     /// How far a write goes before it counts.
     pub sync: StoreSync,
+}
+
+/// `stream.durability`: when clients see the events of a running turn, in a store that outlives the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamDurability {
+    /// Once they are stored.
+    BeforeSend,
+    /// At once.
+    Lazy,
+}
+
+impl StreamDurability {
+    /// Each with its name.
+    pub(crate) const ALL: [(&'static str, Self); 2] =
+        [("before_send", Self::BeforeSend), ("lazy", Self::Lazy)];
 }
 
 /// `sessions.embedded.sync`: what a write survives.
@@ -361,6 +379,7 @@ impl Default for StreamConfig {
             keep_alive: limits::stream::KEEP_ALIVE,
             disconnect_grace: limits::stream::DISCONNECT_GRACE,
             emit_arguments_delta: false,
+            durability: StreamDurability::BeforeSend,
             parser: ParserConfig::default(),
         }
     }

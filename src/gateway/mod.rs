@@ -26,7 +26,7 @@ use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::SettingsError;
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store};
 use crate::session::{
-    Cancel, Chain, DeletedAnswer, Found, SessionError, Sessions, Snapshot, StoredAnswer,
+    Cancel, Chain, DeletedAnswer, Durability, Found, SessionError, Sessions, Snapshot, StoredAnswer,
 };
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
@@ -49,6 +49,8 @@ pub struct Options {
     pub max_concurrent_turns: usize,
     /// Where sessions are kept.
     pub store: Arc<dyn Store>,
+    /// When readers see events, if that outlives the process.
+    pub durability: Durability,
 }
 
 impl Default for Options {
@@ -58,6 +60,7 @@ impl Default for Options {
             tool_timeout: limits::turn::TOOL_TIMEOUT,
             max_concurrent_turns: limits::server::CONCURRENT_TURNS_MAX,
             store: Arc::new(MemoryStore::new(limits::session::TTL)),
+            durability: Durability::default(),
         }
     }
 }
@@ -111,7 +114,7 @@ impl Gateway {
             tool_timeout: options.tool_timeout,
             upstreams,
             offer,
-            sessions: Sessions::new(options.store),
+            sessions: Sessions::new(options.store, options.durability),
             parked: ParkedCalls::default(),
             turn_cache: Arc::default(),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),

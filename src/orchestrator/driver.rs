@@ -20,7 +20,7 @@ use super::parked_calls::ParkedCalls;
 use super::running_tools::{News, RunningTools};
 use super::turn::{Input, Output, TurnMachine};
 use crate::conversation;
-use crate::session::{Artifacts, Writer};
+use crate::session::{Artifacts, Barrier, Writer};
 use crate::telemetry::millis;
 use crate::tools::Registry;
 use crate::tools::run::{Run, RunEnd};
@@ -73,7 +73,10 @@ async fn open(
     route: Route,
     mut request: RoundRequest,
     artifacts: Artifacts,
+    results: Barrier,
 ) -> Result<Opened, RoundFailure> {
+    // No model learns of a result that a killed process would forget.
+    results.wait().await;
     if route.may_take_images() {
         request.images = artifacts.images(request.prompt.images()).await;
     }
@@ -201,6 +204,7 @@ impl Driver {
 
     /// Carries out the machine's outputs.
     fn run_outputs(&mut self) {
+        let record = self.writer.is_stored().then(|| Arc::clone(self.turn.so_far()));
         while let Some(output) = self.turn.poll() {
             match output {
                 Output::Event(event) => {
@@ -210,7 +214,12 @@ impl Driver {
                 Output::StartRound(request) => {
                     self.meter.round_begins();
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
-                    let opening = open(route, *request, self.artifacts.clone()).instrument(span);
+                    if let Some(record) = &record {
+                        self.writer.note_journal(record);
+                    }
+                    let opening =
+                        open(route, *request, self.artifacts.clone(), self.writer.barrier());
+                    let opening = opening.instrument(span);
                     self.round = RoundState::Opening(Box::pin(opening));
                     self.needs_pass = true;
                 }
@@ -222,7 +231,8 @@ impl Driver {
                 }
                 Output::StartTool { call, call_id, name, position, arguments, resumption } => {
                     let span = self.meter.tool_begins(call_id, name, position);
-                    self.tools.start(call, (call_id, name), arguments, resumption, span);
+                    let barrier = self.writer.barrier();
+                    self.tools.start(call, (call_id, name), (arguments, resumption), barrier, span);
                     self.needs_pass = true;
                 }
                 Output::ResumeTool { call, call_id, name, parked_as, given } => {
@@ -246,6 +256,9 @@ impl Driver {
         let audience = self.writer.log().watch_audience(cx);
         if audience.cancelled {
             self.turn.handle(Input::Cancel);
+        }
+        if audience.is_store_lost {
+            self.turn.handle(Input::StoreLost);
         }
         self.turn.handle(Input::Audience { is_present: audience.readers > 0 });
     }

@@ -13,7 +13,7 @@ use tracing::Span;
 use super::call::CallAt;
 use super::parked_calls::ParkedCall;
 use super::tool_task::ToolTask;
-use crate::session::Artifacts;
+use crate::session::{Artifacts, Barrier};
 use crate::tools::question::{Asked, Awaits};
 use crate::tools::report::Report;
 use crate::tools::run::{Run, ToolCall};
@@ -95,13 +95,14 @@ impl RunningTools {
         self.running.len()
     }
 
-    /// Starts the tool of this name for a call, with the answer that it asked to be called with.
+    /// Starts the tool of this name for a call, with the answer that it asked to be called with. It runs once
+    /// it is stored that it does.
     pub(super) fn start(
         &mut self,
         call: CallAt,
         (call_id, name): (&str, &str),
-        arguments: Value,
-        resumption: Option<Resumption>,
+        (arguments, resumption): (Value, Option<Resumption>),
+        started: Barrier,
         span: Span,
     ) {
         let tool = self.tools.get(name);
@@ -114,7 +115,8 @@ impl RunningTools {
             resumption,
             session: Arc::clone(&self.session),
         };
-        let tool = ToolTask::start(tool_call, self.artifacts.clone(), self.timeout, span);
+        let tool =
+            ToolTask::start(tool_call, self.artifacts.clone(), self.timeout, (started, span));
         self.running.push(Running { call, call_id: call_id.to_owned(), tool, answer: None });
     }
 
@@ -281,7 +283,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_ends_even_if_what_it_waits_for_panics_when_it_is_dropped() {
         let mut tools = tools();
-        tools.start(CallAt::new(3), ("call_4", "brittle"), json!({}), None, Span::none());
+        tools.start(
+            CallAt::new(3),
+            ("call_4", "brittle"),
+            (json!({}), None),
+            Barrier::OPEN,
+            Span::none(),
+        );
         let news = poll_fn(|cx| tools.poll(cx)).await;
         let News::Ended { call, name, run, .. } = news else { panic!("it ended") };
         assert_eq!((call, &*name, run.end), (CallAt::new(3), "brittle", RunEnd::Panicked));
@@ -291,7 +299,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stopped_call_has_no_news_even_if_it_panics() {
         let mut tools = tools();
-        tools.start(CallAt::new(0), ("call_1", "brittle"), json!({}), None, Span::none());
+        tools.start(
+            CallAt::new(0),
+            ("call_1", "brittle"),
+            (json!({}), None),
+            Barrier::OPEN,
+            Span::none(),
+        );
         tokio::task::yield_now().await;
         tools.stop(CallAt::new(0));
         tokio::time::advance(Duration::from_secs(2)).await;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument as _, Span, debug, error};
 
-use crate::session::Artifacts;
+use crate::session::{Artifacts, Barrier};
 use crate::telemetry::millis;
 use crate::tools::report::{Reporter, Reports};
 use crate::tools::run::{self, Run, ToolCall};
@@ -32,17 +32,18 @@ impl fmt::Debug for ToolTask {
 }
 
 impl ToolTask {
-    /// Starts a call. `timeout` limits tools that set no limit of their own.
+    /// Starts a call, once `started` lets it. `timeout` limits tools that set no limit of their own.
     pub(super) fn start(
         call: ToolCall,
         artifacts: Artifacts,
         timeout: Duration,
-        span: Span,
+        (started, span): (Barrier, Span),
     ) -> Self {
         let (name, begun) = (call.tool.spec().name.clone(), Instant::now());
         let (reporter, reports) = Reporter::new();
         let run = async move {
             let session = Arc::clone(&call.session);
+            started.wait().await;
             let mut run = run::run(call, reporter, timeout).await;
             if !run.result.files.is_empty() {
                 artifacts.keep(&session, &mut run.result).await;

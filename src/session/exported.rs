@@ -68,6 +68,9 @@ struct Log<'a> {
     epoch: u64,
     #[serde(borrow)]
     batches: Vec<WrittenBatch<'a>>,
+    /// What its turn still lacks, if it is not over.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    journal: Option<&'a RawValue>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -126,14 +129,15 @@ pub(crate) fn write(copy: &SessionCopy) -> Result<Vec<u8>, LineError> {
 
 fn written_log<'a>(id: &str, log: &'a StoredLog) -> Result<Log<'a>, LineError> {
     check_log(id, log)?;
-    let StoredLog { turn_id, epoch, batches, .. } = log;
+    let StoredLog { turn_id, epoch, batches, journal, .. } = log;
     let batches = batches.iter().map(|Batch { first, last, bytes }| {
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let events = lines.map(serde_json::from_slice).collect::<Result<_, _>>()?;
         Ok(WrittenBatch { first: *first, last: *last, events })
     });
     let batches = batches.collect::<Result<_, serde_json::Error>>()?;
-    Ok(Log { turn_id: turn_id.clone(), epoch: *epoch, batches })
+    let journal = journal.as_deref().map(serde_json::from_slice).transpose()?;
+    Ok(Log { turn_id: turn_id.clone(), epoch: *epoch, batches, journal })
 }
 
 fn written_file(artifact: &Artifact) -> WrittenFile<'_> {
@@ -179,20 +183,21 @@ fn check_record(id: &str, record: &[u8]) -> Result<(), LineError> {
 }
 
 fn check_log(id: &str, log: &StoredLog) -> Result<(), LineError> {
-    let StoredLog { turn_id, epoch, last, batches } = log;
+    let StoredLog { turn_id, epoch, last, batches, .. } = log;
     let damaged = || LineError::Log { id: id.to_owned(), turn_id: turn_id.clone() };
     TurnLog::restore(*epoch, batches.clone(), *last).map(drop).ok_or_else(damaged)
 }
 
 fn read_log(id: &str, log: Log<'_>) -> Result<StoredLog, LineError> {
-    let Log { turn_id, epoch, batches } = log;
+    let Log { turn_id, epoch, batches, journal } = log;
     let batches = batches.into_iter().map(|WrittenBatch { first, last, events }| {
         let lines = events.iter().flat_map(|event| [event.get().as_bytes(), b"\n"]);
         Batch { first, last, bytes: lines.collect::<Vec<_>>().concat().into() }
     });
     let batches: Vec<Batch> = batches.collect();
     let last = batches.last().map_or(0, |batch| batch.last);
-    let log = StoredLog { turn_id, epoch, last, batches };
+    let journal = journal.map(|json| Bytes::copy_from_slice(json.get().as_bytes()));
+    let log = StoredLog { turn_id, epoch, last, batches, journal };
     check_log(id, &log)?;
     Ok(log)
 }

@@ -10,8 +10,11 @@ mod answers;
 mod artifacts;
 mod codec;
 pub(crate) mod exported;
+mod interrupted;
+mod journal;
 mod lease;
 pub(crate) mod log;
+mod persister;
 pub(crate) mod record;
 mod running;
 mod sessions;
@@ -36,6 +39,7 @@ pub use answer_serializer::{AnswerSerializer, FinishedAnswer};
 pub use answers::{Chain, DeletedAnswer, StoredAnswer};
 pub(crate) use artifacts::{ARTIFACTS, Artifacts};
 pub(crate) use codec::off_worker;
+pub(crate) use log::storing::Barrier;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
 pub(crate) use sessions::{Sessions, TurnGuard, cancelled};
@@ -52,6 +56,16 @@ pub(crate) fn id_of(owner: &str, name: &str) -> String {
 #[must_use]
 pub(crate) fn name_and_owner(id: &str) -> (&str, &str) {
     id.split_once('@').unwrap_or((id, ""))
+}
+
+/// When readers see the events of a running turn, if what the store keeps outlives the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Once they are stored: nothing that a client has seen is ever lost.
+    #[default]
+    BeforeSend,
+    /// At once. If the process is killed, clients may have seen a little more than what was stored.
+    Lazy,
 }
 
 /// A turn to begin in a session.

@@ -10,10 +10,13 @@ use super::artifacts::Artifacts;
 use super::codec;
 use super::lease::OwnedLease;
 use super::log::{TurnLog, Writer};
+use super::persister::Persister;
 use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
-use super::{Beginning, Begun, Cancel, Found, LoggedTurn, NotBegun, RunningSession, Snapshot};
+use super::{
+    Beginning, Begun, Cancel, Durability, Found, LoggedTurn, NotBegun, RunningSession, Snapshot,
+};
 use crate::conversation::{self, AnswerError, ClientInput, Opening};
 
 /// All sessions of a gateway.
@@ -22,6 +25,7 @@ pub(crate) struct Sessions {
     pub(super) store: Arc<dyn Store>,
     pub(super) node: NodeId,
     pub(super) running: Arc<RunningSessions>,
+    durability: Durability,
 }
 
 /// A session in which a turn can begin.
@@ -45,8 +49,8 @@ pub enum SessionError {
 impl Sessions {
     /// The sessions of a store, for one gateway. It gets a node id of its own.
     #[must_use]
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, node: NodeId::random(), running: Arc::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, durability: Durability) -> Self {
+        Self { store, node: NodeId::random(), running: Arc::default(), durability }
     }
 
     /// Begins a turn in the session with this id, and begins the session if there is none. An
@@ -80,7 +84,7 @@ impl Sessions {
         };
         let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
         let lease = lease.ok_or(NotBegun::Busy)?;
-        let new = match self.load(lease.get(), beginning, is_parked).await {
+        let new = match self.load(lease.get(), &beginning, is_parked).await {
             Ok(new) => new,
             Err(reason) => {
                 lease.release().await;
@@ -88,15 +92,26 @@ impl Sessions {
             }
         };
         let NewSession { version, record, opening } = new;
-        let (log, writer) = Writer::new(record.epoch);
+        // Nobody can come back to a session that nobody else knows.
+        let is_stored = self.store.is_durable() && !beginning.is_passing;
+        let (log, writer) = if is_stored {
+            Writer::stored(record.epoch, self.durability == Durability::Lazy)
+        } else {
+            Writer::new(record.epoch)
+        };
         let turn = LoggedTurn { turn_id: turn_id.to_owned(), log };
+        let persister = if is_stored {
+            Persister::start(&self.store, lease.get(), &turn)
+        } else {
+            Persister::NONE
+        };
         let history = record.conversation.before(&opening);
         let session = Arc::new(RunningSession::new(version, record, turn));
         if !claim.run(Arc::clone(&session)) {
             return Err(NotBegun::Busy);
         }
-        let guard =
-            TurnGuard { store: Arc::clone(&self.store), claim, lease, session, answer: None };
+        let store = Arc::clone(&self.store);
+        let guard = TurnGuard { store, claim, lease, session, persister, answer: None };
         Ok(Box::new(Begun { guard, writer, opening, history }))
     }
 
@@ -105,10 +120,12 @@ impl Sessions {
     async fn load(
         &self,
         lease: &Lease,
-        beginning: Beginning<'_>,
+        beginning: &Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
-        let Beginning { turn_id, key, input, client_history, head, is_passing, .. } = beginning;
+        let Beginning { turn_id, key, input, is_passing, .. } = *beginning;
+        let Beginning { client_history, head, .. } = beginning;
+        self.end_interrupted(lease).await?;
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
@@ -118,17 +135,17 @@ impl Sessions {
             return Err(self.repeated(&lease.session_id, turn_id).await?);
         }
         if let (None, None, ClientInput::Answer { clarification_id, .. }) =
-            (&stored, &client_history, input)
+            (&stored, client_history, input)
         {
             let id = clarification_id.clone();
             return Err(NotBegun::Refused(AnswerError::UnknownQuestion { id, open: None }));
         }
         if let Some(client_history) = client_history {
             // Another request may have continued the session since this one read it.
-            if head.is_some() && stored.is_some() && !record.conversation.ends_as(&client_history) {
+            if head.is_some() && stored.is_some() && !record.conversation.ends_as(client_history) {
                 return Err(NotBegun::Busy);
             }
-            record.conversation = client_history;
+            record.conversation = client_history.clone();
         }
         let opening = record.conversation.open(input, is_parked).map_err(NotBegun::Refused)?;
         record.epoch = lease.epoch;
@@ -137,7 +154,7 @@ impl Sessions {
         }
         let is_unchanged = key.is_none() && head.is_none();
         if let Some(head) = head {
-            record.answers.begin(turn_id, head);
+            record.answers.begin(turn_id, Arc::clone(head));
         }
         let version = match stored.map(|stored| stored.version) {
             Some(version) if is_unchanged => Some(version),
@@ -182,6 +199,7 @@ impl Sessions {
         if let Some(session) = self.running.get(session_id) {
             return Ok(Some(session.record_now()));
         }
+        self.settle(session_id).await?;
         match self.store.load(session_id).await? {
             Some(stored) => Ok(Some(codec::read(stored.bytes).await?)),
             None => Ok(None),
@@ -204,6 +222,7 @@ impl Sessions {
         {
             return Ok(Found::Turn(session.turn.clone()));
         }
+        self.settle(session_id).await?;
         if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
             return Ok(Found::Turn(codec::restore(stored).await?));
         }
@@ -299,6 +318,7 @@ pub(crate) struct TurnGuard {
     claim: Claim,
     lease: OwnedLease,
     session: Arc<RunningSession>,
+    persister: Persister,
     /// The answer in the client's own form.
     answer: Option<Arc<RawValue>>,
 }
@@ -320,8 +340,10 @@ impl TurnGuard {
         let Some(record) = record.filter(|record| !record.answers.is_empty()) else {
             return self.discard().await;
         };
+        self.persister.stop().await;
         let json = codec::write(record).await;
-        if let Err(error) = self.store.save(self.lease.get(), *version, json).await {
+        let end = (&*turn.turn_id, turn.log.rest());
+        if let Err(error) = self.store.finish(self.lease.get(), *version, json, end).await {
             warn!("a session was not left as it was: {error}");
         }
         self.lease.release().await;
@@ -329,6 +351,7 @@ impl TurnGuard {
 
     /// Forgets the session.
     pub(crate) async fn discard(self) {
+        self.persister.abort();
         if let Err(error) = self.store.forget(&self.lease.get().session_id).await {
             warn!("a session that is no longer needed was not forgotten: {error}");
         }
@@ -363,15 +386,10 @@ impl TurnGuard {
             return self.discard().await;
         };
         let record = codec::write(record).await;
-        // Saved first: it compares versions, so it alone notices that the session was forgotten
-        // and begun again.
-        match self.store.save(self.lease.get(), *version, record).await {
-            Ok(_) => {
-                let kept = self.store.append(self.lease.get(), turn_id, log.batches()).await;
-                if let Err(error) = kept {
-                    warn!("the turn's events were not stored, so it cannot be re-joined: {error}");
-                }
-            }
+        self.persister.stop().await;
+        let end = (&**turn_id, log.rest());
+        match self.store.finish(self.lease.get(), *version, record, end).await {
+            Ok(_) => {}
             Err(StoreError::Superseded) => {
                 debug!("the session was deleted before its turn ended");
             }

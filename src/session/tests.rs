@@ -10,16 +10,20 @@ use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::session as limits;
 use running::Claimed;
 use store::{
-    Artifact, Batch, Lease, ListedSession, MemoryStore, MemoryUsage, NodeId, SessionCopy, Store,
-    StoreError, StoreFuture, StoredLog, StoredRecord,
+    Artifact, Batch, Lease, ListedSession, LogNews, MemoryStore, MemoryUsage, NodeId, SessionCopy,
+    Store, StoreError, StoreFuture, StoredLog, StoredRecord,
 };
 
 fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new(limits::TTL))
 }
 
+fn of(store: Arc<dyn Store>) -> Sessions {
+    Sessions::new(store, Durability::BeforeSend)
+}
+
 fn sessions() -> Sessions {
-    Sessions::new(memory())
+    of(memory())
 }
 
 fn turn(turn_id: &str) -> conversation::Turn {
@@ -265,7 +269,7 @@ async fn a_refused_answer_leaves_no_key_and_no_session() {
 #[tokio::test]
 async fn a_session_continues_on_another_node() {
     let store = memory();
-    let (a, b) = (Sessions::new(Arc::clone(&store)), Sessions::new(store));
+    let (a, b) = (of(Arc::clone(&store)), of(store));
     let (guard, mut writer) = begin(&a, "one", Some("key")).await;
     let nonce = guard.nonce().to_owned();
     assert!(matches!(ask(&b, "two", None).await, Err(NotBegun::Busy)), "it runs on the other");
@@ -347,9 +351,23 @@ impl Store for Slow {
         &'a self,
         lease: &'a Lease,
         turn_id: &'a str,
-        batches: Vec<Batch>,
+        news: LogNews,
     ) -> StoreFuture<'a, ()> {
-        Box::pin(async move { self.pass().await?.append(lease, turn_id, batches).await })
+        Box::pin(async move { self.pass().await?.append(lease, turn_id, news).await })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: bytes::Bytes,
+        end: (&'a str, Vec<Batch>),
+    ) -> StoreFuture<'a, Version> {
+        Box::pin(async move { self.pass().await?.finish(lease, expected, record, end).await })
+    }
+
+    fn is_durable(&self) -> bool {
+        self.store.is_durable()
     }
 
     fn read<'a>(
@@ -397,7 +415,7 @@ impl Store for Slow {
 /// Sessions of a store that answers when it is let.
 fn gated() -> (Arc<Slow>, Sessions) {
     let store = Slow::new(false);
-    let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+    let sessions = of(Arc::clone(&store) as Arc<dyn Store>);
     (store, sessions)
 }
 
@@ -583,7 +601,7 @@ async fn a_request_waits_until_the_session_is_forgotten() {
 #[tokio::test]
 async fn a_dropped_turn_releases_its_lease() {
     let store = memory();
-    let (a, b) = (Sessions::new(Arc::clone(&store)), Sessions::new(store));
+    let (a, b) = (of(Arc::clone(&store)), of(store));
     drop(begin(&a, "one", None).await);
     tokio::task::yield_now().await;
     begin(&b, "two", None).await;
@@ -593,7 +611,7 @@ async fn a_dropped_turn_releases_its_lease() {
 #[tokio::test]
 async fn a_key_is_known_to_other_nodes_while_its_turn_runs() {
     let store = memory();
-    let (a, b) = (Sessions::new(Arc::clone(&store)), Sessions::new(store));
+    let (a, b) = (of(Arc::clone(&store)), of(store));
     play(&a, "one", None, "Hi.").await;
     let _running = begin(&a, "two", Some("key")).await;
     assert!(b.begun_by("s", "key").await.unwrap().is_some());
@@ -612,7 +630,7 @@ async fn running_conversations_count() {
 
 #[tokio::test]
 async fn a_store_that_is_down_begins_and_finds_nothing() {
-    let sessions = Sessions::new(Slow::new(true));
+    let sessions = of(Slow::new(true));
     let begun = ask(&sessions, "one", None).await;
     let Err(NotBegun::Failed(SessionError::Store(StoreError::Unavailable(_)))) = begun else {
         panic!("another error")
@@ -629,9 +647,9 @@ async fn a_record_that_no_gateway_wrote_is_refused() {
     let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     store.save(&lease, None, "{}".into()).await.unwrap();
     let batch = Batch { first: 1, last: 1, bytes: "{}\n".into() };
-    store.append(&lease, "one", vec![batch]).await.unwrap();
+    store.append(&lease, "one", vec![batch].into()).await.unwrap();
     store.release(&lease).await.unwrap();
-    let sessions = Sessions::new(store);
+    let sessions = of(store);
     let begun = ask(&sessions, "one", None).await;
     assert!(matches!(begun, Err(NotBegun::Failed(SessionError::Record(_)))));
     assert!(matches!(sessions.snapshot("s").await, Err(SessionError::Record(_))));
@@ -644,7 +662,7 @@ async fn a_record_that_no_gateway_wrote_is_refused() {
 #[tokio::test]
 async fn a_session_that_nobody_else_knows_is_not_stored_before_its_end() {
     let store = Arc::new(MemoryStore::new(crate::limits::session::TTL));
-    let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+    let sessions = of(Arc::clone(&store) as Arc<dyn Store>);
     for is_kept in [false, true] {
         let input = ClientInput::default();
         let client_history = Some(Conversation::default());

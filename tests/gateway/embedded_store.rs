@@ -29,29 +29,34 @@ async fn a_conversation_goes_on_after_its_process_was_killed() {
     let state = directory.path().join("made").join("on demand");
     let process = start(&model, &state).await;
     let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
-    // A turn in the middle of a word is lost, and nothing else.
     let (mut stream, mut round) = process.begin(&mut model, "s").await;
     round.begin().await;
     round.say("Half a wo").await;
-    stream.up_to_text("Half a wo").await;
+    let seen = stream.up_to_text("Half a wo").await;
     process.signal("KILL");
     assert_eq!(process.exit().await.code(), None, "it was killed");
     drop((stream, round));
 
     let process = start(&model, &state).await;
-    let rejoined = process.rejoin("session_id=s", &[]).await.rest().await;
-    assert_eq!(rejoined, before, "the last whole turn, ids included");
+    let last = format!("Last-Event-ID: {}", seen.last().unwrap().id);
+    let rest = process.rejoin("session_id=s", &[&last]).await.rest().await;
+    let [end] = &rest[..] else { panic!("{rest:?}") };
+    assert_eq!((&*end.event, &end.data["code"]), ("turn_failed", &json!("internal")));
+    let first = before[0].data["turn_id"].as_str().unwrap();
+    let query = format!("session_id=s&turn_id={first}");
+    assert_eq!(process.rejoin(&query, &[]).await.rest().await, before, "ids included");
+
     let mut stream = process.turn(&json!({"session_id": "s", "prompt": "And then?"})).await;
     let round = model.round().await;
     let messages = round.request.body["messages"].as_array().unwrap();
-    let said: Vec<_> = messages.iter().rev().take(3).map(|message| &message["content"]).collect();
-    assert_eq!(said, ["And then?", "Well.", "Hello?"]);
+    let said: Vec<_> = messages.iter().rev().take(5).map(|message| &message["content"]).collect();
+    assert_eq!(said, ["And then?", "Half a wo", "Hello?", "Well.", "Hello?"]);
     round.answer("The end.").await;
     let events = stream.up_to("turn_completed").await;
     assert!(events[0].id.starts_with("2-"), "a process is a node: {}", events[0].id);
     let transcript: Value =
         serde_json::from_slice(&process.get("/api/v1/sessions/s").await.body).unwrap();
-    assert_eq!(transcript["turns"].as_array().unwrap().len(), 2);
+    assert_eq!(transcript["turns"].as_array().unwrap().len(), 3);
 }
 
 #[tokio::test]
@@ -201,6 +206,38 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
         let query = format!("session_id=s&turn_id={}", turn["turn_id"].as_str().unwrap());
         assert_eq!(process.rejoin(&query, &[]).await.rest().await, events);
     }
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().to_owned();
+    let config = upstream(&model);
+    let (process, _log) = Process::start_logged_with(&config, |command| {
+        command.arg("--state").arg(&state);
+        survives_a_full_disk(command);
+    })
+    .await;
+    let (mut stream, mut round) = process.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    stream.up_to_text("One").await;
+    let bytes = std::fs::metadata(directory.path().join("tether.db-wal")).unwrap().len();
+    process.limit_file_bytes(Some(bytes));
+    round.say(" two").await;
+    let rest = stream.up_to("turn_failed").await;
+    let end = &rest.last().unwrap().data;
+    assert_eq!((&end["code"], &end["retryable"]), (&json!("store_unavailable"), &json!(true)));
+    round.closed().await;
+
+    // Once there is room, the conversation has what was stored of the turn, and goes on.
+    process.limit_file_bytes(None);
+    process.whole_turn(&mut model, "s", "More.").await.rest().await;
+    let transcript = process.get("/api/v1/sessions/s").await.json();
+    let turns = transcript["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 2, "{transcript}");
+    assert!(turns[0].to_string().contains("One"), "{transcript}");
 }
 
 /// A folder and a file that this process may not write. Root may write anything, unless it gives up

@@ -25,6 +25,7 @@ mod extra_sampling;
 mod http2;
 mod idempotency;
 mod images;
+mod killed;
 mod leaks;
 mod limits;
 mod llama_completion;

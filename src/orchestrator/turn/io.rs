@@ -132,6 +132,8 @@ pub enum Input<'a> {
     Logged(usize),
     /// A client cancels the turn.
     Cancel,
+    /// The session store does not answer, so nothing more can be promised.
+    StoreLost,
     /// Whether anyone is reading the turn.
     Audience {
         /// Whether there is a reader.

@@ -153,6 +153,12 @@ impl TurnMachine {
         record
     }
 
+    /// The turn as far as it has come: its whole steps.
+    #[must_use]
+    pub(crate) const fn so_far(&self) -> &Arc<conversation::Turn> {
+        &self.core.record
+    }
+
     /// `None` while it runs.
     const fn ending(&self) -> Option<Ending> {
         match self.state {
@@ -211,6 +217,7 @@ impl TurnMachine {
             Input::Audience { is_present } => self.core.note_audience(is_present),
             Input::Tick => self.tick(),
             Input::Cancel => self.cancel(),
+            Input::StoreLost => self.lose_store(),
         }
     }
 
@@ -253,6 +260,14 @@ impl TurnMachine {
         self.finish_reading();
         self.stop_all();
         self.end(Over::Completed(TurnFinish::Cancelled));
+    }
+
+    fn lose_store(&mut self) {
+        self.finish_reading();
+        self.stop_all();
+        let message =
+            "the session store does not answer, so this turn cannot go on; try again later";
+        self.fail(FailureCode::StoreUnavailable, message.to_owned(), true);
     }
 
     fn is_arriving(&mut self) -> bool {

@@ -16,7 +16,7 @@ use crate::event::{Event, Kind};
 ///
 /// Events that come with each token are encoded by hand, which takes a sixth of the instructions. A
 /// test compares the result with serde's.
-pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
+pub(in super::super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
     let start = out.len();
     let text = match *event {
         Event::TextDelta { text } => {

@@ -8,6 +8,7 @@
 pub(crate) mod encode;
 mod reader;
 mod records;
+pub(crate) mod storing;
 mod writer;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::event::TurnState;
 pub use reader::Reader;
 pub use records::{Batch, Record};
 use records::{Records, Run, Taken};
+use storing::Storing;
 pub use writer::Writer;
 
 /// A turn's events, and their readers.
@@ -45,15 +47,19 @@ struct State {
     readers: usize,
     waiting: Vec<Waker>,
     driver: Option<Waker>,
+    /// Its way to the store, if the turn is stored while it runs.
+    storing: Option<Storing>,
 }
 
 /// What the driver needs to know about the other side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Audience {
     /// How many readers the log has.
     pub(crate) readers: usize,
     /// Whether the turn has been cancelled.
     pub(crate) cancelled: bool,
+    /// Whether the store has stopped answering.
+    pub(crate) is_store_lost: bool,
 }
 
 impl TurnLog {
@@ -64,12 +70,6 @@ impl TurnLog {
         let records = Records::restore(batches, last)?;
         let state = State { records, visible: last, ended: true, ..State::default() };
         Some(Arc::new(Self { epoch, state: Mutex::new(state), ..Self::default() }))
-    }
-
-    /// The batches to store. Call this once the log is [sealed](Writer::seal).
-    #[must_use]
-    pub(crate) fn batches(&self) -> Vec<Batch> {
-        self.state.lock().records.batches()
     }
 
     /// Passes on everything that readers can see now and, once the log is
@@ -147,7 +147,8 @@ impl TurnLog {
         if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
             state.driver = Some(cx.waker().clone());
         }
-        Audience { readers: state.readers, cancelled: state.cancelled }
+        let is_store_lost = state.storing.as_ref().is_some_and(Storing::is_lost);
+        Audience { readers: state.readers, cancelled: state.cancelled, is_store_lost }
     }
 
     /// A reader of everything after event `seen`.

@@ -112,13 +112,18 @@ impl Records {
         (records.last() == last).then_some(records)
     }
 
-    pub(super) fn batches(&self) -> Vec<Batch> {
-        let ends = self.runs.iter().skip(1).map(|next| next.first - 1).chain([self.last()]);
+    /// The records after `seen`, a batch for each run.
+    pub(super) fn batches_after(&self, seen: u64) -> Vec<Batch> {
+        let seen = seen.max(self.skipped);
+        let from = self.runs.partition_point(|run| run.first <= seen + 1).saturating_sub(1);
+        let runs = &self.runs[from..];
+        let ends = runs.iter().skip(1).map(|next| next.first - 1).chain([self.last()]);
         let batch = |(run, last): (&Run, u64)| {
-            let Run { first, bytes } = run.clone();
-            Batch { first, last, bytes }
+            let first = run.first.max(seen + 1);
+            let is_new = first <= last;
+            is_new.then(|| Batch { first, last, bytes: run.bytes.slice(self.start(run, first)..) })
         };
-        self.runs.iter().zip(ends).map(batch).collect()
+        runs.iter().zip(ends).filter_map(batch).collect()
     }
 
     fn index_lines(&mut self, run: &[u8]) -> Option<()> {

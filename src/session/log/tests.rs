@@ -191,7 +191,7 @@ fn the_driver_is_woken_when_the_last_reader_leaves_and_when_somebody_cancels() {
     let waker = Waker::from(Arc::clone(&counter));
     let cx = Context::from_waker(&waker);
     let (one, two) = (log.read_after(0), log.read_after(0));
-    assert_eq!(log.watch_audience(&cx), Audience { readers: 2, cancelled: false });
+    assert_eq!(log.watch_audience(&cx), Audience { readers: 2, ..Audience::default() });
     drop(one);
     assert_eq!(counter.0.load(Ordering::Relaxed), 0);
     drop(two);
@@ -360,7 +360,7 @@ fn a_stored_log_is_read_as_it_was_written() {
         }
         drop(writer);
         let all = every_record(&live.read_after(0));
-        let batches = live.batches();
+        let batches = live.rest();
         for first in 0..batches.len() {
             let seen = batches[first].first - 1;
             let restored = TurnLog::restore(3, batches[first..].to_vec(), live.last_sequence());

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 
 use super::records::{IndexEntry, LF, Run};
-use super::{TurnLog, encode};
+use super::storing::{Barrier, Stored, Storing};
+use super::{State, TurnLog, encode};
+use crate::conversation;
 use crate::event::{Event, FailureCode, Summary, Usage};
 use crate::limits::stream as limits;
 
@@ -28,6 +31,12 @@ pub struct Writer {
     /// Whether the turn's final event was pushed.
     complete: bool,
     is_sealed: bool,
+    /// Whether the turn is stored while it runs.
+    is_stored: bool,
+    /// The turn as far as it had come with an event, until it is published.
+    journal: Option<(u64, Arc<conversation::Turn>)>,
+    /// How many journals there were.
+    journals: u64,
 }
 
 /// The memory that is being filled. Readers share the part that is published.
@@ -74,7 +83,19 @@ impl Writer {
     /// An empty log, written in this epoch, and its writer.
     #[must_use]
     pub(crate) fn new(epoch: u64) -> (Arc<TurnLog>, Self) {
-        let log = Arc::new(TurnLog { epoch, ..TurnLog::default() });
+        Self::of(epoch, None)
+    }
+
+    /// The same for a turn that is stored while it runs. Unless it `is_lazy`, readers see what is stored.
+    #[must_use]
+    pub(crate) fn stored(epoch: u64, is_lazy: bool) -> (Arc<TurnLog>, Self) {
+        Self::of(epoch, Some(Storing::new(is_lazy)))
+    }
+
+    fn of(epoch: u64, storing: Option<Storing>) -> (Arc<TurnLog>, Self) {
+        let is_stored = storing.is_some();
+        let state = Mutex::new(State { storing, ..State::default() });
+        let log = Arc::new(TurnLog { epoch, state, ..TurnLog::default() });
         let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1);
         let writer = Self {
             log: Arc::clone(&log),
@@ -86,6 +107,9 @@ impl Writer {
             last: 0,
             complete: false,
             is_sealed: false,
+            is_stored,
+            journal: None,
+            journals: 0,
         };
         (log, writer)
     }
@@ -159,20 +183,58 @@ impl Writer {
         }
     }
 
-    /// Shows readers everything that was pushed, at once.
+    /// Shows readers everything that was pushed, at once or, if the turn is stored while it runs, when that
+    /// is done.
     pub(crate) fn publish(&mut self) {
-        if !self.entries.is_empty() {
-            self.hand_over(true);
+        if !self.entries.is_empty() || self.journal.is_some() {
+            self.hand_over(false);
         }
         self.join_blocks();
     }
 
-    /// Moves everything that was pushed into the log, where readers see it if it is visible.
-    fn hand_over(&mut self, is_visible: bool) {
+    /// Whether the turn is stored while it runs.
+    #[must_use]
+    pub(crate) const fn is_stored(&self) -> bool {
+        self.is_stored
+    }
+
+    /// Notes the turn as far as it has come, if it is stored while it runs: with what is published next.
+    pub(crate) fn note_journal(&mut self, turn: &Arc<conversation::Turn>) {
+        if self.is_stored {
+            self.journal = Some((self.last, Arc::clone(turn)));
+            self.journals += 1;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn last(&self) -> u64 {
+        self.last
+    }
+
+    #[cfg(test)]
+    pub(super) const fn journals(&self) -> u64 {
+        self.journals
+    }
+
+    /// What waits until everything so far is stored, once it is published.
+    #[must_use]
+    pub(crate) fn barrier(&self) -> Barrier {
+        let log = self.is_stored.then(|| Arc::clone(&self.log));
+        Barrier::new(log, Stored { events: self.last, journals: self.journals })
+    }
+
+    /// Moves everything that was pushed into the log, where readers see it if it is not sealed.
+    fn hand_over(&mut self, seals: bool) {
         let open = self.block.take_run(self.last + 1);
         let mut state = self.log.state.lock();
         state.records.push(&self.entries, self.runs.drain(..).chain(open));
-        if is_visible {
+        match &mut state.storing {
+            Some(storing) if seals => storing.seal(),
+            Some(storing) => storing.hand_over(self.journal.take(), self.journals),
+            None => {}
+        }
+        let shows = state.storing.as_ref().is_none_or(Storing::shows_at_once);
+        if shows && !seals {
             state.visible = self.last;
             state.wake_readers();
         }
@@ -204,7 +266,7 @@ impl Writer {
         }
         let end = self.last + 1;
         self.change_block(end, Block::new(0, end));
-        self.hand_over(false);
+        self.hand_over(true);
         self.join_blocks();
         self.log.state.lock().records.shrink();
     }

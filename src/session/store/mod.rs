@@ -9,9 +9,9 @@
 //!             files     id -> bytes          kept, read whole
 //! ```
 //!
-//! A gateway takes the lease of a session, loads the record, runs a turn, saves the record,
-//! appends the turn's log and releases the lease. Each write to the record and the logs names its
-//! lease; the store refuses it if another node has taken the session since. Files need no lease:
+//! A gateway takes the lease of a session, loads the record, runs a turn and appends to its log meanwhile,
+//! saves the record with the end of the log, and releases the lease. Each write to the record and the logs
+//! names its lease; the store refuses it if another node has taken the session since. Files need no lease:
 //! none is ever overwritten, and a call that waits for the user may return one between two turns.
 
 mod copy;
@@ -66,8 +66,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         record: Bytes,
     ) -> StoreFuture<'a, Version>;
 
-    /// Appends batches to a turn's log, and starts the log if there is none. They continue it
-    /// without a gap.
+    /// Appends to the log of a running turn, and starts the log if there is none.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if the lease is lost.
@@ -75,8 +74,26 @@ pub trait Store: fmt::Debug + Send + Sync {
         &'a self,
         lease: &'a Lease,
         turn_id: &'a str,
-        batches: Vec<Batch>,
+        news: LogNews,
     ) -> StoreFuture<'a, ()>;
+
+    /// Writes a session's record as [`save`](Self::save) does, and the end of the log of the turn with this id,
+    /// which needs no journal any more. It does both or neither.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if the lease is lost or the version is another one.
+    fn finish<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        end: (&'a str, Vec<Batch>),
+    ) -> StoreFuture<'a, Version>;
+
+    /// Whether what it keeps outlives this process.
+    fn is_durable(&self) -> bool {
+        true
+    }
 
     /// The log of a turn, or of the session's latest, without the batches that end at or before
     /// event `seen`; `None` if it is not kept. Reading it counts as using the session.
@@ -178,6 +195,21 @@ pub struct StoredRecord {
     pub bytes: Bytes,
 }
 
+/// What is new of a running turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogNews {
+    /// Its events, which continue the log without a gap.
+    pub batches: Vec<Batch>,
+    /// What another gateway needs to end the turn, in place of the journal before.
+    pub journal: Option<Bytes>,
+}
+
+impl From<Vec<Batch>> for LogNews {
+    fn from(batches: Vec<Batch>) -> Self {
+        Self { batches, journal: None }
+    }
+}
+
 /// The log of a turn, or its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredLog {
@@ -189,6 +221,8 @@ pub struct StoredLog {
     pub last: u64,
     /// Its events, in order.
     pub batches: Vec<Batch>,
+    /// The turn's journal, unless the turn is over.
+    pub journal: Option<Bytes>,
 }
 
 /// What sessions take in memory.

@@ -25,6 +25,28 @@ async fn take(store: &dyn Store, node: NodeId) -> Lease {
     store.acquire("s", node).await.unwrap().unwrap()
 }
 
+/// A record and the end of a log are written together, or neither is.
+#[tokio::test]
+async fn a_turn_ends_with_its_session_or_not_at_all() {
+    check(async |store| {
+        let lease = take(&*store, NodeId::random()).await;
+        let version = store.save(&lease, None, bytes("a")).await.unwrap();
+        let journal = Some(bytes("journal"));
+        let news = LogNews { batches: vec![batch(1, 2)], journal: journal.clone() };
+        store.append(&lease, "t", news).await.unwrap();
+        let wrong = Some(Version(version.0 + 7));
+        let refused = store.finish(&lease, wrong, bytes("b"), ("t", vec![batch(3, 3)])).await;
+        assert_eq!(refused, Err(StoreError::Superseded));
+        let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
+        assert_eq!((log.last, log.journal), (2, journal), "nothing of it was written");
+        store.finish(&lease, Some(version), bytes("b"), ("t", vec![batch(3, 3)])).await.unwrap();
+        let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
+        assert_eq!((log.last, log.journal), (3, None));
+        assert_eq!(store.load("s").await.unwrap().unwrap().bytes, bytes("b"));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_record_is_read_as_it_was_saved() {
     check(async |store| {
@@ -85,7 +107,7 @@ async fn a_lost_lease_writes_nothing() {
         assert_eq!(store.save(&old, Some(version), bytes("b")).await, Err(StoreError::Superseded));
         let new = take(&*store, NodeId::random()).await;
         assert_eq!(store.save(&old, Some(version), bytes("b")).await, Err(StoreError::Superseded));
-        assert_eq!(store.append(&old, "t", vec![batch(1, 1)]).await, superseded);
+        assert_eq!(store.append(&old, "t", vec![batch(1, 1)].into()).await, superseded);
         store.release(&old).await.unwrap();
         store.save(&new, Some(version), bytes("c")).await.unwrap();
         assert_eq!(store.read("s", Some("t"), 0).await, Ok(None));
@@ -98,8 +120,8 @@ async fn a_log_is_read_from_a_place() {
     check(async |store| {
         let lease = take(&*store, NodeId::random()).await;
         store.save(&lease, None, bytes("a")).await.unwrap();
-        store.append(&lease, "t", vec![batch(1, 2), batch(3, 3)]).await.unwrap();
-        store.append(&lease, "t", vec![batch(4, 9)]).await.unwrap();
+        store.append(&lease, "t", vec![batch(1, 2), batch(3, 3)].into()).await.unwrap();
+        store.append(&lease, "t", vec![batch(4, 9)].into()).await.unwrap();
         for (after, from) in [(0, 0), (1, 0), (2, 1), (3, 2), (8, 2), (9, 3), (10, 3)] {
             let log = store.read("s", Some("t"), after).await.unwrap().unwrap();
             let batches = [batch(1, 2), batch(3, 3), batch(4, 9)];
@@ -117,7 +139,7 @@ async fn the_latest_log_needs_no_name() {
         let lease = take(&*store, NodeId::random()).await;
         store.save(&lease, None, bytes("a")).await.unwrap();
         for turn in ["one", "two"] {
-            store.append(&lease, turn, vec![batch(1, 1)]).await.unwrap();
+            store.append(&lease, turn, vec![batch(1, 1)].into()).await.unwrap();
         }
         assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().turn_id, "two");
         assert_eq!(store.read("s", Some("one"), 0).await.unwrap().unwrap().turn_id, "one");
@@ -132,7 +154,7 @@ async fn a_forgotten_session_is_gone_with_its_lease() {
         assert_eq!(store.forget("s").await, Ok(false));
         let old = take(&*store, NodeId::random()).await;
         let version = store.save(&old, None, bytes("a")).await.unwrap();
-        store.append(&old, "t", vec![batch(1, 1)]).await.unwrap();
+        store.append(&old, "t", vec![batch(1, 1)].into()).await.unwrap();
         assert_eq!(store.forget("s").await, Ok(true));
         assert_eq!(store.forget("s").await, Ok(false));
         assert_eq!(store.load("s").await, Ok(None));
@@ -145,7 +167,7 @@ async fn a_forgotten_session_is_gone_with_its_lease() {
             let late = store.save(&old, Some(expected), bytes("c")).await;
             assert_eq!(late, Err(StoreError::Superseded));
         }
-        let late = store.append(&old, "t", vec![batch(1, 1)]).await;
+        let late = store.append(&old, "t", vec![batch(1, 1)].into()).await;
         assert_eq!(late, Err(StoreError::Superseded));
     })
     .await;
@@ -204,8 +226,8 @@ async fn a_lease_without_a_record_leaves_nothing() {
 async fn fill(store: &dyn Store, session: &str, file: &str) {
     let lease = store.acquire(session, NodeId::random()).await.unwrap().unwrap();
     store.save(&lease, None, bytes("record")).await.unwrap();
-    store.append(&lease, "one", vec![batch(1, 2), batch(3, 3)]).await.unwrap();
-    store.append(&lease, "two", vec![batch(1, 1)]).await.unwrap();
+    store.append(&lease, "one", vec![batch(1, 2), batch(3, 3)].into()).await.unwrap();
+    store.append(&lease, "two", vec![batch(1, 1)].into()).await.unwrap();
     store.keep_artifact(session, artifact(file)).await.unwrap();
     store.release(&lease).await.unwrap();
 }

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use self::files::Files;
 use super::{
-    Artifact, Batch, Lease, ListedSession, MemoryUsage, NodeId, SessionCopy, Store, StoreError,
-    StoreFuture, StoredLog, StoredRecord, Version,
+    Artifact, Batch, Lease, ListedSession, LogNews, MemoryUsage, NodeId, SessionCopy, Store,
+    StoreError, StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
 
@@ -110,17 +110,25 @@ impl MemoryStore {
         Ok(version)
     }
 
-    fn append_now(
-        &self,
-        lease: &Lease,
-        turn_id: &str,
-        batches: Vec<Batch>,
-    ) -> Result<(), StoreError> {
+    fn append_now(&self, lease: &Lease, turn_id: &str, news: LogNews) -> Result<(), StoreError> {
         let mut state = self.state.lock();
-        let dropped = state.append(lease, turn_id, batches, self.bounds)?;
+        let dropped = state.append(lease, turn_id, news, self.bounds)?;
         drop(state);
         drop(dropped);
         Ok(())
+    }
+
+    fn finish_now(
+        &self,
+        lease: &Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        (turn_id, batches): (&str, Vec<Batch>),
+    ) -> Result<Version, StoreError> {
+        let version = self.save_now(lease, expected, record)?;
+        self.append_now(lease, turn_id, batches.into())?;
+        self.state.lock().drop_journal(lease, turn_id)?;
+        Ok(version)
     }
 
     fn forget_now(&self, session: &str) -> bool {
@@ -186,7 +194,7 @@ impl State {
         &mut self,
         lease: &Lease,
         turn_id: &str,
-        batches: Vec<Batch>,
+        LogNews { batches, journal }: LogNews,
         bounds: Bounds,
     ) -> Result<Vec<Log>, StoreError> {
         let entry = leased(&mut self.sessions, lease)?;
@@ -197,11 +205,12 @@ impl State {
             log.bytes += bytes;
             log.stored.last = log.stored.last.max(last);
             log.stored.batches.extend(batches);
+            log.stored.journal = journal.or_else(|| log.stored.journal.take());
         } else {
             bytes += log_bytes(turn_id);
             self.last_ticket += 1;
             let (turn_id, epoch) = (turn_id.to_owned(), lease.epoch);
-            let stored = StoredLog { turn_id, epoch, last, batches };
+            let stored = StoredLog { turn_id, epoch, last, batches, journal };
             entry.logs.reserve_exact(1);
             entry.logs.push_back(Log { ticket: self.last_ticket, bytes, stored });
             self.logs.insert(self.last_ticket, Arc::clone(session));
@@ -214,6 +223,16 @@ impl State {
             dropped.extend(self.drop_oldest_log(&session));
         }
         Ok(dropped)
+    }
+
+    /// Drops the journal of a turn that is over.
+    fn drop_journal(&mut self, lease: &Lease, turn_id: &str) -> Result<(), StoreError> {
+        let entry = leased(&mut self.sessions, lease)?;
+        let log = entry.logs.iter_mut().find(|log| log.stored.turn_id == turn_id);
+        if let Some(log) = log {
+            log.stored.journal = None;
+        }
+        Ok(())
     }
 
     /// Drops the oldest logs of a session beyond what one session may keep.
@@ -338,9 +357,23 @@ impl Store for MemoryStore {
         &'a self,
         lease: &'a Lease,
         turn_id: &'a str,
-        batches: Vec<Batch>,
+        news: LogNews,
     ) -> StoreFuture<'a, ()> {
-        Box::pin(ready(self.append_now(lease, turn_id, batches)))
+        Box::pin(ready(self.append_now(lease, turn_id, news)))
+    }
+
+    fn finish<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        end: (&'a str, Vec<Batch>),
+    ) -> StoreFuture<'a, Version> {
+        Box::pin(ready(self.finish_now(lease, expected, record, end)))
+    }
+
+    fn is_durable(&self) -> bool {
+        false
     }
 
     fn read<'a>(
@@ -416,7 +449,7 @@ impl StoredLog {
     fn after_seen(&self, seen: u64) -> Self {
         let skipped = self.batches.partition_point(|batch| batch.last <= seen);
         let (turn_id, batches) = (self.turn_id.clone(), self.batches[skipped..].to_vec());
-        Self { turn_id, epoch: self.epoch, last: self.last, batches }
+        Self { turn_id, epoch: self.epoch, last: self.last, batches, journal: self.journal.clone() }
     }
 }
 

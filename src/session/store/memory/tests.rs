@@ -28,7 +28,7 @@ fn save(store: &MemoryStore, session: &str, bytes: usize) {
 fn log(store: &MemoryStore, session: &str, turn_id: &str, bytes: usize) {
     let lease = take(store, session);
     let batch = Batch { first: 1, last: 1, bytes: vec![b'x'; bytes].into() };
-    store.append_now(&lease, turn_id, vec![batch]).unwrap();
+    store.append_now(&lease, turn_id, vec![batch].into()).unwrap();
     store.state.lock().release(&lease);
 }
 

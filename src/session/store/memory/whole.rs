@@ -6,7 +6,7 @@ use super::{Bounds, Kept, State};
 use crate::limits::session::LIST_RECORD_BYTES_MAX;
 use crate::session::store::copy::{now_ms, since};
 use crate::session::store::{
-    Lease, ListedSession, NodeId, SessionCopy, StoredLog, StoredRecord, Version,
+    Lease, ListedSession, LogNews, NodeId, SessionCopy, StoredLog, StoredRecord, Version,
 };
 use crate::telemetry::millis;
 
@@ -63,9 +63,10 @@ impl State {
         self.remove(&id);
         // No node had it last, so the next one begins another epoch.
         let Some(lease) = self.acquire(&id, NodeId::random()) else { return false };
-        for StoredLog { turn_id, epoch, batches, .. } in logs {
+        for StoredLog { turn_id, epoch, batches, journal, .. } in logs {
             // The lease was taken under the same lock.
-            let _ = self.append(&Lease { epoch, ..lease.clone() }, &turn_id, batches, bounds);
+            let lease = Lease { epoch, ..lease.clone() };
+            let _ = self.append(&lease, &turn_id, LogNews { batches, journal }, bounds);
         }
         self.last_version += 1;
         self.session_bytes += record.len();

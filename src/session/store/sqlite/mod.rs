@@ -36,8 +36,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::copy::now_ms;
 use super::{
-    Artifact, Batch, Lease, ListedSession, NodeId, SessionCopy, Store, StoreError, StoreFuture,
-    StoredLog, StoredRecord, Version,
+    Artifact, Batch, Lease, ListedSession, LogNews, NodeId, SessionCopy, Store, StoreError,
+    StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
 
@@ -195,10 +195,26 @@ impl Store for SqliteStore {
         &'a self,
         lease: &'a Lease,
         turn_id: &'a str,
-        batches: Vec<Batch>,
+        news: LogNews,
     ) -> StoreFuture<'a, ()> {
         let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
-        self.run(move |connection| statements::append(connection, &lease, &turn_id, &batches))
+        self.run(move |connection| statements::append(connection, &lease, &turn_id, &news))
+    }
+
+    fn finish<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        (turn_id, batches): (&'a str, Vec<Batch>),
+    ) -> StoreFuture<'a, Version> {
+        let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
+        self.run(move |connection| {
+            let version = statements::save(connection, &lease, expected, &record)?;
+            statements::append(connection, &lease, &turn_id, &batches.into())?;
+            statements::end_log(connection, &lease, &turn_id)?;
+            Ok(version)
+        })
     }
 
     fn read<'a>(

@@ -68,11 +68,17 @@ pub enum OpenError {
     Thread(io::Error),
 }
 
-/// The format of the tables below, in `user_version`.
-const VERSION: i32 = 1;
+/// The format of the tables, in `user_version`: how many of the changes below it has.
+const VERSION: i32 = 2;
 
 /// "Teth", in `application_id`.
 const APPLICATION: i32 = 0x5465_7468;
+
+/// What has made the tables what they are. A file of an older format gets those that it lacks.
+pub(super) const CHANGES: [&str; VERSION as usize] = [TABLES, JOURNALS];
+
+/// A running turn's journal; null once the turn is over.
+const JOURNALS: &str = "ALTER TABLE logs ADD COLUMN journal BLOB;";
 
 const TABLES: &str = "
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
@@ -159,9 +165,7 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
             "PRAGMA journal_mode=WAL; PRAGMA synchronous={sync}; PRAGMA foreign_keys=ON;"
         ))
         .map_err(fault)?;
-    if application == 0 {
-        create(&connection).map_err(fault)?;
-    }
+    upgrade(&connection, &CHANGES, version).map_err(fault)?;
     // The lock is taken with this. Whoever held a lease is gone.
     connection
         .execute_batch(
@@ -246,9 +250,19 @@ fn create_file(path: &Path) -> io::Result<()> {
     options.open(path).map(drop)
 }
 
-fn create(connection: &Connection) -> rusqlite::Result<()> {
+/// Makes these changes, of which the file has the first `done`.
+pub(super) fn upgrade(
+    connection: &Connection,
+    changes: &[&str],
+    done: i32,
+) -> rusqlite::Result<()> {
+    let missing = changes[usize::try_from(done).unwrap_or_default()..].concat();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let version = changes.len();
     connection.execute_batch(&format!(
-        "BEGIN IMMEDIATE; {TABLES} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; \
+        "BEGIN IMMEDIATE; {missing} PRAGMA application_id={APPLICATION}; PRAGMA user_version={version}; \
          COMMIT;"
     ))
 }

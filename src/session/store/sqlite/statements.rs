@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::{Artifact, Batch, Lease, NodeId, StoreError, StoredLog, StoredRecord, Version};
+use super::super::{
+    Artifact, Batch, Lease, LogNews, NodeId, StoreError, StoredLog, StoredRecord, Version,
+};
 use super::{now, unavailable};
 use crate::limits::session as limits;
 
@@ -124,19 +126,33 @@ pub(super) fn append(
     connection: &Connection,
     lease: &Lease,
     turn_id: &str,
-    batches: &[Batch],
+    LogNews { batches, journal }: &LogNews,
 ) -> Done<()> {
     leased(connection, lease)?;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
     let last = batches.last().map_or(0, |batch| batch.last);
-    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
+    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes, journal)
+        VALUES (?, ?, ?, ?, ?, ?)
         ON CONFLICT (session_id, turn_id) DO UPDATE
-        SET last = max(last, excluded.last), bytes = bytes + excluded.bytes
+        SET last = max(last, excluded.last), bytes = bytes + excluded.bytes,
+            journal = coalesce(excluded.journal, journal)
         RETURNING number";
     let (epoch, last) = (stored(lease.epoch), stored(last));
-    let values = params![lease.session_id, turn_id, epoch, last, length(bytes)];
+    let journal = journal.as_deref();
+    let values = params![lease.session_id, turn_id, epoch, last, length(bytes), journal];
     let log: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
     put_batches(connection, log, batches)?;
+    // Those of a running turn come often, and only the first of them adds a log.
+    if batches.first().is_some_and(|batch| batch.first == 1) {
+        trim_logs(connection, &lease.session_id)?;
+    }
+    Ok(())
+}
+
+/// Ends the log of a turn.
+pub(super) fn end_log(connection: &Connection, lease: &Lease, turn_id: &str) -> Done<()> {
+    let sql = "UPDATE logs SET journal = NULL WHERE session_id = ? AND turn_id = ?";
+    execute(connection, sql, params![lease.session_id, turn_id])?;
     trim_logs(connection, &lease.session_id)
 }
 
@@ -186,12 +202,14 @@ pub(super) fn read(
     seen: u64,
 ) -> Done<Option<StoredLog>> {
     use_session(connection, session_id)?;
-    let sql = "SELECT number, turn_id, epoch, last FROM logs
+    let sql = "SELECT number, turn_id, epoch, last, journal FROM logs
         WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) ORDER BY number DESC LIMIT 1";
     let log = first(connection, sql, params![session_id, turn_id], |row| {
         let epoch = restored(row.get(2)?);
         let (turn_id, last) = (row.get(1)?, restored(row.get(3)?));
-        Ok((row.get::<_, i64>(0)?, StoredLog { turn_id, epoch, last, batches: Vec::new() }))
+        let journal = row.get::<_, Option<Vec<u8>>>(4)?.map(Bytes::from);
+        let log = StoredLog { turn_id, epoch, last, batches: Vec::new(), journal };
+        Ok((row.get::<_, i64>(0)?, log))
     })?;
     let Some((number, mut log)) = log else { return Ok(None) };
     log.batches = batches(connection, number, seen)?;

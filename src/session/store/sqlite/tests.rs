@@ -57,7 +57,7 @@ async fn what_was_written_outlives_the_store() {
     let store = open(&file.path()).unwrap();
     let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     let version = store.save(&lease, None, Bytes::from_static(b"record")).await.unwrap();
-    store.append(&lease, "t", vec![batch()]).await.unwrap();
+    store.append(&lease, "t", vec![batch()].into()).await.unwrap();
     store.keep_artifact("s", artifact("a", 3)).await.unwrap();
     drop(store);
 
@@ -68,7 +68,7 @@ async fn what_was_written_outlives_the_store() {
     assert_eq!((log.last, log.batches), (2, vec![batch()]));
     assert_eq!(store.artifact("a").await, Ok(Some(artifact("a", 3))));
     // The process that held the lease is gone, so another one takes it at once, in the next epoch.
-    assert_eq!(store.append(&lease, "t", vec![batch()]).await, Err(StoreError::Superseded));
+    assert_eq!(store.append(&lease, "t", vec![batch()].into()).await, Err(StoreError::Superseded));
     let taken = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     assert_eq!(taken.epoch, 2);
     let saved = store.save(&taken, Some(version), Bytes::from_static(b"more")).await.unwrap();
@@ -127,7 +127,7 @@ async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
     assert!(matches!(open(&file.path()).unwrap_err(), OpenError::Foreign(_)));
     assert_eq!(fs::read(file.path()).unwrap(), before);
 
-    for (pragma, is_newer) in [("application_id=7", false), ("user_version=2", true)] {
+    for (pragma, is_newer) in [("application_id=7", false), ("user_version=3", true)] {
         let file = File::new();
         drop(open(&file.path()).unwrap());
         drop(file.reopen().await);
@@ -140,7 +140,7 @@ async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
         };
         drop(connection);
         let refused = open(&file.path()).unwrap_err();
-        assert_eq!(matches!(refused, OpenError::Newer { version: 2, .. }), is_newer, "{refused}");
+        assert_eq!(matches!(refused, OpenError::Newer { version: 3, .. }), is_newer, "{refused}");
         assert_eq!(matches!(refused, OpenError::Foreign(_)), !is_newer, "{refused}");
     }
 }
@@ -168,7 +168,7 @@ async fn each_session_keeps_its_newest_logs_and_files() {
     let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     store.save(&lease, None, Bytes::from_static(b"record")).await.unwrap();
     for turn in 0..=limits::TURN_LOGS_MAX {
-        store.append(&lease, &turn.to_string(), vec![batch()]).await.unwrap();
+        store.append(&lease, &turn.to_string(), vec![batch()].into()).await.unwrap();
     }
     assert_eq!(store.read("s", Some("0"), 0).await, Ok(None));
     assert!(store.read("s", Some("1"), 0).await.unwrap().is_some());
@@ -250,9 +250,26 @@ async fn an_examination_leaves_nothing() {
     drop(store);
     for sync in [SyncMode::Normal, SyncMode::Full] {
         let report = SqliteStore::examine(&file.path(), sync).unwrap();
-        assert_eq!((report.version, report.sessions, &report.damage), (1, 1, &None));
+        assert_eq!((report.version, report.sessions, &report.damage), (2, 1, &None));
         assert!(report.bytes >= 4096 && report.commit > Duration::ZERO, "{report:?}");
     }
     let listed = open(&file.path()).unwrap().list(None, 10).await.unwrap();
     assert_eq!(listed.iter().map(|session| &*session.id).collect::<Vec<_>>(), ["s"]);
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_format_gets_what_it_lacks() {
+    let file = File::new();
+    let connection = Connection::open(file.path()).unwrap();
+    schema::upgrade(&connection, &schema::CHANGES[..1], 0).unwrap();
+    drop(connection);
+    let store = open(&file.path()).unwrap();
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let version = store.save(&lease, None, "{}".into()).await.unwrap();
+    let journal = Some(Bytes::from_static(b"{}"));
+    let news = LogNews { batches: vec![batch()], journal: journal.clone() };
+    store.append(&lease, "t", news).await.unwrap();
+    assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, journal);
+    store.finish(&lease, Some(version), "{}".into(), ("t", Vec::new())).await.unwrap();
+    assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, None);
 }

@@ -1,5 +1,6 @@
 //! Whole sessions: listed, copied out and written back.
 
+use bytes::Bytes;
 use rusqlite::{Connection, params};
 
 use super::super::{Artifact, ListedSession, NodeId, SessionCopy, StoredLog};
@@ -40,11 +41,13 @@ pub(super) fn copy(connection: &Connection, session_id: String) -> Done<Option<S
         Ok((restored(row.get(0)?), restored(row.get(1)?), row.get::<_, Vec<u8>>(2)?))
     })?;
     let Some((epoch, used_at_ms, record)) = found else { return Ok(None) };
-    let sql = "SELECT number, turn_id, epoch, last FROM logs WHERE session_id = ? ORDER BY number";
+    let sql = "SELECT number, turn_id, epoch, last, journal FROM logs
+        WHERE session_id = ? ORDER BY number";
     let found = all(connection, sql, [&session_id], |row| {
         let (epoch, last) = (restored(row.get(2)?), restored(row.get(3)?));
-        let turn_id = row.get(1)?;
-        Ok((row.get::<_, i64>(0)?, StoredLog { turn_id, epoch, last, batches: Vec::new() }))
+        let (turn_id, batches) = (row.get(1)?, Vec::new());
+        let journal = row.get::<_, Option<Vec<u8>>>(4)?.map(Bytes::from);
+        Ok((row.get::<_, i64>(0)?, StoredLog { turn_id, epoch, last, batches, journal }))
     })?;
     let mut logs = Vec::with_capacity(found.len());
     for (number, log) in found {
@@ -84,11 +87,12 @@ pub(super) fn restore(connection: &Connection, copy: &SessionCopy, replace: bool
 }
 
 fn put_log(connection: &Connection, session_id: &str, log: &StoredLog) -> Done<()> {
-    let StoredLog { turn_id, epoch, last, batches } = log;
+    let StoredLog { turn_id, epoch, last, batches, journal } = log;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
-    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
-        RETURNING number";
-    let values = params![session_id, turn_id, stored(*epoch), stored(*last), length(bytes)];
+    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes, journal)
+        VALUES (?, ?, ?, ?, ?, ?) RETURNING number";
+    let (epoch, last, journal) = (stored(*epoch), stored(*last), journal.as_deref());
+    let values = params![session_id, turn_id, epoch, last, length(bytes), journal];
     let number: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
     put_batches(connection, number, batches)
 }

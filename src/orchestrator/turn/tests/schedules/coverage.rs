@@ -121,6 +121,7 @@ pub(super) const fn name_of(input: &Input<'_>) -> &'static str {
         Input::ToolEnded { .. } => "tool_ended",
         Input::Logged(_) => "logged",
         Input::Cancel => "cancel",
+        Input::StoreLost => "store_lost",
         Input::Audience { .. } => "audience",
         Input::Tick => "tick",
     }

@@ -362,6 +362,7 @@ impl Play {
     fn disturb(&mut self, dice: &mut Dice) {
         let max = self.scene.turn.rules().max_turn_bytes * EVENTS_FACTOR;
         match dice.roll(19) {
+            0 if self.now_ms.is_multiple_of(2) => self.handle(Input::StoreLost),
             0 => self.handle(Input::Cancel),
             1 => {
                 let code = *dice.pick(&[

@@ -66,6 +66,9 @@ planning     tick           -> planning completed
 planning     cancel         -> completed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_progress tool_completed feedback stop_round stop_tools turn_completed
+planning     store_lost     -> failed
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
+    : tool_progress tool_completed feedback stop_round stop_tools turn_failed
 executing    rerouted       -> executing
 executing    answered       -> executing
 executing    text           -> executing
@@ -94,6 +97,8 @@ executing    tick           -> executing completed
     : tool_progress stop_round stop_tools abandoned turn_completed
 executing    cancel         -> completed
     : stop_round stop_tools turn_completed
+executing    store_lost     -> failed
+    : stop_round stop_tools turn_failed
 synthesizing rerouted       -> synthesizing
     : status
 synthesizing answered       -> synthesizing
@@ -127,6 +132,8 @@ synthesizing tick           -> synthesizing completed
     : text_delta reasoning_delta stop_round stop_tools abandoned turn_completed
 synthesizing cancel         -> completed
     : text_delta reasoning_delta stop_round stop_tools turn_completed
+synthesizing store_lost     -> failed
+    : text_delta reasoning_delta stop_round stop_tools turn_failed
 ";
 
 /// Rules that no state shows.
@@ -163,6 +170,7 @@ ends: stop
 ends: with the results
 fails: empty_response
 fails: no closing answer
+fails: store_unavailable
 fails: turn_too_large, its events
 fails: turn_too_large, its text
 fails: upstream_error

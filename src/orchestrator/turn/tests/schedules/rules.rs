@@ -104,6 +104,7 @@ impl Witness {
                     "upstream_unavailable" => "fails: upstream_unavailable",
                     "upstream_error" => "fails: upstream_error",
                     "upstream_timeout" => "fails: upstream_timeout",
+                    "store_unavailable" => "fails: store_unavailable",
                     "empty_response" if message.contains("closing") => "fails: no closing answer",
                     "empty_response" => "fails: empty_response",
                     "turn_too_large" if message.contains("events") => {

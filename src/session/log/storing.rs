@@ -1,0 +1,311 @@
+//! How a running turn reaches the store: what is new of its log, and how far that has come.
+//!
+//! ```text
+//!   events   1  2  3  4  5  6  7  8     handed over by the writer
+//!            '- stored -'  '- on -'     readers see what is stored
+//!                          their way
+//! ```
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::records::Batch;
+use super::{State, TurnLog, wake};
+use crate::conversation;
+
+/// What the log of a turn has beside its records, if the turn is stored while it runs.
+#[derive(Debug, Default)]
+pub(super) struct Storing {
+    /// Whether readers see events before they are stored.
+    is_lazy: bool,
+    /// The turn as far as it had come with this event, until it is on its way to the store.
+    journal: Option<(u64, Arc<conversation::Turn>)>,
+    /// How much has been handed over.
+    journals: u64,
+    /// How much of it is stored.
+    stored: Stored,
+    /// Whether the log is sealed: what is new from now on is stored with the session.
+    is_sealed: bool,
+    fate: Fate,
+    /// Waits for what is new.
+    persister: Option<Waker>,
+    /// Wait until a journal is stored.
+    waiting: Vec<Waker>,
+}
+
+/// How much of a turn is stored: its events up to this one, and so many journals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(super) events: u64,
+    pub(super) journals: u64,
+}
+
+/// Waits until this much of a turn is stored.
+#[derive(Debug)]
+pub(crate) struct Barrier {
+    /// `None` if the turn is not stored while it runs.
+    log: Option<Arc<TurnLog>>,
+    upto: Stored,
+}
+
+/// What has become of the way to the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Fate {
+    #[default]
+    Open,
+    /// The session belongs to somebody else, or to nobody.
+    Superseded,
+    /// The store does not answer.
+    Lost,
+}
+
+/// What is to be stored of a turn.
+#[derive(Debug)]
+pub(crate) struct Unstored {
+    pub(crate) batches: Vec<Batch>,
+    /// The turn as far as it had come with this event.
+    pub(crate) journal: Option<(u64, Arc<conversation::Turn>)>,
+    /// How much of the turn is stored with this.
+    pub(crate) upto: Stored,
+}
+
+impl Barrier {
+    /// Waits for nothing.
+    #[cfg(test)]
+    pub(crate) const OPEN: Self = Self::new(None, Stored { events: 0, journals: 0 });
+
+    pub(super) const fn new(log: Option<Arc<TurnLog>>, upto: Stored) -> Self {
+        Self { log, upto }
+    }
+
+    /// Waits. If the store fails, the turn learns of that by itself.
+    pub(crate) async fn wait(self) {
+        if let Some(log) = self.log {
+            poll_fn(|cx| log.poll_stored(cx, self.upto)).await;
+        }
+    }
+}
+
+impl Storing {
+    pub(super) fn new(is_lazy: bool) -> Self {
+        Self { is_lazy, ..Self::default() }
+    }
+
+    /// Whether readers see events at once.
+    pub(super) fn shows_at_once(&self) -> bool {
+        self.is_lazy || self.fate != Fate::Open
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.fate == Fate::Lost
+    }
+
+    /// Hands over the turn as far as it has come with an event, and wakes who stores it.
+    pub(super) fn hand_over(
+        &mut self,
+        journal: Option<(u64, Arc<conversation::Turn>)>,
+        journals: u64,
+    ) {
+        self.journal = journal.or_else(|| self.journal.take());
+        self.journals = journals;
+        wake(self.persister.take());
+    }
+
+    /// What is new from now on is stored with the session.
+    pub(super) fn seal(&mut self) {
+        self.is_sealed = true;
+        wake(self.persister.take());
+    }
+
+    fn wake_waiting(&mut self) {
+        for waker in self.waiting.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+impl TurnLog {
+    /// What is not stored yet; `None` once it is no longer to be stored on its own.
+    pub(crate) fn poll_unstored(&self, cx: &Context<'_>) -> Poll<Option<Unstored>> {
+        let mut guard = self.state.lock();
+        let State { storing: Some(storing), records, .. } = &mut *guard else {
+            return Poll::Ready(None);
+        };
+        if storing.is_sealed || storing.fate != Fate::Open {
+            return Poll::Ready(None);
+        }
+        let batches = records.batches_after(storing.stored.events);
+        let journal = storing.journal.take();
+        if batches.is_empty() && journal.is_none() {
+            storing.persister = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let upto = Stored { events: records.last(), journals: storing.journals };
+        Poll::Ready(Some(Unstored { batches, journal, upto }))
+    }
+
+    /// Notes that so much is stored, and shows it to readers.
+    pub(crate) fn note_stored(&self, stored: Stored) {
+        let mut state = self.state.lock();
+        if let Some(storing) = &mut state.storing {
+            storing.stored = stored;
+            storing.wake_waiting();
+        }
+        if !state.ended {
+            state.visible = state.visible.max(stored.events);
+            state.wake_readers();
+        }
+    }
+
+    /// Gives up storing the turn: readers see all that there is, and what follows at once. If the store does
+    /// not answer, the driver learns of it.
+    pub(crate) fn stop_storing(&self, is_lost: bool) {
+        let mut state = self.state.lock();
+        let State { storing: Some(storing), records, .. } = &mut *state else { return };
+        storing.fate = if is_lost { Fate::Lost } else { Fate::Superseded };
+        storing.wake_waiting();
+        let last = if storing.is_sealed { 0 } else { records.last() };
+        state.visible = state.visible.max(last);
+        state.wake_readers();
+        let driver = state.driver.take();
+        drop(state);
+        wake(driver);
+    }
+
+    /// Whether this much is stored, or no more will be.
+    fn poll_stored(&self, cx: &Context<'_>, upto: Stored) -> Poll<()> {
+        let mut state = self.state.lock();
+        let Some(storing) = &mut state.storing else { return Poll::Ready(()) };
+        let Stored { events, journals } = storing.stored;
+        let is_stored = events >= upto.events && journals >= upto.journals;
+        if is_stored || storing.fate != Fate::Open {
+            return Poll::Ready(());
+        }
+        if !storing.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            storing.waiting.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// The batches that are not stored yet. Call this once the log is [sealed](super::Writer::seal).
+    #[must_use]
+    pub(crate) fn rest(&self) -> Vec<Batch> {
+        let state = self.state.lock();
+        state.records.batches_after(state.storing.as_ref().map_or(0, |it| it.stored.events))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::super::{Reader, Writer};
+    use super::*;
+    use crate::event::Event;
+
+    /// Publishes a piece of text.
+    fn say(writer: &mut Writer, text: &str) {
+        writer.push(&Event::TextDelta { text });
+        writer.publish();
+    }
+
+    /// What is on its way to the store; `None` if nothing is.
+    fn take(log: &TurnLog) -> Option<Unstored> {
+        match log.poll_unstored(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(news) => news,
+            Poll::Pending => None,
+        }
+    }
+
+    /// How many new events a reader sees.
+    fn seen(reader: &mut Reader) -> usize {
+        let mut count = 0;
+        while let Poll::Ready(Some(())) =
+            reader.poll_read(&mut Context::from_waker(Waker::noop()), |_| count += 1)
+        {}
+        count
+    }
+
+    fn is_open(log: &Arc<TurnLog>, writer: &Writer) -> bool {
+        let upto = Stored { events: writer.last(), journals: writer.journals() };
+        log.poll_stored(&Context::from_waker(Waker::noop()), upto).is_ready()
+    }
+
+    #[test]
+    fn readers_see_what_is_stored() {
+        let (log, mut writer) = Writer::stored(1, false);
+        let mut reader = log.read_after(0);
+        say(&mut writer, "a");
+        let first = take(&log).unwrap();
+        say(&mut writer, "b");
+        say(&mut writer, "c");
+        assert_eq!(seen(&mut reader), 0, "nothing is stored yet");
+        log.note_stored(first.upto);
+        assert_eq!(seen(&mut reader), 1);
+        let more = take(&log).unwrap();
+        let ends: Vec<_> = more.batches.iter().map(|batch| (batch.first, batch.last)).collect();
+        assert_eq!(ends, [(2, 2), (3, 3)], "what has gathered meanwhile");
+        log.note_stored(more.upto);
+        assert_eq!(seen(&mut reader), 2);
+        assert!(take(&log).is_none());
+    }
+
+    #[test]
+    fn lazy_readers_see_it_at_once() {
+        let (log, mut writer) = Writer::stored(1, true);
+        let mut reader = log.read_after(0);
+        say(&mut writer, "a");
+        assert_eq!(seen(&mut reader), 1);
+        assert_eq!(take(&log).unwrap().batches.len(), 1, "and it is stored all the same");
+    }
+
+    #[test]
+    fn what_follows_a_seal_is_stored_with_the_session() {
+        let (log, mut writer) = Writer::stored(1, false);
+        say(&mut writer, "a");
+        log.note_stored(take(&log).unwrap().upto);
+        say(&mut writer, "b");
+        writer.seal();
+        assert!(take(&log).is_none());
+        let rest = log.rest();
+        assert_eq!((rest[0].first, rest.last().unwrap().last), (2, 3));
+        let mut reader = log.read_after(0);
+        assert_eq!(seen(&mut reader), 1, "the end is not shown before the session is free");
+        drop(writer);
+        assert_eq!(seen(&mut reader), 2);
+    }
+
+    #[test]
+    fn a_barrier_opens_once_its_events_and_its_journal_are_stored() {
+        let (log, mut writer) = Writer::stored(1, false);
+        say(&mut writer, "a");
+        writer.note_journal(&Arc::default());
+        assert!(!is_open(&log, &writer));
+        let events = take(&log).unwrap();
+        assert!(events.journal.is_none(), "it was not published");
+        log.note_stored(events.upto);
+        assert!(!is_open(&log, &writer));
+        writer.publish();
+        let journal = take(&log).unwrap();
+        assert_eq!(journal.journal.as_ref().map(|(after, _)| *after), Some(1));
+        log.note_stored(journal.upto);
+        assert!(is_open(&log, &writer));
+    }
+
+    #[test]
+    fn a_store_that_fails_holds_nobody_up() {
+        for is_lost in [false, true] {
+            let (log, mut writer) = Writer::stored(1, false);
+            let mut reader = log.read_after(0);
+            say(&mut writer, "a");
+            let _ = take(&log);
+            log.stop_storing(is_lost);
+            say(&mut writer, "b");
+            assert_eq!(seen(&mut reader), 2);
+            assert!(is_open(&log, &writer) && take(&log).is_none());
+            let audience = log.watch_audience(&Context::from_waker(Waker::noop()));
+            assert_eq!(audience.is_store_lost, is_lost);
+        }
+    }
+}
