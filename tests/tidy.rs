@@ -154,7 +154,7 @@ const ROWS: &[Row] = &[
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),
     row("session/codec", Io, &["limits"]),
     row("session/exported", Nothing, &["limits"]),
-    row("session/interrupted", Io, &[]),
+    row("session/interrupted", Io, &["telemetry"]),
     row(
         "session/journal",
         Nothing,

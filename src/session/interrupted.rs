@@ -8,6 +8,7 @@ use super::lease::OwnedLease;
 use super::record::SessionRecord;
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, StoreError};
+use crate::telemetry::metrics;
 
 impl Sessions {
     /// Ends the session's latest turn if it was interrupted: no gateway has the session's lease.
@@ -52,8 +53,12 @@ impl Sessions {
         let record = codec::write(record).await;
         let end = (&*log.turn_id, vec![journal::end_after(log.last)]);
         match self.store.finish(lease, Some(stored.version), record, end).await {
+            Ok(_) => {
+                metrics::turn_interrupted();
+                Ok(())
+            }
             // Somebody else was faster.
-            Ok(_) | Err(StoreError::Superseded) => Ok(()),
+            Err(StoreError::Superseded) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

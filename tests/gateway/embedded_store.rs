@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::Model;
 use crate::support::client::request;
-use crate::support::process::Process;
+use crate::support::process::{Log, Process};
 
 fn upstream(model: &Model) -> String {
     let url = format!("http://{}/v1", model.address);
@@ -42,6 +42,7 @@ async fn a_conversation_goes_on_after_its_process_was_killed() {
     let rest = process.rejoin("session_id=s", &[&last]).await.rest().await;
     let [end] = &rest[..] else { panic!("{rest:?}") };
     assert_eq!((&*end.event, &end.data["code"]), ("turn_failed", &json!("internal")));
+    assert_eq!(metric(&process, "tether_turns_interrupted_total").await.to_string(), "1");
     let first = before[0].data["turn_id"].as_str().unwrap();
     let query = format!("session_id=s&turn_id={first}");
     assert_eq!(process.rejoin(&query, &[]).await.rest().await, before, "ids included");
@@ -163,17 +164,20 @@ fn survives_a_full_disk(command: &mut Command) {
     *command = shell;
 }
 
+async fn start_on_a_small_disk(model: &Model, state: &Path) -> (Process, Log) {
+    let state = state.to_owned();
+    Process::start_logged_with(&upstream(model), move |command| {
+        command.arg("--state").arg(&state);
+        survives_a_full_disk(command);
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let mut model = Model::listen();
     let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().to_owned();
-    let config = upstream(&model);
-    let (process, log) = Process::start_logged_with(&config, |command| {
-        command.arg("--state").arg(&state);
-        survives_a_full_disk(command);
-    })
-    .await;
+    let (process, log) = start_on_a_small_disk(&model, directory.path()).await;
     let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
     let bytes = std::fs::metadata(directory.path().join("tether.db-wal")).unwrap().len();
     process.limit_file_bytes(Some(bytes));
@@ -212,13 +216,7 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
 async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
     let mut model = Model::listen();
     let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().to_owned();
-    let config = upstream(&model);
-    let (process, _log) = Process::start_logged_with(&config, |command| {
-        command.arg("--state").arg(&state);
-        survives_a_full_disk(command);
-    })
-    .await;
+    let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
     let (mut stream, mut round) = process.begin(&mut model, "s").await;
     round.begin().await;
     round.say("One").await;

@@ -14,7 +14,8 @@
 //!
 //! In formats without an opener, and in `beam`, whose opener is an ordinary word, calls are held to the
 //! grammar at the start of an answer alone: one that begins like a call must be one, or the JSON that the
-//! client has asked for. In `functionary_v32`, the prompt has begun a header, so the answer begins with a tool's name or `all`.
+//! client has asked for. In `functionary_v32`, the prompt has begun a header, so the answer begins with a
+//! tool's name or `all`.
 //!
 //! White space and digits are bounded everywhere, because a small model that may write one more
 //! blank writes blanks forever. The number of calls in a message is bounded as well. After the
