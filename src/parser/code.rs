@@ -21,7 +21,7 @@ use super::marks::{Held, Mark};
 use super::segment::{ErrorCode, ParsedCall, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
-use crate::call_format::Addressee;
+use crate::call_format::{self, Addressee};
 use crate::limits::parser::HEADER_BYTES_MAX;
 
 /// The code so far is in the stream's buffer.
@@ -110,27 +110,29 @@ impl Code {
             return Some(Flow::Enter(Next::closed(self.opened, place), at));
         }
         stream.end_call(self.opened, place, start, sink);
-        let Some(next) = Next::opened(mark, Opened::at(start)) else {
-            return Some(Flow::again(stream.after_call(), again, at));
-        };
-        stream.begin_head(text);
-        Some(Flow::Enter(next, at))
+        let is_name = stream.row().header.as_ref().is_some_and(call_format::Header::is_name);
+        let next = if is_name { stream.after_call() } else { Next::prose() };
+        Some(Flow::again(next, again, at))
     }
 
-    /// The length of the header in which the line ends, with its end. Openers that are ordinary text may occur in
-    /// code, as `>>>` does, so the name must be known.
+    /// The length of the header that has ended, with its end. Openers that are ordinary text may occur in code,
+    /// as `>>>` does, so the name must be known. In any case, the last one that makes a header counts.
     fn header_length(&self, stream: &Stream) -> Option<usize> {
         let header = stream.row().header.as_ref()?;
         let line = &stream.buffer[self.line..];
         let line = &line[line.len().saturating_sub(HEADER_BYTES_MAX)..];
-        examined::note(line.len());
-        let start = memmem::rfind(line, header.openers[0].as_bytes())?;
-        let text = std::str::from_utf8(&line[start..]).ok()?;
-        let is_known = match header.addressee(text.strip_suffix(header.end)?)? {
-            Addressee::Tool(name) => stream.settings().tools.may_have(name),
-            Addressee::Model | Addressee::User => true,
-        };
-        is_known.then_some(text.len())
+        examined::note(2 * line.len());
+        header.openers.iter().find_map(|opener| {
+            let start = memmem::rfind(line, opener.as_bytes())?;
+            let text = std::str::from_utf8(&line[start..]).ok()?;
+            let is_header = match header.addressee(text.strip_suffix(header.end)?)? {
+                Addressee::Tool(name) => {
+                    !header.is_name() || stream.settings().tools.may_have(name)
+                }
+                Addressee::Model | Addressee::User => true,
+            };
+            is_header.then_some(text.len())
+        })
     }
 
     /// Reports that the code is too long.
@@ -176,6 +178,8 @@ impl Code {
         let (Some(key), Some(text)) = (stream.code_argument(self.opened), text) else {
             return Err(fault);
         };
+        let end = stream.row().header.as_ref().map_or("", |header| header.message_end);
+        let text = text.strip_suffix(end).unwrap_or(text);
         let text = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text);
         let arguments = Map::from_iter([(key.to_owned(), text.into())]);
         call::converted(&Value::Object(arguments).to_string())

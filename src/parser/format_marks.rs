@@ -1,7 +1,7 @@
 //! The marks of a format, by what they do.
 
 use super::marks::Mark;
-use crate::call_format::{Body, CallFormat, Elements, Header, Label, LabelId, Row, Tags};
+use crate::call_format::{Body, CallFormat, Elements, Label, LabelId, Row, Tags};
 
 /// What opens a call.
 pub(super) fn call_openers(format: &CallFormat) -> impl Iterator<Item = (Mark, &str)> {
@@ -36,12 +36,11 @@ pub(super) fn without_arguments<'t>(row: &'static Row) -> impl Iterator<Item = (
     closers(row).chain(header_openers(row))
 }
 
-/// What may end code in a message: its end, or the next header. If the opener of that is ordinary text, only the
-/// end of a line can show it.
+/// What may end code in a message: what ends a call, or the end of a header, which shows that the next message
+/// has begun. All else may stand in code, in a string for one.
 pub(super) fn after_code<'t>(row: &'static Row) -> impl Iterator<Item = (Mark, &'t str)> {
-    let is_name = row.header.as_ref().is_some_and(Header::is_name);
-    let line_end = in_header(row).filter(move |_| is_name);
-    line_end.chain(without_arguments(row).filter(move |_| !is_name))
+    let call = row.closer.iter().map(|closer| (Mark::Closer, closer.text));
+    in_header(row).filter(|(mark, _)| *mark == Mark::HeaderEnd).chain(call)
 }
 
 /// What may open a call in prose. In messages with headers, only a header does.

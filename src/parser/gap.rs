@@ -9,10 +9,11 @@ use super::deltas::Tracker;
 use super::marks::{self, Held, Marks};
 use super::repair::{Repair, note};
 use super::segment::{ParsedCall, Place, Segment};
+use super::start;
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
-use crate::call_format::{Body, Fence};
-use crate::limits::parser::GAP_BYTES_MAX;
+use crate::call_format::{Body, Fence, JsonKeys};
+use crate::limits::parser::{GAP_BYTES_MAX, START_BYTES_MAX};
 
 /// Words that models write before JSON. Any other word means that the marker is only mentioned,
 /// unless a code fence came first.
@@ -41,8 +42,8 @@ enum Part {
     Word(usize),
     /// This much of a closer.
     Closer(Held),
-    /// What comes after the first bracket, which is at this position in the gap, where that alone is no sure
-    /// sign of a payload.
+    /// What comes after the first bracket, which is at this position in the gap, where only a tool's name is
+    /// a sure sign of a payload.
     Inside(usize),
 }
 
@@ -71,8 +72,8 @@ struct GapRules {
     takes: [bool; 2],
     /// Whether the closer may follow.
     may_close: bool,
-    /// Whether a bracket is not enough, because the format is guessed.
-    is_guess: bool,
+    /// The keys of a call that has to name an offered tool, because the format is guessed.
+    guessed: Option<&'static JsonKeys>,
 }
 
 impl GapRules {
@@ -84,7 +85,7 @@ impl GapRules {
             fence: row.fence,
             takes: [!is_code, is_code || row.has_names_in_objects()],
             may_close: row.body == Body::Arguments && stream.is_meant(opened),
-            is_guess: row.label.is_none() && stream.is_guess(opened),
+            guessed: row.keys().filter(|_| stream.is_guess(opened)),
         }
     }
 }
@@ -103,8 +104,12 @@ impl Gap {
     ) -> Flow {
         let (rules, syntax) = (GapRules::of(self.opened, stream), Arc::clone(&stream.syntax));
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
-            match self.step(byte, &stream.buffer, rules, &syntax.closers) {
-                Step::Skip => stream.keep(&[byte], GAP_BYTES_MAX),
+            let step = match (self.part, rules.guessed) {
+                (Part::Inside(start), Some(keys)) => inside(byte, start, keys, stream),
+                _ => self.step(byte, &stream.buffer, rules, &syntax.closers),
+            };
+            match step {
+                Step::Skip => stream.keep(&[byte], START_BYTES_MAX),
                 Step::Begin => {
                     let (opened, fence) = (self.opened, self.fence);
                     let repaired = mem::take(&mut self.repaired);
@@ -190,9 +195,6 @@ impl Gap {
                 marks::Step::Miss => {}
             }
         }
-        if let Part::Inside(start) = self.part {
-            return inside(byte, before, start);
-        }
         match byte {
             b'{' | b'[' if rules.fence == Fence::Needed && !self.is_fenced_at_line_start() => {
                 Step::Refuse
@@ -233,7 +235,7 @@ impl Gap {
 
     /// The first bracket.
     fn bracket(&mut self, before: &[u8], rules: GapRules) -> Step {
-        if !rules.is_guess {
+        if rules.guessed.is_none() {
             return Step::Begin;
         }
         self.part = Part::Inside(before.len());
@@ -269,12 +271,24 @@ impl Gap {
     }
 }
 
-/// What a byte means after the bracket at `start`: a call begins with a key, an array of calls with a call.
-fn inside(byte: u8, before: &[u8], start: usize) -> Step {
-    match (byte, before[start]) {
-        (b'"', b'{') | (b'{', b'[') => Step::Confirm(start),
-        (b' ' | b'\t' | b'\r' | b'\n', _) if before.len() < GAP_BYTES_MAX => Step::Skip,
-        _ => Step::Refuse,
+/// What a byte means after the bracket at `start` in the gap: it may show the tool's name. The rest is talk.
+fn inside(byte: u8, start: usize, keys: &JsonKeys, stream: &mut Stream) -> Step {
+    if stream.buffer.len() >= START_BYTES_MAX {
+        return Step::Refuse;
+    }
+    // A letter within a word decides nothing.
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'"');
+    if byte.is_ascii_alphanumeric() && stream.buffer.last().is_some_and(is_word) {
+        return Step::Skip;
+    }
+    stream.buffer.push(byte);
+    let names_tool = start::names_tool(&stream.buffer[start..], keys, &stream.settings().tools);
+    stream.buffer.pop();
+    match names_tool {
+        None => Step::Skip,
+        // This byte ends the name, and is read again.
+        Some(true) => Step::Confirm(start),
+        Some(false) => Step::Refuse,
     }
 }
 

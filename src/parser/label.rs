@@ -88,7 +88,10 @@ impl Label {
         stream.label = name;
         // Models forget the frame, and also write about calls without it; in reasoning, also with it.
         let is_thought = stream.reasoning && stream.row().ends_reasoning;
-        let is_meant = if is_thought {
+        let is_guess = stream.is_guess(self.opened);
+        let is_meant = if is_guess {
+            stream.settings().tools.may_have(&stream.label)
+        } else if is_thought {
             self.opened.is_framed && stream.settings().tools.may_have(&stream.label)
         } else {
             stream.row().frame.is_none() || stream.is_meant(self.opened)

@@ -85,6 +85,18 @@ fn judge(stream: &Stream) -> Verdict {
     reader.read_start(bare, row, &stream.settings().tools).unwrap_or_else(|verdict| verdict)
 }
 
+/// Whether the object that begins these bytes, or the array whose first element it is, names an offered tool
+/// as a call would. `None` if more bytes are needed.
+pub(super) fn names_tool(bytes: &[u8], keys: &JsonKeys, tools: &Tools) -> Option<bool> {
+    examined::note(bytes.len());
+    let mut reader = Reader { bytes, at: 0, separators: b"" };
+    match reader.read_name(keys, tools) {
+        Ok(is_offered) => Some(is_offered),
+        Err(Verdict::Open) => None,
+        Err(Verdict::Text | Verdict::Call { .. }) => Some(false),
+    }
+}
+
 struct Reader<'b> {
     bytes: &'b [u8],
     at: usize,
@@ -125,6 +137,18 @@ impl Reader<'_> {
         let name = std::str::from_utf8(&self.bytes[name]).unwrap_or_default();
         let is_offered = !name.is_empty() && tools.may_have(name);
         Ok(if is_offered { Verdict::Call { space, payload, fence } } else { Verdict::Text })
+    }
+
+    fn read_name(&mut self, keys: &JsonKeys, tools: &Tools) -> Read<bool> {
+        if self.peek()? == b'[' {
+            self.at += 1;
+            self.skip_space()?;
+        }
+        self.expect(b'{')?;
+        self.skip_space()?;
+        let name = self.name_in_json(keys)?;
+        let name = std::str::from_utf8(&self.bytes[name]).unwrap_or_default();
+        Ok(!name.is_empty() && tools.may_have(name))
     }
 
     /// The end of the object, or a key that calls have: other objects have names, too.

@@ -159,6 +159,12 @@ impl<W: Write> Lines<W> {
         self.end_text()?;
         self.scratch.clear();
         serde_json::to_writer(&mut self.scratch, line)?;
+        // Arguments keep their text, in which line breaks are white space: in strings they are escaped.
+        for byte in &mut self.scratch {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
         self.scratch.push(b'\n');
         self.output.write_all(&self.scratch)
     }
@@ -217,6 +223,18 @@ mod tests {
                 r#"{"type":"text","text":"Bye 🦀"}"#,
                 r#"{"type":"tool_started","index":1,"offset":92}"#,
                 r#"{"type":"error","code":"unbalanced_payload","message":"a closing bracket does not match the open one","raw":"{]"}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn arguments_on_several_lines_are_one_line() {
+        check(
+            &Settings::default(),
+            b"<<function_call>>{\"name\":\"f\",\"arguments\":{\r\n\"a\"\n:1}}",
+            &[
+                r#"{"type":"tool_started","index":0,"offset":0}"#,
+                r#"{"type":"tool_completed","index":0,"name":"f","arguments":{  "a" :1}}"#,
             ],
         );
     }

@@ -204,7 +204,8 @@ impl Tracker {
         let is_end = byte == b',' || self.is_close(byte);
         match part {
             Part::Key(start) if byte == self.sign() => Part::BeforeValue(start),
-            // Nothing may stand there after a comma.
+            // Nothing is an argument only at the end, after a comma.
+            Part::Key(_) if byte == b',' => Part::Over,
             Part::Key(start) if is_end => {
                 self.end_argument(byte, payload[start..at].trim_ascii().is_empty())
             }

@@ -298,6 +298,19 @@ fn a_loose_object_is_told_argument_by_argument_and_its_texts_as_they_arrive() {
     );
 }
 
+/// A stray comma is part of the next key, which only the whole shows.
+#[test]
+fn what_is_told_of_a_loose_object_is_what_the_call_ends_up_with() {
+    for arguments in ["{n:1,,s:\"y\"}", "{,s:\"x\"}", "{s:<|\"|>x<|\"|>,\n,b:<|\"|>y<|\"|>}"] {
+        let call = format!("<|tool_call>call:f{arguments}<tool_call|>");
+        for length in 1..=call.len() {
+            let record = record(&told_in("gemma4"), call.as_bytes(), &[length], How::Bytes);
+            check_calls(&told_in("gemma4"), &record);
+            assert!(matches!(record.events.last(), Some(Event::Completed { .. })), "{record:?}");
+        }
+    }
+}
+
 #[test]
 fn elements_are_told_argument_by_argument() {
     let chunks = [

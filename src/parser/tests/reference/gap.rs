@@ -36,12 +36,48 @@ impl Reference<'_> {
         }
     }
 
-    /// Whether a key, or a call, follows the bracket here.
+    /// Whether what begins with the bracket here names an offered tool, within 512 bytes.
     fn is_sure(&self, bracket: usize) -> bool {
-        let rest = &self.input[bracket + 1..];
-        let space = rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count();
-        let expected = if self.input[bracket] == b'{' { b'"' } else { b'{' };
-        rest.get(space) == Some(&expected) && bracket + 1 + space - self.at <= 256
+        let Some(keys) = self.s.format.row().keys() else { return true };
+        let read = |sure: &mut bool| {
+            let bytes = &self.input[..self.input.len().min(self.at + 512)];
+            let skip = |at: usize| {
+                let length = super::space(&bytes[at..]);
+                (length <= 256).then_some(at + length)
+            };
+            let eat = |at: usize, byte: u8| (bytes.get(at) == Some(&byte)).then_some(at + 1);
+            let text = |at: usize| {
+                let start = eat(at, b'"')?;
+                let length = bytes[start..].iter().position(|byte| b"\"\\\n".contains(byte))?;
+                (length <= 256).then_some(())?;
+                Some((&bytes[start..start + length], eat(start + length, b'"')?))
+            };
+            let mut at = bracket;
+            if bytes[at] == b'[' {
+                at = skip(at + 1)?;
+            }
+            at = skip(eat(at, b'{')?)?;
+            let value = |at: usize| {
+                let (key, at) = text(at)?;
+                let (value, at) = text(skip(eat(skip(at)?, b':')?)?)?;
+                Some((key, value, at))
+            };
+            let is_name = |key: &[u8]| keys.name.iter().any(|name| name.as_bytes() == key);
+            let name = match value(at)? {
+                (key, name, _) if is_name(key) => name,
+                (b"type", _, at) => match value(skip(eat(skip(at)?, b',')?)?)? {
+                    (key, name, _) if is_name(key) => name,
+                    _ => return None,
+                },
+                _ => return None,
+            };
+            let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
+            *sure = self.s.tools.may_have(name);
+            Some(())
+        };
+        let mut sure = false;
+        read(&mut sure);
+        sure
     }
 
     /// The end of the longest prefix that may be a gap.

@@ -1,6 +1,6 @@
 //! Headers of messages.
 
-use super::{Opener, Reference, begins, closers, frames, headers, markers, space};
+use super::{Opener, Reference, begins, frames, markers, space};
 use crate::call_format::{Addressee, Body, Header};
 use crate::parser::fuzz::Event;
 use crate::parser::{ErrorCode, segment};
@@ -166,14 +166,26 @@ impl Reference<'_> {
         let (at_line_start, from) = (self.fresh_line, self.at);
         let index = self.start_call(start);
         let is_name = self.header().unwrap().is_name();
-        let marks = [closers(self.s), headers(self.s)].concat();
+        let mut window = from;
         let end = (from..self.input.len()).find_map(|at| {
             if is_name {
-                return Some((at, self.line_of_header(at)?));
+                let length = self.line_of_header(at)?;
+                return Some((at, length, at + length));
             }
-            begins(&self.input[at..], &marks).map(|mark| (at, mark.len()))
+            let rest = &self.input[at..];
+            let call = self.s.format.row().closer.as_ref().unwrap().text.as_bytes();
+            if rest.starts_with(call) {
+                return Some((at, call.len(), at + call.len()));
+            }
+            let end = self.header().unwrap().end.as_bytes();
+            if !rest.starts_with(end) {
+                return None;
+            }
+            let start = window.max((at + end.len()).saturating_sub(256));
+            window = at + end.len();
+            Some((self.header_before(start, at)?, 0, window))
         });
-        let (to, length) = end.unwrap_or((self.input.len(), 0));
+        let (to, length, seen) = end.unwrap_or((self.input.len(), 0, self.input.len()));
         let (code, most) = (&self.input[from..to], self.s.max_payload_bytes);
         let refuse = |code, raw: &[u8]| Event::Error {
             code,
@@ -183,10 +195,11 @@ impl Reference<'_> {
             at_line_start,
         };
         self.events.push(match std::str::from_utf8(code) {
-            _ if to + length - from > most => {
+            _ if seen - from > most => {
                 refuse(ErrorCode::PayloadTooLarge, &self.input[from..from + most])
             }
             Ok(text) => {
+                let text = text.strip_suffix(self.header().unwrap().message_end).unwrap_or(text);
                 let text =
                     text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text);
                 let arguments = serde_json::json!({ key: text }).to_string();
@@ -203,9 +216,19 @@ impl Reference<'_> {
             self.fresh_line = false;
             self.at += length;
             self.header_at(to, false);
-        } else if !is_name && end.is_some() {
+        } else if length > 0 && !is_name {
             self.closed(to + length);
         }
+    }
+
+    /// Where the header begins whose end is at `end`: with the last opener from `start` on that makes one.
+    fn header_before(&self, start: usize, end: usize) -> Option<usize> {
+        let header = self.header().unwrap();
+        header.openers.iter().find_map(|opener| {
+            let is_here = |at: &usize| self.input[*at..].starts_with(opener.as_bytes());
+            let at = (start..end).rev().find(is_here)?;
+            header.addressee(std::str::from_utf8(&self.input[at..end]).ok()?).map(|_| at)
+        })
     }
 
     /// The length of the header that begins here, with the end of its line.

@@ -249,6 +249,9 @@ impl Reference<'_> {
         }
         self.name = name;
         let is_known = self.s.tools.may_have(&self.name);
+        if self.is_trying && self.s.format.row().label.is_some() && !is_known {
+            return self.refuse_marker(start, self.at);
+        }
         let is_thought = self.reasoning && self.s.format.row().ends_reasoning;
         let has_label = self.s.format.row().label.is_some();
         if has_label && is_thought && !(self.is_framed && is_known) {

@@ -96,6 +96,8 @@ fn code_is_the_only_argument_of_its_tool() {
             ("[1]\r\n", "[1]"),
             ("```python\nprint(1)\n```", "```python\\nprint(1)\\n```"),
             ("a <|b|> <", "a <|b|> <"),
+            ("x='<|end|>'", "x='<|end|>'"),
+            ("x='<|channel|>' + '<|start|>'", "x='<|channel|>' + '<|start|>'"),
         ] {
             let call = format!("call 0 python {{\"code\":\"{argument}\"}}");
             for end in ["<|call|>", "<|end|>", ""] {

@@ -367,6 +367,12 @@ fn an_opener_of_several_formats_alone_is_talk() {
         ("glm47", "<tool_call>\n<function=\n<tool_call><tool_call>h</tool_call>"),
         ("mistral_array", "[TOOL_CALLS] and [TOOL_CALLS]f then [TOOL_CALLS]"),
         ("tool_calls", "<tool_calls><tool_call> is the mark"),
+        ("glm47", "Start with `<tool_call>{\"` and close it. The rest."),
+        ("mistral_args", "It writes `[TOOL_CALLS] [{` and so on."),
+        ("qwen3_coder", "Write <tool_call>{\"name\": and then the rest."),
+        ("qwen3_coder", "Use <tool_call>{\"x\":1} or <tool_call>{\"name\": \"h\"} for it."),
+        ("hermes", "<tool_call>h<arg_key>s</arg_key><arg_value>x</arg_value></tool_call>"),
+        ("hermes", "<tool_call>\n<function=h>\n<parameter=s>\nx\n</parameter>\n</function>"),
     ] {
         let (text, calls) = said(&read_every_way(&named(row), input.as_bytes()));
         assert_eq!((&*text, calls), (input, Vec::new()), "{row}");
