@@ -167,7 +167,7 @@ const ROWS: &[Row] = &[
     row("session/store", Io, &["limits", "telemetry"]),
     row("session/log/mod.rs", Io, &["event"]),
     row("session/log/reader", Io, &["limits"]),
-    row("session/log/storing", Io, &["conversation"]),
+    row("session/log/storing", Io, &["conversation", "event"]),
     row("session/log/writer", Io, &["conversation", "event", "limits"]),
     row("session/log/encode", Nothing, &["event"]),
     row("session/log/records", Nothing, &["event"]),

@@ -140,6 +140,7 @@ impl Driver {
             meter: Meter::new(),
             needs_pass: false,
         };
+        driver.writer.note_journal(driver.turn.so_far(), driver.turn.call_ids());
         driver.run_outputs();
         driver.publish_state();
         driver.writer.publish();
@@ -204,7 +205,8 @@ impl Driver {
 
     /// Carries out the machine's outputs.
     fn run_outputs(&mut self) {
-        let record = self.writer.is_stored().then(|| Arc::clone(self.turn.so_far()));
+        let draft = self.writer.is_stored().then(|| Arc::clone(self.turn.so_far()));
+        let call_ids = self.turn.call_ids();
         while let Some(output) = self.turn.poll() {
             match output {
                 Output::Event(event) => {
@@ -214,8 +216,8 @@ impl Driver {
                 Output::StartRound(request) => {
                     self.meter.round_begins();
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
-                    if let Some(record) = &record {
-                        self.writer.note_journal(record);
+                    if let Some(draft) = &draft {
+                        self.writer.note_journal(draft, call_ids);
                     }
                     let opening =
                         open(route, *request, self.artifacts.clone(), self.writer.barrier());

@@ -6,6 +6,7 @@ use super::codec::{self, off_worker};
 use super::journal::{self, Journal};
 use super::lease::OwnedLease;
 use super::record::SessionRecord;
+use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, StoreError};
 use crate::telemetry::metrics;
@@ -13,13 +14,21 @@ use crate::telemetry::metrics;
 impl Sessions {
     /// Ends the session's latest turn if it was interrupted: no gateway has the session's lease.
     pub(super) async fn settle(&self, session_id: &str) -> Result<(), SessionError> {
-        if !self.store.is_durable() || self.running.get(session_id).is_some() {
-            return Ok(());
-        }
-        let log = self.store.read(session_id, None, u64::MAX).await?;
-        if log.is_none_or(|log| log.journal.is_none()) {
-            return Ok(());
-        }
+        let _claim = loop {
+            if !self.store.is_durable() || self.running.get(session_id).is_some() {
+                return Ok(());
+            }
+            let log = self.store.read(session_id, None, u64::MAX).await?;
+            if log.is_none_or(|log| log.journal.is_none()) {
+                return Ok(());
+            }
+            match self.running.claim(session_id) {
+                Claimed::Free(claim) => break claim,
+                // Somebody else is at it.
+                Claimed::Later(over) => over.cancelled().await,
+                Claimed::Running(_) => return Ok(()),
+            }
+        };
         let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? else {
             return Ok(());
         };
@@ -28,7 +37,7 @@ impl Sessions {
         ended
     }
 
-    /// The same under a lease of the session: its log gets a last event, and the conversation what the turn
+    /// The same under a claim and a lease of the session: its log gets a last event, and the conversation what the turn
     /// had said and done.
     pub(super) async fn end_interrupted(&self, lease: &Lease) -> Result<(), SessionError> {
         if !self.store.is_durable() {
@@ -49,6 +58,9 @@ impl Sessions {
         let turn = off_worker(length, move || journal.interrupted(&events)).await;
         info!(session = session_id, turn = log.turn_id, "a turn that was interrupted is ended");
         record.answers.end(&log.turn_id, None);
+        if turn.continues {
+            record.answers.keep_replaced(&record.conversation);
+        }
         record.conversation.push(turn);
         let record = codec::write(record).await;
         let end = (&*log.turn_id, vec![journal::end_after(log.last)]);

@@ -10,12 +10,14 @@
 //! A turn's steps are in its journal once they are whole. What came after them is in the log, so that nothing
 //! that a reader has seen is missing in the conversation.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::log::encode;
+use super::log::storing::Draft;
 use super::record::RecordError;
 use super::store::Batch;
 use crate::conversation::{self, Call, Ending, Outcome, Part, Step};
@@ -34,8 +36,20 @@ pub(super) struct Journal {
     version: u32,
     /// The last event that belongs to the turn's steps.
     pub(super) after: u64,
+    /// How many call ids it has used so far.
+    call_ids: usize,
+    /// See [`conversation::Turn::continues`], which stored turns do not have.
+    continues: bool,
     turn: Arc<conversation::Turn>,
 }
+
+/// What ends a turn that the store has not taken, although it was over.
+pub(super) const NOT_STORED: Event<'_> = Event::TurnFailed {
+    code: FailureCode::StoreUnavailable,
+    message: "the session store does not answer, so the end of this turn is lost; try again later",
+    retryable: true,
+    summary: Summary { loops: 0, tool_calls: 0, usage: Usage::NONE, text: "" },
+};
 
 /// What ends a turn whose gateway was stopped.
 pub(super) const INTERRUPTED: Event<'_> = Event::TurnFailed {
@@ -68,8 +82,8 @@ struct Told<'l> {
 }
 
 impl Journal {
-    pub(super) const fn new(after: u64, turn: Arc<conversation::Turn>) -> Self {
-        Self { version: VERSION, after, turn }
+    pub(super) fn new(Draft { after, call_ids, turn }: Draft) -> Self {
+        Self { version: VERSION, after, call_ids, continues: turn.continues, turn }
     }
 
     /// The journal as text.
@@ -103,12 +117,16 @@ impl Journal {
             let lines = batch.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             (batch.first..).zip(lines)
         });
+        let mut call_ids = HashSet::new();
         for (_, line) in lines.filter(|(sequence, _)| *sequence > self.after) {
-            if let Ok(line) = serde_json::from_slice(line) {
-                take(&mut step, line);
+            let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else { continue };
+            if !line.data.call_id.is_empty() {
+                call_ids.insert(line.data.call_id.clone());
             }
+            take(&mut step, line);
         }
-        turn.call_ids += step.calls().count();
+        turn.call_ids += self.call_ids + call_ids.len();
+        turn.continues = self.continues;
         if !step.parts.is_empty() {
             turn.steps.push(step);
         }
@@ -168,8 +186,10 @@ mod tests {
 
     /// The turn of a journal that ends with event 2, whose log goes on like this.
     fn interrupted(batches: &[Batch]) -> conversation::Turn {
-        let turn = conversation::Turn { prompt: "?".to_owned(), ..conversation::Turn::default() };
-        let json = Journal::new(2, Arc::new(turn)).write();
+        let (prompt, continues) = ("?".to_owned(), true);
+        let turn = conversation::Turn { prompt, continues, ..conversation::Turn::default() };
+        let draft = Draft { after: 2, call_ids: 3, turn: Arc::new(turn) };
+        let json = Journal::new(draft).write();
         Journal::read(json.as_bytes()).unwrap().interrupted(batches)
     }
 
@@ -202,7 +222,7 @@ mod tests {
         let outcomes: Vec<_> = step.calls().map(|call| &call.outcome).collect();
         assert!(matches!(outcomes[0], Outcome::Ended(result) if result.success));
         assert_eq!(outcomes[1], &Outcome::Cancelled, "nobody knows what it has done");
-        assert_eq!((turn.call_ids, &*turn.prompt), (2, "?"));
+        assert_eq!((turn.call_ids, turn.continues, &*turn.prompt), (5, true, "?"));
         assert_eq!(turn.ending, Some(Ending::Failed(FailureCode::Internal)));
     }
 
@@ -213,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_newer_journal_is_refused() {
-        let json = Journal::new(0, Arc::default()).write();
+        let json = Journal::new(Draft { after: 0, call_ids: 0, turn: Arc::default() }).write();
         let newer = json.replacen("\"version\":1", "\"version\":2", 1);
         let refused = Journal::read(newer.as_bytes()).unwrap_err();
         assert!(matches!(refused, RecordError::Newer { found: 2 }), "{refused}");

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, error};
 
 use super::LoggedTurn;
 use super::codec::off_worker;
 use super::journal::Journal;
+use super::log::TurnLog;
 use super::log::storing::Unstored;
-use super::store::{Lease, LogNews, Store, StoreError};
+use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
 
 /// Stores what is new of a turn, all that has gathered at a time. Readers see it after that.
@@ -26,6 +27,7 @@ impl Persister {
     pub(super) fn start(store: &Arc<dyn Store>, lease: &Lease, turn: &LoggedTurn) -> Self {
         let (store, lease, turn) = (Arc::clone(store), lease.clone(), turn.clone());
         Self(Some(tokio::spawn(async move {
+            let _way = Way(Arc::clone(&turn.log));
             while let Some(news) = poll_fn(|cx| turn.log.poll_unstored(cx)).await {
                 let upto = news.upto;
                 match append(&*store, &lease, &turn.turn_id, news).await {
@@ -36,7 +38,10 @@ impl Persister {
                     }
                     Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
                         debug!(session = lease.session_id, %error, "a running turn is not stored");
-                        return turn.log.stop_storing(false);
+                        turn.log.stop_storing(false);
+                        // Whoever has the session now decides what happens in it.
+                        turn.log.cancel();
+                        return;
                     }
                 }
             }
@@ -64,24 +69,58 @@ async fn append(
     store: &dyn Store,
     lease: &Lease,
     turn_id: &str,
-    Unstored { batches, journal, .. }: Unstored,
+    Unstored { batches, draft, .. }: Unstored,
 ) -> Result<(), StoreError> {
-    let journal = match journal {
-        Some((after, turn)) => {
-            let length = turn.bytes();
-            let write = move || Bytes::from(Journal::new(after, turn).write());
+    let journal = match draft {
+        Some(draft) => {
+            let length = draft.turn.bytes();
+            let write = move || Bytes::from(Journal::new(draft).write());
             Some(off_worker(length, write).await)
         }
         None => None,
     };
-    let news = LogNews { batches, journal };
-    let begun_at = Instant::now();
+    let news = LogNews { batches: joined(batches), journal };
+    patiently(|| store.append(lease, turn_id, news.clone())).await
+}
+
+/// Asks a store that fails again, for a while. One that does not answer at all is not asked again, because
+/// nobody knows what it has done.
+pub(super) async fn patiently<'s, T>(
+    ask: impl Fn() -> StoreFuture<'s, T>,
+) -> Result<T, StoreError> {
+    let deadline = Instant::now() + limits::STORE_WAIT;
     loop {
-        match store.append(lease, turn_id, news.clone()).await {
-            Err(StoreError::Unavailable(_)) if begun_at.elapsed() < limits::STORE_WAIT => {
+        match timeout_at(deadline, ask()).await {
+            Err(_) => {
+                let waited = limits::STORE_WAIT.as_secs();
+                return Err(StoreError::Unavailable(format!("no answer within {waited} s")));
+            }
+            Ok(Err(StoreError::Unavailable(_)))
+                if Instant::now() + limits::STORE_RETRY_INTERVAL < deadline =>
+            {
                 sleep(limits::STORE_RETRY_INTERVAL).await;
             }
-            result => return result,
+            Ok(result) => return result,
         }
+    }
+}
+
+/// What has gathered, as one batch: each takes a row in the store.
+fn joined(batches: Vec<Batch>) -> Vec<Batch> {
+    match (batches.first(), batches.last()) {
+        (Some(Batch { first, .. }), Some(Batch { last, .. })) if first != last => {
+            let lines: Vec<&[u8]> = batches.iter().map(|batch| &*batch.bytes).collect();
+            vec![Batch { first: *first, last: *last, bytes: lines.concat().into() }]
+        }
+        _ => batches,
+    }
+}
+
+/// Ends the way to the store when it is dropped: nobody may wait for a task that has panicked.
+struct Way(Arc<TurnLog>);
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.0.stop_storing(true);
     }
 }

@@ -4,13 +4,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::artifacts::Artifacts;
 use super::codec;
+use super::journal;
 use super::lease::OwnedLease;
 use super::log::{TurnLog, Writer};
-use super::persister::Persister;
+use super::persister::{Persister, patiently};
 use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
@@ -169,7 +170,7 @@ impl Sessions {
 
     /// A turn that has begun before, even if it left nothing in the conversation.
     async fn repeated(&self, session_id: &str, turn_id: &str) -> Result<NotBegun, SessionError> {
-        Ok(match self.find_turn(session_id, Some(turn_id), 0).await? {
+        Ok(match self.find(session_id, Some(turn_id), 0).await? {
             Found::Turn(turn) => NotBegun::Repeated(turn),
             Found::Gone | Found::NoTurn | Found::NoSession => NotBegun::Gone,
         })
@@ -200,6 +201,10 @@ impl Sessions {
             return Ok(Some(session.record_now()));
         }
         self.settle(session_id).await?;
+        self.stored_record(session_id).await
+    }
+
+    async fn stored_record(&self, session_id: &str) -> Result<Option<SessionRecord>, SessionError> {
         match self.store.load(session_id).await? {
             Some(stored) => Ok(Some(codec::read(stored.bytes).await?)),
             None => Ok(None),
@@ -217,16 +222,31 @@ impl Sessions {
         turn_id: Option<&str>,
         seen: u64,
     ) -> Result<Found, SessionError> {
-        if let Some(session) = self.running.get(session_id)
+        self.settle(session_id).await?;
+        self.find(session_id, turn_id, seen).await
+    }
+
+    /// The same in a session whose latest turn is settled.
+    async fn find(
+        &self,
+        session_id: &str,
+        turn_id: Option<&str>,
+        seen: u64,
+    ) -> Result<Found, SessionError> {
+        let running = self.running.get(session_id);
+        if let Some(session) = &running
             && turn_id.is_none_or(|turn_id| session.turn.turn_id == turn_id)
         {
             return Ok(Found::Turn(session.turn.clone()));
         }
-        self.settle(session_id).await?;
         if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
             return Ok(Found::Turn(codec::restore(stored).await?));
         }
-        let Some(SessionRecord { conversation, .. }) = self.record(session_id).await? else {
+        let record = match running {
+            Some(session) => Some(session.record_now()),
+            None => self.stored_record(session_id).await?,
+        };
+        let Some(SessionRecord { conversation, .. }) = record else {
             return Ok(Found::NoSession);
         };
         let is_known = |id| conversation.turns().any(|turn| turn.turn_id == id);
@@ -387,13 +407,21 @@ impl TurnGuard {
         };
         let record = codec::write(record).await;
         self.persister.stop().await;
-        let end = (&**turn_id, log.rest());
-        match self.store.finish(self.lease.get(), *version, record, end).await {
+        let rest = log.rest();
+        let finish = || {
+            let end = (&**turn_id, rest.clone());
+            self.store.finish(self.lease.get(), *version, record.clone(), end)
+        };
+        match patiently(finish).await {
             Ok(_) => {}
             Err(StoreError::Superseded) => {
-                debug!("the session was deleted before its turn ended");
+                warn!("the turn was not stored: its session was deleted, or taken over");
             }
-            Err(error) => warn!("the turn was not stored, so the session forgets it: {error}"),
+            Err(error) => {
+                // Nobody may see an end that the store does not have.
+                log.end_unstored(&journal::NOT_STORED);
+                warn!("the end of the turn was not stored: {error}");
+            }
         }
         // Before the slot is free: the next turn takes a lease of its own.
         self.lease.release().await;

@@ -135,5 +135,49 @@ async fn kill_after(count: usize) {
     stream.up_to("turn_completed").await;
     let transcript: Value = process.get("/api/v1/sessions/s").await.json();
     assert_eq!(transcript["turns"].as_array().unwrap().len(), 2);
+    let transcript = transcript.to_string();
+    let after = transcript.split("\"call_id\":\"").skip(1);
+    let mut ids: Vec<&str> = after.filter_map(|rest| rest.split('"').next()).collect();
+    let calls = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), calls, "no call id is used twice: {transcript}");
     player.abort();
+}
+
+/// Whoever comes first ends the interrupted turn. Nobody else may take the session from the next one.
+#[tokio::test]
+async fn a_turn_that_begins_while_another_one_is_ended_is_kept() {
+    for _ in 0..5 {
+        let folder = tempfile::tempdir().unwrap();
+        let model = Model::listen();
+        let process = start(&model, folder.path()).await;
+        let player = tokio::spawn(play(model));
+        let seen = begin(&process, 3).await;
+        process.signal("KILL");
+        process.exit().await;
+        player.abort();
+
+        let model = Model::listen();
+        let process = start(&model, folder.path()).await;
+        let player = tokio::spawn(play(model));
+        let last = format!("Last-Event-ID: {}", seen.last().unwrap().id);
+        let rejoin = async {
+            let query =
+                format!("session_id=s&turn_id={}", seen[0].data["turn_id"].as_str().unwrap());
+            process.rejoin(&query, &[&last]).await.rest().await
+        };
+        let body = json!({"session_id": "s", "prompt": "Go on."});
+        let turn = async { process.turn(&body).await.up_to("turn_completed").await };
+        let (rest, transcript, next) =
+            tokio::join!(rejoin, process.get("/api/v1/sessions/s"), turn);
+        assert!(rest.last().unwrap().is_last(), "{rest:?}");
+        assert!(!transcript.json()["turns"].as_array().unwrap().is_empty());
+        let id = next[0].data["turn_id"].clone();
+        let transcript: Value = process.get("/api/v1/sessions/s").await.json();
+        let turns = transcript["turns"].as_array().unwrap();
+        assert_eq!(turns.len(), 2, "{transcript}");
+        assert_eq!(turns[1]["turn_id"], id);
+        player.abort();
+    }
 }

@@ -159,6 +159,12 @@ impl TurnMachine {
         &self.core.record
     }
 
+    /// How many call ids it has used, beside those of the turn that it continues.
+    #[must_use]
+    pub(crate) const fn call_ids(&self) -> usize {
+        self.core.calls.len()
+    }
+
     /// `None` while it runs.
     const fn ending(&self) -> Option<Ending> {
         match self.state {

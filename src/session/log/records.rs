@@ -209,6 +209,20 @@ impl Records {
         (sequence - self.skipped) as usize - 1
     }
 
+    /// Which event the last record is.
+    pub(super) fn last_kind(&self) -> Option<Kind> {
+        self.index.last().map(|entry| entry.kind)
+    }
+
+    /// Drops the records after `seen`, and adds one in their place.
+    pub(super) fn end_after(&mut self, seen: u64, line: Bytes, kind: Kind) {
+        let seen = seen.max(self.skipped);
+        self.index.truncate(usize::try_from(seen - self.skipped).unwrap_or(usize::MAX));
+        self.runs.retain(|run| run.first <= seen);
+        self.index.push(IndexEntry::new(IndexEntry::WHOLE_RUN, None, kind));
+        self.runs.push(Run { first: seen + 1, bytes: line });
+    }
+
     /// Frees unused capacity.
     pub(super) fn shrink(&mut self) {
         self.index.shrink_to_fit();

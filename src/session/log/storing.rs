@@ -10,17 +10,19 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::records::Batch;
+use super::encode::encode;
+use super::records::{Batch, LF};
 use super::{State, TurnLog, wake};
 use crate::conversation;
+use crate::event::{Event, Kind};
 
 /// What the log of a turn has beside its records, if the turn is stored while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Storing {
     /// Whether readers see events before they are stored.
     is_lazy: bool,
-    /// The turn as far as it had come with this event, until it is on its way to the store.
-    journal: Option<(u64, Arc<conversation::Turn>)>,
+    /// The last draft, until it is on its way to the store.
+    draft: Option<Draft>,
     /// How much has been handed over.
     journals: u64,
     /// How much of it is stored.
@@ -32,6 +34,16 @@ pub(super) struct Storing {
     persister: Option<Waker>,
     /// Wait until a journal is stored.
     waiting: Vec<Waker>,
+}
+
+/// A turn as far as its steps are whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    /// The last event that belongs to it.
+    pub(crate) after: u64,
+    /// How many call ids it has used, beside those of the turn that it continues.
+    pub(crate) call_ids: usize,
+    pub(crate) turn: Arc<conversation::Turn>,
 }
 
 /// How much of a turn is stored: its events up to this one, and so many journals.
@@ -64,8 +76,7 @@ enum Fate {
 #[derive(Debug)]
 pub(crate) struct Unstored {
     pub(crate) batches: Vec<Batch>,
-    /// The turn as far as it had come with this event.
-    pub(crate) journal: Option<(u64, Arc<conversation::Turn>)>,
+    pub(crate) draft: Option<Draft>,
     /// How much of the turn is stored with this.
     pub(crate) upto: Stored,
 }
@@ -101,13 +112,9 @@ impl Storing {
         self.fate == Fate::Lost
     }
 
-    /// Hands over the turn as far as it has come with an event, and wakes who stores it.
-    pub(super) fn hand_over(
-        &mut self,
-        journal: Option<(u64, Arc<conversation::Turn>)>,
-        journals: u64,
-    ) {
-        self.journal = journal.or_else(|| self.journal.take());
+    /// Hands over a draft, if there is a new one, and wakes who stores it.
+    pub(super) fn hand_over(&mut self, draft: Option<Draft>, journals: u64) {
+        self.draft = draft.or_else(|| self.draft.take());
         self.journals = journals;
         wake(self.persister.take());
     }
@@ -115,6 +122,7 @@ impl Storing {
     /// What is new from now on is stored with the session.
     pub(super) fn seal(&mut self) {
         self.is_sealed = true;
+        self.draft = None;
         wake(self.persister.take());
     }
 
@@ -136,13 +144,13 @@ impl TurnLog {
             return Poll::Ready(None);
         }
         let batches = records.batches_after(storing.stored.events);
-        let journal = storing.journal.take();
-        if batches.is_empty() && journal.is_none() {
+        let draft = storing.draft.take();
+        if batches.is_empty() && draft.is_none() {
             storing.persister = Some(cx.waker().clone());
             return Poll::Pending;
         }
         let upto = Stored { events: records.last(), journals: storing.journals };
-        Poll::Ready(Some(Unstored { batches, journal, upto }))
+        Poll::Ready(Some(Unstored { batches, draft, upto }))
     }
 
     /// Notes that so much is stored, and shows it to readers.
@@ -158,14 +166,17 @@ impl TurnLog {
         }
     }
 
-    /// Gives up storing the turn: readers see all that there is, and what follows at once. If the store does
+    /// Gives up storing the turn while it runs: readers see all that there is, and what follows at once. If the store does
     /// not answer, the driver learns of it.
     pub(crate) fn stop_storing(&self, is_lost: bool) {
         let mut state = self.state.lock();
         let State { storing: Some(storing), records, .. } = &mut *state else { return };
-        storing.fate = if is_lost { Fate::Lost } else { Fate::Superseded };
         storing.wake_waiting();
-        let last = if storing.is_sealed { 0 } else { records.last() };
+        if storing.is_sealed || storing.fate != Fate::Open {
+            return;
+        }
+        storing.fate = if is_lost { Fate::Lost } else { Fate::Superseded };
+        let last = records.last();
         state.visible = state.visible.max(last);
         state.wake_readers();
         let driver = state.driver.take();
@@ -188,6 +199,19 @@ impl TurnLog {
         Poll::Pending
     }
 
+    /// Replaces what readers have not seen by this event, unless it ends with a failure already: the store does
+    /// not take it. Call this once the log is [sealed](super::Writer::seal).
+    pub(crate) fn end_unstored(&self, event: &Event<'_>) {
+        let mut line = Vec::new();
+        encode(&mut line, event);
+        line.extend_from_slice(LF);
+        let mut state = self.state.lock();
+        let visible = state.visible;
+        if state.records.last_kind() != Some(Kind::TurnFailed) {
+            state.records.end_after(visible, line.into(), event.kind());
+        }
+    }
+
     /// The batches that are not stored yet. Call this once the log is [sealed](super::Writer::seal).
     #[must_use]
     pub(crate) fn rest(&self) -> Vec<Batch> {
@@ -202,7 +226,6 @@ mod tests {
 
     use super::super::{Reader, Writer};
     use super::*;
-    use crate::event::Event;
 
     /// Publishes a piece of text.
     fn say(writer: &mut Writer, text: &str) {
@@ -280,15 +303,15 @@ mod tests {
     fn a_barrier_opens_once_its_events_and_its_journal_are_stored() {
         let (log, mut writer) = Writer::stored(1, false);
         say(&mut writer, "a");
-        writer.note_journal(&Arc::default());
+        writer.note_journal(&Arc::default(), 0);
         assert!(!is_open(&log, &writer));
         let events = take(&log).unwrap();
-        assert!(events.journal.is_none(), "it was not published");
+        assert!(events.draft.is_none(), "it was not published");
         log.note_stored(events.upto);
         assert!(!is_open(&log, &writer));
         writer.publish();
         let journal = take(&log).unwrap();
-        assert_eq!(journal.journal.as_ref().map(|(after, _)| *after), Some(1));
+        assert_eq!(journal.draft.as_ref().map(|draft| draft.after), Some(1));
         log.note_stored(journal.upto);
         assert!(is_open(&log, &writer));
     }

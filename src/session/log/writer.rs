@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
 use super::records::{IndexEntry, LF, Run};
-use super::storing::{Barrier, Stored, Storing};
+use super::storing::{Barrier, Draft, Stored, Storing};
 use super::{State, TurnLog, encode};
 use crate::conversation;
 use crate::event::{Event, FailureCode, Summary, Usage};
@@ -33,8 +33,8 @@ pub struct Writer {
     is_sealed: bool,
     /// Whether the turn is stored while it runs.
     is_stored: bool,
-    /// The turn as far as it had come with an event, until it is published.
-    journal: Option<(u64, Arc<conversation::Turn>)>,
+    /// The turn as far as it has come, until it is published.
+    draft: Option<Draft>,
     /// How many journals there were.
     journals: u64,
 }
@@ -108,7 +108,7 @@ impl Writer {
             complete: false,
             is_sealed: false,
             is_stored,
-            journal: None,
+            draft: None,
             journals: 0,
         };
         (log, writer)
@@ -186,7 +186,7 @@ impl Writer {
     /// Shows readers everything that was pushed, at once or, if the turn is stored while it runs, when that
     /// is done.
     pub(crate) fn publish(&mut self) {
-        if !self.entries.is_empty() || self.journal.is_some() {
+        if !self.entries.is_empty() || self.draft.is_some() {
             self.hand_over(false);
         }
         self.join_blocks();
@@ -198,10 +198,11 @@ impl Writer {
         self.is_stored
     }
 
-    /// Notes the turn as far as it has come, if it is stored while it runs: with what is published next.
-    pub(crate) fn note_journal(&mut self, turn: &Arc<conversation::Turn>) {
+    /// Notes the turn as far as it has come, and how many call ids it has used. If it is stored while it runs,
+    /// this is stored with what is published next.
+    pub(crate) fn note_journal(&mut self, turn: &Arc<conversation::Turn>, call_ids: usize) {
         if self.is_stored {
-            self.journal = Some((self.last, Arc::clone(turn)));
+            self.draft = Some(Draft { after: self.last, call_ids, turn: Arc::clone(turn) });
             self.journals += 1;
         }
     }
@@ -230,7 +231,7 @@ impl Writer {
         state.records.push(&self.entries, self.runs.drain(..).chain(open));
         match &mut state.storing {
             Some(storing) if seals => storing.seal(),
-            Some(storing) => storing.hand_over(self.journal.take(), self.journals),
+            Some(storing) => storing.hand_over(self.draft.take(), self.journals),
             None => {}
         }
         let shows = state.storing.as_ref().is_none_or(Storing::shows_at_once);
@@ -290,7 +291,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.seal();
         let mut state = self.log.state.lock();
-        state.visible = self.last;
+        state.visible = state.records.last();
         state.ended = true;
         state.driver = None;
         state.wake_readers();

@@ -77,8 +77,13 @@ const APPLICATION: i32 = 0x5465_7468;
 /// What has made the tables what they are. A file of an older format gets those that it lacks.
 pub(super) const CHANGES: [&str; VERSION as usize] = [TABLES, JOURNALS];
 
-/// A running turn's journal; null once the turn is over.
-const JOURNALS: &str = "ALTER TABLE logs ADD COLUMN journal BLOB;";
+/// The journals of running turns: not beside the logs, whose rows each append writes again.
+const JOURNALS: &str = "
+CREATE TABLE journals (
+    log INTEGER PRIMARY KEY REFERENCES logs ON DELETE CASCADE,
+    json BLOB NOT NULL
+) STRICT;
+";
 
 const TABLES: &str = "
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;

@@ -131,17 +131,15 @@ pub(super) fn append(
     leased(connection, lease)?;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
     let last = batches.last().map_or(0, |batch| batch.last);
-    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes, journal)
-        VALUES (?, ?, ?, ?, ?, ?)
+    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
         ON CONFLICT (session_id, turn_id) DO UPDATE
-        SET last = max(last, excluded.last), bytes = bytes + excluded.bytes,
-            journal = coalesce(excluded.journal, journal)
+        SET last = max(last, excluded.last), bytes = bytes + excluded.bytes
         RETURNING number";
     let (epoch, last) = (stored(lease.epoch), stored(last));
-    let journal = journal.as_deref();
-    let values = params![lease.session_id, turn_id, epoch, last, length(bytes), journal];
+    let values = params![lease.session_id, turn_id, epoch, last, length(bytes)];
     let log: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
     put_batches(connection, log, batches)?;
+    put_journal(connection, log, journal.as_deref())?;
     // Those of a running turn come often, and only the first of them adds a log.
     if batches.first().is_some_and(|batch| batch.first == 1) {
         trim_logs(connection, &lease.session_id)?;
@@ -151,9 +149,22 @@ pub(super) fn append(
 
 /// Ends the log of a turn.
 pub(super) fn end_log(connection: &Connection, lease: &Lease, turn_id: &str) -> Done<()> {
-    let sql = "UPDATE logs SET journal = NULL WHERE session_id = ? AND turn_id = ?";
+    let sql = "DELETE FROM journals
+        WHERE log = (SELECT number FROM logs WHERE session_id = ? AND turn_id = ?)";
     execute(connection, sql, params![lease.session_id, turn_id])?;
     trim_logs(connection, &lease.session_id)
+}
+
+pub(super) fn put_journal(
+    connection: &Connection,
+    log: Option<i64>,
+    journal: Option<&[u8]>,
+) -> Done<()> {
+    let Some(journal) = journal else { return Ok(()) };
+    let sql = "INSERT INTO journals (log, json) VALUES (?, ?)
+        ON CONFLICT (log) DO UPDATE SET json = excluded.json";
+    execute(connection, sql, params![log, journal])?;
+    Ok(())
 }
 
 pub(super) fn put_batches(
@@ -202,7 +213,8 @@ pub(super) fn read(
     seen: u64,
 ) -> Done<Option<StoredLog>> {
     use_session(connection, session_id)?;
-    let sql = "SELECT number, turn_id, epoch, last, journal FROM logs
+    let sql = "SELECT number, turn_id, epoch, last, json
+        FROM logs LEFT JOIN journals ON log = number
         WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) ORDER BY number DESC LIMIT 1";
     let log = first(connection, sql, params![session_id, turn_id], |row| {
         let epoch = restored(row.get(2)?);

@@ -5,7 +5,8 @@ use rusqlite::{Connection, params};
 
 use super::super::{Artifact, ListedSession, NodeId, SessionCopy, StoredLog};
 use super::statements::{
-    Done, all, batches, execute, first, length, next, put_batches, read_artifact, restored, stored,
+    Done, all, batches, execute, first, length, next, put_batches, put_journal, read_artifact,
+    restored, stored,
 };
 use super::unavailable;
 use crate::limits::session::LIST_RECORD_BYTES_MAX;
@@ -41,8 +42,8 @@ pub(super) fn copy(connection: &Connection, session_id: String) -> Done<Option<S
         Ok((restored(row.get(0)?), restored(row.get(1)?), row.get::<_, Vec<u8>>(2)?))
     })?;
     let Some((epoch, used_at_ms, record)) = found else { return Ok(None) };
-    let sql = "SELECT number, turn_id, epoch, last, journal FROM logs
-        WHERE session_id = ? ORDER BY number";
+    let sql = "SELECT number, turn_id, epoch, last, json
+        FROM logs LEFT JOIN journals ON log = number WHERE session_id = ? ORDER BY number";
     let found = all(connection, sql, [&session_id], |row| {
         let (epoch, last) = (restored(row.get(2)?), restored(row.get(3)?));
         let (turn_id, batches) = (row.get(1)?, Vec::new());
@@ -89,12 +90,12 @@ pub(super) fn restore(connection: &Connection, copy: &SessionCopy, replace: bool
 fn put_log(connection: &Connection, session_id: &str, log: &StoredLog) -> Done<()> {
     let StoredLog { turn_id, epoch, last, batches, journal } = log;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
-    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes, journal)
-        VALUES (?, ?, ?, ?, ?, ?) RETURNING number";
-    let (epoch, last, journal) = (stored(*epoch), stored(*last), journal.as_deref());
-    let values = params![session_id, turn_id, epoch, last, length(bytes), journal];
+    let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
+        RETURNING number";
+    let values = params![session_id, turn_id, stored(*epoch), stored(*last), length(bytes)];
     let number: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
-    put_batches(connection, number, batches)
+    put_batches(connection, number, batches)?;
+    put_journal(connection, number, journal.as_deref())
 }
 
 /// An id is 128 random bits. If another session has it, it is the same file, from a copy of this
