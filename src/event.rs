@@ -207,6 +207,13 @@ impl Event<'_> {
         }
     }
 
+    /// The last event of a turn that the gateway ends without its turn machine.
+    #[must_use]
+    pub(crate) const fn cut_short(code: FailureCode, message: &'static str) -> Event<'static> {
+        let summary = Summary { loops: 0, tool_calls: 0, usage: Usage::NONE, text: "" };
+        Event::TurnFailed { code, message, retryable: true, summary }
+    }
+
     /// Whether nothing follows this event.
     #[must_use]
     pub const fn is_last(&self) -> bool {

@@ -110,16 +110,10 @@ impl Gap {
             };
             match step {
                 Step::Skip => stream.keep(&[byte], START_BYTES_MAX),
-                Step::Begin => {
-                    let (opened, fence) = (self.opened, self.fence);
-                    let repaired = mem::take(&mut self.repaired);
-                    return Flow::Enter(Next::Payload { opened, fence, repaired }, at);
-                }
+                Step::Begin => return Flow::Enter(self.payload(), at),
                 Step::Confirm(start) => {
                     let again = stream.buffer.split_off(start);
-                    let (opened, fence) = (self.opened, self.fence);
-                    let repaired = mem::take(&mut self.repaired);
-                    return Flow::again(Next::Payload { opened, fence, repaired }, again, at);
+                    return Flow::again(self.payload(), again, at);
                 }
                 Step::Close(mark) => {
                     self.complete(stream, sink);
@@ -142,6 +136,12 @@ impl Gap {
             return Flow::Enter(Next::prose(), 0);
         }
         self.refuse(0, stream, sink)
+    }
+
+    /// The payload after it.
+    fn payload(&mut self) -> Next {
+        let repaired = mem::take(&mut self.repaired);
+        Next::Payload { opened: self.opened, fence: self.fence, repaired }
     }
 
     /// Reports that there is no payload: the marker and the gap are text after all. What may have been

@@ -37,8 +37,8 @@ impl Sessions {
         ended
     }
 
-    /// The same under a claim and a lease of the session: its log gets a last event, and the conversation what the turn
-    /// had said and done.
+    /// The same under a claim and a lease of the session: its log gets a last event, and the conversation what
+    /// the turn had said and done.
     pub(super) async fn end_interrupted(&self, lease: &Lease) -> Result<(), SessionError> {
         if !self.store.is_durable() {
             return Ok(());

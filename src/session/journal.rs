@@ -21,7 +21,7 @@ use super::log::storing::Draft;
 use super::record::RecordError;
 use super::store::Batch;
 use crate::conversation::{self, Call, Ending, Outcome, Part, Step};
-use crate::event::{Event, FailureCode, Summary, Usage};
+use crate::event::{Event, FailureCode};
 use crate::limits::session as limits;
 use crate::parser::Arguments;
 use crate::text::is_deeper;
@@ -44,20 +44,16 @@ pub(super) struct Journal {
 }
 
 /// What ends a turn that the store has not taken, although it was over.
-pub(super) const NOT_STORED: Event<'_> = Event::TurnFailed {
-    code: FailureCode::StoreUnavailable,
-    message: "the session store does not answer, so the end of this turn is lost; try again later",
-    retryable: true,
-    summary: Summary { loops: 0, tool_calls: 0, usage: Usage::NONE, text: "" },
-};
+pub(super) const NOT_STORED: Event<'_> = Event::cut_short(
+    FailureCode::StoreUnavailable,
+    "the session store does not answer, so the end of this turn is lost; try again later",
+);
 
 /// What ends a turn whose gateway was stopped.
-pub(super) const INTERRUPTED: Event<'_> = Event::TurnFailed {
-    code: FailureCode::Internal,
-    message: "the gateway was stopped while this turn ran; what it had said and done is kept",
-    retryable: true,
-    summary: Summary { loops: 0, tool_calls: 0, usage: Usage::NONE, text: "" },
-};
+pub(super) const INTERRUPTED: Event<'_> = Event::cut_short(
+    FailureCode::Internal,
+    "the gateway was stopped while this turn ran; what it had said and done is kept",
+);
 
 /// An event.
 #[derive(Deserialize)]
@@ -169,10 +165,7 @@ fn take(step: &mut Step, Line { r#type, data }: Line<'_>) {
 
 /// The event that ends an interrupted turn, after event `last` of its log.
 pub(super) fn end_after(last: u64) -> Batch {
-    let mut line = Vec::new();
-    encode::encode(&mut line, &INTERRUPTED);
-    line.push(b'\n');
-    Batch { first: last + 1, last: last + 1, bytes: line.into() }
+    Batch { first: last + 1, last: last + 1, bytes: encode::line(&INTERRUPTED).into() }
 }
 
 #[cfg(test)]

@@ -83,8 +83,8 @@ async fn append(
     patiently(|| store.append(lease, turn_id, news.clone())).await
 }
 
-/// Asks a store that fails again, for a while. One that does not answer at all is not asked again, because
-/// nobody knows what it has done.
+/// Asks a store that fails again, for a while. One that does not answer at all is not asked again, because it
+/// may have done it.
 pub(super) async fn patiently<'s, T>(
     ask: impl Fn() -> StoreFuture<'s, T>,
 ) -> Result<T, StoreError> {
@@ -116,7 +116,7 @@ fn joined(batches: Vec<Batch>) -> Vec<Batch> {
     }
 }
 
-/// Ends the way to the store when it is dropped: nobody may wait for a task that has panicked.
+/// Stops storing when it is dropped, so that nothing waits for a task that has panicked.
 struct Way(Arc<TurnLog>);
 
 impl Drop for Way {

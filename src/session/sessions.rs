@@ -93,7 +93,7 @@ impl Sessions {
             }
         };
         let NewSession { version, record, opening } = new;
-        // Nobody can come back to a session that nobody else knows.
+        // No client can come back to a session whose id it does not know.
         let is_stored = self.store.is_durable() && !beginning.is_passing;
         let (log, writer) = if is_stored {
             Writer::stored(record.epoch, self.durability == Durability::Lazy)
@@ -418,7 +418,7 @@ impl TurnGuard {
                 warn!("the turn was not stored: its session was deleted, or taken over");
             }
             Err(error) => {
-                // Nobody may see an end that the store does not have.
+                // Readers must not see an end that the store does not have.
                 log.end_unstored(&journal::NOT_STORED);
                 warn!("the end of the turn was not stored: {error}");
             }

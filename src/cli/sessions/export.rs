@@ -2,13 +2,10 @@
 
 use std::io::Write;
 
-use super::{Failures, NoSuch, failed};
+use super::{Failures, NoSuch, page};
 use crate::cli::{CliError, print_diagnostic};
 use crate::session::exported;
 use crate::session::store::Store;
-
-/// How many sessions are asked for at a time.
-const PAGE: usize = 256;
 
 /// Writes the sessions with these ids, or all, a line each. One is in memory at a time.
 ///
@@ -26,8 +23,11 @@ pub(super) async fn run(
     if ids.is_empty() {
         let (mut after, mut count) = (None, 0);
         loop {
-            let page = store.list(after.as_deref(), PAGE).await.map_err(failed)?;
-            let ids: Vec<String> = page.into_iter().map(|session| session.id).collect();
+            let ids: Vec<String> = page(store, after.as_deref())
+                .await?
+                .into_iter()
+                .map(|session| session.id)
+                .collect();
             for id in &ids {
                 export(store, id, out, &mut failures).await?;
             }

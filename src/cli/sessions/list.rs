@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::failed;
+use super::page;
 use super::show::time;
 use crate::cli::{CliError, print_diagnostic};
 use crate::session::store::{ListedSession, Store};
@@ -22,9 +22,6 @@ struct Row {
     bytes: u64,
 }
 
-/// How many sessions are asked for at a time.
-const PAGE: usize = 256;
-
 /// Writes the sessions, the one last used first.
 ///
 /// # Errors
@@ -37,7 +34,7 @@ pub(super) async fn run(
     let mut rows: Vec<Row> = Vec::new();
     loop {
         let after = rows.last().map(|row| &*row.id);
-        let page = store.list(after, PAGE).await.map_err(failed)?;
+        let page = page(store, after).await?;
         if page.is_empty() {
             break;
         }

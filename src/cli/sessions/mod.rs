@@ -15,7 +15,7 @@ use super::{CliError, print_diagnostic};
 use crate::app::{self, SessionsError};
 use crate::cli::tools::settle;
 use crate::config::{self, Overrides};
-use crate::session::store::Store;
+use crate::session::store::{ListedSession, Store};
 
 use args::{Action, StoreArgs};
 
@@ -51,6 +51,12 @@ pub(super) fn run(args: &SessionsArgs, out: &mut impl Write) -> Result<(), CliEr
             runtime.block_on(forget(&*store, &args.ids))
         }
     }
+}
+
+/// The sessions after this id, up to as many as are asked for at a time. None after the last one.
+async fn page(store: &dyn Store, after: Option<&str>) -> Result<Vec<ListedSession>, CliError> {
+    const PAGE: usize = 256;
+    store.list(after, PAGE).await.map_err(failed)
 }
 
 /// A store, and how long it keeps unused sessions.

@@ -10,13 +10,21 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 use crate::event::{Event, Kind};
 
+/// An event as a line, with its LF.
+pub(in super::super) fn line(event: &Event<'_>) -> Vec<u8> {
+    let mut line = Vec::new();
+    encode(&mut line, event);
+    line.push(b'\n');
+    line
+}
+
 /// Appends an event to `out`. If the event carries a piece of text, returns where in the appended
 /// bytes it begins. The text is escaped as JSON, without its quotation marks, and followed by
 /// [`TEXT_END`].
 ///
 /// Events that come with each token are encoded by hand, which takes a sixth of the instructions. A
 /// test compares the result with serde's.
-pub(in super::super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
+pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
     let start = out.len();
     let text = match *event {
         Event::TextDelta { text } => {

@@ -10,9 +10,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::encode::encode;
-use super::records::{Batch, LF};
-use super::{State, TurnLog, wake};
+use super::records::Batch;
+use super::{State, TurnLog, encode, wake};
 use crate::conversation;
 use crate::event::{Event, Kind};
 
@@ -66,7 +65,7 @@ pub(crate) struct Barrier {
 enum Fate {
     #[default]
     Open,
-    /// The session belongs to somebody else, or to nobody.
+    /// Another gateway has the session, or it was deleted.
     Superseded,
     /// The store does not answer.
     Lost,
@@ -166,8 +165,8 @@ impl TurnLog {
         }
     }
 
-    /// Gives up storing the turn while it runs: readers see all that there is, and what follows at once. If the store does
-    /// not answer, the driver learns of it.
+    /// Gives up storing the turn while it runs: readers see all that there is, and what follows at once. If
+    /// the store does not answer, the driver learns of it.
     pub(crate) fn stop_storing(&self, is_lost: bool) {
         let mut state = self.state.lock();
         let State { storing: Some(storing), records, .. } = &mut *state else { return };
@@ -202,13 +201,10 @@ impl TurnLog {
     /// Replaces what readers have not seen by this event, unless it ends with a failure already: the store does
     /// not take it. Call this once the log is [sealed](super::Writer::seal).
     pub(crate) fn end_unstored(&self, event: &Event<'_>) {
-        let mut line = Vec::new();
-        encode(&mut line, event);
-        line.extend_from_slice(LF);
         let mut state = self.state.lock();
         let visible = state.visible;
         if state.records.last_kind() != Some(Kind::TurnFailed) {
-            state.records.end_after(visible, line.into(), event.kind());
+            state.records.end_after(visible, encode::line(event).into(), event.kind());
         }
     }
 

@@ -10,7 +10,7 @@ use super::records::{IndexEntry, LF, Run};
 use super::storing::{Barrier, Draft, Stored, Storing};
 use super::{State, TurnLog, encode};
 use crate::conversation;
-use crate::event::{Event, FailureCode, Summary, Usage};
+use crate::event::{Event, FailureCode};
 use crate::limits::stream as limits;
 
 /// The only writer of a log. Dropping it ends the log, with a failure if the turn's own last event
@@ -280,12 +280,10 @@ impl Writer {
 }
 
 /// The last event of a turn whose driver died.
-const DIED: Event<'_> = Event::TurnFailed {
-    code: FailureCode::Internal,
-    message: "the gateway ended this turn unexpectedly; see its log",
-    retryable: true,
-    summary: Summary { loops: 0, tool_calls: 0, usage: Usage::NONE, text: "" },
-};
+const DIED: Event<'_> = Event::cut_short(
+    FailureCode::Internal,
+    "the gateway ended this turn unexpectedly; see its log",
+);
 
 impl Drop for Writer {
     fn drop(&mut self) {
