@@ -169,6 +169,7 @@ const ROWS: &[Row] = &[
     row("session/log/reader", Io, &["limits"]),
     row("session/log/storing", Io, &["conversation", "event"]),
     row("session/log/writer", Io, &["conversation", "event", "limits"]),
+    row("session/log/epochs", Nothing, &[]),
     row("session/log/encode", Nothing, &["event"]),
     row("session/log/records", Nothing, &["event"]),
     row(

@@ -30,7 +30,7 @@ pub(super) fn resume(
     let (has_ended, last) = (log.has_ended(), log.last_sequence());
     let seen = match seen {
         None => 0,
-        Some(id) if id.epoch == log.epoch() && id.sequence <= last => id.sequence,
+        Some(id) if id.sequence <= last && id.epoch == log.epochs().at(id.sequence) => id.sequence,
         Some(_) => return Err(Refusal::EVENT_GONE),
     };
     if has_ended && seen == last {

@@ -25,9 +25,9 @@ pub(super) async fn write(record: SessionRecord) -> Bytes {
 
 /// The turn, ready to be read.
 pub(super) async fn restore(stored: StoredLog) -> Result<LoggedTurn, RecordError> {
-    let StoredLog { turn_id, epoch, last, batches, .. } = stored;
+    let StoredLog { turn_id, epochs, last, batches, .. } = stored;
     let length = batches.iter().map(|batch| batch.bytes.len()).sum();
-    let log = off_worker(length, move || TurnLog::restore(epoch, batches, last)).await;
+    let log = off_worker(length, move || TurnLog::restore(epochs, batches, last)).await;
     Ok(LoggedTurn { turn_id, log: log.ok_or(RecordError::DamagedLog)? })
 }
 

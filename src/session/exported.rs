@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::log::{TurnLog, encode};
 use super::record::{RecordError, SessionRecord};
-use super::store::{Artifact, Batch, SessionCopy, StoredLog};
+use super::store::{Artifact, Batch, EpochStart, Epochs, SessionCopy, StoredLog};
 use crate::limits::session::{ARTIFACT_BYTES_MAX, ID_BYTES_MAX};
 
 /// The version of a line. Raise it if older lines must be read in another way.
@@ -65,12 +65,23 @@ struct Line<'a, F> {
 #[derive(Serialize, Deserialize)]
 struct Log<'a> {
     turn_id: String,
+    /// In which it was begun.
     epoch: u64,
+    /// Those of the gateways that have gone on with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    later: Vec<Later>,
     #[serde(borrow)]
     batches: Vec<WrittenBatch<'a>>,
     /// What its turn still lacks, if it is not over.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     journal: Option<&'a RawValue>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Later {
+    /// The sequence of its first event.
+    first: u64,
+    epoch: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,7 +140,9 @@ pub(crate) fn write(copy: &SessionCopy) -> Result<Vec<u8>, LineError> {
 
 fn written_log<'a>(id: &str, log: &'a StoredLog) -> Result<Log<'a>, LineError> {
     check_log(id, log)?;
-    let StoredLog { turn_id, epoch, batches, journal, .. } = log;
+    let StoredLog { turn_id, epochs, batches, journal, .. } = log;
+    let later = epochs.starts().skip(1);
+    let later = later.map(|EpochStart { first, epoch }| Later { first, epoch }).collect();
     let batches = batches.iter().map(|Batch { first, last, bytes }| {
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let events = lines.map(serde_json::from_slice).collect::<Result<_, _>>()?;
@@ -137,7 +150,7 @@ fn written_log<'a>(id: &str, log: &'a StoredLog) -> Result<Log<'a>, LineError> {
     });
     let batches = batches.collect::<Result<_, serde_json::Error>>()?;
     let journal = journal.as_deref().map(serde_json::from_slice).transpose()?;
-    Ok(Log { turn_id: turn_id.clone(), epoch: *epoch, batches, journal })
+    Ok(Log { turn_id: turn_id.clone(), epoch: epochs.at(1), later, batches, journal })
 }
 
 fn written_file(artifact: &Artifact) -> WrittenFile<'_> {
@@ -183,13 +196,20 @@ fn check_record(id: &str, record: &[u8]) -> Result<(), LineError> {
 }
 
 fn check_log(id: &str, log: &StoredLog) -> Result<(), LineError> {
-    let StoredLog { turn_id, epoch, last, batches, .. } = log;
-    let damaged = || LineError::Log { id: id.to_owned(), turn_id: turn_id.clone() };
-    TurnLog::restore(*epoch, batches.clone(), *last).map(drop).ok_or_else(damaged)
+    let restored = TurnLog::restore(log.epochs.clone(), log.batches.clone(), log.last);
+    restored.map(drop).ok_or_else(|| damaged(id, log))
+}
+
+fn damaged(id: &str, log: &StoredLog) -> LineError {
+    LineError::Log { id: id.to_owned(), turn_id: log.turn_id.clone() }
 }
 
 fn read_log(id: &str, log: Log<'_>) -> Result<StoredLog, LineError> {
-    let Log { turn_id, epoch, batches, journal } = log;
+    let Log { turn_id, epoch, later, batches, journal } = log;
+    let later = later.into_iter().map(|Later { first, epoch }| EpochStart { first, epoch });
+    let starts: Vec<_> = [EpochStart { first: 1, epoch }].into_iter().chain(later).collect();
+    let epochs = Epochs::of(&starts)
+        .ok_or_else(|| LineError::Log { id: id.to_owned(), turn_id: turn_id.clone() })?;
     let batches = batches.into_iter().map(|WrittenBatch { first, last, events }| {
         let lines = events.iter().flat_map(|event| [event.get().as_bytes(), b"\n"]);
         Batch { first, last, bytes: lines.collect::<Vec<_>>().concat().into() }
@@ -197,7 +217,7 @@ fn read_log(id: &str, log: Log<'_>) -> Result<StoredLog, LineError> {
     let batches: Vec<Batch> = batches.collect();
     let last = batches.last().map_or(0, |batch| batch.last);
     let journal = journal.map(|json| Bytes::copy_from_slice(json.get().as_bytes()));
-    let log = StoredLog { turn_id, epoch, last, batches, journal };
+    let log = StoredLog { turn_id, epochs, last, batches, journal };
     check_log(id, &log)?;
     Ok(log)
 }
@@ -229,7 +249,10 @@ mod tests {
             let copy = read(line.as_bytes()).unwrap();
             assert_eq!((&*copy.id, copy.epoch, copy.used_at_ms), (id, 3, 1_795_315_264_812));
             let [log] = &copy.logs[..] else { panic!("one log") };
-            assert_eq!((&*log.turn_id, log.epoch, log.last, log.batches.len()), ("two", 3, 3, 2));
+            assert_eq!(
+                (&*log.turn_id, log.epochs.last(), log.last, log.batches.len()),
+                ("two", 3, 3, 2)
+            );
             assert!(log.batches[1].bytes.starts_with(b"{\"type\":\"text_delta\""));
             let [file] = &copy.artifacts[..] else { panic!("one file") };
             assert_eq!((&*file.owner, &file.bytes[..]), (owner, &b"content"[..]));

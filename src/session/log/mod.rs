@@ -6,6 +6,7 @@
 //! when the last one leaves, and when the turn is cancelled.
 
 pub(crate) mod encode;
+mod epochs;
 mod reader;
 mod records;
 pub(crate) mod storing;
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 
 use crate::event::TurnState;
 
+pub use epochs::{EpochStart, Epochs};
 pub use reader::Reader;
 pub use records::{Batch, Record};
 use records::{Records, Run, Taken};
@@ -29,7 +31,6 @@ pub use writer::Writer;
 /// A turn's events, and their readers.
 #[derive(Debug, Default)]
 pub struct TurnLog {
-    epoch: u64,
     state: Mutex<State>,
     /// Bytes of all events, published or not.
     bytes: AtomicUsize,
@@ -40,6 +41,7 @@ struct State {
     /// The turn's state.
     at: TurnState,
     records: Records,
+    epochs: Epochs,
     /// The last record that readers can see.
     visible: u64,
     ended: bool,
@@ -66,10 +68,10 @@ impl TurnLog {
     /// The log of a turn that is over, made from stored batches up to record `last`. The first
     /// batches may be missing. `None` if no log has stored such batches.
     #[must_use]
-    pub(crate) fn restore(epoch: u64, batches: Vec<Batch>, last: u64) -> Option<Arc<Self>> {
+    pub(crate) fn restore(epochs: Epochs, batches: Vec<Batch>, last: u64) -> Option<Arc<Self>> {
         let records = Records::restore(batches, last)?;
-        let state = State { records, visible: last, ended: true, ..State::default() };
-        Some(Arc::new(Self { epoch, state: Mutex::new(state), ..Self::default() }))
+        let state = State { records, epochs, visible: last, ended: true, ..State::default() };
+        Some(Arc::new(Self { state: Mutex::new(state), ..Self::default() }))
     }
 
     /// Passes on everything that readers can see now and, once the log is
@@ -78,15 +80,15 @@ impl TurnLog {
         let mut taken = Taken::default();
         let state = self.state.lock();
         state.records.take_after(0, state.records.last(), usize::MAX, &mut taken);
+        let epochs = state.epochs.clone();
         drop(state);
-        taken.drain(self.epoch, sink);
+        taken.drain(&epochs, sink);
     }
 
-    /// The epoch of the session in which the log was written. Each gateway that takes over the
-    /// session begins a new one, so no two of them give events the same id.
+    /// The epochs in which it was written.
     #[must_use]
-    pub const fn epoch(&self) -> u64 {
-        self.epoch
+    pub fn epochs(&self) -> Epochs {
+        self.state.lock().epochs.clone()
     }
 
     /// Cancels the turn; false if it is over already.

@@ -33,8 +33,9 @@ impl Reader {
         let visible = state.visible;
         state.records.take_after(self.seen, visible, limits::WRITE_BYTES_MAX, &mut self.taken);
         if !self.taken.is_empty() {
+            let epochs = state.epochs.clone();
             drop(state);
-            self.seen = self.taken.drain(self.log.epoch, sink);
+            self.seen = self.taken.drain(&epochs, sink);
             return Poll::Ready(Some(()));
         }
         if state.ended {

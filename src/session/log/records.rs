@@ -15,6 +15,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::encode::{self, TEXT_END};
+use super::epochs::Epochs;
 use crate::event::Kind;
 
 /// Ends each record in memory.
@@ -23,7 +24,7 @@ pub(super) const LF: &[u8] = b"\n";
 /// An event of a turn, encoded.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// The epoch of the session in which it was written: see [`TurnLog::epoch`](super::TurnLog::epoch).
+    /// The epoch of the session in which it was written: see [`Epochs`].
     pub epoch: u64,
     /// Its place in the turn, from 1.
     pub sequence: u64,
@@ -246,7 +247,7 @@ impl Taken {
     }
 
     /// Passes on the records in order, and forgets them. Returns the last one's sequence.
-    pub(super) fn drain(&mut self, epoch: u64, mut sink: impl FnMut(Record<'_>)) -> u64 {
+    pub(super) fn drain(&mut self, epochs: &Epochs, mut sink: impl FnMut(Record<'_>)) -> u64 {
         let mut runs = self.runs.drain(..).peekable();
         let mut open: Option<(usize, Run)> = None;
         for (entry, sequence) in self.entries.drain(..).zip(self.seen + 1..) {
@@ -258,7 +259,7 @@ impl Taken {
             let data = &run.bytes[std::mem::replace(start, end)..end - LF.len()];
             let text = (entry.text_start > 0)
                 .then(|| &data[usize::from(entry.text_start)..data.len() - TEXT_END.len()]);
-            sink(Record { epoch, sequence, kind: entry.kind, data, text });
+            sink(Record { epoch: epochs.at(sequence), sequence, kind: entry.kind, data, text });
             self.seen = sequence;
         }
         self.seen

@@ -363,11 +363,15 @@ fn a_stored_log_is_read_as_it_was_written() {
         let batches = live.rest();
         for first in 0..batches.len() {
             let seen = batches[first].first - 1;
-            let restored = TurnLog::restore(3, batches[first..].to_vec(), live.last_sequence());
+            let restored = TurnLog::restore(
+                Epochs::begun_in(3),
+                batches[first..].to_vec(),
+                live.last_sequence(),
+            );
             let rest = every_record(&restored.unwrap().read_after(seen));
             assert_eq!(rest, all[usize::try_from(seen).unwrap()..], "{together}");
         }
-        let none = TurnLog::restore(3, Vec::new(), live.last_sequence()).unwrap();
+        let none = TurnLog::restore(Epochs::begun_in(3), Vec::new(), live.last_sequence()).unwrap();
         assert_eq!(none.last_sequence(), live.last_sequence());
         assert!(none.has_ended());
     }
@@ -391,7 +395,10 @@ fn every_record(reader: &Reader) -> Vec<Owned> {
 fn what_no_log_has_stored_is_refused() {
     let batch = |first, last, text: &'static str| Batch { first, last, bytes: text.into() };
     let line = "{\"type\":\"status\",\"data\":{}}\n";
-    assert!(TurnLog::restore(1, vec![batch(1, 1, line), batch(2, 2, line)], 2).is_some());
+    assert!(
+        TurnLog::restore(Epochs::begun_in(1), vec![batch(1, 1, line), batch(2, 2, line)], 2)
+            .is_some()
+    );
     for (batches, last) in [
         (vec![batch(1, 2, line)], 2),
         (vec![batch(1, 1, line)], 2),
@@ -404,6 +411,9 @@ fn what_no_log_has_stored_is_refused() {
         (vec![batch(1, 1, "{\"type\":\"tool_arguments_delta\",\"data\":{\"call_id\":\"}\n")], 1),
         (vec![batch(1, 1, "\n")], 1),
     ] {
-        assert!(TurnLog::restore(1, batches.clone(), last).is_none(), "{batches:?}");
+        assert!(
+            TurnLog::restore(Epochs::begun_in(1), batches.clone(), last).is_none(),
+            "{batches:?}"
+        );
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
+use super::epochs::Epochs;
 use super::records::{IndexEntry, LF, Run};
 use super::storing::{Barrier, Draft, Stored, Storing};
 use super::{State, TurnLog, encode};
@@ -94,8 +95,9 @@ impl Writer {
 
     fn of(epoch: u64, storing: Option<Storing>) -> (Arc<TurnLog>, Self) {
         let is_stored = storing.is_some();
-        let state = Mutex::new(State { storing, ..State::default() });
-        let log = Arc::new(TurnLog { epoch, state, ..TurnLog::default() });
+        let epochs = Epochs::begun_in(epoch);
+        let state = Mutex::new(State { epochs, storing, ..State::default() });
+        let log = Arc::new(TurnLog { state, ..TurnLog::default() });
         let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1);
         let writer = Self {
             log: Arc::clone(&log),

@@ -32,7 +32,7 @@ pub use copy::{ListedSession, SessionCopy};
 pub use memory::MemoryStore;
 pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
 
-pub use super::log::Batch;
+pub use super::log::{Batch, EpochStart, Epochs};
 
 /// A store's answer, when it comes.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -215,8 +215,8 @@ impl From<Vec<Batch>> for LogNews {
 pub struct StoredLog {
     /// The turn.
     pub turn_id: String,
-    /// The epoch it was written in.
-    pub epoch: u64,
+    /// The epochs it was written in.
+    pub epochs: Epochs,
     /// The sequence of its last event.
     pub last: u64,
     /// Its events, in order.

@@ -126,8 +126,32 @@ async fn a_log_is_read_from_a_place() {
             let log = store.read("s", Some("t"), after).await.unwrap().unwrap();
             let batches = [batch(1, 2), batch(3, 3), batch(4, 9)];
             assert_eq!(log.batches, batches[from..], "after {after}");
-            assert_eq!((log.turn_id.as_str(), log.epoch, log.last), ("t", 1, 9));
+            assert_eq!((log.turn_id.as_str(), log.epochs.last(), log.last), ("t", 1, 9));
         }
+    })
+    .await;
+}
+
+/// Of a log that others have gone on with, also in a copy of the session.
+#[tokio::test]
+async fn a_log_keeps_the_epochs_in_which_it_was_written() {
+    check(async |store| {
+        for (first, last) in [(1, 2), (3, 3), (4, 9)] {
+            let lease = take(&*store, NodeId::random()).await;
+            if first == 1 {
+                store.save(&lease, None, bytes("a")).await.unwrap();
+            }
+            store.append(&lease, "t", vec![batch(first, last)].into()).await.unwrap();
+            store.append(&lease, "t", LogNews::default()).await.unwrap();
+            store.release(&lease).await.unwrap();
+        }
+        let epochs = Epochs::begun_in(1).then(3, 2).then(4, 3);
+        let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
+        assert_eq!(log.epochs, epochs);
+        let copy = store.copy("s").await.unwrap().unwrap();
+        assert!(store.restore(copy, true).await.unwrap());
+        let log = store.read("s", Some("t"), 9).await.unwrap().unwrap();
+        assert_eq!((log.epochs, log.batches), (epochs, Vec::new()));
     })
     .await;
 }

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use self::files::Files;
 use super::{
-    Artifact, Batch, Lease, ListedSession, LogNews, MemoryUsage, NodeId, SessionCopy, Store,
-    StoreError, StoreFuture, StoredLog, StoredRecord, Version,
+    Artifact, Batch, Epochs, Lease, ListedSession, LogNews, MemoryUsage, NodeId, SessionCopy,
+    Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
 
@@ -203,14 +203,16 @@ impl State {
         let last = batches.last().map_or(0, |batch| batch.last);
         if let Some(log) = entry.logs.iter_mut().find(|log| log.stored.turn_id == turn_id) {
             log.bytes += bytes;
+            let first = batches.first().map_or(log.stored.last + 1, |batch| batch.first);
+            log.stored.epochs = log.stored.epochs.then(first, lease.epoch);
             log.stored.last = log.stored.last.max(last);
             log.stored.batches.extend(batches);
             log.stored.journal = journal.or_else(|| log.stored.journal.take());
         } else {
             bytes += log_bytes(turn_id);
             self.last_ticket += 1;
-            let (turn_id, epoch) = (turn_id.to_owned(), lease.epoch);
-            let stored = StoredLog { turn_id, epoch, last, batches, journal };
+            let (turn_id, epochs) = (turn_id.to_owned(), Epochs::begun_in(lease.epoch));
+            let stored = StoredLog { turn_id, epochs, last, batches, journal };
             entry.logs.reserve_exact(1);
             entry.logs.push_back(Log { ticket: self.last_ticket, bytes, stored });
             self.logs.insert(self.last_ticket, Arc::clone(session));
@@ -448,8 +450,10 @@ impl StoredLog {
     /// The log without the batches that end at or before event `seen`.
     fn after_seen(&self, seen: u64) -> Self {
         let skipped = self.batches.partition_point(|batch| batch.last <= seen);
-        let (turn_id, batches) = (self.turn_id.clone(), self.batches[skipped..].to_vec());
-        Self { turn_id, epoch: self.epoch, last: self.last, batches, journal: self.journal.clone() }
+        let batches = self.batches[skipped..].to_vec();
+        let Self { turn_id, epochs, last, journal, .. } = self;
+        let (turn_id, epochs) = (turn_id.clone(), epochs.clone());
+        Self { turn_id, epochs, last: *last, batches, journal: journal.clone() }
     }
 }
 

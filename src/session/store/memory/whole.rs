@@ -6,7 +6,7 @@ use super::{Bounds, Kept, State};
 use crate::limits::session::LIST_RECORD_BYTES_MAX;
 use crate::session::store::copy::{now_ms, since};
 use crate::session::store::{
-    Lease, ListedSession, LogNews, NodeId, SessionCopy, StoredLog, StoredRecord, Version,
+    Epochs, ListedSession, LogNews, NodeId, SessionCopy, StoredLog, StoredRecord, Version,
 };
 use crate::telemetry::millis;
 
@@ -63,10 +63,10 @@ impl State {
         self.remove(&id);
         // No node had it last, so the next one begins another epoch.
         let Some(lease) = self.acquire(&id, NodeId::random()) else { return false };
-        for StoredLog { turn_id, epoch, batches, journal, .. } in logs {
+        for StoredLog { turn_id, epochs, batches, journal, .. } in logs {
             // The lease was taken under the same lock.
-            let lease = Lease { epoch, ..lease.clone() };
             let _ = self.append(&lease, &turn_id, LogNews { batches, journal }, bounds);
+            self.set_epochs(&id, &turn_id, epochs);
         }
         self.last_version += 1;
         self.session_bytes += record.len();
@@ -84,6 +84,17 @@ impl State {
         }
         self.make_room(bounds);
         true
+    }
+}
+
+impl State {
+    /// Sets the epochs of a log.
+    fn set_epochs(&mut self, session_id: &str, turn_id: &str, epochs: Epochs) {
+        let logs = self.sessions.get_mut(session_id).map(|entry| &mut entry.logs);
+        let log = logs.and_then(|logs| logs.iter_mut().find(|log| log.stored.turn_id == turn_id));
+        if let Some(log) = log {
+            log.stored.epochs = epochs;
+        }
     }
 }
 

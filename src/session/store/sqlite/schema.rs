@@ -69,13 +69,13 @@ pub enum OpenError {
 }
 
 /// The format of the tables, in `user_version`: how many of the changes below it has.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 /// "Teth", in `application_id`.
 const APPLICATION: i32 = 0x5465_7468;
 
 /// What has made the tables what they are. A file of an older format gets those that it lacks.
-pub(super) const CHANGES: [&str; VERSION as usize] = [TABLES, JOURNALS];
+pub(super) const CHANGES: [&str; VERSION as usize] = [TABLES, JOURNALS, EPOCHS];
 
 /// The journals of running turns: not beside the logs, whose rows each append writes again.
 const JOURNALS: &str = "
@@ -83,6 +83,16 @@ CREATE TABLE journals (
     log INTEGER PRIMARY KEY REFERENCES logs ON DELETE CASCADE,
     json BLOB NOT NULL
 ) STRICT;
+";
+
+/// The epochs of logs that another gateway has gone on with. Of the others, `logs.epoch` says all.
+const EPOCHS: &str = "
+CREATE TABLE epochs (
+    log INTEGER NOT NULL REFERENCES logs ON DELETE CASCADE,
+    first INTEGER NOT NULL,      -- the sequence of its first event
+    epoch INTEGER NOT NULL,
+    PRIMARY KEY (log, first)
+) WITHOUT ROWID, STRICT;
 ";
 
 const TABLES: &str = "

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::{
-    Artifact, Batch, Lease, LogNews, NodeId, StoreError, StoredLog, StoredRecord, Version,
+    Artifact, Batch, EpochStart, Epochs, Lease, LogNews, NodeId, StoreError, StoredLog,
+    StoredRecord, Version,
 };
 use super::{now, unavailable};
 use crate::limits::session as limits;
@@ -134,15 +135,47 @@ pub(super) fn append(
     let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
         ON CONFLICT (session_id, turn_id) DO UPDATE
         SET last = max(last, excluded.last), bytes = bytes + excluded.bytes
-        RETURNING number";
+        RETURNING number, epoch, last";
     let (epoch, last) = (stored(lease.epoch), stored(last));
     let values = params![lease.session_id, turn_id, epoch, last, length(bytes)];
-    let log: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
+    let row = first(connection, sql, values, |row| {
+        Ok((row.get::<_, i64>(0)?, restored(row.get(1)?), restored(row.get(2)?)))
+    })?;
+    let log = row.map(|(log, ..)| log);
+    if let Some((log, before, last)) = row
+        && before != lease.epoch
+    {
+        let first = batches.first().map_or(last + 1, |batch| batch.first);
+        let epochs = epochs(connection, log, before)?.then(first, lease.epoch);
+        put_epochs(connection, log, &epochs)?;
+    }
     put_batches(connection, log, batches)?;
     put_journal(connection, log, journal.as_deref())?;
     // Those of a running turn come often, and only the first of them adds a log.
     if batches.first().is_some_and(|batch| batch.first == 1) {
         trim_logs(connection, &lease.session_id)?;
+    }
+    Ok(())
+}
+
+/// The epochs of a log, the latest of which is this.
+pub(super) fn epochs(connection: &Connection, log: i64, latest: u64) -> Done<Epochs> {
+    let sql = "SELECT first, epoch FROM epochs WHERE log = ? ORDER BY first";
+    let starts = all(connection, sql, [log], |row| {
+        Ok(EpochStart { first: restored(row.get(0)?), epoch: restored(row.get(1)?) })
+    })?;
+    Ok(Epochs::of(&starts).unwrap_or_else(|| Epochs::begun_in(latest)))
+}
+
+/// Sets the epochs of a log.
+pub(super) fn put_epochs(connection: &Connection, log: i64, epochs: &Epochs) -> Done<()> {
+    let sql = "UPDATE logs SET epoch = ? WHERE number = ?";
+    execute(connection, sql, params![stored(epochs.last()), log])?;
+    execute(connection, "DELETE FROM epochs WHERE log = ?", [log])?;
+    let sql = "INSERT INTO epochs (log, first, epoch) VALUES (?, ?, ?)";
+    let is_needed = epochs.starts().count() > 1;
+    for EpochStart { first, epoch } in epochs.starts().filter(|_| is_needed) {
+        execute(connection, sql, params![log, stored(first), stored(epoch)])?;
     }
     Ok(())
 }
@@ -216,16 +249,20 @@ pub(super) fn read(
     let sql = "SELECT number, turn_id, epoch, last, json
         FROM logs LEFT JOIN journals ON log = number
         WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) ORDER BY number DESC LIMIT 1";
-    let log = first(connection, sql, params![session_id, turn_id], |row| {
-        let epoch = restored(row.get(2)?);
-        let (turn_id, last) = (row.get(1)?, restored(row.get(3)?));
-        let journal = row.get::<_, Option<Vec<u8>>>(4)?.map(Bytes::from);
-        let log = StoredLog { turn_id, epoch, last, batches: Vec::new(), journal };
-        Ok((row.get::<_, i64>(0)?, log))
-    })?;
+    let log = first(connection, sql, params![session_id, turn_id], read_log)?;
     let Some((number, mut log)) = log else { return Ok(None) };
+    log.epochs = epochs(connection, number, log.epochs.last())?;
     log.batches = batches(connection, number, seen)?;
     Ok(Some(log))
+}
+
+/// Reads the columns `number`, `turn_id`, `epoch`, `last` and `json`, without the batches and the epochs before
+/// the latest.
+pub(super) fn read_log(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, StoredLog)> {
+    let epochs = Epochs::begun_in(restored(row.get(2)?));
+    let (turn_id, last) = (row.get(1)?, restored(row.get(3)?));
+    let journal = row.get::<_, Option<Vec<u8>>>(4)?.map(Bytes::from);
+    Ok((row.get(0)?, StoredLog { turn_id, epochs, last, batches: Vec::new(), journal }))
 }
 
 /// The batches of a log without those that end at or before event `seen`.

@@ -127,7 +127,7 @@ async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
     assert!(matches!(open(&file.path()).unwrap_err(), OpenError::Foreign(_)));
     assert_eq!(fs::read(file.path()).unwrap(), before);
 
-    for (pragma, is_newer) in [("application_id=7", false), ("user_version=3", true)] {
+    for (pragma, is_newer) in [("application_id=7", false), ("user_version=4", true)] {
         let file = File::new();
         drop(open(&file.path()).unwrap());
         drop(file.reopen().await);
@@ -140,7 +140,7 @@ async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
         };
         drop(connection);
         let refused = open(&file.path()).unwrap_err();
-        assert_eq!(matches!(refused, OpenError::Newer { version: 3, .. }), is_newer, "{refused}");
+        assert_eq!(matches!(refused, OpenError::Newer { version: 4, .. }), is_newer, "{refused}");
         assert_eq!(matches!(refused, OpenError::Foreign(_)), !is_newer, "{refused}");
     }
 }
@@ -250,7 +250,7 @@ async fn an_examination_leaves_nothing() {
     drop(store);
     for sync in [SyncMode::Normal, SyncMode::Full] {
         let report = SqliteStore::examine(&file.path(), sync).unwrap();
-        assert_eq!((report.version, report.sessions, &report.damage), (2, 1, &None));
+        assert_eq!((report.version, report.sessions, &report.damage), (3, 1, &None));
         assert!(report.bytes >= 4096 && report.commit > Duration::ZERO, "{report:?}");
     }
     let listed = open(&file.path()).unwrap().list(None, 10).await.unwrap();

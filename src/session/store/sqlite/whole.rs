@@ -1,12 +1,11 @@
 //! Whole sessions: listed, copied out and written back.
 
-use bytes::Bytes;
 use rusqlite::{Connection, params};
 
 use super::super::{Artifact, ListedSession, NodeId, SessionCopy, StoredLog};
 use super::statements::{
-    Done, all, batches, execute, first, length, next, put_batches, put_journal, read_artifact,
-    restored, stored,
+    Done, all, batches, epochs, execute, first, length, next, put_batches, put_epochs, put_journal,
+    read_artifact, read_log, restored, stored,
 };
 use super::unavailable;
 use crate::limits::session::LIST_RECORD_BYTES_MAX;
@@ -44,15 +43,11 @@ pub(super) fn copy(connection: &Connection, session_id: String) -> Done<Option<S
     let Some((epoch, used_at_ms, record)) = found else { return Ok(None) };
     let sql = "SELECT number, turn_id, epoch, last, json
         FROM logs LEFT JOIN journals ON log = number WHERE session_id = ? ORDER BY number";
-    let found = all(connection, sql, [&session_id], |row| {
-        let (epoch, last) = (restored(row.get(2)?), restored(row.get(3)?));
-        let (turn_id, batches) = (row.get(1)?, Vec::new());
-        let journal = row.get::<_, Option<Vec<u8>>>(4)?.map(Bytes::from);
-        Ok((row.get::<_, i64>(0)?, StoredLog { turn_id, epoch, last, batches, journal }))
-    })?;
+    let found = all(connection, sql, [&session_id], read_log)?;
     let mut logs = Vec::with_capacity(found.len());
     for (number, log) in found {
-        logs.push(StoredLog { batches: batches(connection, number, 0)?, ..log });
+        let epochs = epochs(connection, number, log.epochs.last())?;
+        logs.push(StoredLog { epochs, batches: batches(connection, number, 0)?, ..log });
     }
     let sql = "SELECT owner, id, name, mime_type, bytes FROM artifacts
         WHERE session_id = ? ORDER BY number";
@@ -88,12 +83,14 @@ pub(super) fn restore(connection: &Connection, copy: &SessionCopy, replace: bool
 }
 
 fn put_log(connection: &Connection, session_id: &str, log: &StoredLog) -> Done<()> {
-    let StoredLog { turn_id, epoch, last, batches, journal } = log;
+    let StoredLog { turn_id, epochs, last, batches, journal } = log;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
     let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
         RETURNING number";
-    let values = params![session_id, turn_id, stored(*epoch), stored(*last), length(bytes)];
+    let epoch = stored(epochs.last());
+    let values = params![session_id, turn_id, epoch, stored(*last), length(bytes)];
     let number: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
+    number.map_or(Ok(()), |number| put_epochs(connection, number, epochs))?;
     put_batches(connection, number, batches)?;
     put_journal(connection, number, journal.as_deref())
 }
