@@ -484,6 +484,13 @@ pub mod session {
     /// Jobs that wait for a store in a file, or share one of its commits. More callers wait for a place.
     pub const STORE_JOBS_MAX: usize = 1024;
 
+    /// How many gateways take a turn over one after another in the same round. A turn that stops each of them
+    /// must not go on to the next.
+    pub const TAKEOVERS_MAX: u32 = 2;
+
+    /// How many turns that were taken over wait to be prepared.
+    pub const TAKEN_OVER_MAX: usize = 64;
+
     /// How long a running turn waits for a store that does not answer.
     pub const STORE_WAIT: Duration = Duration::from_secs(5);
 

@@ -63,6 +63,7 @@ pub async fn start(
     tools.start();
     let toolset = tools.toolset();
     let gateway = Arc::new(assemble::gateway_with(config, toolset, store)?);
+    gateway.resume_interrupted();
     let listen = config.server.listen;
     let no_socket = |error| StartError::Listen { listen, error };
     let listener = TcpListener::bind(listen).await.map_err(no_socket)?;

@@ -96,7 +96,8 @@ pub enum Choice {
 }
 
 /// What opens a turn.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Opening {
     /// The user's words.
     Prompt(String),

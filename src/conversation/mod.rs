@@ -15,6 +15,7 @@ mod answer_in_words;
 pub mod claimed;
 mod clarification;
 mod client_results;
+mod interrupted;
 pub(crate) mod render;
 mod shorten;
 mod size;
@@ -37,6 +38,7 @@ pub use answer_error::{AnswerError, ResultsError, Ways};
 pub(crate) use clarification::approval;
 pub use clarification::{Answer, Choice, ClientInput, Opening, Question};
 pub use client_results::ClientResult;
+pub(crate) use interrupted::{Interrupted, Tally};
 pub use words::{PlacedImage, Words};
 
 pub use crate::tools::Given;
@@ -327,6 +329,18 @@ pub struct Found {
 }
 
 impl Step {
+    /// The step of a message that was cut off after these parts, and then went on.
+    pub(crate) fn continued_by(mut self, rest: Self) -> Self {
+        let mut parts = rest.parts.into_iter();
+        let first = parts.next();
+        match (self.parts.last_mut(), first) {
+            (Some(Part::Text(text)), Some(Part::Text(more))) => text.push_str(&more),
+            (_, first) => self.parts.extend(first),
+        }
+        self.parts.extend(parts);
+        Self { parts: self.parts, at_ms: self.at_ms, ..rest }
+    }
+
     /// The calls, in message order.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.parts.iter().filter_map(|part| match part {

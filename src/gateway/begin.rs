@@ -11,92 +11,22 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument as _, debug, info_span};
 
 use super::Gateway;
+use super::asked::{Asked, Place};
 use super::begin_error::BeginError;
 use super::ids::Ids;
+use super::new_turn::{ClientHistory, NewTurn};
 use super::offer::Offer;
 use super::run::{CacheEntryDraft, run};
 use super::turn_cache::TurnKeys;
-use crate::conversation::claimed::{ClientImages, PrefixHash};
-use crate::conversation::{AnswerError, ClientInput, Conversation, Opening, PlacedImage};
+use crate::conversation::claimed::ClientImages;
+use crate::conversation::{AnswerError, ClientInput, Conversation, Opening};
 use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::orchestrator::{
-    Basis, Briefing, Driver, Parts, ResponseFormat, Rules, TurnMachine, TurnRequest,
-};
+use crate::orchestrator::{Basis, Briefing, Driver, Parts, Rules, TurnMachine};
 use crate::session::{self, AnswerSerializer, Beginning, Begun, LoggedTurn, NotBegun, TurnGuard};
 use crate::telemetry::{metrics, millis};
-use crate::tools::client::ClientTools;
-use crate::tools::{Catalog, Confirm, Continuation};
-use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
-
-/// A turn to begin.
-#[expect(clippy::struct_excessive_bools, reason = "requests answer each on its own")]
-#[derive(Debug, Default)]
-pub struct NewTurn {
-    /// Whose it is. Owners do not share sessions; an empty owner is anyone.
-    pub owner: String,
-    /// The session, as its owner calls it; a new one if absent.
-    pub session_id: Option<String>,
-    /// Whether a turn that still runs in the session is cancelled first. Otherwise this one does
-    /// not begin.
-    pub supersedes: bool,
-    /// What the user says.
-    pub input: ClientInput,
-    /// Text for the model after the prompt, which the user has not written.
-    pub aside: String,
-    /// The name of an upstream; the first one if absent.
-    pub model: Option<String>,
-    /// The names of the tools that may be used; all if absent.
-    pub tools: Option<Vec<String>>,
-    /// The tools that the client brings, and runs itself.
-    pub client_tools: ClientTools,
-    /// Whether the client takes only one call of its own tools at a time.
-    pub single_client_call: bool,
-    /// Whether the client has no way to ask for approval. Calls that need it are then not run.
-    pub nobody_approves: bool,
-    /// Whether the model must call a tool before it answers.
-    pub tool_choice: ToolChoice,
-    /// The form of the answer; words if absent.
-    pub response_format: Option<Arc<ResponseFormat>>,
-    /// Whether the client reads the answer in one piece.
-    pub is_read_whole: bool,
-    /// Which calls need the user's approval, in addition to those of `tools.confirm`.
-    pub confirm: Option<Confirm>,
-    /// Lowers the configured limit.
-    pub max_tool_loops: Option<u32>,
-    /// How many calls the turn may make; can only lower the configured limit.
-    pub max_calls: Option<u32>,
-    /// Whether it goes on without readers, for as long as it takes.
-    pub runs_alone: bool,
-    /// How to sample tokens.
-    pub sampling: Sampling,
-    /// The conversation so far, if the client keeps it itself.
-    pub client_history: Option<ClientHistory>,
-    /// The client's name for the conversation that it keeps.
-    pub conversation: Option<String>,
-    /// Writes the answer in the client's own form, to be stored. If nothing is stored, it only
-    /// knows how the client will send the answer back.
-    pub serializer: Option<Arc<dyn AnswerSerializer>>,
-    /// In one session, the same key begins only one turn.
-    pub idempotency_key: Option<String>,
-}
-
-/// The history of a client that keeps the conversation itself. The turn gets a session of its own,
-/// which is forgotten at its end.
-#[derive(Debug)]
-pub struct ClientHistory {
-    /// The turns before this one.
-    pub history: Conversation,
-    /// Instructions to the model, in place of `model.system_prompt`.
-    pub instructions: Option<String>,
-    /// The hash of everything that the client has seen before the answer.
-    pub prefix: PrefixHash,
-    /// The images in it. They are kept with the answer, if that is kept.
-    pub images: ClientImages,
-    /// Whether a client that lost the stream can join it again. Otherwise the turn ends soon after
-    /// its client has left.
-    pub can_be_joined: bool,
-}
+use crate::tools::{Catalog, Continuation};
+use crate::upstream::{Route, ToolChoice, Upstream};
 
 /// A turn that can be read from its start.
 #[derive(Debug)]
@@ -118,39 +48,6 @@ struct Admitted<'g> {
     /// The turn's place among those that run.
     permit: OwnedSemaphorePermit,
     offer: Offer,
-}
-
-impl NewTurn {
-    /// The turn that was asked for, in its session.
-    fn into_request(
-        self,
-        (session_id, turn_id): (&str, &str),
-        model: &str,
-        (briefing, lent, disconnect_grace): (Arc<Briefing>, Catalog, Option<Duration>),
-        (opening, images, history): (Opening, Vec<PlacedImage>, Conversation),
-    ) -> TurnRequest {
-        TurnRequest {
-            session_id: session_id.to_owned(),
-            turn_id: turn_id.to_owned(),
-            started_at_ms: now_ms(),
-            opening,
-            images,
-            model: model.to_owned(),
-            sampling: self.sampling,
-            max_tool_loops: self.max_tool_loops,
-            max_calls: self.max_calls,
-            disconnect_grace,
-            tool_choice: self.tool_choice,
-            response_format: self.response_format,
-            is_read_whole: self.is_read_whole,
-            single_client_call: self.single_client_call,
-            nobody_approves: self.nobody_approves,
-            confirm: self.confirm,
-            briefing,
-            lent,
-            history,
-        }
-    }
 }
 
 impl Gateway {
@@ -228,7 +125,7 @@ impl Gateway {
     async fn start(
         &self,
         new: NewTurn,
-        Begun { guard, writer, mut opening, history }: Begun,
+        Begun { guard, mut writer, mut opening, history }: Begun,
         (admitted, ids): (Admitted<'_>, Ids),
         (rules, disconnect_grace): (Arc<Rules>, Option<Duration>),
         (mut draft, serializer, images): (
@@ -261,10 +158,19 @@ impl Gateway {
         let basis = Basis { opening: &opening, history: &history };
         let briefing = self.brief(&offer, &rules, &guard, &basis);
         let lent = self.lend(&mut offer, (&opening, &new.input), &history);
+        if writer.is_stored() {
+            let instructions =
+                (!Arc::ptr_eq(&rules, &self.rules)).then(|| rules.system_prompt.clone());
+            let place = Place { session_id: &session_id, parked_in: &parked_in };
+            let opened = (&opening, &*images.opening);
+            let asked = Asked::of(&new, place, opened, (instructions, disconnect_grace));
+            writer.note_asked(asked.write());
+        }
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let told = (briefing, lent, disconnect_grace);
         let opened = (opening, images.opening, history);
-        let request = new.into_request((&session_id, &turn_id), upstream.name(), told, opened);
+        let request =
+            new.into_request((&session_id, &turn_id, now_ms()), upstream.name(), told, opened);
         let parts = Parts {
             turn: TurnMachine::new(request),
             session_id: stored_as,
@@ -362,7 +268,7 @@ impl Gateway {
     }
 
     /// What the model of a turn is told.
-    fn brief(
+    pub(super) fn brief(
         &self,
         offer: &Offer,
         rules: &Arc<Rules>,
@@ -379,7 +285,7 @@ impl Gateway {
     /// Lends the turn the tool of the call that the user has answered, and those of the calls that
     /// were put off until then: its request may leave them out, or all tools. Words that happen to
     /// answer a question are no such decision.
-    fn lend(
+    pub(super) fn lend(
         &self,
         offer: &mut Offer,
         (opening, input): (&Opening, &ClientInput),
@@ -500,7 +406,7 @@ fn check_choice(choice: &ToolChoice, tools: &Catalog) -> Result<(), BeginError> 
     }
 }
 
-fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     millis(since)
 }

@@ -1,10 +1,13 @@
 //! What a front end can ask for: begin a turn, find it again, cancel it, read and forget sessions.
 //! It knows nothing of HTTP.
 
+mod asked;
 mod begin;
 mod begin_error;
 mod ids;
+mod new_turn;
 mod offer;
+mod resume;
 mod room;
 mod run;
 #[cfg(test)]
@@ -34,8 +37,9 @@ use offer::Offer;
 
 pub use crate::orchestrator::{ResponseFormat, ResponseFormatError};
 pub(crate) use crate::upstream::Detected;
-pub use begin::{BegunTurn, ClientHistory, NewTurn};
+pub use begin::BegunTurn;
 pub use begin_error::BeginError;
+pub use new_turn::{ClientHistory, NewTurn};
 use turn_cache::TurnCache;
 
 /// What a gateway is made of.

@@ -1,8 +1,8 @@
 //! How much of the context is taken before the conversation begins.
 
 use super::Gateway;
-use super::begin::NewTurn;
 use super::begin_error::BeginError;
+use super::new_turn::NewTurn;
 use crate::conversation::{Conversation, Opening, trim};
 use crate::orchestrator::Basis;
 use crate::tools::Catalog;

@@ -140,7 +140,7 @@ impl Driver {
             meter: Meter::new(),
             needs_pass: false,
         };
-        driver.writer.note_journal(driver.turn.so_far(), driver.turn.call_ids());
+        driver.writer.note_journal(driver.turn.so_far(), driver.turn.tally());
         driver.run_outputs();
         driver.publish_state();
         driver.writer.publish();
@@ -192,7 +192,7 @@ impl Driver {
 
     fn update_clock(&mut self) {
         let passed = millis(self.meter.begun().elapsed());
-        self.turn.set_now(self.turn.started_at_ms().saturating_add(passed));
+        self.turn.set_now(self.turn.begun_at_ms().saturating_add(passed));
     }
 
     /// Publishes a new state. The session publishes the final one, once it is free.
@@ -205,8 +205,8 @@ impl Driver {
 
     /// Carries out the machine's outputs.
     fn run_outputs(&mut self) {
-        let draft = self.writer.is_stored().then(|| Arc::clone(self.turn.so_far()));
-        let call_ids = self.turn.call_ids();
+        let draft =
+            self.writer.is_stored().then(|| (Arc::clone(self.turn.so_far()), self.turn.tally()));
         while let Some(output) = self.turn.poll() {
             match output {
                 Output::Event(event) => {
@@ -216,8 +216,8 @@ impl Driver {
                 Output::StartRound(request) => {
                     self.meter.round_begins();
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
-                    if let Some(draft) = &draft {
-                        self.writer.note_journal(draft, call_ids);
+                    if let Some((turn, tally)) = &draft {
+                        self.writer.note_journal(turn, tally.clone());
                     }
                     let opening =
                         open(route, *request, self.artifacts.clone(), self.writer.barrier());
@@ -271,7 +271,7 @@ impl Driver {
             return;
         };
         if self.timer.as_ref().is_none_or(|timer| timer.deadline_ms != deadline_ms) {
-            let wait = Duration::from_millis(deadline_ms.saturating_sub(self.turn.started_at_ms()));
+            let wait = Duration::from_millis(deadline_ms.saturating_sub(self.turn.begun_at_ms()));
             let at = self.meter.begun() + wait.min(WAIT_MAX);
             self.timer = Some(Timer { deadline_ms, sleep: Box::pin(sleep_until(at)) });
         }

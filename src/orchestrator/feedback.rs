@@ -29,6 +29,14 @@ pub(super) const EMPTY_RESPONSE_AGAIN: &str = "Your message was empty again: no 
 pub(super) const INVENTED_RESULT: &str = "You wrote the result of a function yourself. Results \
      come from me alone. Call the function, or answer me in words.";
 
+/// The gateway was stopped while a tool ran that changes something.
+pub(super) fn outcome_unknown(name: &str) -> String {
+    format!(
+        "The connection was lost while {name} was running. Nobody knows whether it has done its work. Do not call \
+         it again with the same arguments unless the user asks for that; tell the user what happened."
+    )
+}
+
 /// The token limit cut a call off.
 pub(super) const CUT_CALL: &str = "Your function call was cut off by the token limit and was not \
      run. Send a shorter call: less text in its arguments, or several smaller calls.";

@@ -54,6 +54,25 @@ impl ResponseFormat {
         Ok(Self { schema: Some((schema, compiled)), field })
     }
 
+    /// What a model server is sent as `response_format`.
+    #[must_use]
+    pub(crate) const fn field(&self) -> &Value {
+        &self.field
+    }
+
+    /// The format of such a field, if it is one of ours.
+    #[must_use]
+    pub(crate) fn of_field(field: &Value) -> Option<Self> {
+        let given = &field["json_schema"];
+        match field["type"].as_str()? {
+            "json_object" => Some(Self::json_object()),
+            "json_schema" => {
+                Self::json_schema(given["name"].as_str()?, given["schema"].clone()).ok()
+            }
+            _ => None,
+        }
+    }
+
     /// The fields of a request that ask a model server for the form.
     #[must_use]
     pub(super) fn fields(&self) -> Map<String, Value> {

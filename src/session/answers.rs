@@ -61,6 +61,7 @@ impl Sessions {
         session_id: &str,
         turn_id: &str,
     ) -> Result<Option<StoredAnswer>, SessionError> {
+        self.settle(session_id).await?;
         let session = self.running.get(session_id);
         let running = session.filter(|session| session.turn.turn_id == turn_id);
         let Some(record) = self.record(session_id).await? else { return Ok(None) };

@@ -1,20 +1,49 @@
-//! Turns whose gateway was stopped while they ran: the next one that comes across such a turn ends it.
+//! Turns whose gateway was stopped while they ran: the next one that comes across such a turn takes it over.
+//!
+//! ```text
+//!   journal and log ── claim, lease ──> TakenOver ──> the gateway resumes it
+//!                            '── cannot go on ──────> turn_failed
+//! ```
 
-use tracing::info;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc::Sender;
+use tracing::{info, warn};
 
 use super::codec::{self, off_worker};
 use super::journal::{self, Journal};
 use super::lease::OwnedLease;
+use super::log::Writer;
+use super::persister::Persister;
 use super::record::SessionRecord;
-use super::running::Claimed;
+use super::running::{Claim, Claimed};
 use super::sessions::{SessionError, Sessions};
-use super::store::{Lease, StoreError};
+use super::store::{Lease, StoreError, StoredLog, StoredRecord};
+use super::taken_over::TakenOver;
+use super::turn_guard::TurnGuard;
+use super::{Durability, LoggedTurn, RunningSession};
+use crate::conversation::Interrupted;
+use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
+/// What the store has of an interrupted turn.
+struct Found {
+    log: StoredLog,
+    journal: Bytes,
+    stored: StoredRecord,
+}
+
 impl Sessions {
-    /// Ends the session's latest turn if it was interrupted: no gateway has the session's lease.
-    pub(super) async fn settle(&self, session_id: &str) -> Result<(), SessionError> {
-        let _claim = loop {
+    /// From now on, interrupted turns are not ended but handed to this successor.
+    pub(crate) fn resume_with(&self, successor: Sender<TakenOver>) {
+        let _ = self.successor.set(successor);
+    }
+
+    /// Takes the session's latest turn over if it was interrupted: no gateway has the session's lease.
+    pub(crate) async fn settle(&self, session_id: &str) -> Result<(), SessionError> {
+        let claim = loop {
             if !self.store.is_durable() || self.running.get(session_id).is_some() {
                 return Ok(());
             }
@@ -32,31 +61,104 @@ impl Sessions {
         let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? else {
             return Ok(());
         };
-        let ended = self.end_interrupted(lease.get()).await;
-        lease.release().await;
-        ended
+        self.take_over(claim, lease).await
     }
 
-    /// The same under a claim and a lease of the session: its log gets a last event, and the conversation what
-    /// the turn had said and done.
-    pub(super) async fn end_interrupted(&self, lease: &Lease) -> Result<(), SessionError> {
+    /// Whether the session's latest turn was interrupted.
+    pub(super) async fn is_interrupted(&self, session_id: &str) -> Result<bool, SessionError> {
         if !self.store.is_durable() {
-            return Ok(());
+            return Ok(false);
         }
-        let session_id = &*lease.session_id;
         let log = self.store.read(session_id, None, u64::MAX).await?;
-        let Some((log, json)) = log.and_then(|log| log.journal.clone().map(|json| (log, json)))
-        else {
+        Ok(log.is_some_and(|log| log.journal.is_some()))
+    }
+
+    async fn take_over(&self, claim: Claim, lease: OwnedLease) -> Result<(), SessionError> {
+        let Some(found) = self.find_interrupted(&lease.get().session_id).await? else {
+            lease.release().await;
             return Ok(());
         };
-        let Some(stored) = self.store.load(session_id).await? else { return Ok(()) };
+        let (length, json) = (found.journal.len(), found.journal.clone());
+        let mut journal = off_worker(length, move || Journal::read(&json)).await?;
+        let asked = journal.asked.take();
+        let takeovers = journal.takeovers;
+        let batches = found.log.batches.clone();
+        let length = length + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
+        let interrupted = off_worker(length, move || journal.interrupted(&batches)).await;
+        // A turn of this very node has failed here, because the store did not answer. Its client knows.
+        let is_own = found.log.epochs.last() == lease.get().epoch;
+        let may_go_on = !is_own && takeovers < limits::TAKEOVERS_MAX;
+        let successor = self.successor.get().filter(|_| may_go_on);
+        let (Some(asked), Some(successor)) = (asked, successor) else {
+            let ended = self.end_interrupted(lease.get(), found, interrupted).await;
+            lease.release().await;
+            return ended;
+        };
+        let taken_over =
+            self.resume((claim, lease), found, (asked, interrupted, takeovers)).await?;
+        let Some(taken_over) = taken_over else { return Ok(()) };
+        if let Err(unsent) = successor.send(taken_over).await {
+            // The gateway is about to stop.
+            unsent.0.leave().await;
+        }
+        Ok(())
+    }
+
+    async fn find_interrupted(&self, session_id: &str) -> Result<Option<Found>, SessionError> {
+        let log = self.store.read(session_id, None, 0).await?;
+        let Some((log, journal)) = log.and_then(|log| log.journal.clone().map(|json| (log, json)))
+        else {
+            return Ok(None);
+        };
+        let stored = self.store.load(session_id).await?;
+        Ok(stored.map(|stored| Found { log, journal, stored }))
+    }
+
+    /// Makes the session one with a running turn. `None` if it was forgotten meanwhile.
+    async fn resume(
+        &self,
+        (claim, lease): (Claim, OwnedLease),
+        Found { log, stored, .. }: Found,
+        (asked, interrupted, takeovers): (Arc<RawValue>, Interrupted, u32),
+    ) -> Result<Option<TakenOver>, SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
-        let length = json.len();
-        let journal = off_worker(length, move || Journal::read(&json)).await?;
-        let events = self.store.read(session_id, Some(&log.turn_id), journal.after).await?;
-        let events = events.map(|log| log.batches).unwrap_or_default();
-        let turn = off_worker(length, move || journal.interrupted(&events)).await;
-        info!(session = session_id, turn = log.turn_id, "a turn that was interrupted is ended");
+        let (session_id, epoch) = (lease.get().session_id.clone(), lease.get().epoch);
+        record.epoch = epoch;
+        let StoredLog { turn_id, epochs, last, batches, .. } = log;
+        let is_lazy = self.durability == Durability::Lazy;
+        let resumed = Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeovers + 1);
+        let (log, writer) = resumed.ok_or(super::record::RecordError::DamagedLog)?;
+        let turn = LoggedTurn { turn_id, log };
+        info!(
+            session = session_id,
+            turn = turn.turn_id,
+            epoch,
+            after = last,
+            takeovers = takeovers + 1,
+            rounds = interrupted.tally.rounds,
+            "an interrupted turn is taken over"
+        );
+        let persister = Persister::start(&self.store, lease.get(), &turn);
+        let conversation = record.conversation.clone();
+        let session = Arc::new(RunningSession::new(Some(stored.version), record, turn));
+        if !claim.run(Arc::clone(&session)) {
+            return Ok(None);
+        }
+        let store = Arc::clone(&self.store);
+        let guard = TurnGuard::new(store, claim, lease, session, persister);
+        Ok(Some(TakenOver { session_id, guard, writer, conversation, asked, interrupted }))
+    }
+
+    /// Ends an interrupted turn: its log gets a last event, and the conversation what it had said and done.
+    async fn end_interrupted(
+        &self,
+        lease: &Lease,
+        Found { log, stored, .. }: Found,
+        interrupted: Interrupted,
+    ) -> Result<(), SessionError> {
+        let mut record: SessionRecord = codec::read(stored.bytes).await?;
+        let turn = interrupted.into_ended();
+        warn!(session = lease.session_id, turn = log.turn_id, "an interrupted turn is ended");
         record.answers.end(&log.turn_id, None);
         if turn.continues {
             record.answers.keep_replaced(&record.conversation);
@@ -66,7 +168,7 @@ impl Sessions {
         let end = (&*log.turn_id, vec![journal::end_after(log.last)]);
         match self.store.finish(lease, Some(stored.version), record, end).await {
             Ok(_) => {
-                metrics::turn_interrupted();
+                metrics::turn_interrupted("ended");
                 Ok(())
             }
             // Somebody else was faster.

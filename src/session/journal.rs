@@ -1,7 +1,7 @@
-//! The journal of a running turn: what another gateway needs to end it.
+//! The journal of a running turn: what another gateway needs to go on with it.
 //!
 //! ```text
-//!   {"version": 1, "after": 41, "turn": {"prompt": ..., "steps": [ whole steps ]}}
+//!   {"version": 2, "after": 41, "asked": {...}, "tally": {...}, "turn": {"steps": [ whole steps ]}}
 //!                         |
 //!   log   1 ... 41 | 42 text  43 tool_started  44 tool_completed  45 text ]   killed
 //!                    '-------------- the step that was under way -----------'
@@ -10,7 +10,6 @@
 //! A turn's steps are in its journal once they are whole. What came after them is in the log, so that nothing
 //! that a reader has seen is missing in the conversation.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -20,15 +19,14 @@ use super::log::encode;
 use super::log::storing::Draft;
 use super::record::RecordError;
 use super::store::Batch;
-use crate::conversation::{self, Call, Ending, Outcome, Part, Step};
+use crate::conversation::{self, Interrupted, Tally};
 use crate::event::{Event, FailureCode};
 use crate::limits::session as limits;
-use crate::parser::Arguments;
 use crate::text::is_deeper;
-use crate::tools::ToolResult;
 
-/// The version that is written. Raise it if older journals must be read in another way.
-const VERSION: u32 = 1;
+/// The version that is written. Raise it if older journals must be read in another way. One of version 1 does
+/// not say what was asked, so its turn can only be ended.
+const VERSION: u32 = 2;
 
 /// A turn as far as it has come.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,8 +34,14 @@ pub(super) struct Journal {
     version: u32,
     /// The last event that belongs to the turn's steps.
     pub(super) after: u64,
-    /// How many call ids it has used so far.
-    call_ids: usize,
+    /// The turn's request, as the gateway wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked: Option<Arc<RawValue>>,
+    /// How many gateways have gone on from here, one after another.
+    #[serde(default)]
+    pub(super) takeovers: u32,
+    #[serde(default)]
+    tally: Tally,
     /// See [`conversation::Turn::continues`], which stored turns do not have.
     continues: bool,
     turn: Arc<conversation::Turn>,
@@ -55,31 +59,10 @@ pub(super) const INTERRUPTED: Event<'_> = Event::cut_short(
     "the gateway was stopped while this turn ran; what it had said and done is kept",
 );
 
-/// An event.
-#[derive(Deserialize)]
-struct Line<'l> {
-    r#type: &'l str,
-    #[serde(borrow)]
-    data: Told<'l>,
-}
-
-/// What counts of an event here.
-#[derive(Deserialize)]
-struct Told<'l> {
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    call_id: String,
-    #[serde(default)]
-    tool_name: String,
-    #[serde(borrow)]
-    tool_args: Option<&'l RawValue>,
-    tool_result: Option<ToolResult>,
-}
-
 impl Journal {
-    pub(super) fn new(Draft { after, call_ids, turn }: Draft) -> Self {
-        Self { version: VERSION, after, call_ids, continues: turn.continues, turn }
+    pub(super) fn new(Draft { after, asked, takeovers, tally, turn }: Draft) -> Self {
+        let continues = turn.continues;
+        Self { version: VERSION, after, asked, takeovers, tally, continues, turn }
     }
 
     /// The journal as text.
@@ -105,61 +88,15 @@ impl Journal {
         Ok(Self::deserialize(&mut deserializer)?)
     }
 
-    /// The turn as it ended, with the step that the events after it tell of.
-    pub(super) fn interrupted(self, events: &[Batch]) -> conversation::Turn {
-        let mut turn = Arc::unwrap_or_clone(self.turn);
-        let mut step = Step { at_ms: turn.started_at_ms, ..Step::default() };
+    /// The turn as it was when its gateway was stopped; `events` are its log.
+    pub(super) fn interrupted(self, events: &[Batch]) -> Interrupted {
+        let turn = Arc::unwrap_or_clone(self.turn);
+        let turn = conversation::Turn { continues: self.continues, ..turn };
         let lines = events.iter().flat_map(|batch| {
             let lines = batch.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             (batch.first..).zip(lines)
         });
-        let mut call_ids = HashSet::new();
-        for (_, line) in lines.filter(|(sequence, _)| *sequence > self.after) {
-            let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else { continue };
-            if !line.data.call_id.is_empty() {
-                call_ids.insert(line.data.call_id.clone());
-            }
-            take(&mut step, line);
-        }
-        turn.call_ids += self.call_ids + call_ids.len();
-        turn.continues = self.continues;
-        if !step.parts.is_empty() {
-            turn.steps.push(step);
-        }
-        for step in &mut turn.steps {
-            step.parts.retain(|part| !matches!(part, Part::Reasoning(_)));
-        }
-        turn.ending = Some(Ending::Failed(FailureCode::Internal));
-        turn
-    }
-}
-
-/// Adds what an event tells of a step.
-fn take(step: &mut Step, Line { r#type, data }: Line<'_>) {
-    match r#type {
-        "text_delta" => match step.parts.last_mut() {
-            Some(Part::Text(text)) => text.push_str(&data.text),
-            _ => step.parts.push(Part::Text(data.text)),
-        },
-        "tool_started" => {
-            let arguments = data.tool_args.map_or("{}", RawValue::get);
-            let Ok(arguments) = Arguments::parse(arguments) else { return };
-            let (call_id, name) = (data.call_id, data.tool_name);
-            let (resolved_arguments, outcome) = (None, Outcome::Cancelled);
-            let call = Call { call_id, name, arguments, resolved_arguments, outcome };
-            step.parts.push(Part::Call(Arc::new(call)));
-        }
-        "tool_completed" => {
-            let Some(result) = data.tool_result else { return };
-            let call = step.parts.iter_mut().find_map(|part| match part {
-                Part::Call(call) if call.call_id == data.call_id => Some(call),
-                _ => None,
-            });
-            if let Some(call) = call {
-                Arc::make_mut(call).outcome = Outcome::Ended(result);
-            }
-        }
-        _ => {}
+        Interrupted::new((turn, self.tally), self.after, lines)
     }
 }
 
@@ -171,28 +108,38 @@ pub(super) fn end_after(last: u64) -> Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conversation::{Ending, Outcome, Part};
 
     fn events(first: u64, lines: &[&str]) -> Batch {
         let bytes: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
         Batch { first, last: first + lines.len() as u64 - 1, bytes: bytes.into() }
     }
 
-    /// The turn of a journal that ends with event 2, whose log goes on like this.
-    fn interrupted(batches: &[Batch]) -> conversation::Turn {
+    fn draft(after: u64, turn: conversation::Turn) -> Draft {
+        let asked = RawValue::from_string("{\"model\":\"m\"}".to_owned()).unwrap();
+        let tally = Tally { call_ids: 3, rounds: 2, ..Tally::default() };
+        Draft { after, asked: Some(asked.into()), takeovers: 1, tally, turn: Arc::new(turn) }
+    }
+
+    /// The turn of a journal that ends with event 2, whose log is this.
+    fn interrupted(batches: &[Batch]) -> Interrupted {
         let (prompt, continues) = ("?".to_owned(), true);
         let turn = conversation::Turn { prompt, continues, ..conversation::Turn::default() };
-        let draft = Draft { after: 2, call_ids: 3, turn: Arc::new(turn) };
-        let json = Journal::new(draft).write();
-        Journal::read(json.as_bytes()).unwrap().interrupted(batches)
+        let json = Journal::new(draft(2, turn)).write();
+        let journal = Journal::read(json.as_bytes()).unwrap();
+        assert_eq!(journal.asked.as_ref().map(|asked| asked.get()), Some("{\"model\":\"m\"}"));
+        assert_eq!(journal.takeovers, 1);
+        journal.interrupted(batches)
     }
 
     #[test]
     fn what_came_after_the_last_whole_step_is_another_step() {
-        let turn = interrupted(&[
+        let interrupted = interrupted(&[
             events(
-                2,
+                1,
                 &[
-                    r#"{"type":"text_delta","data":{"text":"before"}}"#,
+                    r#"{"type":"turn_started","data":{"session_id":"s","turn_id":"t"}}"#,
+                    r#"{"type":"text_delta","data":{"text":"Before. "}}"#,
                     r#"{"type":"text_delta","data":{"text":"Let me "}}"#,
                 ],
             ),
@@ -207,6 +154,10 @@ mod tests {
                 ],
             ),
         ]);
+        assert!(interrupted.is_begun && interrupted.heard.is_none());
+        assert_eq!(interrupted.said, "Before. Let me look.");
+        assert_eq!(interrupted.tally.rounds, 2);
+        let turn = interrupted.into_ended();
         let [step] = &turn.steps[..] else { panic!("{turn:?}") };
         assert_eq!(step.parts[0], Part::Text("Let me look.".to_owned()));
         let calls: Vec<_> =
@@ -221,15 +172,27 @@ mod tests {
 
     #[test]
     fn a_turn_that_had_just_begun_has_no_step() {
-        assert!(interrupted(&[]).steps.is_empty());
+        let interrupted = interrupted(&[]);
+        assert!(!interrupted.is_begun && interrupted.into_ended().steps.is_empty());
     }
 
     #[test]
     fn a_newer_journal_is_refused() {
-        let json = Journal::new(Draft { after: 0, call_ids: 0, turn: Arc::default() }).write();
-        let newer = json.replacen("\"version\":1", "\"version\":2", 1);
+        let json = Journal::new(draft(0, conversation::Turn::default())).write();
+        let newer = json.replacen("\"version\":2", "\"version\":3", 1);
         let refused = Journal::read(newer.as_bytes()).unwrap_err();
-        assert!(matches!(refused, RecordError::Newer { found: 2 }), "{refused}");
+        assert!(matches!(refused, RecordError::Newer { found: 3 }), "{refused}");
         assert!(Journal::read(b"[").is_err());
+    }
+
+    #[test]
+    fn an_older_journal_does_not_say_what_was_asked() {
+        let older =
+            br#"{"version":1,"after":2,"call_ids":3,"continues":false,"turn":{"turn_id":"t",
+            "started_at_ms":0,"prompt":"?","answer":null,"dropped":null,"steps":[],"questions":[],
+            "deferred":[],"call_ids":0,"ending":null}}"#;
+        let journal = Journal::read(older).unwrap();
+        assert!(journal.asked.is_none());
+        assert_eq!(journal.interrupted(&[]).into_ended().prompt, "?");
     }
 }

@@ -19,6 +19,8 @@ pub(crate) mod record;
 mod running;
 mod sessions;
 pub mod store;
+mod taken_over;
+mod turn_guard;
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -42,7 +44,9 @@ pub(crate) use codec::off_worker;
 pub(crate) use log::storing::Barrier;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
-pub(crate) use sessions::{Sessions, TurnGuard, cancelled};
+pub(crate) use sessions::{Sessions, cancelled};
+pub(crate) use taken_over::TakenOver;
+pub(crate) use turn_guard::TurnGuard;
 
 /// The id under which an owner's session `name` is stored. Owners cannot reach each other's
 /// sessions, whatever names they use. An empty `owner` is anyone.

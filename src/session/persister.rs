@@ -74,7 +74,7 @@ async fn append(
     let journal = match draft {
         Some(draft) => {
             let length = draft.turn.bytes();
-            let write = move || Bytes::from(Journal::new(draft).write());
+            let write = move || Bytes::from(Journal::new(*draft).write());
             Some(off_worker(length, write).await)
         }
         None => None,

@@ -1,24 +1,24 @@
 //! All sessions: those with a running turn are here, the others in the store.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use serde_json::value::RawValue;
-use tracing::warn;
+use tokio::sync::mpsc::Sender;
 
 use super::artifacts::Artifacts;
 use super::codec;
-use super::journal;
 use super::lease::OwnedLease;
 use super::log::{TurnLog, Writer};
-use super::persister::{Persister, patiently};
+use super::persister::Persister;
 use super::record::{RecordError, SessionRecord};
-use super::running::{Claim, Claimed, RunningSessions};
+use super::running::{Claimed, RunningSessions};
 use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
+use super::taken_over::TakenOver;
+use super::turn_guard::TurnGuard;
 use super::{
     Beginning, Begun, Cancel, Durability, Found, LoggedTurn, NotBegun, RunningSession, Snapshot,
 };
-use crate::conversation::{self, AnswerError, ClientInput, Opening};
+use crate::conversation::{AnswerError, ClientInput, Opening};
 
 /// All sessions of a gateway.
 #[derive(Debug)]
@@ -26,7 +26,9 @@ pub(crate) struct Sessions {
     pub(super) store: Arc<dyn Store>,
     pub(super) node: NodeId,
     pub(super) running: Arc<RunningSessions>,
-    durability: Durability,
+    pub(super) durability: Durability,
+    /// Who goes on with turns that are taken over.
+    pub(super) successor: OnceLock<Sender<TakenOver>>,
 }
 
 /// A session in which a turn can begin.
@@ -51,7 +53,8 @@ impl Sessions {
     /// The sessions of a store, for one gateway. It gets a node id of its own.
     #[must_use]
     pub(crate) fn new(store: Arc<dyn Store>, durability: Durability) -> Self {
-        Self { store, node: NodeId::random(), running: Arc::default(), durability }
+        let (node, running) = (NodeId::random(), Arc::default());
+        Self { store, node, running, durability, successor: OnceLock::new() }
     }
 
     /// Begins a turn in the session with this id, and begins the session if there is none. An
@@ -69,6 +72,7 @@ impl Sessions {
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
         let Beginning { session_id, turn_id, key, supersedes, .. } = beginning;
+        self.settle(session_id).await?;
         let claim = loop {
             match self.running.claim(session_id) {
                 Claimed::Free(claim) => break claim,
@@ -112,7 +116,7 @@ impl Sessions {
             return Err(NotBegun::Busy);
         }
         let store = Arc::clone(&self.store);
-        let guard = TurnGuard { store, claim, lease, session, persister, answer: None };
+        let guard = TurnGuard::new(store, claim, lease, session, persister);
         Ok(Box::new(Begun { guard, writer, opening, history }))
     }
 
@@ -126,7 +130,9 @@ impl Sessions {
     ) -> Result<NewSession, NotBegun> {
         let Beginning { turn_id, key, input, is_passing, .. } = *beginning;
         let Beginning { client_history, head, .. } = beginning;
-        self.end_interrupted(lease).await?;
+        if self.is_interrupted(&lease.session_id).await? {
+            return Err(NotBegun::Busy);
+        }
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
@@ -153,7 +159,9 @@ impl Sessions {
         if let Some(key) = key {
             record.note_key(key, turn_id);
         }
-        let is_unchanged = key.is_none() && head.is_none();
+        // Whoever takes the turn over needs the conversation.
+        let is_kept = client_history.is_none() || !self.store.is_durable() || is_passing;
+        let is_unchanged = key.is_none() && head.is_none() && is_kept;
         if let Some(head) = head {
             record.answers.begin(turn_id, Arc::clone(head));
         }
@@ -197,11 +205,11 @@ impl Sessions {
         &self,
         session_id: &str,
     ) -> Result<Option<SessionRecord>, SessionError> {
-        if let Some(session) = self.running.get(session_id) {
-            return Ok(Some(session.record_now()));
-        }
         self.settle(session_id).await?;
-        self.stored_record(session_id).await
+        match self.running.get(session_id) {
+            Some(session) => Ok(Some(session.record_now())),
+            None => self.stored_record(session_id).await,
+        }
     }
 
     async fn stored_record(&self, session_id: &str) -> Result<Option<SessionRecord>, SessionError> {
@@ -261,10 +269,11 @@ impl Sessions {
         &self,
         session_id: &str,
     ) -> Result<Option<Snapshot>, SessionError> {
+        self.settle(session_id).await?;
         if let Some(session) = self.running.get(session_id) {
             return Ok(Some(session.snapshot()));
         }
-        let record = self.record(session_id).await?;
+        let record = self.stored_record(session_id).await?;
         Ok(record.map(|record| Snapshot::idle(record.conversation)))
     }
 
@@ -328,102 +337,4 @@ pub(crate) async fn cancelled(log: &Arc<TurnLog>) {
     log.cancel();
     let mut reader = log.read_after(log.last_sequence());
     while poll_fn(|cx| reader.poll_read(cx, |_| ())).await.is_some() {}
-}
-
-/// A session's slot for a running turn. Dropping it frees the slot, but only
-/// [`finish`](Self::finish) keeps what the turn leaves.
-#[derive(Debug)]
-pub(crate) struct TurnGuard {
-    store: Arc<dyn Store>,
-    claim: Claim,
-    lease: OwnedLease,
-    session: Arc<RunningSession>,
-    persister: Persister,
-    /// The answer in the client's own form.
-    answer: Option<Arc<RawValue>>,
-}
-
-impl TurnGuard {
-    /// The session's nonce, eight hexadecimal digits.
-    #[must_use]
-    pub(crate) fn nonce(&self) -> &str {
-        self.session.nonce()
-    }
-
-    /// Leaves the session as it was before the turn, whose answer was to be kept.
-    pub(crate) async fn abandon(self) {
-        let RunningSession { version, turn, .. } = &*self.session;
-        let record = self.session.record_after(None, None).map(|mut record| {
-            record.answers.delete(&turn.turn_id);
-            record
-        });
-        let Some(record) = record.filter(|record| !record.answers.is_empty()) else {
-            return self.discard().await;
-        };
-        self.persister.stop().await;
-        let json = codec::write(record).await;
-        let end = (&*turn.turn_id, turn.log.rest());
-        if let Err(error) = self.store.finish(self.lease.get(), *version, json, end).await {
-            warn!("a session was not left as it was: {error}");
-        }
-        self.lease.release().await;
-    }
-
-    /// Forgets the session.
-    pub(crate) async fn discard(self) {
-        self.persister.abort();
-        if let Err(error) = self.store.forget(&self.lease.get().session_id).await {
-            warn!("a session that is no longer needed was not forgotten: {error}");
-        }
-        self.lease.release().await;
-    }
-
-    /// Whether the turn's answer is kept in the client's own form.
-    #[must_use]
-    pub(crate) fn keeps_answer(&self) -> bool {
-        self.session.record.answers.find(&self.session.turn.turn_id).is_some()
-    }
-
-    /// The turn's log.
-    #[must_use]
-    pub(crate) fn log(&self) -> &Arc<TurnLog> {
-        &self.session.turn.log
-    }
-
-    /// Sets the answer in the client's own form, which is kept with the turn.
-    pub(crate) fn set_answer(&mut self, answer: Option<Arc<RawValue>>) {
-        self.answer = answer;
-    }
-
-    /// Adds the turn to the conversation and stores its log, which is sealed. Then frees the slot.
-    /// `turn` is `None` if the driver died, which leaves nothing but the log.
-    pub(crate) async fn finish(self, turn: Option<conversation::Turn>) {
-        if !self.claim.store(Arc::clone(&self.session)) {
-            return;
-        }
-        let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
-        let Some(record) = self.session.record_after(turn, self.answer.clone()) else {
-            return self.discard().await;
-        };
-        let record = codec::write(record).await;
-        self.persister.stop().await;
-        let rest = log.rest();
-        let finish = || {
-            let end = (&**turn_id, rest.clone());
-            self.store.finish(self.lease.get(), *version, record.clone(), end)
-        };
-        match patiently(finish).await {
-            Ok(_) => {}
-            Err(StoreError::Superseded) => {
-                warn!("the turn was not stored: its session was deleted, or taken over");
-            }
-            Err(error) => {
-                // Readers must not see an end that the store does not have.
-                log.end_unstored(&journal::NOT_STORED);
-                warn!("the end of the turn was not stored: {error}");
-            }
-        }
-        // Before the slot is free: the next turn takes a lease of its own.
-        self.lease.release().await;
-    }
 }

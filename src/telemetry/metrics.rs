@@ -154,9 +154,9 @@ pub(crate) fn store_commit(jobs: usize, duration: Duration) {
     histogram!("tether_store_commit_seconds").record(duration);
 }
 
-/// A turn was ended whose gateway had been stopped.
-pub(crate) fn turn_interrupted() {
-    counter!("tether_turns_interrupted_total").increment(1);
+/// A turn was resumed or ended whose gateway had been stopped.
+pub(crate) fn turn_interrupted(outcome: &'static str) {
+    counter!("tether_turns_interrupted_total", "outcome" => outcome).increment(1);
 }
 
 /// A store in a file could not make a transaction durable.

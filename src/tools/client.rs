@@ -126,6 +126,11 @@ impl ClientTools {
         self.tools.iter().any(|listed| listed.spec.name == name)
     }
 
+    /// What they are like.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.tools.iter().map(|listed| &*listed.spec)
+    }
+
     /// Those whose names are chosen.
     #[must_use]
     pub fn only(&self, is_chosen: impl Fn(&str) -> bool) -> Self {

@@ -43,7 +43,7 @@ pub use server::{OptionsError, ServerOptions};
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::call_format::{CallContract, CallFormat, Label, Row};
@@ -202,7 +202,8 @@ pub struct RoundRequest {
 }
 
 /// Whether a round must call a tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// The model decides.
     #[default]
@@ -307,7 +308,7 @@ pub struct OfferedTool {
 }
 
 /// How tokens are chosen; the server decides on whatever is absent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sampling {
     /// From 0 to 2.

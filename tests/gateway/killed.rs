@@ -1,5 +1,5 @@
-//! A turn whose process is killed while it runs: nothing that a client has seen is lost, no call is made
-//! twice, and the conversation goes on.
+//! A turn whose process is killed while it runs: the next one goes on with it. Nothing that a client has seen
+//! is lost, and no call that changes something is made twice.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,21 @@ use serde_json::{Value, json};
 
 use crate::support::Model;
 use crate::support::events::{Frame, names, said};
+use crate::support::gateway::STREAM;
 use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
 
+/// What the model says, one message after another.
+fn messages() -> [String; 3] {
+    [
+        format!("Let me look. {}", call("look", &json!({"what": "east"}))),
+        call("look", &json!({"what": "west"})),
+        "Nothing in either place.".to_owned(),
+    ]
+}
+
 /// A model that looks twice and then answers, and a tool that notes each of its runs in a file.
-fn config(model: &Model, folder: &Path) -> String {
+fn config(model: &Model, folder: &Path, mutates: bool) -> String {
     let url = format!("http://{}/v1", model.address);
     let notes = folder.join("notes");
     format!(
@@ -24,30 +34,36 @@ tools:
       description: Looks at something.
       command: [sh, -c, 'echo $1 >> $0; echo seen', '{notes}', '{{what}}']
       parameters: {{type: object, properties: {{what: {{type: string}}}}, required: [what]}}
-      policy: {{mutates: false}}
+      policy: {{mutates: {mutates}, confirm: never}}
       sandbox: {{mode: 'off'}}
 ",
         notes = notes.display(),
     )
 }
 
-async fn start(model: &Model, folder: &Path) -> Process {
-    Process::start_with(&config(model, folder), |command| {
+async fn start(model: &Model, folder: &Path, mutates: bool) -> Process {
+    Process::start_with(&config(model, folder, mutates), |command| {
         command.arg("--state").arg(folder.join("state"));
     })
     .await
 }
 
-/// Plays the model's side of turns until its gateway is gone.
+/// Plays the model's side of turns until its gateway is gone. It knows from its prompt where it is.
 async fn play(mut model: Model) {
     loop {
         let round = model.round().await;
-        let body = round.request.body.to_string();
-        let words = match (body.contains("east"), body.contains("west")) {
-            (false, _) => format!("Let me look. {}", call("look", &json!({"what": "east"}))),
-            (true, false) => call("look", &json!({"what": "west"})),
-            (true, true) => "Nothing in either place.".to_owned(),
-        };
+        let told = round.request.body["messages"].as_array().unwrap();
+        let texts: Vec<&str> = told.iter().filter_map(|it| it["content"].as_str()).collect();
+        let prompt = texts.iter().rposition(|text| *text == "Look." || *text == "Go on.");
+        let current = &texts[prompt.unwrap()..];
+        let all = current.concat();
+        let at = usize::from(all.contains("east")) + usize::from(all.contains("west"));
+        let mut words = messages()[at].clone();
+        if current.last().unwrap().contains("Go on with the very next word") {
+            let before = current[current.len() - 2];
+            let said = |end: &usize| before.ends_with(words[..*end].trim_end());
+            words = words.split_off((0..=words.len()).rev().find(said).unwrap());
+        }
         let pieces: String =
             words.split_inclusive(' ').map(text).chain([finish("stop"), DONE.into()]).collect();
         round.answer_with(&pieces).await;
@@ -67,25 +83,28 @@ async fn begin(process: &Process, count: usize) -> Vec<Frame> {
 }
 
 #[tokio::test]
-async fn nothing_that_was_seen_is_lost_wherever_the_process_is_killed() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = Model::listen();
-    let process = start(&model, folder.path()).await;
-    let player = tokio::spawn(play(model));
-    let whole = begin(&process, usize::MAX).await;
-    assert_eq!(names(&whole).iter().filter(|name| **name == "tool_completed").count(), 2);
-    drop(process);
-    player.abort();
-    for count in 1..=whole.len() {
-        kill_after(count).await;
+async fn a_turn_goes_on_wherever_its_process_is_killed() {
+    for mutates in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let model = Model::listen();
+        let process = start(&model, folder.path(), mutates).await;
+        let player = tokio::spawn(play(model));
+        let whole = begin(&process, usize::MAX).await;
+        assert_eq!(names(&whole).iter().filter(|name| **name == "tool_completed").count(), 2);
+        drop(process);
+        player.abort();
+        for count in 1..=whole.len() {
+            kill_after(count, &whole, mutates).await;
+        }
     }
 }
 
-/// Kills a process when its client has seen this many events, and starts another one.
-async fn kill_after(count: usize) {
+/// Kills a process when its client has seen this many events, and starts another one. `whole` is what the
+/// client would have seen.
+async fn kill_after(count: usize, whole: &[Frame], mutates: bool) {
     let folder = tempfile::tempdir().unwrap();
     let model = Model::listen();
-    let process = start(&model, folder.path()).await;
+    let process = start(&model, folder.path(), mutates).await;
     let player = tokio::spawn(play(model));
     let seen = begin(&process, count).await;
     process.signal("KILL");
@@ -93,7 +112,8 @@ async fn kill_after(count: usize) {
     player.abort();
 
     let model = Model::listen();
-    let process = start(&model, folder.path()).await;
+    let process = start(&model, folder.path(), mutates).await;
+    let player = tokio::spawn(play(model));
     let last = seen.last().unwrap();
     let rest = if last.is_last() {
         Vec::new()
@@ -105,15 +125,10 @@ async fn kill_after(count: usize) {
     let sequences: Vec<u64> = all.iter().map(Frame::sequence).collect();
     let expected: Vec<u64> = (1..=all.len() as u64).collect();
     assert_eq!(sequences, expected, "no gap and no repetition after {count}");
-    let last = all.last().unwrap();
-    match &*last.event {
-        "turn_completed" => {}
-        "turn_failed" => {
-            assert_eq!(last.data["code"], "internal");
-            assert_eq!(last.data["retryable"], true);
-        }
-        other => panic!("{other} ends the turn after {count}"),
-    }
+    let epochs: Vec<&str> = all.iter().filter_map(|it| it.id.split('-').next()).collect();
+    assert!(epochs.is_sorted(), "{epochs:?}");
+    assert_eq!(all.last().unwrap().event, "turn_completed", "after {count}");
+    assert_eq!(said(&all), said(whole), "after {count}");
 
     // The same from the beginning, and in the conversation.
     assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, all);
@@ -125,12 +140,19 @@ async fn kill_after(count: usize) {
         assert!(told.contains(word), "{word} in {told}");
     }
     let started = all.iter().filter(|frame| frame.event == "tool_started").count();
-    assert_eq!(told.matches("\"name\":\"look\"").count(), started, "{told}");
+    assert_eq!((started, told.matches("\"name\":\"look\"").count()), (2, 2), "{told}");
+    let completed = all.iter().filter(|frame| frame.event == "tool_completed");
+    let successes = completed.filter(|it| it.data["tool_result"]["success"] == true).count();
     let runs = fs::read_to_string(folder.path().join("notes")).unwrap_or_default();
-    assert!(runs.lines().count() <= started, "no call is made twice, or before it is stored");
+    let runs = runs.lines().count();
+    if mutates {
+        assert!(runs <= started, "no call is made twice, or before it is stored");
+        assert!(successes <= runs, "{successes} of {runs}");
+    } else {
+        assert_eq!(successes, 2, "a lookup that was interrupted is made again");
+    }
 
     // And it goes on.
-    let player = tokio::spawn(play(model));
     let mut stream = process.turn(&json!({"session_id": "s", "prompt": "Go on."})).await;
     stream.up_to("turn_completed").await;
     let transcript: Value = process.get("/api/v1/sessions/s").await.json();
@@ -145,13 +167,13 @@ async fn kill_after(count: usize) {
     player.abort();
 }
 
-/// Whoever comes first ends the interrupted turn. Nobody else may take the session from the next one.
+/// Whoever comes first takes the interrupted turn over, and everyone else finds it running.
 #[tokio::test]
-async fn a_turn_that_begins_while_another_one_is_ended_is_kept() {
+async fn an_interrupted_turn_is_taken_over_once() {
     for _ in 0..5 {
         let folder = tempfile::tempdir().unwrap();
         let model = Model::listen();
-        let process = start(&model, folder.path()).await;
+        let process = start(&model, folder.path(), false).await;
         let player = tokio::spawn(play(model));
         let seen = begin(&process, 3).await;
         process.signal("KILL");
@@ -159,25 +181,22 @@ async fn a_turn_that_begins_while_another_one_is_ended_is_kept() {
         player.abort();
 
         let model = Model::listen();
-        let process = start(&model, folder.path()).await;
-        let player = tokio::spawn(play(model));
+        let process = start(&model, folder.path(), false).await;
         let last = format!("Last-Event-ID: {}", seen.last().unwrap().id);
         let rejoin = async {
             let query =
                 format!("session_id=s&turn_id={}", seen[0].data["turn_id"].as_str().unwrap());
-            process.rejoin(&query, &[&last]).await.rest().await
+            process.rejoin(&query, &[&last]).await
         };
         let body = json!({"session_id": "s", "prompt": "Go on."});
-        let turn = async { process.turn(&body).await.up_to("turn_completed").await };
-        let (rest, transcript, next) =
-            tokio::join!(rejoin, process.get("/api/v1/sessions/s"), turn);
-        assert!(rest.last().unwrap().is_last(), "{rest:?}");
-        assert!(!transcript.json()["turns"].as_array().unwrap().is_empty());
-        let id = next[0].data["turn_id"].clone();
+        let (mut stream, transcript, refused) =
+            tokio::join!(rejoin, process.get("/api/v1/sessions/s"), process.post(STREAM, &body));
+        assert_eq!(refused.status(), 409);
+        assert_eq!(transcript.json()["state"], "planning", "{:?}", transcript.json());
+        let player = tokio::spawn(play(model));
+        stream.up_to("turn_completed").await;
         let transcript: Value = process.get("/api/v1/sessions/s").await.json();
-        let turns = transcript["turns"].as_array().unwrap();
-        assert_eq!(turns.len(), 2, "{transcript}");
-        assert_eq!(turns[1]["turn_id"], id);
+        assert_eq!(transcript["turns"].as_array().unwrap().len(), 1, "{transcript}");
         player.abort();
     }
 }

@@ -23,7 +23,7 @@ impl Frame {
     /// The number after the dash in its id.
     #[track_caller]
     pub(crate) fn sequence(&self) -> u64 {
-        let sequence = self.id.strip_prefix("1-").expect("epoch 1");
+        let (_, sequence) = self.id.split_once('-').expect("an epoch and a sequence");
         assert!(!sequence.starts_with('0'), "{}", self.id);
         sequence.parse().unwrap()
     }

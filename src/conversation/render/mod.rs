@@ -63,6 +63,8 @@ pub(crate) struct Context {
     /// The final request to a model that must answer in words and make no calls; past calls are
     /// then left out.
     pub(crate) closing: Option<Cow<'static, str>>,
+    /// The request to go on with a message that was cut off, if this is one.
+    pub(crate) go_on: Option<&'static str>,
     /// How calls are written.
     pub(crate) format: CallFormat,
     /// What the ids of native calls are like, if the model was trained on one kind.
@@ -99,8 +101,8 @@ const NO_ANSWER: &str = "(No answer was given.)";
 const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
-    let Context { system, examples, history, current, closing, format, call_ids, budget, .. } =
-        context;
+    let Context { system, examples, history, current, format, call_ids, budget, .. } = context;
+    let last_word = context.closing.as_deref().or(context.go_on);
     let result_bytes_max = trim::result_bytes(*budget);
     let style = Style { format, call_ids: *call_ids, result_bytes_max, images };
     let mut messages = vec![Message::text(Role::System, system)];
@@ -110,8 +112,8 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
         render_turn(&mut messages, &mut calls, turn, 0, form, style);
     }
     let shown = example_tokens(examples, format, *budget);
-    let last_word = closing.as_deref().map_or(0, trim::tokens);
-    let budget = budget.saturating_sub(trim::tokens(system) + shown + last_word);
+    let asked_last = last_word.map_or(0, trim::tokens);
+    let budget = budget.saturating_sub(trim::tokens(system) + shown + asked_last);
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
     let prompts = history.turns().rev().take(needed).map(|turn| opening_tokens(turn, style));
     let room = budget.saturating_sub(prompts.sum());
@@ -136,8 +138,8 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
         render_turn(&mut messages, &mut calls, turn, first_step, form, style);
     }
     render_turn(&mut messages, &mut calls, &current, first_step, form, style);
-    if let Some(closing) = closing {
-        say(&mut messages, Role::User, closing);
+    if let Some(last_word) = last_word {
+        say(&mut messages, Role::User, last_word);
     }
     messages
 }

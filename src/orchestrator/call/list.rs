@@ -15,6 +15,8 @@ pub(in crate::orchestrator) struct Calls {
     list: Vec<CallDraft>,
     /// How many call ids earlier turns have used.
     ids_before: usize,
+    /// How many calls the model had written in full before the turn was interrupted.
+    made_before: u32,
 }
 
 impl Index<CallAt> for Calls {
@@ -34,7 +36,7 @@ impl IndexMut<CallAt> for Calls {
 impl Calls {
     /// An empty list, in a session that has already used this many call ids.
     pub(in crate::orchestrator) const fn new(ids_before: usize) -> Self {
-        Self { list: Vec::new(), ids_before }
+        Self { list: Vec::new(), ids_before, made_before: 0 }
     }
 
     pub(in crate::orchestrator) const fn len(&self) -> usize {
@@ -62,6 +64,20 @@ impl Calls {
     /// Adds a call that an earlier turn left.
     pub(in crate::orchestrator) fn take_up(&mut self, origin: Origin) -> CallAt {
         self.add(0, origin)
+    }
+
+    /// Goes on in a turn that has used this many call ids, those of `taken_up` calls that follow among them, and
+    /// in which the model has written `made` calls before these.
+    pub(in crate::orchestrator) fn resume(&mut self, ids: usize, taken_up: usize, made: u32) {
+        self.ids_before += ids.saturating_sub(taken_up);
+        self.made_before = made;
+    }
+
+    /// Adds a call of a turn that was interrupted.
+    pub(in crate::orchestrator) fn take_back_up(&mut self, call_id: String, round: u32) -> CallAt {
+        let at = self.add(round, Origin::Interrupted);
+        self[at].call_id = call_id;
+        at
     }
 
     fn add(&mut self, round: u32, origin: Origin) -> CallAt {
@@ -111,10 +127,15 @@ impl Calls {
         1 + before.take_while(|before| before.round == round).count()
     }
 
+    /// How many calls the model had written in full before the turn was interrupted.
+    pub(in crate::orchestrator) const fn made_before(&self) -> usize {
+        self.made_before as usize
+    }
+
     /// How many calls the model has written in full.
     pub(in crate::orchestrator) fn made(&self) -> u32 {
         let whole = self.list.iter().filter(|call| call.whole().is_some()).count();
-        u32::try_from(whole).unwrap_or(u32::MAX)
+        u32::try_from(whole).unwrap_or(u32::MAX).saturating_add(self.made_before)
     }
 
     /// The calls whose results the arguments of the call `at` refer to. They must come before it

@@ -79,12 +79,17 @@ pub(super) enum Origin {
         parked_as: String,
         given: Given,
     },
+    /// It was running when its gateway was stopped, and may run again. Clients know that it has begun.
+    Interrupted,
 }
 
 impl Origin {
-    /// Whether the call continues with the user's answer, and so has been checked before.
-    pub(super) const fn is_answered(&self) -> bool {
-        matches!(self, Self::Approved { .. } | Self::Again(_) | Self::Open { .. })
+    /// Whether the call has been checked before: it continues with the user's answer, or was interrupted.
+    pub(super) const fn was_checked(&self) -> bool {
+        matches!(
+            self,
+            Self::Approved { .. } | Self::Again(_) | Self::Open { .. } | Self::Interrupted
+        )
     }
 }
 
@@ -396,6 +401,13 @@ impl CallDraft {
                 None
             }
         }
+    }
+
+    /// It ended before its turn was interrupted.
+    pub(super) fn resume_ended(&mut self, call: Arc<conversation::Call>, tool: Option<Policy>) {
+        let fingerprint = repeats::fingerprint(&call.taken_arguments().to_value());
+        let facts = Facts { tool, fingerprint, ..Facts::default() };
+        self.state = CallState::Checked { facts, stage: Stage::Ended { call, is_put_off: false } };
     }
 
     /// Sets its outcome. Does nothing if the call has already ended or was never whole.

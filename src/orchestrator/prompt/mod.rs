@@ -14,7 +14,7 @@ mod order;
 mod tests;
 mod tools;
 
-pub(super) use closing::{SYNTHESIS, SYNTHESIS_AGAIN, SYNTHESIS_IN_FORM};
+pub(super) use closing::{GO_ON, SYNTHESIS, SYNTHESIS_AGAIN, SYNTHESIS_IN_FORM};
 pub(super) use native::EXAMPLE as NATIVE_EXAMPLE;
 
 use super::selection::Selection;

@@ -122,7 +122,7 @@ impl OpenRound<'_> {
         let call = &self.core.calls[at];
         let Some(Ready { arguments, .. }) = call.waiting() else { return Ok(()) };
         let policy = call.policy();
-        if !call.origin.is_answered() {
+        if !call.origin.was_checked() {
             if policy.mutates
                 && let Some(id) = self.not_chosen(arguments)
             {
@@ -153,9 +153,13 @@ impl OpenRound<'_> {
 
     /// Runs a call that has passed all checks.
     fn run_call(&mut self, at: CallAt) {
-        let is_open = matches!(self.core.calls[at].origin, Origin::Open { .. });
+        let origin = &self.core.calls[at].origin;
+        let (is_open, is_told) =
+            (matches!(origin, Origin::Open { .. }), matches!(origin, Origin::Interrupted));
         let Some(arguments) = self.core.calls[at].start() else { return };
-        self.say_started(at);
+        if !is_told {
+            self.say_started(at);
+        }
         self.core.script.act(if is_open {
             Action::ResumeTool { call: at }
         } else {

@@ -22,7 +22,7 @@ use crate::tools::ToolResult;
 pub(super) struct Closing {
     pub(super) message: Message,
     /// How the turn completes after it.
-    finish: TurnFinish,
+    pub(super) finish: TurnFinish,
     /// Whether this is the second request, after an answer without words.
     is_repeated: bool,
     /// Whether the model tried to call a tool.
@@ -72,6 +72,11 @@ impl Closing {
         core.push_step(&mut self.message, core.calls.end());
         let closing = feedback::wrong_form(wrong);
         Self::of(core.ask_to_close(closing.into()), self.finish, true)
+    }
+
+    /// Asks to go on with a closing answer that was cut off.
+    pub(super) fn go_on(finish: TurnFinish, core: &mut Core) -> Self {
+        Self::of(core.ask_to_close(prompt::GO_ON.into()), finish, false)
     }
 
     const fn of(message: Message, finish: TurnFinish, is_repeated: bool) -> Self {

@@ -15,13 +15,14 @@ use super::setup::Setup;
 use super::tokens::Tokens;
 use crate::call_format::{CallContract, CallFormat};
 use crate::conversation::render::results;
-use crate::conversation::{self, Opening, Outcome, UtteranceKind};
+use crate::conversation::{self, Opening, Outcome, Tally, UtteranceKind};
 use crate::event::Usage;
 use crate::limits;
 use crate::orchestrator::call::{CallAt, Calls, Origin};
 use crate::orchestrator::known_tools::KnownTools;
 use crate::orchestrator::prerequisites;
 use crate::orchestrator::primer::Primer;
+use crate::orchestrator::prompt;
 use crate::orchestrator::repeats::Repeats;
 use crate::orchestrator::stop_texts::StopTexts;
 use crate::parser::Parser;
@@ -59,12 +60,24 @@ pub(super) struct Core {
     pub(super) logged_bytes: usize,
     /// How many rounds have been requested.
     pub(super) rounds: u32,
+    pub(super) before: Before,
+    /// When this machine began or resumed the turn, in milliseconds since the Unix epoch.
+    pub(super) begun_at_ms: u64,
     /// The upstream that answers.
     answering: Answering,
     /// When to give up the turn if it still has no reader, in milliseconds since the Unix epoch.
     pub(super) give_up_at_ms: Option<u64>,
     /// The last time reported, in milliseconds since the Unix epoch.
     pub(super) now_ms: u64,
+}
+
+/// What had been before the turn was interrupted, if it was.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    /// Whether the model had made the required call.
+    pub(super) has_called: bool,
+    /// Whether the message was cut off that the next one goes on with.
+    pub(super) is_cut: bool,
 }
 
 /// An upstream of the turn's route.
@@ -102,6 +115,8 @@ impl Core {
             bytes: 0,
             logged_bytes: 0,
             rounds: 0,
+            before: Before::default(),
+            begun_at_ms: setup.request.started_at_ms,
             answering: Answering { fallback: None, name: setup.request.model.clone(), primer },
             give_up_at_ms: None,
             now_ms: setup.request.started_at_ms,
@@ -144,7 +159,23 @@ impl Core {
         self.script.begin_message();
         let tokens = Tokens::of(&request, self.contract());
         self.script.act(Action::StartRound(Box::new(request)));
-        Message::new(self.rounds, self.script.text.len(), self.now_ms).with_tokens(tokens)
+        let goes_on = std::mem::take(&mut self.before.is_cut);
+        Message::new(self.rounds, self.script.text.len(), self.now_ms)
+            .with_tokens(tokens)
+            .that_goes_on(goes_on)
+    }
+
+    /// What the turn has counted.
+    pub(super) fn tally(&self) -> Tally {
+        Tally {
+            call_ids: self.calls.len(),
+            calls: self.calls.made(),
+            rounds: self.rounds,
+            usage: self.usage,
+            bytes: self.bytes,
+            has_called: self.has_called_as_asked(),
+            closes: None,
+        }
     }
 
     fn round_request(
@@ -167,6 +198,7 @@ impl Core {
             history: request.history.clone(),
             current: Arc::clone(&self.record),
             closing,
+            go_on: self.before.is_cut.then_some(prompt::GO_ON),
             response_format: request.response_format.clone(),
             offer_tokens: tools.tokens(),
         };
@@ -192,12 +224,14 @@ impl Core {
     /// Whether the model has made the required call. A refused call does not count. If the turn
     /// begins with an answer, the call that asked was the required one.
     pub(super) fn has_called_as_asked(&self) -> bool {
-        if let Opening::Answer(_) = self.setup.request.opening {
+        if self.before.has_called || matches!(self.setup.request.opening, Opening::Answer(_)) {
             return true;
         }
         let allows = |(name, _): (&str, _)| self.setup.request.tool_choice.allows(name);
         self.calls.iter().any(|call| {
-            call.origin == Origin::Model && call.is_taken() && call.whole().is_some_and(allows)
+            matches!(call.origin, Origin::Model | Origin::Interrupted)
+                && call.is_taken()
+                && call.whole().is_some_and(allows)
         })
     }
 
@@ -303,6 +337,10 @@ impl Core {
             let (format, most) = (self.answering.primer.format(), self.setup.result_bytes_max());
             let json = || results::json(&call.result(), format, most);
             self.script.guard.learn_result(json);
+        }
+        if message.goes_on && !step.parts.is_empty() {
+            let begun = self.record_mut().steps.pop().unwrap_or_default();
+            step = begun.continued_by(step);
         }
         if !step.parts.is_empty() || !step.notes.is_empty() {
             self.record_mut().steps.push(step);

@@ -39,6 +39,7 @@ mod output;
 mod progress;
 mod queue;
 mod reading;
+mod resuming;
 mod round;
 mod round_prompt;
 mod script;
@@ -51,7 +52,7 @@ mod untold;
 use std::sync::Arc;
 
 use crate::call_format::CallContract;
-use crate::conversation::{self, Ending, Part};
+use crate::conversation::{self, Ending, Part, Tally};
 use crate::event::{FailureCode, Summary, TurnFinish, TurnState};
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::call::{CallAt, CallDraft};
@@ -86,6 +87,7 @@ impl TurnMachine {
         let setup = Setup::new(request);
         let parser = Box::new(setup.parser(setup.request.briefing.usual_primer()));
         let mut core = Core::new(setup);
+        core.script.say(EventDraft::TurnStarted);
         let state = steps::first_state(&mut core);
         let mut turn = Self { parser, state, core, polled: None };
         if let State::Executing { .. } = turn.state {
@@ -100,10 +102,10 @@ impl TurnMachine {
         &self.core.record.turn_id
     }
 
-    /// When the turn began, in milliseconds since the Unix epoch.
+    /// When this machine began or resumed it, in milliseconds since the Unix epoch.
     #[must_use]
-    pub(crate) fn started_at_ms(&self) -> u64 {
-        self.core.record.started_at_ms
+    pub(crate) const fn begun_at_ms(&self) -> u64 {
+        self.core.begun_at_ms
     }
 
     /// The state of the turn.
@@ -159,10 +161,10 @@ impl TurnMachine {
         &self.core.record
     }
 
-    /// How many call ids it has used, beside those of the turn that it continues.
+    /// What it has counted so far.
     #[must_use]
-    pub(crate) const fn call_ids(&self) -> usize {
-        self.core.calls.len()
+    pub(crate) fn tally(&self) -> Tally {
+        Tally { closes: self.state.closes(), ..self.core.tally() }
     }
 
     /// `None` while it runs.

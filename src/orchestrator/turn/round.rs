@@ -31,6 +31,8 @@ pub(super) struct Message {
     pub(super) notes: Vec<Note>,
     /// Why the model stopped, once it has said so.
     pub(super) finish: Option<RoundFinish>,
+    /// Whether it goes on with the last step, which was cut off.
+    pub(super) goes_on: bool,
     /// Its tokens, until they are added to the turn's.
     pub(super) tokens: Tokens,
 }
@@ -96,6 +98,11 @@ impl Message {
         Self { tokens, ..self }
     }
 
+    /// The same, which may go on with the last step.
+    pub(super) fn that_goes_on(self, goes_on: bool) -> Self {
+        Self { goes_on, ..self }
+    }
+
     /// Whether the token limit cut the message off.
     pub(super) fn ran_into_token_limit(&self) -> bool {
         self.finish == Some(RoundFinish::Length)
@@ -137,9 +144,9 @@ impl Message {
         self.text_from..text.len()
     }
 
-    /// Whether it has any words. `text` is the turn's.
+    /// Whether it has any words, or goes on with some. `text` is the turn's.
     pub(super) fn has_words(&self, text: &str) -> bool {
-        texts(&self.pieces).any(|range| !text[range].trim().is_empty())
+        self.goes_on || texts(&self.pieces).any(|range| !text[range].trim().is_empty())
     }
 
     /// The words before a call of this message, or, if there are none, all that the turn said

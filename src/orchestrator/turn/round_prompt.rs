@@ -21,6 +21,8 @@ pub(super) struct RoundPrompt {
     pub(super) current: Arc<Turn>,
     /// The final request to a model that must answer in words.
     pub(super) closing: Option<Cow<'static, str>>,
+    /// The request to go on with a message that was cut off, if this is one.
+    pub(super) go_on: Option<&'static str>,
     /// The form of the answer; words if absent.
     pub(super) response_format: Option<Arc<ResponseFormat>>,
     /// About how many tokens describe the tools to a model whose server presents them.
@@ -37,6 +39,7 @@ impl RoundPrompt {
             history: self.history.clone(),
             current: Arc::clone(&self.current),
             closing: self.closing.clone(),
+            go_on: self.go_on,
             format: primer.format().clone(),
             call_ids: None,
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),

@@ -59,6 +59,14 @@ impl Script {
         Self { text, shown, reasoning, arguments, guard, stops, queue: VecDeque::new() }
     }
 
+    /// Goes on after these words, all of which the user has seen.
+    pub(super) fn resume(&mut self, said: String) {
+        if let Some(shown) = &mut self.shown {
+            shown.clone_from(&said);
+        }
+        self.text = said;
+    }
+
     /// Whether words are shown only by [`show`](Self::show).
     pub(super) const fn withholds(&self) -> bool {
         self.shown.is_some()

@@ -4,7 +4,7 @@ use super::closing::Closing;
 use super::core::Core;
 use super::round::{Message, Round};
 use crate::conversation::Ending;
-use crate::event::TurnState;
+use crate::event::{TurnFinish, TurnState};
 use crate::orchestrator::call::CallDraft;
 use crate::orchestrator::chain::{Chain, MessageEnd};
 
@@ -29,6 +29,14 @@ impl State {
             Self::Executing { .. } => TurnState::Executing,
             Self::Synthesizing(_) => TurnState::Synthesizing,
             Self::Over(ending) => ending.state(),
+        }
+    }
+
+    /// How the turn completes, if its closing round is under way.
+    pub(super) const fn closes(&self) -> Option<TurnFinish> {
+        match self {
+            Self::Synthesizing(closing) => Some(closing.finish),
+            Self::Planning(_) | Self::Executing { .. } | Self::Over(_) => None,
         }
     }
 

@@ -42,7 +42,6 @@ enum Next {
 
 /// The state in which a turn begins.
 pub(super) fn first_state(core: &mut Core) -> State {
-    core.script.say(EventDraft::TurnStarted);
     let calls = core.calls_left();
     if calls.is_empty() {
         let waiting = core.setup.waiting_questions().to_vec();

@@ -15,7 +15,7 @@ use crate::orchestrator::feedback;
 impl Core {
     /// How many of the calls up to `at` count as calls.
     pub(super) fn counted_calls(&self, at: CallAt) -> usize {
-        at.place().saturating_sub(self.free_calls.calls())
+        (at.place() + self.calls.made_before()).saturating_sub(self.free_calls.calls())
     }
 
     /// How many rounds count as rounds with tools.
@@ -28,7 +28,7 @@ impl Core {
     pub(super) fn begun_calls_max(&self) -> usize {
         let may_be_free = self.known.offered.len() < self.setup.tools().specs().len();
         let free = if may_be_free { UNTOLD_CALLS_FREE } else { self.free_calls.calls() };
-        self.setup.max_calls as usize + free
+        (self.setup.max_calls as usize + free).saturating_sub(self.calls.made_before())
     }
 }
 

@@ -10,6 +10,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use serde_json::value::RawValue;
+
 use super::records::Batch;
 use super::{State, TurnLog, encode, wake};
 use crate::conversation;
@@ -21,7 +23,7 @@ pub(super) struct Storing {
     /// Whether readers see events before they are stored.
     is_lazy: bool,
     /// The last draft, until it is on its way to the store.
-    draft: Option<Draft>,
+    draft: Option<Box<Draft>>,
     /// How much has been handed over.
     journals: u64,
     /// How much of it is stored.
@@ -40,8 +42,11 @@ pub(super) struct Storing {
 pub(crate) struct Draft {
     /// The last event that belongs to it.
     pub(crate) after: u64,
-    /// How many call ids it has used, beside those of the turn that it continues.
-    pub(crate) call_ids: usize,
+    /// Its request, as the gateway wrote it.
+    pub(crate) asked: Option<Arc<RawValue>>,
+    /// How many gateways have gone on with it from here.
+    pub(crate) takeovers: u32,
+    pub(crate) tally: conversation::Tally,
     pub(crate) turn: Arc<conversation::Turn>,
 }
 
@@ -75,7 +80,7 @@ enum Fate {
 #[derive(Debug)]
 pub(crate) struct Unstored {
     pub(crate) batches: Vec<Batch>,
-    pub(crate) draft: Option<Draft>,
+    pub(crate) draft: Option<Box<Draft>>,
     /// How much of the turn is stored with this.
     pub(crate) upto: Stored,
 }
@@ -102,6 +107,12 @@ impl Storing {
         Self { is_lazy, ..Self::default() }
     }
 
+    /// Of a log whose events up to this one are stored.
+    pub(super) fn after(last: u64, is_lazy: bool) -> Self {
+        let stored = Stored { events: last, journals: 0 };
+        Self { stored, ..Self::new(is_lazy) }
+    }
+
     /// Whether readers see events at once.
     pub(super) fn shows_at_once(&self) -> bool {
         self.is_lazy || self.fate != Fate::Open
@@ -112,7 +123,7 @@ impl Storing {
     }
 
     /// Hands over a draft, if there is a new one, and wakes who stores it.
-    pub(super) fn hand_over(&mut self, draft: Option<Draft>, journals: u64) {
+    pub(super) fn hand_over(&mut self, draft: Option<Box<Draft>>, journals: u64) {
         self.draft = draft.or_else(|| self.draft.take());
         self.journals = journals;
         wake(self.persister.take());
@@ -299,7 +310,7 @@ mod tests {
     fn a_barrier_opens_once_its_events_and_its_journal_are_stored() {
         let (log, mut writer) = Writer::stored(1, false);
         say(&mut writer, "a");
-        writer.note_journal(&Arc::default(), 0);
+        writer.note_journal(&Arc::default(), conversation::Tally::default());
         assert!(!is_open(&log, &writer));
         let events = take(&log).unwrap();
         assert!(events.draft.is_none(), "it was not published");

@@ -1,16 +1,17 @@
 //! The writer of a log: fills blocks of memory, and shows readers what is published of them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
 
 use super::epochs::Epochs;
-use super::records::{IndexEntry, LF, Run};
+use super::records::{Batch, IndexEntry, LF, Records, Run};
 use super::storing::{Barrier, Draft, Stored, Storing};
 use super::{State, TurnLog, encode};
-use crate::conversation;
+use crate::conversation::{self, Tally};
 use crate::event::{Event, FailureCode};
 use crate::limits::stream as limits;
 
@@ -35,9 +36,19 @@ pub struct Writer {
     /// Whether the turn is stored while it runs.
     is_stored: bool,
     /// The turn as far as it has come, until it is published.
-    draft: Option<Draft>,
+    draft: Option<Box<Draft>>,
     /// How many journals there were.
     journals: u64,
+    asked: Option<Arc<RawValue>>,
+    taken_over: TakenOver,
+}
+
+/// How often a turn has been taken over in its present round.
+#[derive(Debug, Default)]
+struct TakenOver {
+    count: u32,
+    /// How many rounds it had requested by then.
+    rounds: Option<u32>,
 }
 
 /// The memory that is being filled. Readers share the part that is published.
@@ -94,11 +105,32 @@ impl Writer {
     }
 
     fn of(epoch: u64, storing: Option<Storing>) -> (Arc<TurnLog>, Self) {
-        let is_stored = storing.is_some();
         let epochs = Epochs::begun_in(epoch);
-        let state = Mutex::new(State { epochs, storing, ..State::default() });
-        let log = Arc::new(TurnLog { state, ..TurnLog::default() });
-        let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1);
+        Self::of_state(State { epochs, storing, ..State::default() }, 0)
+    }
+
+    /// A log that another gateway has begun, which goes on in this epoch, and its writer. The turn has been taken
+    /// over so often. `None` if no log has stored such batches.
+    #[must_use]
+    pub(crate) fn resumed(
+        (epochs, batches, last): (&Epochs, Vec<Batch>, u64),
+        (epoch, is_lazy): (u64, bool),
+        takeovers: u32,
+    ) -> Option<(Arc<TurnLog>, Self)> {
+        let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
+        let records = Records::restore(batches, last)?;
+        let (epochs, storing) = (epochs.then(last + 1, epoch), Some(Storing::after(last, is_lazy)));
+        let state = State { records, epochs, storing, visible: last, ..State::default() };
+        let (log, mut writer) = Self::of_state(state, bytes);
+        writer.taken_over.count = takeovers;
+        Some((log, writer))
+    }
+
+    /// Goes on with a log of so many bytes.
+    fn of_state(state: State, bytes: usize) -> (Arc<TurnLog>, Self) {
+        let (is_stored, last) = (state.storing.is_some(), state.records.last());
+        let log = Arc::new(TurnLog { state: Mutex::new(state), bytes: AtomicUsize::new(bytes) });
+        let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, last + 1);
         let writer = Self {
             log: Arc::clone(&log),
             scratch: Vec::new(),
@@ -106,12 +138,14 @@ impl Writer {
             entries: Vec::new(),
             runs: Vec::new(),
             full: Vec::new(),
-            last: 0,
+            last,
             complete: false,
             is_sealed: false,
             is_stored,
             draft: None,
             journals: 0,
+            asked: None,
+            taken_over: TakenOver::default(),
         };
         (log, writer)
     }
@@ -200,13 +234,25 @@ impl Writer {
         self.is_stored
     }
 
-    /// Notes the turn as far as it has come, and how many call ids it has used. If it is stored while it runs,
-    /// this is stored with what is published next.
-    pub(crate) fn note_journal(&mut self, turn: &Arc<conversation::Turn>, call_ids: usize) {
-        if self.is_stored {
-            self.draft = Some(Draft { after: self.last, call_ids, turn: Arc::clone(turn) });
-            self.journals += 1;
+    /// Notes what the turn was asked, for every journal.
+    pub(crate) fn note_asked(&mut self, asked: Arc<RawValue>) {
+        self.asked = Some(asked);
+    }
+
+    /// Notes the turn as far as it has come. If it is stored while it runs, this is stored with what is published
+    /// next.
+    pub(crate) fn note_journal(&mut self, turn: &Arc<conversation::Turn>, tally: Tally) {
+        if !self.is_stored {
+            return;
         }
+        let since = *self.taken_over.rounds.get_or_insert(tally.rounds);
+        if tally.rounds > since {
+            self.taken_over.count = 0;
+        }
+        let (after, asked, turn) = (self.last, self.asked.clone(), Arc::clone(turn));
+        let takeovers = self.taken_over.count;
+        self.draft = Some(Box::new(Draft { after, asked, takeovers, tally, turn }));
+        self.journals += 1;
     }
 
     #[cfg(test)]
@@ -272,6 +318,11 @@ impl Writer {
         self.hand_over(true);
         self.join_blocks();
         self.log.state.lock().records.shrink();
+    }
+
+    /// Leaves the log without an end: another gateway goes on with it.
+    pub(crate) fn leave(mut self) {
+        self.complete = true;
     }
 
     /// The log that it writes.

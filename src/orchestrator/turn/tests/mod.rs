@@ -30,6 +30,7 @@ mod peek;
 mod progress;
 mod recipients;
 mod response_format;
+mod resuming;
 mod schedules;
 mod slips;
 mod stop_texts;
@@ -53,6 +54,8 @@ struct Scene {
     not_run: Vec<String>,
     /// The names of all outputs.
     outputs: Vec<&'static str>,
+    /// What its journals say, each after so many events.
+    journals: Vec<(usize, conversation::Turn, Tally)>,
 }
 
 fn tools() -> Registry {
@@ -137,7 +140,10 @@ impl Scene {
     }
 
     fn with_history(request: TurnRequest, history: History) -> Self {
-        let turn = TurnMachine::new(request);
+        Self::playing(TurnMachine::new(request), history)
+    }
+
+    fn playing(turn: TurnMachine, history: History) -> Self {
         let mut scene = Self {
             turn,
             events: Vec::new(),
@@ -148,12 +154,22 @@ impl Scene {
             running: Vec::new(),
             not_run: Vec::new(),
             outputs: Vec::new(),
+            journals: Vec::new(),
         };
         scene.drain();
         scene
     }
 
+    fn note_journal(&mut self) {
+        let turn = conversation::Turn::clone(self.turn.so_far());
+        self.journals.push((self.events.len(), turn, self.turn.tally()));
+    }
+
     fn drain(&mut self) {
+        if self.outputs.is_empty() {
+            self.note_journal();
+        }
+        let (so_far, tally) = (Arc::clone(self.turn.so_far()), self.turn.tally());
         while let Some(output) = self.turn.poll() {
             self.outputs.push(name_of(&output));
             match output {
@@ -163,6 +179,8 @@ impl Scene {
                     let way = Way::of(self.turn.contract(), self.history);
                     self.rounds.push(request.render(way, &request.images));
                     self.asked_first.push(request.asked_first);
+                    let turn = conversation::Turn::clone(&so_far);
+                    self.journals.push((self.events.len(), turn, tally.clone()));
                 }
                 Output::StopRound => self.deeds.push("stop round".into()),
                 Output::StartTool { call, call_id, name, arguments, .. } => {

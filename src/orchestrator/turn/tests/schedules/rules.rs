@@ -73,6 +73,7 @@ impl Witness {
                     Origin::Approved { .. } => coverage.saw("resumed: an approved call"),
                     Origin::Again(_) => coverage.saw("resumed: called again with the answer"),
                     Origin::Open { .. } => coverage.saw("resumed: an open call"),
+                    Origin::Interrupted => panic!("clients know that it has begun"),
                 }
                 if !call.needs().is_empty() {
                     coverage.saw("reference: replaced by the result");

@@ -1,0 +1,155 @@
+//! What a turn was asked, as its journal keeps it: all that another gateway needs to go on with the turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::new_turn::NewTurn;
+use crate::conversation::{Opening, PlacedImage};
+use crate::orchestrator::{ResponseFormat, Rules};
+use crate::tools::Confirm;
+use crate::tools::client::ClientTools;
+use crate::upstream::{ExtraSampling, Sampling, ToolChoice};
+
+/// See the module docs. Fields that are added later need a default: a turn outlives an upgrade.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) owner: String,
+    /// The session as its owner calls it.
+    pub(super) session_id: String,
+    /// Where the calls that it answers wait.
+    pub(super) parked_in: String,
+    pub(super) opening: Opening,
+    #[serde(default)]
+    pub(super) images: Vec<PlacedImage>,
+    #[serde(default)]
+    pub(super) model: Option<String>,
+    #[serde(default)]
+    pub(super) tools: Option<Vec<String>>,
+    #[serde(default)]
+    client_tools: Vec<WrittenTool>,
+    /// In place of `model.system_prompt`.
+    #[serde(default)]
+    instructions: Option<String>,
+    #[serde(default)]
+    pub(super) single_client_call: bool,
+    #[serde(default)]
+    pub(super) nobody_approves: bool,
+    #[serde(default)]
+    pub(super) is_read_whole: bool,
+    #[serde(default)]
+    pub(super) tool_choice: ToolChoice,
+    #[serde(default)]
+    response_format: Option<Value>,
+    #[serde(default)]
+    pub(super) confirm: Option<Confirm>,
+    #[serde(default)]
+    pub(super) max_tool_loops: Option<u32>,
+    #[serde(default)]
+    pub(super) max_calls: Option<u32>,
+    /// See [`TurnRequest::disconnect_grace`](crate::orchestrator::TurnRequest::disconnect_grace).
+    #[serde(default)]
+    pub(super) disconnect_grace: Option<Duration>,
+    #[serde(default)]
+    sampling: Sampling,
+    /// Those fields of it that not every server knows.
+    #[serde(default)]
+    extra_sampling: Map<String, Value>,
+}
+
+/// A tool that the client brings.
+#[derive(Debug, Serialize, Deserialize)]
+struct WrittenTool {
+    name: String,
+    description: String,
+    parameters: Value,
+}
+
+/// Where a turn runs.
+pub(super) struct Place<'a> {
+    pub(super) session_id: &'a str,
+    pub(super) parked_in: &'a str,
+}
+
+impl Asked {
+    /// What `new` asks, whose client history has been taken.
+    pub(super) fn of(
+        new: &NewTurn,
+        Place { session_id, parked_in }: Place<'_>,
+        (opening, images): (&Opening, &[PlacedImage]),
+        (instructions, disconnect_grace): (Option<String>, Option<Duration>),
+    ) -> Self {
+        let client_tools = new.client_tools.specs().map(|spec| WrittenTool {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            parameters: spec.parameters.clone(),
+        });
+        Self {
+            owner: new.owner.clone(),
+            session_id: session_id.to_owned(),
+            parked_in: parked_in.to_owned(),
+            opening: opening.clone(),
+            images: images.to_vec(),
+            model: new.model.clone(),
+            tools: new.tools.clone(),
+            client_tools: client_tools.collect(),
+            instructions,
+            single_client_call: new.single_client_call,
+            nobody_approves: new.nobody_approves,
+            is_read_whole: new.is_read_whole,
+            tool_choice: new.tool_choice.clone(),
+            response_format: new.response_format.as_ref().map(|format| format.field().clone()),
+            confirm: new.confirm,
+            max_tool_loops: new.max_tool_loops,
+            max_calls: new.max_calls,
+            disconnect_grace,
+            sampling: new.sampling.clone(),
+            extra_sampling: new.sampling.extra.fields().clone(),
+        }
+    }
+
+    pub(super) fn write(&self) -> Arc<RawValue> {
+        serde_json::value::to_raw_value(self).expect("keys are strings").into()
+    }
+
+    pub(super) fn read(json: &RawValue) -> serde_json::Result<Self> {
+        serde_json::from_str(json.get())
+    }
+
+    /// The rules of the turn.
+    pub(super) fn rules(&self, rules: &Arc<Rules>) -> Arc<Rules> {
+        match self.instructions.clone() {
+            Some(system_prompt) => Arc::new(Rules { system_prompt, ..Rules::clone(rules) }),
+            None => Arc::clone(rules),
+        }
+    }
+
+    /// The request as it came, without what its opening and its history have become.
+    pub(super) fn new_turn(&self) -> NewTurn {
+        let mut client_tools = ClientTools::default();
+        for WrittenTool { name, description, parameters } in &self.client_tools {
+            client_tools.add_if_usable(name.clone(), description, Some(parameters.clone()));
+        }
+        let extra = ExtraSampling::new(self.extra_sampling.clone());
+        let response_format = self.response_format.as_ref().and_then(ResponseFormat::of_field);
+        NewTurn {
+            owner: self.owner.clone(),
+            model: self.model.clone(),
+            tools: self.tools.clone(),
+            client_tools,
+            single_client_call: self.single_client_call,
+            nobody_approves: self.nobody_approves,
+            tool_choice: self.tool_choice.clone(),
+            response_format: response_format.map(Arc::new),
+            is_read_whole: self.is_read_whole,
+            confirm: self.confirm,
+            max_tool_loops: self.max_tool_loops,
+            max_calls: self.max_calls,
+            sampling: Sampling { extra, ..self.sampling.clone() },
+            ..NewTurn::default()
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Goes on with turns whose gateway was stopped.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::mpsc::{self, Receiver};
+use tracing::{Instrument as _, info_span};
+
+use super::Gateway;
+use super::asked::Asked;
+use super::begin::now_ms;
+use super::begin_error::BeginError;
+use super::offer::Offer;
+use super::run::run;
+use crate::conversation::ClientInput;
+use crate::limits::session::TAKEN_OVER_MAX;
+use crate::orchestrator::{Basis, Driver, Parts, TurnMachine, TurnRequest};
+use crate::session::TakenOver;
+use crate::telemetry::metrics;
+use crate::upstream::{Route, Upstream};
+
+/// Why a turn does not go on.
+#[derive(Debug, thiserror::Error)]
+enum NotResumed {
+    #[error("its request cannot be read: {0}")]
+    Asked(#[from] serde_json::Error),
+    #[error(transparent)]
+    Refused(#[from] BeginError),
+    #[error("its answer has a form, and a part of it has been sent")]
+    InForm,
+}
+
+/// What a turn goes on with.
+struct Prepared<'g> {
+    request: TurnRequest,
+    asked: Asked,
+    upstream: &'g Arc<Upstream>,
+    offer: Offer,
+}
+
+impl Gateway {
+    /// From now on, turns that were interrupted go on here, when somebody comes across one.
+    pub fn resume_interrupted(self: &Arc<Self>) {
+        let (successor, taken_over) = mpsc::channel(TAKEN_OVER_MAX);
+        self.sessions.resume_with(successor);
+        tokio::spawn(resume_all(Arc::downgrade(self), taken_over));
+    }
+
+    /// Goes on with a turn, once there is a place for it.
+    async fn resume(&self, taken_over: TakenOver) {
+        let Ok(permit) = Arc::clone(&self.places).acquire_owned().await else {
+            return taken_over.leave().await;
+        };
+        if self.is_draining() {
+            return taken_over.leave().await;
+        }
+        let prepared = self.prepare(&taken_over).await;
+        let Prepared { request, asked, upstream, offer } = match prepared {
+            Ok(prepared) => prepared,
+            Err(NotResumed::Refused(BeginError::Draining)) => return taken_over.leave().await,
+            Err(reason) => return taken_over.end(&reason.to_string()).await,
+        };
+        let TakenOver {
+            session_id: stored_as, guard, mut writer, asked: json, interrupted, ..
+        } = taken_over;
+        writer.note_asked(json);
+        let (session_id, turn_id) = (request.session_id.clone(), request.turn_id.clone());
+        let span = info_span!("turn", session = %session_id, turn = %turn_id);
+        let parts = Parts {
+            turn: TurnMachine::resume(request, interrupted, now_ms()),
+            session_id: stored_as,
+            parked_in: asked.parked_in,
+            writer,
+            route: Route::new(upstream, &self.upstreams, asked.model.is_some()),
+            tools: offer.tools,
+            tool_timeout: self.tool_timeout,
+            parked: self.parked.clone(),
+            artifacts: self.sessions.artifacts(&asked.owner),
+        };
+        let driver = span.in_scope(|| Box::new(Driver::new(parts)));
+        metrics::turn_interrupted("resumed");
+        self.turns.spawn(run(driver, permit, guard, (None, None)).instrument(span));
+    }
+
+    /// The turn's request as it was, with the tools of today.
+    async fn prepare(&self, taken_over: &TakenOver) -> Result<Prepared<'_>, NotResumed> {
+        let TakenOver { guard, conversation, asked, interrupted, .. } = taken_over;
+        let asked = Asked::read(asked)?;
+        let upstream = self.upstream(asked.model.as_deref())?;
+        let all = self.offer_of(asked.tools.as_deref()).await?;
+        let mut new = asked.new_turn();
+        let mut offer = self.chosen(&all, &mut new)?;
+        let rules = asked.rules(&self.rules);
+        let opening = asked.opening.clone();
+        let history = conversation.before(&opening);
+        let basis = Basis { opening: &opening, history: &history };
+        let briefing = self.brief(&offer, &rules, guard, &basis);
+        let input = ClientInput::default();
+        let lent = self.lend(&mut offer, (&opening, &input), &history);
+        let turn = &interrupted.turn;
+        let request = new.into_request(
+            (&asked.session_id, &turn.turn_id, turn.started_at_ms),
+            upstream.name(),
+            (briefing, lent, asked.disconnect_grace),
+            (opening, asked.images.clone(), history),
+        );
+        if !TurnMachine::can_resume(&request, interrupted) {
+            return Err(NotResumed::InForm);
+        }
+        Ok(Prepared { request, asked, upstream, offer })
+    }
+}
+
+/// Goes on with each turn that is taken over, until the gateway is gone.
+async fn resume_all(gateway: Weak<Gateway>, mut taken_over: Receiver<TakenOver>) {
+    while let Some(taken_over) = taken_over.recv().await {
+        let Some(gateway) = gateway.upgrade() else { return };
+        tokio::spawn(async move { gateway.resume(taken_over).await });
+    }
+}

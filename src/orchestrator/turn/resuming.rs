@@ -1,0 +1,175 @@
+//! Resuming a turn whose gateway was stopped: what the journal and the log tell becomes the state of a machine.
+//!
+//! ```text
+//!   the step that was under way          goes on as
+//!   nothing, before the first round      the beginning of the turn
+//!   nothing                              the same round, asked again
+//!   words                                the same round: the model goes on with them
+//!   calls                                executing: results are kept, lookups run again
+//! ```
+//! A call that has begun and has no result may have done its work. If its tool changes something, it does not
+//! run again, unless it may be retried under the same idempotency key: the model is told that nobody knows.
+
+use std::sync::Arc;
+
+use super::TurnMachine;
+use super::acknowledgement::{Acknowledgement, Heard};
+use super::closing::Closing;
+use super::core::Core;
+use super::queue::EventDraft;
+use super::round::{Message, Round};
+use super::setup::Setup;
+use super::state::State;
+use super::{TurnRequest, steps};
+use crate::conversation::{Call, Interrupted, Outcome, Part, Step};
+use crate::event::TurnFinish;
+use crate::orchestrator::call::{CallAt, Written};
+use crate::orchestrator::chain::MessageEnd;
+use crate::orchestrator::feedback;
+use crate::tools::builtin::FindTools;
+use crate::tools::{Policy, ToolResult};
+
+/// What clients are told.
+const RESUMED: &str = "the gateway was interrupted; this turn goes on where it was";
+
+impl TurnMachine {
+    /// Whether a turn with this request can be resumed. JSON that has been cut off cannot: servers that hold a
+    /// model to a form begin anew.
+    #[must_use]
+    pub(crate) fn can_resume(request: &TurnRequest, interrupted: &Interrupted) -> bool {
+        request.response_format.is_none() || interrupted.step.parts.is_empty()
+    }
+
+    /// Goes on with a turn whose gateway was stopped. `request` is the one with which it began; the history does
+    /// not have the turn yet.
+    #[must_use]
+    pub(crate) fn resume(request: TurnRequest, interrupted: Interrupted, now_ms: u64) -> Self {
+        let setup = Setup::new(request);
+        let parser = Box::new(setup.parser(setup.request.briefing.usual_primer()));
+        let mut core = Core::new(setup);
+        (core.begun_at_ms, core.now_ms) = (now_ms, now_ms);
+        if !interrupted.is_begun {
+            core.script.say(EventDraft::TurnStarted);
+        }
+        core.script.say(EventDraft::Status(RESUMED.to_owned()));
+        let step = core.take_up(interrupted);
+        let state = core.resumed_state(step);
+        let mut turn = Self { parser, state, core, polled: None };
+        if let State::Executing { .. } = turn.state {
+            turn.run_calls();
+        }
+        turn
+    }
+}
+
+/// The step that was under way, and how its turn completes if that was the closing answer.
+struct CutStep {
+    step: Step,
+    closes: Option<TurnFinish>,
+}
+
+impl Core {
+    /// Takes up what the turn has said, done and counted. Returns the step that was under way.
+    fn take_up(&mut self, interrupted: Interrupted) -> CutStep {
+        let Interrupted { turn, tally, step, step_call_ids, said, heard, .. } = interrupted;
+        let taken_up = step.calls().count();
+        self.record = Arc::new(turn);
+        self.record_mut().call_ids += (tally.call_ids + step_call_ids).saturating_sub(taken_up);
+        self.calls.resume(tally.call_ids + step_call_ids, taken_up, tally.calls);
+        self.rounds = tally.rounds;
+        self.usage = tally.usage;
+        self.bytes = tally.bytes;
+        self.before.has_called = tally.has_called;
+        self.script.resume(said);
+        if let Some((source, text)) = heard {
+            self.acknowledgement = Acknowledgement::Said(Heard { text, source });
+        }
+        let primer = Arc::clone(self.setup.request.briefing.usual_primer());
+        self.script.guard = self.setup.guard(&primer, Some(&self.record));
+        let record = Arc::clone(&self.record);
+        for call in record.steps.iter().flat_map(Step::calls) {
+            self.learn_of(call);
+        }
+        CutStep { step, closes: tally.closes }
+    }
+
+    /// Learns what an earlier call of the turn has found and done.
+    fn learn_of(&mut self, call: &Call) {
+        let Outcome::Ended(result) = &call.outcome else { return };
+        let policy = self.setup.policy(&call.name).unwrap_or(Policy::NONE);
+        self.is_tainted |= policy.open_world;
+        if self.setup.is_finder(&call.name) {
+            self.note_learned(FindTools::found(result));
+        }
+        let arguments = call.taken_arguments().to_value();
+        self.repeats.note(&call.name, arguments, policy, result, None);
+    }
+
+    fn resumed_state(&mut self, CutStep { step, closes }: CutStep) -> State {
+        if step.calls().next().is_some() {
+            return self.resume_calls(step);
+        }
+        if step.parts.is_empty() && self.rounds == 0 {
+            return steps::first_state(self);
+        }
+        let goes_on = !step.parts.is_empty();
+        if goes_on {
+            self.record_mut().steps.push(step);
+        }
+        // It is the same round.
+        self.rounds = self.rounds.saturating_sub(1);
+        self.before.is_cut = goes_on;
+        match closes {
+            None => State::Planning(self.ask()),
+            Some(finish) if goes_on => State::Synthesizing(Closing::go_on(finish, self)),
+            Some(finish) => State::Synthesizing(Closing::begin(finish, self)),
+        }
+    }
+
+    /// Resumes a message at its calls. What else it would have said is lost.
+    fn resume_calls(&mut self, step: Step) -> State {
+        let words = step.parts.iter().map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::Call(_) | Part::Said(_) | Part::Reasoning(_) => 0,
+        });
+        let mut at = self.script.text.len().saturating_sub(words.sum());
+        let mut message = Message::new(self.rounds, at, self.now_ms);
+        let first_call = self.calls.end();
+        for part in step.parts {
+            match part {
+                Part::Text(text) => {
+                    message.push_text(at..at + text.len());
+                    at += text.len();
+                }
+                Part::Call(call) => {
+                    let at = self.resume_call(call);
+                    message.push_call(at);
+                }
+                Part::Said(_) | Part::Reasoning(_) => {}
+            }
+        }
+        let round = Round::new(message, first_call);
+        State::Executing { round, message_end: MessageEnd::Complete }
+    }
+
+    /// Keeps a call that has ended, and runs one again if that does no harm.
+    fn resume_call(&mut self, call: Arc<Call>) -> CallAt {
+        let policy = self.setup.policy(&call.name);
+        let may_run_again = policy.is_some_and(|policy| !policy.mutates || policy.idempotent);
+        let at = self.calls.take_back_up(call.call_id.clone(), self.rounds);
+        if call.outcome != Outcome::Cancelled {
+            self.learn_of(&call);
+            self.calls[at].resume_ended(call, policy);
+        } else if may_run_again {
+            let Call { name, arguments, .. } = Arc::unwrap_or_clone(call);
+            self.calls[at].complete(Written { name, arguments, end_is_repaired: false });
+        } else {
+            let result = ToolResult::error(feedback::outcome_unknown(&call.name));
+            let call = Call { outcome: Outcome::Ended(result), ..Arc::unwrap_or_clone(call) };
+            self.calls[at].resume_ended(Arc::new(call), policy);
+            let told = EventDraft::ToolCompleted { call: at, duration_ms: 0, attempts: 1 };
+            self.script.say(told);
+        }
+        at
+    }
+}

@@ -1,0 +1,46 @@
+//! A turn that another gateway has begun.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tracing::warn;
+
+use super::journal;
+use super::log::Writer;
+use super::turn_guard::TurnGuard;
+use crate::conversation::{Conversation, Interrupted};
+use crate::telemetry::metrics;
+
+/// A turn that has been taken over. It runs already, as far as readers can tell.
+#[derive(Debug)]
+pub(crate) struct TakenOver {
+    /// The id under which its session is stored.
+    pub(crate) session_id: String,
+    pub(crate) guard: TurnGuard,
+    /// Goes on with the turn's log.
+    pub(crate) writer: Writer,
+    /// The session's turns before it.
+    pub(crate) conversation: Conversation,
+    /// The turn's request, as the gateway that began it wrote it.
+    pub(crate) asked: Arc<RawValue>,
+    pub(crate) interrupted: Interrupted,
+}
+
+impl TakenOver {
+    /// Leaves the turn to whoever comes next, who finds it as it was.
+    pub(crate) async fn leave(self) {
+        self.guard.leave().await;
+        self.writer.leave();
+    }
+
+    /// Ends the turn, which cannot go on.
+    pub(crate) async fn end(self, why: &str) {
+        let Self { session_id, guard, mut writer, interrupted, .. } = self;
+        let turn = interrupted.into_ended();
+        warn!(session = session_id, turn = turn.turn_id, why, "an interrupted turn is ended");
+        writer.push(&journal::INTERRUPTED);
+        writer.seal();
+        metrics::turn_interrupted("ended");
+        guard.finish(Some(turn)).await;
+    }
+}
