@@ -73,7 +73,7 @@ async fn first_answer(upstream: &Arc<Upstream>, config: &Config) -> Result<Strin
     };
     let mut round = upstream.open(&request).await?;
     let (contract, in_reasoning) = (round.contract(), round.starts_in_reasoning());
-    turn.handle(Input::Answered { contract, in_reasoning });
+    turn.handle(Input::Answered { contract, in_reasoning, is_prefilled: false });
     poll_fn(|cx| {
         let mut more = true;
         while std::mem::take(&mut more) {

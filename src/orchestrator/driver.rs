@@ -291,7 +291,8 @@ impl Driver {
                 Poll::Pending => return,
                 Poll::Ready(Ok(Opened { round, fallback })) => {
                     let (contract, in_reasoning) = (round.contract(), round.starts_in_reasoning());
-                    self.turn.handle(Input::Answered { contract, in_reasoning });
+                    let is_prefilled = round.is_prefilled();
+                    self.turn.handle(Input::Answered { contract, in_reasoning, is_prefilled });
                     self.round = RoundState::Open(Box::new(round));
                     if let Some(Fallback { place, name: answering, why }) = fallback {
                         self.meter.rerouted(&answering);

@@ -169,13 +169,17 @@ pub struct Way {
     pub(crate) history: History,
     /// What their ids are like if its chat template writes them, and it was trained on one kind.
     pub(crate) call_ids: Option<&'static Label>,
+    /// Whether a model that has to go on with its message is shown just the message: the server takes an
+    /// unfinished one.
+    pub(crate) prefills: bool,
 }
 
 impl Way {
     /// The way to ask a model with this contract. Only with a contract in text is its format known.
     #[must_use]
     pub fn of(contract: CallContract, history: History) -> Self {
-        Self { contract, history, call_ids: contract.row().and_then(Row::call_ids) }
+        let call_ids = contract.row().and_then(Row::call_ids);
+        Self { contract, history, call_ids, prefills: false }
     }
 }
 
@@ -232,8 +236,10 @@ impl RoundRequest {
         let contract = way.contract;
         // Native calls go back natively: as text, they would teach the model to write calls as text.
         let history = if contract.is_in_text() { way.history } else { History::Native };
+        let messages = self.prompt.messages(Way { history, ..way }, images);
         ChatRequest {
-            messages: self.prompt.messages(Way { history, ..way }, images),
+            is_prefilled: messages.last().is_some_and(|last| last.role == Role::Assistant),
+            messages,
             sampling: self.sampling.clone(),
             tools: Arc::clone(&self.tools),
             named: Arc::clone(&self.named),
@@ -251,6 +257,11 @@ pub trait Prompt: fmt::Debug + Send + Sync {
     /// to answer.
     fn messages(&self, way: Way, images: &Images) -> Vec<Message>;
 
+    /// Whether the model has to go on with a message that was cut off.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
     /// How a model with this contract writes calls in its text.
     fn format(&self, contract: CallContract) -> CallFormat;
 
@@ -265,6 +276,8 @@ pub trait Prompt: fmt::Debug + Send + Sync {
 pub struct ChatRequest {
     /// The whole conversation, as this upstream takes it.
     pub messages: Vec<Message>,
+    /// Whether the model goes on with the last of them, which is its own.
+    pub(crate) is_prefilled: bool,
     /// How tokens are chosen.
     pub sampling: Sampling,
     /// Tools that the model may call in this round; none in a synthesis.

@@ -83,6 +83,14 @@ impl Flavour {
             Self::LlamaCpp | Self::Ollama | Self::Other => false,
         }
     }
+
+    /// Whether it lets a model go on with a message that is not finished, if that comes last.
+    pub(in crate::upstream) const fn prefills(self) -> bool {
+        match self {
+            Self::Vllm | Self::Sglang | Self::LlamaCpp => true,
+            Self::Ollama | Self::Other => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub(crate) struct Round {
     /// How the model that answers makes calls.
     contract: CallContract,
     starts_in_reasoning: bool,
+    /// Whether the model goes on with a message that it was shown.
+    is_prefilled: bool,
     /// `None` once the round has ended.
     source: Option<Source>,
     frames: sse::Decoder,
@@ -82,6 +84,7 @@ impl Round {
         Self {
             contract,
             starts_in_reasoning: false,
+            is_prefilled: false,
             source: Some(source),
             frames: sse::Decoder::default(),
             events,
@@ -107,6 +110,18 @@ impl Round {
     #[must_use]
     pub(crate) const fn starts_in_reasoning(&self) -> bool {
         self.starts_in_reasoning
+    }
+
+    /// Notes whether the model goes on with a message that it was shown.
+    pub(super) const fn prefilled(mut self, is_prefilled: bool) -> Self {
+        self.is_prefilled = is_prefilled;
+        self
+    }
+
+    /// Whether the model goes on with a message that it was shown.
+    #[must_use]
+    pub(crate) const fn is_prefilled(&self) -> bool {
+        self.is_prefilled
     }
 
     /// Notes that the server takes images, once the model begins to answer. The head of a response

@@ -63,8 +63,8 @@ pub(crate) struct Context {
     /// The final request to a model that must answer in words and make no calls; past calls are
     /// then left out.
     pub(crate) closing: Option<Cow<'static, str>>,
-    /// The request to go on with a message that was cut off, if this is one.
-    pub(crate) go_on: Option<&'static str>,
+    /// How the model is asked to go on with a message that was cut off, if it is.
+    pub(crate) go_on: Option<GoOn>,
     /// How calls are written.
     pub(crate) format: CallFormat,
     /// What the ids of native calls are like, if the model was trained on one kind.
@@ -75,9 +75,18 @@ pub(crate) struct Context {
     pub(crate) images_max: usize,
 }
 
+/// How a model goes on with a message that was cut off, which comes last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GoOn {
+    /// It is asked to.
+    Asked(&'static str),
+    /// Its server takes messages that are not finished.
+    Prefilled,
+}
+
 impl Context {
     /// The whole conversation with these images in it: a valid sequence that ends with something
-    /// to answer.
+    /// to answer, or to go on with.
     pub(crate) fn messages(&self, history: History, images: &Images) -> Vec<Message> {
         let form = match (&self.closing, history) {
             (Some(_), _) => Form::Words,
@@ -102,7 +111,11 @@ const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
     let Context { system, examples, history, current, format, call_ids, budget, .. } = context;
-    let last_word = context.closing.as_deref().or(context.go_on);
+    let last_word = match context.go_on {
+        Some(GoOn::Asked(words)) => Some(words),
+        Some(GoOn::Prefilled) => None,
+        None => context.closing.as_deref(),
+    };
     let result_bytes_max = trim::result_bytes(*budget);
     let style = Style { format, call_ids: *call_ids, result_bytes_max, images };
     let mut messages = vec![Message::text(Role::System, system)];

@@ -74,11 +74,6 @@ impl Closing {
         Self::of(core.ask_to_close(closing.into()), self.finish, true)
     }
 
-    /// Asks to go on with a closing answer that was cut off.
-    pub(super) fn go_on(finish: TurnFinish, core: &mut Core) -> Self {
-        Self::of(core.ask_to_close(prompt::GO_ON.into()), finish, false)
-    }
-
     const fn of(message: Message, finish: TurnFinish, is_repeated: bool) -> Self {
         Self { message, finish, is_repeated, has_stray_call: false, words_end: None }
     }

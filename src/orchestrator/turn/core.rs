@@ -11,6 +11,7 @@ use super::queue::{Action, EventDraft};
 use super::round::{Message, Round};
 use super::round_prompt::RoundPrompt;
 use super::script::Script;
+use super::seam::Seam;
 use super::setup::Setup;
 use super::tokens::Tokens;
 use crate::call_format::{CallContract, CallFormat};
@@ -22,7 +23,6 @@ use crate::orchestrator::call::{CallAt, Calls, Origin};
 use crate::orchestrator::known_tools::KnownTools;
 use crate::orchestrator::prerequisites;
 use crate::orchestrator::primer::Primer;
-use crate::orchestrator::prompt;
 use crate::orchestrator::repeats::Repeats;
 use crate::orchestrator::stop_texts::StopTexts;
 use crate::parser::Parser;
@@ -61,6 +61,8 @@ pub(super) struct Core {
     /// How many rounds have been requested.
     pub(super) rounds: u32,
     pub(super) before: Before,
+    /// Joins the message to the one that was cut off, if it goes on with one.
+    pub(super) seam: Option<Seam>,
     /// When this machine began or resumed the turn, in milliseconds since the Unix epoch.
     pub(super) begun_at_ms: u64,
     /// The upstream that answers.
@@ -116,6 +118,7 @@ impl Core {
             logged_bytes: 0,
             rounds: 0,
             before: Before::default(),
+            seam: None,
             begun_at_ms: setup.request.started_at_ms,
             answering: Answering { fallback: None, name: setup.request.model.clone(), primer },
             give_up_at_ms: None,
@@ -160,6 +163,7 @@ impl Core {
         let tokens = Tokens::of(&request, self.contract());
         self.script.act(Action::StartRound(Box::new(request)));
         let goes_on = std::mem::take(&mut self.before.is_cut);
+        self.seam = goes_on.then(|| Seam::after(&self.record));
         Message::new(self.rounds, self.script.text.len(), self.now_ms)
             .with_tokens(tokens)
             .that_goes_on(goes_on)
@@ -198,7 +202,7 @@ impl Core {
             history: request.history.clone(),
             current: Arc::clone(&self.record),
             closing,
-            go_on: self.before.is_cut.then_some(prompt::GO_ON),
+            goes_on: self.before.is_cut,
             response_format: request.response_format.clone(),
             offer_tokens: tools.tokens(),
         };

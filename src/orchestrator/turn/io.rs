@@ -81,6 +81,8 @@ pub enum Input<'a> {
         contract: CallContract,
         /// Whether its prompt has begun its reasoning.
         in_reasoning: bool,
+        /// Whether it goes on with the message that it was shown, if it has to go on with one.
+        is_prefilled: bool,
     },
     /// The running round produced something.
     Delta(Delta<'a>),

@@ -43,6 +43,7 @@ mod resuming;
 mod round;
 mod round_prompt;
 mod script;
+mod seam;
 mod setup;
 mod state;
 mod steps;
@@ -193,13 +194,16 @@ impl TurnMachine {
                     self.core.reroute(message, (place, answering), why);
                 }
             }
-            Input::Answered { contract, in_reasoning } => {
+            Input::Answered { contract, in_reasoning, is_prefilled } => {
                 let Some(message) = self.state.arriving() else { return };
                 if let Some(parser) = self.core.adopt(message, contract) {
                     *self.parser = parser;
                 }
                 if in_reasoning {
                     self.parser.start_in_reasoning();
+                }
+                if is_prefilled && let Some(seam) = &mut self.core.seam {
+                    seam.expect_no_repetition();
                 }
             }
             Input::Delta(delta) if self.is_arriving() => self.take_delta(delta),
@@ -289,7 +293,10 @@ impl TurnMachine {
             message.tokens.wrote(delta.written_bytes());
         }
         let flow = match delta {
-            Delta::Text(text) => reading::read(parser, text, state, core),
+            Delta::Text(text) => match core.take_over_seam(text) {
+                None => reading::read(parser, text, state, core),
+                Some(rest) => reading::read(parser, &rest, state, core),
+            },
             Delta::Reasoning(text) => {
                 core.script.push_reasoning(text);
                 goes_on

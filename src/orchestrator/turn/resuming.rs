@@ -93,6 +93,16 @@ impl Core {
         CutStep { step, closes: tally.closes }
     }
 
+    /// What is new of these words, if they may belong to the seam.
+    pub(super) fn take_over_seam(&mut self, text: &str) -> Option<String> {
+        let seam = self.seam.as_mut()?;
+        let rest = seam.push(text);
+        if seam.is_passed() {
+            self.seam = None;
+        }
+        Some(rest)
+    }
+
     /// Learns what an earlier call of the turn has found and done.
     fn learn_of(&mut self, call: &Call) {
         let Outcome::Ended(result) = &call.outcome else { return };
@@ -121,7 +131,6 @@ impl Core {
         self.before.is_cut = goes_on;
         match closes {
             None => State::Planning(self.ask()),
-            Some(finish) if goes_on => State::Synthesizing(Closing::go_on(finish, self)),
             Some(finish) => State::Synthesizing(Closing::begin(finish, self)),
         }
     }

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::call_format::{CallContract, CallFormat};
-use crate::conversation::render::Context;
+use crate::conversation::render::{Context, GoOn};
 use crate::conversation::{Conversation, Turn};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::primer::Primer;
+use crate::orchestrator::prompt;
 use crate::orchestrator::response_format::ResponseFormat;
 use crate::upstream::{Images, Message, Prompt, Way};
 
@@ -21,8 +22,8 @@ pub(super) struct RoundPrompt {
     pub(super) current: Arc<Turn>,
     /// The final request to a model that must answer in words.
     pub(super) closing: Option<Cow<'static, str>>,
-    /// The request to go on with a message that was cut off, if this is one.
-    pub(super) go_on: Option<&'static str>,
+    /// Whether the model has to go on with a message that was cut off.
+    pub(super) goes_on: bool,
     /// The form of the answer; words if absent.
     pub(super) response_format: Option<Arc<ResponseFormat>>,
     /// About how many tokens describe the tools to a model whose server presents them.
@@ -39,7 +40,7 @@ impl RoundPrompt {
             history: self.history.clone(),
             current: Arc::clone(&self.current),
             closing: self.closing.clone(),
-            go_on: self.go_on,
+            go_on: self.goes_on.then_some(GoOn::Asked(prompt::GO_ON)),
             format: primer.format().clone(),
             call_ids: None,
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
@@ -62,8 +63,16 @@ impl RoundPrompt {
 
 impl Prompt for RoundPrompt {
     fn messages(&self, way: Way, images: &Images) -> Vec<Message> {
-        let context = self.context(&self.briefing.primer(way.contract));
-        Context { call_ids: way.call_ids, ..context }.messages(way.history, images)
+        let mut context = self.context(&self.briefing.primer(way.contract));
+        context.call_ids = way.call_ids;
+        if way.prefills {
+            context.go_on = context.go_on.map(|_| GoOn::Prefilled);
+        }
+        context.messages(way.history, images)
+    }
+
+    fn goes_on(&self) -> bool {
+        self.goes_on
     }
 
     fn format(&self, contract: CallContract) -> CallFormat {

@@ -99,18 +99,20 @@ impl Records {
     pub(super) fn restore(batches: Vec<Batch>, last: u64) -> Option<Self> {
         let skipped = batches.first().map_or(last, |batch| batch.first.saturating_sub(1));
         let mut records = Self { skipped, ..Self::default() };
-        for Batch { first, last, bytes } in batches {
-            if first != records.last() + 1 {
-                return None;
-            }
-            records.index_lines(&bytes)?;
-            if records.last() != last {
-                return None;
-            }
-            records.runs.push(Run { first, bytes });
+        if !batches.into_iter().all(|batch| records.extend(batch)) {
+            return None;
         }
         records.index.shrink_to_fit();
         (records.last() == last).then_some(records)
+    }
+
+    /// Adds a batch that a store has kept; false if it does not come next.
+    pub(super) fn extend(&mut self, Batch { first, last, bytes }: Batch) -> bool {
+        if first != self.last() + 1 || self.index_lines(&bytes).is_none() || self.last() != last {
+            return false;
+        }
+        self.runs.push(Run { first, bytes });
+        true
     }
 
     /// The records after `seen`, a batch for each run.

@@ -31,9 +31,9 @@ use crate::upstream::detect::Detected;
 use crate::upstream::dialect::{self, Dialect};
 use crate::upstream::extra_sampling::{ExtraSampling, RefusedSampling};
 use crate::upstream::image_support::ImageSupport;
-use crate::upstream::models::Models;
+use crate::upstream::models::{Flavour, Models};
 use crate::upstream::server_error::ServerError;
-use crate::upstream::{ChatRequest, History, Images, Round, RoundFailure, RoundRequest};
+use crate::upstream::{ChatRequest, History, Images, Round, RoundFailure, RoundRequest, Way};
 
 /// Why an upstream cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -190,21 +190,48 @@ impl Server {
         !self.sends_prompts && !self.images.is_refused()
     }
 
-    /// Opens a round. If the request may have been refused for how tokens are to be chosen, it is
-    /// made again without what not every server knows.
+    /// Opens a round. If the model has to go on with a message, and the server does not take one that
+    /// is not finished, the model is asked in words.
     pub(super) async fn open(
         &self,
         request: &RoundRequest,
         history: History,
     ) -> Result<Round, RoundFailure> {
+        if request.prompt.goes_on() && self.prefills().await {
+            match self.open_sampled(request, history, true).await {
+                Err(failed) if failed.rejection.is_some() => {
+                    debug!(reason = %failed.failure.message, "asking in words to go on");
+                }
+                opened => return opened.map_err(|failed| failed.failure),
+            }
+        }
+        let opened = self.open_sampled(request, history, false).await;
+        opened.map_err(|failed| failed.failure)
+    }
+
+    /// Whether the server lets a model go on with a message that is not finished, as far as is known.
+    async fn prefills(&self) -> bool {
+        let flavour = self.models().await.map_or(Flavour::Other, |models| models.flavour);
+        self.sends_prompts || (flavour.prefills() && self.dialect.path() == "/chat/completions")
+    }
+
+    /// Opens a round. If the request may have been refused for how tokens are to be chosen, it is
+    /// made again without what not every server knows.
+    async fn open_sampled(
+        &self,
+        request: &RoundRequest,
+        history: History,
+        prefills: bool,
+    ) -> Result<Round, Failed> {
+        let history = (history, prefills);
         let sent = self.refused_sampling.taken_from(&request.sampling.extra);
         let mut extra = sent.clone();
         let mut failed = match self.open_with(request, &extra, history).await {
             Ok(round) => return Ok(round),
             Err(failed) => failed,
         };
-        while let Some(refusal) = failed.rejection.filter(|_| !extra.is_empty()) {
-            extra = extra.without_blamed(&refusal);
+        while let Some(refusal) = failed.rejection.as_deref().filter(|_| !extra.is_empty()) {
+            extra = extra.without_blamed(refusal);
             debug!(reason = %failed.failure.message, "asking again with less extra sampling");
             failed = match self.open_with(request, &extra, history).await {
                 Ok(round) => {
@@ -215,7 +242,7 @@ impl Server {
                 Err(failed) => failed,
             };
         }
-        Err(failed.failure)
+        Err(failed)
     }
 
     /// Opens a round with this extra sampling. If the request may have been refused for its images,
@@ -224,9 +251,9 @@ impl Server {
         &self,
         request: &RoundRequest,
         extra: &ExtraSampling,
-        history: History,
+        (history, prefills): (History, bool),
     ) -> Result<Round, Failed> {
-        let way = self.way(history).await?;
+        let way = Way { prefills, ..self.way(history).await? };
         let render = |images: &Images| {
             let mut rendered = request.render(way, images);
             rendered.sampling.extra = extra.clone();
@@ -265,7 +292,8 @@ impl Server {
                 Ok((answer, in_reasoning)) => {
                     let decoder = self.dialect.decoder(request);
                     let round = Round::http(answer, request.contract, decoder, self.idle_timeout);
-                    return Ok(round.begun_in_reasoning(in_reasoning));
+                    let round = round.begun_in_reasoning(in_reasoning);
+                    return Ok(round.prefilled(request.is_prefilled));
                 }
                 Err(failed) => failed,
             };

@@ -7,6 +7,7 @@ use super::Decoder;
 use crate::upstream::constrain::{Constraint, Held};
 use crate::upstream::dialect::chat_message::{ChatMessage, ChatTool};
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
+use crate::upstream::models::Flavour;
 use crate::upstream::{ChatRequest, Sampling, ToolChoice};
 
 /// Chat Completions.
@@ -67,6 +68,11 @@ fn request_body(
         parallel_tool_calls: Option<bool>,
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_choice: Option<Value>,
+        // llama.cpp goes on with a last message of the model without being asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        continue_final_message: Option<bool>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        add_generation_prompt: Option<bool>,
         #[serde(flatten)]
         constraint: Option<Map<String, Value>>,
     }
@@ -75,6 +81,7 @@ fn request_body(
         include_usage: bool,
     }
     let offered = round.native_tools();
+    let goes_on = round.is_prefilled && server.flavour != Flavour::LlamaCpp;
     let body = Body {
         model: server.model,
         messages: round.messages.iter().map(ChatMessage::from).collect(),
@@ -86,6 +93,8 @@ fn request_body(
         tools: offered.iter().map(ChatTool::from).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
+        continue_final_message: goes_on.then_some(true),
+        add_generation_prompt: goes_on.then_some(false),
         constraint: constraint.and_then(|it| it.request_fields(round, server.prompt)),
     };
     serde_json::to_vec(&body).expect("plain data always serialises")
@@ -106,7 +115,6 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
 mod tests {
     use super::*;
     use crate::call_format::CallContract;
-    use crate::upstream::models::Flavour;
     use crate::upstream::{ExtraSampling, Message, MessageCall, MessagePart, OfferedTool, Role};
 
     #[track_caller]

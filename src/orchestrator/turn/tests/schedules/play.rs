@@ -383,7 +383,11 @@ impl Play {
                 });
                 if self.written.is_empty() && self.begun.is_empty() {
                     let contract = *dice.pick(&CONTRACTS);
-                    self.handle(Input::Answered { contract, in_reasoning: false });
+                    self.handle(Input::Answered {
+                        contract,
+                        in_reasoning: false,
+                        is_prefilled: false,
+                    });
                 }
             }
             16..=18 => self.handle(Input::Audience { is_present: dice.roll(2) == 0 }),
