@@ -502,6 +502,22 @@ pub mod session {
     pub const FREE_BYTES_LOW: u64 = 1024 * MIB as u64;
     /// At most one log line in this time says that a store in a file cannot be used.
     pub const STORE_LOG_INTERVAL: Duration = Duration::from_secs(60);
+    /// How often the connection for what is published is tried: one that was cut without a word is noticed
+    /// after this long, and until then running turns hear of a cancellation when they renew their lease.
+    pub const STORE_PING_INTERVAL: Duration = Duration::from_secs(10);
+    /// How old the ids of all sessions may be for the next page of a list.
+    pub const STORE_LIST_AGE_MAX: Duration = Duration::from_secs(60);
+    /// Keys that a shared store looks at in one step of a list: less than a millisecond.
+    pub const STORE_SCANNED: usize = 1000;
+    /// Default of `sessions.redis.lease_sec`. A killed gateway's turns are taken over after that. Longer than
+    /// a pause of the gateway, the server or the network that is no failure.
+    pub const LEASE: Duration = Duration::from_secs(10);
+    /// The shortest and the longest. Less, and a busy machine loses turns.
+    pub const LEASE_MIN: Duration = Duration::from_secs(1);
+    /// See [`LEASE_MIN`].
+    pub const LEASE_MAX: Duration = Duration::from_secs(600);
+    /// Default of `sessions.redis.connect_timeout_sec`.
+    pub const STORE_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// At most once in this time, a store looks how long its file is, for `/metrics`.
     pub const STORE_MEASURE_INTERVAL: Duration = Duration::from_secs(1);
     /// Bytes of records in one page of a list of sessions, after which the page ends.

@@ -156,7 +156,7 @@ const ROWS: &[Row] = &[
     row("session/exported", Nothing, &["limits"]),
     row("session/interrupted", Io, &["conversation", "limits", "telemetry"]),
     row("session/journal", Nothing, &["conversation", "event", "limits", "text"]),
-    row("session/lease", Io, &[]),
+    row("session/lease", Io, &["limits", "telemetry"]),
     row("session/persister", Io, &["limits"]),
     row("session/running", Io, &[]),
     row("session/sessions", Io, &["conversation"]),

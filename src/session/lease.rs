@@ -1,17 +1,28 @@
 //! A lease, from its acquisition to its release.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tracing::debug;
+use tokio::select;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::{debug, warn};
+use uuid::Uuid;
 
-use super::store::{Lease, NodeId, Store, StoreError};
+use super::LoggedTurn;
+use super::store::{Lease, NodeId, Renewed, Store, StoreError, Watch, Watched};
+use crate::limits::session as limits;
+use crate::telemetry::metrics;
 
 /// A lease that is released when it is dropped, at the latest.
 #[derive(Debug)]
 pub(super) struct OwnedLease {
     store: Arc<dyn Store>,
     lease: Lease,
+    /// When it was asked for: before it began, whatever clock the store has.
+    asked_at: Instant,
+    renewal: Option<JoinHandle<()>>,
     is_released: bool,
 }
 
@@ -22,18 +33,43 @@ impl OwnedLease {
         session_id: &str,
         node: NodeId,
     ) -> Result<Option<Self>, StoreError> {
+        let asked_at = Instant::now();
         let lease = store.acquire(session_id, node).await?;
-        Ok(lease.map(|lease| Self { store: Arc::clone(store), lease, is_released: false }))
+        Ok(lease.map(|lease| {
+            let store = Arc::clone(store);
+            Self { store, lease, asked_at, renewal: None, is_released: false }
+        }))
     }
 
     pub(super) const fn get(&self) -> &Lease {
         &self.lease
     }
 
+    /// Renews the lease for as long as it is held, if the store lets leases expire. If that fails, the
+    /// turn ends before another node can have the session. It also ends if someone asks for that.
+    pub(super) fn keep_for(&mut self, turn: &LoggedTurn) {
+        let Some(time) = self.store.lease_time() else { return };
+        let renewal = Renewal {
+            store: Arc::clone(&self.store),
+            lease: self.lease.clone(),
+            turn: turn.clone(),
+            time,
+            until: self.asked_at + usable(time),
+        };
+        self.renewal = Some(tokio::spawn(renewal.run(self.asked_at)));
+    }
+
     /// Releases the lease. If that fails, the store will let it expire.
     pub(super) async fn release(mut self) {
+        self.stop_renewal();
         release(&*self.store, &self.lease).await;
         self.is_released = true;
+    }
+
+    fn stop_renewal(&mut self) {
+        if let Some(renewal) = self.renewal.take() {
+            renewal.abort();
+        }
     }
 }
 
@@ -41,6 +77,7 @@ impl OwnedLease {
 /// matter when this one is released.
 impl Drop for OwnedLease {
     fn drop(&mut self) {
+        self.stop_renewal();
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.is_released {
             let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
@@ -52,5 +89,90 @@ impl Drop for OwnedLease {
 async fn release(store: &dyn Store, lease: &Lease) {
     if let Err(error) = store.release(lease).await {
         debug!(session = lease.session_id, %error, "the lease was not released");
+    }
+}
+
+/// How long after it was asked for a lease is used. The rest is for the way of the request, and for a
+/// turn that has to stop.
+fn usable(time: Duration) -> Duration {
+    time * 5 / 6
+}
+
+/// Keeps the lease of a running turn.
+struct Renewal {
+    store: Arc<dyn Store>,
+    lease: Lease,
+    turn: LoggedTurn,
+    time: Duration,
+    /// From then on, another node may have the session.
+    until: Instant,
+}
+
+impl Renewal {
+    async fn run(mut self, asked_at: Instant) {
+        let mut watch = Watch::never();
+        let mut due = asked_at + self.interval();
+        let mut is_watching = false;
+        loop {
+            if !is_watching {
+                // Something may have been asked before.
+                is_watching = true;
+                match timeout_at(due, self.store.watch(&self.lease.session_id, Watched::Owner))
+                    .await
+                {
+                    Ok(Ok(stands)) => watch = stands,
+                    Ok(Err(_)) | Err(_) => is_watching = false,
+                }
+            }
+            select! {
+                () = sleep_until(due) => {}
+                () = watch.changed() => {}
+            }
+            match self.renew().await {
+                Some(next) => due = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Renews the lease, and returns when to do so again; `None` if it is lost.
+    async fn renew(&mut self) -> Option<Instant> {
+        let asked_at = Instant::now();
+        match timeout_at(self.until, self.store.renew(&self.lease)).await {
+            Ok(Ok(Renewed { cancel })) => {
+                metrics::lease_renewed();
+                self.until = asked_at + usable(self.time);
+                if cancel.is_some_and(|id| id.is_empty() || id == self.turn.turn_id) {
+                    self.turn.log.cancel();
+                }
+                Some(asked_at + self.interval())
+            }
+            Ok(Err(StoreError::Unavailable(_))) if Instant::now() < self.until => {
+                Some(self.until.min(Instant::now() + limits::STORE_RETRY_INTERVAL))
+            }
+            Ok(Err(StoreError::Superseded | StoreError::NoSession)) => {
+                debug!(session = self.lease.session_id, "a lease was lost");
+                metrics::lease_lost();
+                self.turn.log.stop_storing(false);
+                self.turn.log.cancel();
+                None
+            }
+            Ok(Err(StoreError::Unavailable(_))) | Err(_) => {
+                warn!(
+                    session = self.lease.session_id,
+                    "a lease was not renewed in time: its turn ends"
+                );
+                metrics::lease_lost();
+                self.turn.log.stop_storing(true);
+                None
+            }
+        }
+    }
+
+    /// A third of the lease's time, and less by up to a tenth, so that many turns that begin together
+    /// are not renewed together.
+    fn interval(&self) -> Duration {
+        let random = f64::from(Uuid::new_v4().as_fields().0) / f64::from(u32::MAX);
+        (self.time / 3).mul_f64(1.0 - random / 10.0)
     }
 }

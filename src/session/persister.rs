@@ -80,19 +80,20 @@ async fn append(
         None => None,
     };
     let news = LogNews { batches: joined(batches), journal };
-    patiently(|| store.append(lease, turn_id, news.clone())).await
+    patiently(store, || store.append(lease, turn_id, news.clone())).await
 }
 
 /// Asks a store that fails again, for a while. One that does not answer at all is not asked again, because it
 /// may have done it.
 pub(super) async fn patiently<'s, T>(
+    store: &dyn Store,
     ask: impl Fn() -> StoreFuture<'s, T>,
 ) -> Result<T, StoreError> {
-    let deadline = Instant::now() + limits::STORE_WAIT;
+    let deadline = Instant::now() + store.wait();
     loop {
         match timeout_at(deadline, ask()).await {
             Err(_) => {
-                let waited = limits::STORE_WAIT.as_secs();
+                let waited = store.wait().as_secs();
                 return Err(StoreError::Unavailable(format!("no answer within {waited} s")));
             }
             Ok(Err(StoreError::Unavailable(_)))

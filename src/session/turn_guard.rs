@@ -29,13 +29,15 @@ pub(crate) struct TurnGuard {
 }
 
 impl TurnGuard {
-    pub(super) const fn new(
+    /// From now on, the lease is kept for the turn.
+    pub(super) fn new(
         store: Arc<dyn Store>,
         claim: Claim,
-        lease: OwnedLease,
+        mut lease: OwnedLease,
         session: Arc<RunningSession>,
         persister: Persister,
     ) -> Self {
+        lease.keep_for(&session.turn);
         Self { store, claim, lease, session, persister, answer: None }
     }
 
@@ -113,7 +115,7 @@ impl TurnGuard {
             let end = (&**turn_id, rest.clone());
             self.store.finish(self.lease.get(), *version, record.clone(), end)
         };
-        match patiently(finish).await {
+        match patiently(&*self.store, finish).await {
             Ok(_) => {}
             Err(StoreError::Superseded) => {
                 warn!("the turn was not stored: its session was deleted, or taken over");

@@ -164,6 +164,31 @@ pub(crate) fn store_commit_failed() {
     counter!("tether_store_commits_failed_total").increment(1);
 }
 
+/// The lease of a running turn was renewed.
+pub(crate) fn lease_renewed() {
+    counter!("tether_lease_renewals_total").increment(1);
+}
+
+/// The lease of a running turn was lost, or could not be renewed in time.
+pub(crate) fn lease_lost() {
+    counter!("tether_leases_lost_total").increment(1);
+}
+
+/// A shared store has refused a write, because its lease or its version is another one.
+pub(crate) fn store_write_fenced() {
+    counter!("tether_store_writes_fenced_total").increment(1);
+}
+
+/// A shared store has answered, or has failed to.
+pub(crate) fn store_request(duration: Duration) {
+    histogram!("tether_store_request_seconds").record(duration);
+}
+
+/// A shared store could not do what it was asked.
+pub(crate) fn store_request_failed() {
+    counter!("tether_store_requests_failed_total").increment(1);
+}
+
 /// Sets the gauge for the sessions in a file.
 pub(crate) fn store_sessions(sessions: i64) {
     #[expect(clippy::cast_precision_loss, reason = "no file has more than 2^53 sessions")]

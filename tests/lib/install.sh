@@ -46,6 +46,34 @@ need_package() {
     apt-get install -qq -y --no-install-recommends "$2" || fail "apt-get could not install $2"
 }
 
+# A Redis server in the cache, out of Debian packages that are unpacked and not installed: at the locked
+# version, or at the one that this Debian has.
+need_redis() {
+  if [[ -x $CACHE/redis/redis-server ]] || command -v redis-server >/dev/null; then
+    return
+  fi
+  need_command apt-get "install redis-server 7 or later by hand"
+  rm -rf "$CACHE/redis"
+  mkdir -p "$CACHE/redis/packages"
+  (
+    cd "$CACHE/redis/packages"
+    apt-get download -qq "redis-tools=$REDIS_VERSION" libjemalloc2 liblzf1 ||
+      apt-get download -qq redis-tools libjemalloc2 liblzf1
+  ) || fail "apt-get could not download redis-tools"
+  local package
+  for package in "$CACHE"/redis/packages/*.deb; do
+    dpkg-deb -x "$package" "$CACHE/redis/unpacked"
+  done
+  # The program is one with its tools, and does what its name says.
+  ln -s redis-check-rdb "$CACHE/redis/unpacked/usr/bin/redis-server"
+  cat >"$CACHE/redis/redis-server" <<'SERVER'
+#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")/unpacked/usr
+LD_LIBRARY_PATH=$(echo "$here"/lib/*-linux-gnu*) exec "$here/bin/redis-server" "$@"
+SERVER
+  chmod +x "$CACHE/redis/redis-server"
+}
+
 # need_crate NAME VERSION: a cargo subcommand. Its own speed does not matter, so that the
 # quick build will do.
 need_crate() {

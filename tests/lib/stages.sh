@@ -3,6 +3,7 @@
 
 readonly CARGO_DENY_VERSION=0.20.2
 readonly CARGO_FUZZ_VERSION=0.13.2
+readonly REDIS_VERSION=5:7.0.15-1~deb12u10
 # Seconds that each fuzz target runs: enough to see that it runs, and a new hole at once.
 readonly FUZZ_SEC=20
 # Seconds that the advisory database may take to come.
@@ -41,6 +42,7 @@ stage_clippy() {
 }
 
 stage_test() {
+  need_redis
   if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --locked --no-fail-fast
     cargo test --doc --locked

@@ -16,13 +16,16 @@
 
 mod copy;
 mod memory;
+mod redis;
 mod sqlite;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -30,9 +33,12 @@ use uuid::Uuid;
 pub(crate) use copy::now_ms;
 pub use copy::{ListedSession, SessionCopy};
 pub use memory::MemoryStore;
+pub use redis::{RedisAddress, RedisOptions, RedisStore, ServerReport};
 pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
+pub use watch::{Watch, Watched};
 
 pub use super::log::{Batch, EpochStart, Epochs};
+use crate::limits::session as limits;
 
 /// A store's answer, when it comes.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -49,8 +55,55 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// because nodes die. The epoch rises whenever the session changes hands.
     fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>>;
 
+    /// How long a lease lasts unless it is [renewed](Self::renew); `None` if it never expires.
+    fn lease_time(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Extends a lease by [its time](Self::lease_time), from now by the store's clock. Tells its holder
+    /// what others ask of it.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if the lease is lost.
+    fn renew<'a>(&'a self, _lease: &'a Lease) -> StoreFuture<'a, Renewed> {
+        Box::pin(ready(Ok(Renewed::default())))
+    }
+
     /// Releases a lease. Does nothing if it is already lost.
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()>;
+
+    /// Asks whoever holds the session's lease to cancel the turn with this id, or the one that runs.
+    /// The holder learns of it when it renews the lease. False if nobody holds it.
+    fn request_cancel<'a>(
+        &'a self,
+        _session_id: &'a str,
+        _turn_id: Option<&'a str>,
+    ) -> StoreFuture<'a, bool> {
+        Box::pin(ready(Ok(false)))
+    }
+
+    /// Watches a session. Whatever happens once this is resolved wakes the watch, so a read after that
+    /// misses nothing. In a store of one process, where nobody else changes a session, it never wakes.
+    fn watch<'a>(&'a self, _session_id: &'a str, _whom: Watched) -> StoreFuture<'a, Watch> {
+        Box::pin(ready(Ok(Watch::never())))
+    }
+
+    /// Up to `count` sessions whose latest turn has a journal, but whose lease nobody holds: their gateways
+    /// died.
+    fn interrupted(&self, _count: usize) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
+    /// Whether the store can be used now. A store that sessions are shared in is also examined, so that
+    /// one that cannot be used is found at start.
+    fn check(&self) -> StoreFuture<'_, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// How long a running turn waits for a store that does not answer.
+    fn wait(&self) -> Duration {
+        limits::STORE_WAIT
+    }
 
     /// The record of a session, if it has one. Loading it counts as using the session.
     fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>>;
@@ -119,7 +172,8 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Sessions that have a record, in the order of their ids: up to `count` of those after the id
     /// `after`. A page whose records are long ends early; only an empty one is the end. Listing a
-    /// session does not count as using it.
+    /// session does not count as using it. Sessions that come or go between two pages may be missing
+    /// or be listed.
     fn list<'a>(
         &'a self,
         after: Option<&'a str>,
@@ -165,6 +219,13 @@ pub struct Lease {
     pub epoch: u64,
     /// Which lease of the session it is. No two of a store are alike.
     pub grant: u64,
+}
+
+/// What the holder of a lease learns when it renews it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// The turn that someone has asked to cancel. If empty, it is the one that runs.
+    pub cancel: Option<String>,
 }
 
 /// A file that a tool has returned.

@@ -1,5 +1,6 @@
 //! What every store must do, whatever it is built on.
 
+use super::redis::tests::RedisServer;
 use super::*;
 use crate::limits::session::TTL;
 
@@ -9,6 +10,8 @@ async fn check<F: Future<Output = ()>>(rule: impl Fn(Box<dyn Store>) -> F) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tether.db");
     rule(Box::new(SqliteStore::open(&path, SyncMode::Normal, TTL).unwrap())).await;
+    let server = RedisServer::start();
+    rule(Box::new(redis::tests::open(&server))).await;
 }
 
 fn bytes(text: &'static str) -> Bytes {

@@ -262,6 +262,10 @@ impl Store for SqliteStore {
         self.run(move |connection| whole::restore(connection, &copy, replace))
     }
 
+    fn interrupted(&self, count: usize) -> StoreFuture<'_, Vec<String>> {
+        self.run(move |connection| statements::interrupted(connection, count))
+    }
+
     fn sweep(&self) {
         let oldest = now().saturating_sub(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
         let job: Job = Box::new(move |connection| {

@@ -318,6 +318,14 @@ pub(super) fn forget(connection: &Connection, session_id: &str) -> Done<bool> {
     Ok(first(connection, sql, [session_id], |row| row.get(0))?.unwrap_or(false))
 }
 
+pub(super) fn interrupted(connection: &Connection, count: usize) -> Done<Vec<String>> {
+    let sql = "SELECT DISTINCT session_id FROM journals
+        JOIN logs ON logs.number = journals.log
+        JOIN sessions ON sessions.id = logs.session_id
+        WHERE lease IS NULL LIMIT ?";
+    all(connection, sql, [length(count)], |row| row.get(0))
+}
+
 pub(super) fn sweep(connection: &Connection, oldest: i64) -> Done<()> {
     let sql = "DELETE FROM sessions WHERE lease IS NULL AND used_at <= ?";
     execute(connection, sql, [oldest])?;

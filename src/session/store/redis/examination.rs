@@ -1,0 +1,159 @@
+//! Whether a server can be used: its version, its role, the rights of its user, and its format.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::{Value, cmd};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::super::{Artifact, Batch, LogNews, NodeId, Store as _, StoreError, Watched};
+use super::RedisStore;
+use super::reply::plain;
+
+/// The format of what is stored. A gateway refuses a newer one.
+const FORMAT: u64 = 1;
+
+/// The lowest version of a server that has all that the scripts use.
+const MAJOR_MIN: u64 = 7;
+
+/// What was found out about a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerReport {
+    /// Its name and version.
+    pub server: String,
+    /// How long a write takes, from the request to the answer.
+    pub write: Duration,
+    /// Its settings, as far as it tells them: from `CONFIG GET` or `INFO`.
+    pub settings: HashMap<String, String>,
+}
+
+impl RedisStore {
+    /// Tries everything that the gateway will do, in a session of its own, which it removes. After that, it
+    /// only asks whether the server takes writes.
+    pub(super) async fn check_now(&self) -> Result<(), StoreError> {
+        if self.is_examined.load(Ordering::Relaxed) {
+            return self.write_something().await;
+        }
+        self.greet().await?;
+        self.agree_on_format().await?;
+        self.try_out().await?;
+        self.is_examined.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The server's name and version. Fails if it cannot be used.
+    async fn greet(&self) -> Result<String, StoreError> {
+        let told: HashMap<String, Value> = self.link.command(&cmd("HELLO")).await?;
+        let text = |key: &str| told.get(key).cloned().and_then(|it| plain::<String>(it).ok());
+        let (name, version) = (text("server"), text("version").unwrap_or_default());
+        let server = format!("{} {version}", name.as_deref().unwrap_or("redis"));
+        let major = version.split('.').next().and_then(|major| major.parse().ok());
+        if major.is_none_or(|major: u64| major < MAJOR_MIN) {
+            return Err(StoreError::Unavailable(format!(
+                "it is {server}, which is too old: the gateway needs Redis {MAJOR_MIN} or later, or Valkey"
+            )));
+        }
+        match text("role").as_deref() {
+            Some("master" | "primary") | None => Ok(server),
+            Some(role) => Err(StoreError::Unavailable(format!(
+                "it is a read-only replica (its role is {role}); the gateway needs the primary"
+            ))),
+        }
+    }
+
+    /// Notes the format of what is stored, unless that is done.
+    async fn agree_on_format(&self) -> Result<(), StoreError> {
+        let mut command = cmd("SET");
+        command.arg(self.keys.version()).arg(FORMAT).arg("NX").arg("GET");
+        let found: Option<u64> = self.link.command(&command).await?;
+        match found {
+            Some(found) if found > FORMAT => Err(StoreError::Unavailable(format!(
+                "its sessions have format {found}, and this release reads up to {FORMAT}; use a newer \
+                 Tether, or another `sessions.redis.prefix`"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn write_something(&self) -> Result<(), StoreError> {
+        self.link.command(cmd("SET").arg(self.keys.version()).arg(FORMAT)).await
+    }
+
+    /// Does in a session of its own what turns do.
+    async fn try_out(&self) -> Result<(), StoreError> {
+        let id = format!("tether-check-{}", Uuid::new_v4().simple());
+        let tried = self.try_out_in(&id).await;
+        let forgotten = self.forget(&id).await;
+        tried?;
+        forgotten.map(drop)
+    }
+
+    async fn try_out_in(&self, id: &str) -> Result<(), StoreError> {
+        let lost = || StoreError::Unavailable("it does not keep what it was given".to_owned());
+        let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(lost)?;
+        let content = Bytes::from_static(b"{}");
+        let version = self.save(&lease, None, content.clone()).await?;
+        let batch = Batch { first: 1, last: 1, bytes: content.clone() };
+        let news = LogNews { batches: vec![batch], journal: Some(content.clone()) };
+        self.append(&lease, "turn", news).await?;
+        self.renew(&lease).await?;
+        let watch = self.watch(id, Watched::Owner).await?;
+        self.request_cancel(id, None).await?;
+        drop(watch);
+        let artifact = Artifact {
+            owner: String::new(),
+            id: Uuid::new_v4().simple().to_string(),
+            name: None,
+            mime_type: "text/plain".to_owned(),
+            bytes: content.clone(),
+        };
+        let file = artifact.id.clone();
+        self.keep_artifact(id, artifact).await?;
+        self.artifact(&file).await?.ok_or_else(lost)?;
+        self.finish(&lease, Some(version), content, ("turn", Vec::new())).await?;
+        self.read(id, None, 0).await?.ok_or_else(lost)?;
+        self.load(id).await?.ok_or_else(lost)?;
+        self.interrupted(0).await?;
+        self.release(&lease).await
+    }
+
+    /// Examines the server for a person. Changes nothing but what a gateway would.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if it cannot be used.
+    pub async fn examine(&self) -> Result<ServerReport, StoreError> {
+        let server = self.greet().await?;
+        self.check_now().await?;
+        let begun_at = Instant::now();
+        self.write_something().await?;
+        let write = begun_at.elapsed();
+        let mut settings = HashMap::new();
+        // Users are seldom allowed to see them.
+        let mut command = cmd("CONFIG");
+        command.arg("GET").arg(&[
+            "appendonly",
+            "appendfsync",
+            "maxmemory",
+            "maxmemory-policy",
+            "min-replicas-to-write",
+        ]);
+        if let Ok(told) = self.link.quietly::<HashMap<String, String>>(&command).await {
+            settings = told;
+        }
+        if let Ok(told) = self.link.quietly::<String>(cmd("INFO").arg("all")).await {
+            for line in told.lines() {
+                let Some((key, value)) = line.split_once(':') else { continue };
+                let known = match key {
+                    "connected_slaves" | "used_memory" | "maxmemory" => key,
+                    "maxmemory_policy" => "maxmemory-policy",
+                    _ => continue,
+                };
+                settings.entry(known.to_owned()).or_insert_with(|| value.to_owned());
+            }
+        }
+        Ok(ServerReport { server, write, settings })
+    }
+}

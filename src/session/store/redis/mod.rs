@@ -1,0 +1,415 @@
+//! Sessions in Redis or Valkey, for several gateways.
+//!
+//! ```text
+//!   callers ──> one connection, commands of all turns behind each other ──> scripts
+//!   watches <── one connection for what is published                   <──────'
+//! ```
+//!
+//! Each call is one script, which Redis runs in one step. What it writes, it checks against the lease and its
+//! time by the server's clock, so a gateway that was held up for longer than its lease writes nothing. A
+//! request can be repeated: what it has done already, it finds done.
+//!
+//! All keys of a session are in one slot of a cluster (see [`keys`]), and all of them expire.
+//!
+//! Sources: Redis, "Scripting with Lua", "Cluster specification" (hash tags), "Streams".
+
+mod address;
+mod cause;
+mod examination;
+mod keys;
+mod link;
+mod reply;
+mod scripts;
+#[cfg(test)]
+pub(super) mod tests;
+mod watches;
+mod whole;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::{Value, cmd, pipe};
+use uuid::Uuid;
+
+use super::{
+    Artifact, Batch, Lease, ListedSession, LogNews, NodeId, Renewed, SessionCopy, Store,
+    StoreError, StoreFuture, StoredLog, StoredRecord, Version, Watch, Watched,
+};
+use crate::limits::session as limits;
+use crate::telemetry::{metrics, millis};
+
+pub use address::RedisAddress;
+pub use examination::ServerReport;
+use keys::{Keys, SessionKeys};
+use link::Link;
+use reply::{bytes, parts, plain};
+use scripts::{Call, Scripts};
+use watches::Watches;
+
+/// What an operator can choose.
+#[derive(Debug, Clone)]
+pub struct RedisOptions {
+    /// The server.
+    pub address: RedisAddress,
+    /// What all keys begin with.
+    pub prefix: String,
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// How long a lease lasts that is not renewed.
+    pub lease: Duration,
+    /// How long a running turn waits for a server that does not answer.
+    pub wait: Duration,
+    /// How long an unused session is kept.
+    pub ttl: Duration,
+}
+
+/// Keeps sessions in Redis. It connects when it is first asked for something.
+#[derive(Debug)]
+pub struct RedisStore {
+    link: Link,
+    watches: Watches,
+    scripts: Scripts,
+    keys: Keys,
+    lease: Duration,
+    wait: Duration,
+    /// How long keys last.
+    ttl: u64,
+    /// Counts the leases that were asked for.
+    asked: AtomicU64,
+    is_examined: AtomicBool,
+    ids: whole::Ids,
+}
+
+impl RedisStore {
+    /// A store on this server.
+    ///
+    /// # Errors
+    /// If no client can be made for the address.
+    pub fn new(options: RedisOptions) -> Result<Self, String> {
+        let RedisOptions { address, prefix, connect_timeout, lease, wait, ttl } = options;
+        let client = address.client()?;
+        // A running turn asks twice at least before it gives up.
+        let link = Link::new(client.clone(), address.to_string(), connect_timeout, wait / 2);
+        Ok(Self {
+            link,
+            watches: Watches::new(client, connect_timeout),
+            scripts: Scripts::new(),
+            keys: Keys::new(prefix),
+            lease,
+            wait,
+            // A session is used at its last renewal.
+            ttl: millis(ttl + lease),
+            asked: AtomicU64::new(1),
+            is_examined: AtomicBool::new(false),
+            ids: whole::Ids::default(),
+        })
+    }
+
+    async fn acquire_now(
+        &self,
+        session_id: &str,
+        node: NodeId,
+    ) -> Result<Option<Lease>, StoreError> {
+        let keys = self.keys.of_session(session_id);
+        let (holder, grant) = (node.0.simple().to_string(), random());
+        let call = Call::new(&self.scripts.acquire, &keys.all())
+            .text(&holder)
+            .number(self.asked.fetch_add(1, Ordering::Relaxed))
+            .number(grant)
+            .number(millis(self.lease))
+            .number(self.ttl);
+        let Some([epoch, deadline, files]) = parts(self.link.call(&call).await?)? else {
+            return Ok(None);
+        };
+        let lease = Lease { session_id: session_id.to_owned(), node, epoch: plain(epoch)?, grant };
+        let (deadline, files): (u64, Vec<String>) = (plain(deadline)?, plain(files)?);
+        self.note_running(session_id, deadline, &files).await;
+        Ok(Some(lease))
+    }
+
+    /// Lists the session as running, and makes its files last. If that fails, the next renewal lists it.
+    async fn note_running(&self, session_id: &str, deadline: u64, files: &[String]) {
+        let mut commands = pipe();
+        let running = self.keys.running();
+        commands.cmd("ZADD").arg(&running).arg(deadline).arg(session_id).ignore();
+        commands.cmd("PEXPIRE").arg(&running).arg(self.ttl).ignore();
+        for file in files {
+            let key = self.keys.artifact(whole::id_of_file(file));
+            commands.cmd("PEXPIRE").arg(key).arg(2 * self.ttl).ignore();
+        }
+        let _: Result<Value, _> = self.link.pipeline(&commands).await;
+    }
+
+    async fn renew_now(&self, lease: &Lease) -> Result<Renewed, StoreError> {
+        let keys = self.keys.of_session(&lease.session_id);
+        let call = Call::new(&self.scripts.renew, &keys.all())
+            .number(lease.grant)
+            .number(millis(self.lease))
+            .number(self.ttl);
+        let renewed = parts(self.link.call(&call).await?)?;
+        let [deadline, cancel] = renewed.ok_or(StoreError::Superseded)?;
+        self.note_running(&lease.session_id, plain(deadline)?, &[]).await;
+        Ok(Renewed { cancel: plain(cancel)? })
+    }
+
+    async fn release_now(&self, lease: &Lease) -> Result<(), StoreError> {
+        let keys = self.keys.of_session(&lease.session_id);
+        let call =
+            Call::new(&self.scripts.release, &keys.all()).number(lease.grant).number(self.ttl);
+        let Some([files, is_left]) = parts(self.link.call(&call).await?)? else { return Ok(()) };
+        let (files, is_left): (Vec<String>, bool) = (plain(files)?, plain(is_left)?);
+        let mut commands = pipe();
+        if is_left {
+            commands.cmd("ZADD").arg(self.keys.running()).arg(0).arg(&lease.session_id).ignore();
+        } else {
+            commands.cmd("ZREM").arg(self.keys.running()).arg(&lease.session_id).ignore();
+        }
+        for file in &files {
+            commands.cmd("UNLINK").arg(self.keys.artifact(whole::id_of_file(file))).ignore();
+        }
+        self.link.pipeline(&commands).await
+    }
+
+    async fn load_now(&self, session_id: &str) -> Result<Option<StoredRecord>, StoreError> {
+        let keys = self.keys.of_session(session_id);
+        let call = Call::new(&self.scripts.load, &keys.all()).number(self.ttl);
+        let Some([version, record]) = parts(self.link.call(&call).await?)? else { return Ok(None) };
+        let (version, record): (Option<u64>, _) = (plain(version)?, bytes(record)?);
+        Ok(version
+            .zip(record)
+            .map(|(version, bytes)| StoredRecord { version: Version(version), bytes }))
+    }
+
+    /// Writes a record over an expected version, news of a log, or both.
+    async fn write(
+        &self,
+        lease: &Lease,
+        record: Option<(Option<Version>, &Bytes)>,
+        log: Option<(&str, &LogNews)>,
+        ends: bool,
+    ) -> Result<Option<Version>, StoreError> {
+        let keys = self.keys.of_session(&lease.session_id);
+        let SessionKeys { session, log: log_key, journal: journal_key, record: record_key, .. } =
+            &keys;
+        let written = [&**session, log_key, journal_key, record_key];
+        let written = if record.is_some() { &written[..] } else { &written[..3] };
+        let (turn_id, batches, journal) = match log {
+            Some((turn_id, LogNews { batches, journal })) => {
+                (turn_id, &batches[..], journal.as_deref())
+            }
+            None => ("", &[][..], None),
+        };
+        let mut call = Call::new(&self.scripts.write, written)
+            .number(lease.grant)
+            .number(self.ttl)
+            .number(lease.epoch)
+            .text(turn_id)
+            .bytes(journal.unwrap_or_default())
+            .number(u64::from(ends))
+            .number(limits::TURN_LOGS_MAX as u64)
+            .number(limits::TURN_LOG_BYTES_MAX as u64);
+        let expected = record.and_then(|(expected, _)| expected);
+        let expected = expected.map(|version| version.0.to_string()).unwrap_or_default();
+        call = call.text(&expected);
+        match record {
+            Some((_, record)) => call = call.number(random()).bytes(record),
+            None => call = call.text(""),
+        }
+        for Batch { first, last, bytes } in batches {
+            call = call.number(*first).number(*last).bytes(bytes);
+        }
+        let answer = parts(self.link.call(&call).await?)?;
+        let [done, version] = answer.ok_or_else(|| reply::unreadable("nothing"))?;
+        match plain(done)? {
+            1 => Ok(plain::<Option<u64>>(version).ok().flatten().map(Version)),
+            0 => {
+                metrics::store_write_fenced();
+                Err(StoreError::Superseded)
+            }
+            _ => Err(StoreError::Unavailable(
+                "it has lost events that it had confirmed, as in a failover".to_owned(),
+            )),
+        }
+    }
+
+    /// The same for a record.
+    async fn write_record(
+        &self,
+        lease: &Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        end: Option<(&str, Vec<Batch>)>,
+    ) -> Result<Version, StoreError> {
+        let end = end.map(|(turn_id, batches)| (turn_id, LogNews::from(batches)));
+        let log = end.as_ref().map(|(turn_id, news)| (*turn_id, news));
+        let version = self.write(lease, Some((expected, &record)), log, log.is_some()).await?;
+        version.ok_or_else(|| reply::unreadable("no version"))
+    }
+
+    async fn read_now(
+        &self,
+        session_id: &str,
+        turn_id: Option<&str>,
+        seen: u64,
+    ) -> Result<Option<StoredLog>, StoreError> {
+        let keys = self.keys.of_session(session_id);
+        let call = Call::new(&self.scripts.read, &keys.all())
+            .number(self.ttl)
+            .text(turn_id.unwrap_or_default())
+            .number(seen);
+        parts(self.link.call(&call).await?)?.map(reply::log).transpose()
+    }
+
+    async fn request_cancel_now(
+        &self,
+        session_id: &str,
+        turn_id: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        let keys = self.keys.of_session(session_id);
+        let call = Call::new(&self.scripts.cancel, &[&keys.session]);
+        self.link.call(&call.text(turn_id.unwrap_or_default())).await
+    }
+
+    async fn interrupted_now(&self, count: usize) -> Result<Vec<String>, StoreError> {
+        let running = self.keys.running();
+        let call = Call::new(&self.scripts.lapsed, &[&running]).number(count as u64);
+        let lapsed: Vec<String> = self.link.call(&call).await?;
+        let mut interrupted = Vec::new();
+        for id in lapsed {
+            let keys = self.keys.of_session(&id);
+            let call = Call::new(&self.scripts.state, &[&keys.session, &keys.log, &keys.journal]);
+            let (deadline, is_left): (u64, bool) = self.link.call(&call).await?;
+            if deadline > 0 {
+                self.note_running(&id, deadline, &[]).await;
+            } else if is_left {
+                interrupted.push(id);
+            } else {
+                self.link.command::<Value>(cmd("ZREM").arg(&running).arg(id)).await?;
+            }
+        }
+        Ok(interrupted)
+    }
+}
+
+/// A number that no other lease or write has.
+fn random() -> u64 {
+    Uuid::new_v4().as_u64_pair().1 >> 1
+}
+
+impl Store for RedisStore {
+    fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
+        Box::pin(self.acquire_now(session_id, node))
+    }
+
+    fn lease_time(&self) -> Option<Duration> {
+        Some(self.lease)
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Renewed> {
+        Box::pin(self.renew_now(lease))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
+        Box::pin(self.release_now(lease))
+    }
+
+    fn request_cancel<'a>(
+        &'a self,
+        session_id: &'a str,
+        turn_id: Option<&'a str>,
+    ) -> StoreFuture<'a, bool> {
+        Box::pin(self.request_cancel_now(session_id, turn_id))
+    }
+
+    fn watch<'a>(&'a self, session_id: &'a str, whom: Watched) -> StoreFuture<'a, Watch> {
+        let SessionKeys { session, log, .. } = self.keys.of_session(session_id);
+        Box::pin(self.watches.watch(match whom {
+            Watched::Log => log,
+            Watched::Owner => session,
+        }))
+    }
+
+    fn interrupted(&self, count: usize) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(self.interrupted_now(count))
+    }
+
+    fn check(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.check_now())
+    }
+
+    fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+        Box::pin(self.load_now(session_id))
+    }
+
+    fn save<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: Bytes,
+    ) -> StoreFuture<'a, Version> {
+        Box::pin(self.write_record(lease, expected, record, None))
+    }
+
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn_id: &'a str,
+        news: LogNews,
+    ) -> StoreFuture<'a, ()> {
+        Box::pin(
+            async move { self.write(lease, None, Some((turn_id, &news)), false).await.map(drop) },
+        )
+    }
+
+    fn finish<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        end: (&'a str, Vec<Batch>),
+    ) -> StoreFuture<'a, Version> {
+        Box::pin(self.write_record(lease, expected, record, Some(end)))
+    }
+
+    fn read<'a>(
+        &'a self,
+        session_id: &'a str,
+        turn_id: Option<&'a str>,
+        seen: u64,
+    ) -> StoreFuture<'a, Option<StoredLog>> {
+        Box::pin(self.read_now(session_id, turn_id, seen))
+    }
+
+    fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()> {
+        Box::pin(self.keep_artifact_now(session_id, artifact))
+    }
+
+    fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>> {
+        Box::pin(self.artifact_now(id))
+    }
+
+    fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(self.forget_now(session_id))
+    }
+
+    fn list<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        count: usize,
+    ) -> StoreFuture<'a, Vec<ListedSession>> {
+        Box::pin(self.list_now(after, count))
+    }
+
+    fn copy<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<SessionCopy>> {
+        Box::pin(self.copy_now(session_id))
+    }
+
+    fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool> {
+        Box::pin(self.restore_now(copy, replace))
+    }
+}

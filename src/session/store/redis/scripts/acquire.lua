@@ -1,0 +1,22 @@
+local node, asked, grant, lease, ttl = unpack(ARGV)
+local has = redis.call('HMGET', SESSION, 'epoch', 'node', 'grant', 'deadline', 'asked')
+local epoch = tonumber(has[1])
+if has[2] == node then
+  -- The connection has lost its order: this request is older than the lease.
+  if tonumber(has[5]) > tonumber(asked) then
+    return false
+  end
+elseif is_leased(has[3], has[4]) then
+  return false
+else
+  epoch = (epoch or 0) + 1
+end
+local deadline = now + lease
+redis.call('HSET', SESSION, 'epoch', epoch, 'node', node, 'grant', grant, 'deadline', deadline,
+  'asked', asked, 'used', now)
+redis.call('HDEL', SESSION, 'cancel')
+last_for(ttl)
+if has[2] ~= node then
+  redis.call('PUBLISH', LOG, '')
+end
+return {epoch, deadline, redis.call('ZRANGE', FILES, 0, -1)}

@@ -1,0 +1,7 @@
+local has = redis.call('HMGET', SESSION, 'grant', 'deadline')
+if not is_leased(has[1], has[2]) then
+  return 0
+end
+redis.call('HSET', SESSION, 'cancel', ARGV[1])
+redis.call('PUBLISH', SESSION, '')
+return 1

@@ -1,0 +1,2 @@
+local had = redis.call('HEXISTS', SESSION, 'version')
+return {had, remove()}

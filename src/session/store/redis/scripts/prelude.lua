@@ -1,0 +1,80 @@
+-- What every script of a session begins with. Its keys, in this order; a script may be given fewer:
+local SESSION, LOG, JOURNAL, RECORD, FILES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- What a turn's log is: its number, its last event, its bytes, and the epochs in which it was written.
+local function parse(log)
+  local number, last, bytes, epochs = string.match(log, '^(%d+) (%d+) (%d+)(.*)$')
+  return tonumber(number), tonumber(last), tonumber(bytes), epochs
+end
+
+local function format(number, last, bytes, epochs)
+  return string.format('%.0f %.0f %.0f', number, last, bytes) .. epochs
+end
+
+-- The session's logs, the newest first: {number, bytes, turn, text}.
+local function logs()
+  local fields, found = redis.call('HGETALL', SESSION), {}
+  for at = 1, #fields, 2 do
+    if string.sub(fields[at], 1, 4) == 'log:' then
+      local number, _, bytes = parse(fields[at + 1])
+      found[#found + 1] = {number, bytes, string.sub(fields[at], 5), fields[at + 1]}
+    end
+  end
+  table.sort(found, function(one, other) return one[1] > other[1] end)
+  return found
+end
+
+-- Drops the oldest logs beyond what one session may keep. The newest stays.
+local function trim(count, bytes_max)
+  local bytes, oldest = 0, nil
+  for at, log in ipairs(logs()) do
+    bytes = bytes + log[2]
+    if at > 1 and (at > count or bytes > bytes_max) then
+      redis.call('HDEL', SESSION, 'log:' .. log[3])
+      redis.call('HDEL', JOURNAL, log[3])
+    else
+      oldest = log[1]
+    end
+  end
+  if oldest then
+    redis.call('XTRIM', LOG, 'MINID', string.format('%.0f-0', oldest))
+  end
+end
+
+-- Makes all of a session last for this long.
+local function last_for(ttl)
+  for _, key in ipairs(KEYS) do
+    redis.call('PEXPIRE', key, ttl)
+  end
+end
+
+-- Notes that the session is used. Not each time: readers of a running turn come often.
+local function use(ttl)
+  local used = tonumber(redis.call('HGET', SESSION, 'used'))
+  if used and now - used >= 1000 then
+    redis.call('HSET', SESSION, 'used', now)
+    last_for(ttl)
+  end
+end
+
+-- Removes all of a session, and returns its files.
+local function remove()
+  local files = redis.call('ZRANGE', FILES, 0, -1)
+  redis.call('DEL', unpack(KEYS))
+  redis.call('PUBLISH', LOG, '')
+  redis.call('PUBLISH', SESSION, '')
+  return files
+end
+
+local function is_leased(grant, deadline)
+  return grant and tonumber(deadline) > now
+end
+
+-- Whether this is the lease that the session has.
+local function holds(grant)
+  local has = redis.call('HMGET', SESSION, 'grant', 'deadline')
+  return has[1] == grant and is_leased(has[1], has[2])
+end

@@ -1,0 +1,13 @@
+-- Returns the files of a session that never came to be, and whether a turn is left that is not over.
+local grant, ttl = unpack(ARGV)
+if redis.call('HGET', SESSION, 'grant') ~= grant then
+  return false
+end
+if redis.call('HEXISTS', SESSION, 'version') == 0 then
+  return {remove(), 0}
+end
+redis.call('HDEL', SESSION, 'grant', 'deadline', 'cancel')
+redis.call('HSET', SESSION, 'used', now)
+last_for(ttl)
+redis.call('PUBLISH', LOG, '')
+return {{}, redis.call('EXISTS', JOURNAL)}

@@ -1,0 +1,3 @@
+-- Until when the session is leased, and whether a turn is left that is not over.
+local has = redis.call('HMGET', SESSION, 'grant', 'deadline')
+return {is_leased(has[1], has[2]) and has[2] or '0', redis.call('EXISTS', JOURNAL)}

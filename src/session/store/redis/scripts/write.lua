@@ -1,0 +1,85 @@
+-- Writes a record, news of a log, or both. Returns 1 and the record's version if that is done, 0 if the lease
+-- or the version is another one, and -1 if the log lacks what came before.
+--
+-- A gateway that got no answer asks again. What it finds done already by its own lease is not refused.
+local grant, ttl, epoch, turn, journal, ends, count_max, bytes_max = unpack(ARGV, 1, 8)
+local next_argument = 9
+if not holds(grant) then
+  return {0, ''}
+end
+
+local function take()
+  next_argument = next_argument + 1
+  return ARGV[next_argument - 1]
+end
+
+-- The record, if there is one.
+local expected, version, record = take(), take(), nil
+if version ~= '' then
+  record = take()
+  local has = redis.call('HMGET', SESSION, 'version', 'before', 'by')
+  if (has[1] or '') == expected then
+    -- It is written below.
+  elseif has[2] == expected and has[3] == grant and redis.call('GET', RECORD) == record then
+    record, version = nil, has[1]
+  else
+    return {0, ''}
+  end
+end
+
+-- The log, if there is news of one: batches of three arguments each.
+local number, last, bytes, epochs
+if turn ~= '' then
+  local log = redis.call('HGET', SESSION, 'log:' .. turn)
+  if log then
+    number, last, bytes, epochs = parse(log)
+  else
+    last, bytes, epochs = 0, 0, ''
+  end
+  local is_new = not number
+  -- Those that are there already came with the same request.
+  while next_argument <= #ARGV and tonumber(ARGV[next_argument + 1]) <= last do
+    next_argument = next_argument + 3
+  end
+  if next_argument <= #ARGV and tonumber(ARGV[next_argument]) ~= last + 1 then
+    return {-1, ''}
+  end
+  if is_new then
+    number = redis.call('HINCRBY', SESSION, 'logs', 1)
+  end
+  if string.match(epochs, ':(%d+)$') ~= epoch then
+    -- An epoch without events leaves no trace.
+    if tonumber(string.match(epochs, ' (%d+):%d+$')) == last + 1 then
+      epochs = string.gsub(epochs, ' %d+:%d+$', '')
+    end
+    epochs = string.format('%s %.0f:%s', epochs, last + 1, epoch)
+  end
+  while next_argument <= #ARGV do
+    local first, batch_last, batch = take(), take(), take()
+    redis.call('XADD', LOG, string.format('%.0f-%s', number, batch_last), 'f', first, 'b', batch)
+    last, bytes = tonumber(batch_last), bytes + #batch
+  end
+  redis.call('HSET', SESSION, 'log:' .. turn, format(number, last, bytes, epochs))
+  if journal ~= '' then
+    redis.call('HSET', JOURNAL, turn, journal)
+    redis.call('PEXPIRE', JOURNAL, ttl)
+  end
+  if is_new then
+    redis.call('PEXPIRE', LOG, ttl)
+  end
+  if is_new or ends == '1' then
+    trim(tonumber(count_max), tonumber(bytes_max))
+  end
+end
+
+if record then
+  redis.call('SET', RECORD, record, 'PX', ttl)
+  redis.call('HSET', SESSION, 'version', version, 'before', expected, 'by', grant, 'used', now)
+end
+if ends == '1' then
+  redis.call('HDEL', JOURNAL, turn)
+end
+if turn ~= '' then
+  redis.call('PUBLISH', LOG, '')
+end
+return {1, version}

@@ -1,0 +1,409 @@
+//! What only this store does. `store/tests.rs` has what every store must do.
+
+#[path = "../../../../tests/support/redis_server.rs"]
+mod redis_server;
+
+use std::sync::Arc;
+
+use super::*;
+pub(crate) use redis_server::RedisServer;
+
+/// A store on this server.
+pub(crate) fn open(server: &RedisServer) -> RedisStore {
+    open_with(server, |_| ())
+}
+
+fn open_with(server: &RedisServer, change: impl FnOnce(&mut RedisOptions)) -> RedisStore {
+    let mut options = RedisOptions {
+        address: RedisAddress::new(&server.url(), None, None).unwrap(),
+        prefix: "tether:".to_owned(),
+        connect_timeout: limits::STORE_CONNECT_TIMEOUT,
+        lease: limits::LEASE,
+        wait: limits::STORE_WAIT,
+        ttl: limits::TTL,
+    };
+    change(&mut options);
+    RedisStore::new(options).unwrap()
+}
+
+fn batch(first: u64, last: u64) -> Batch {
+    Batch { first, last, bytes: Bytes::from("x".repeat(usize::try_from(last).unwrap())) }
+}
+
+const RECORD: Bytes = Bytes::from_static(b"record");
+
+/// As if the time of a session's lease had passed.
+fn let_lapse(server: &RedisServer, session: &str) {
+    let key = format!("tether:{{{session}}}:session");
+    server.command(&["HSET", &key, "deadline", "1"]);
+    server.command(&["ZADD", "tether:running", "1", session]);
+}
+
+#[tokio::test]
+async fn a_lapsed_lease_is_lost_even_if_nobody_took_it() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let version = store.save(&lease, None, RECORD).await.unwrap();
+    store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
+    store.renew(&lease).await.unwrap();
+    let_lapse(&server, "s");
+    let superseded = StoreError::Superseded;
+    assert_eq!(store.renew(&lease).await, Err(superseded.clone()));
+    assert_eq!(store.append(&lease, "t", vec![batch(2, 2)].into()).await, Err(superseded.clone()));
+    assert_eq!(store.save(&lease, Some(version), RECORD).await, Err(superseded));
+    let next = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    assert_eq!(next.epoch, 2);
+    store.append(&next, "t", vec![batch(2, 2)].into()).await.unwrap();
+    assert_eq!(store.read("s", Some("t"), 0).await.unwrap().unwrap().last, 2);
+}
+
+/// A gateway that got no answer asks again, and does not know whether it was done.
+#[tokio::test]
+async fn what_is_asked_twice_is_done_once() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let node = NodeId::random();
+    let lease = store.acquire("s", node).await.unwrap().unwrap();
+    let first = store.save(&lease, None, RECORD).await.unwrap();
+    assert_eq!(store.save(&lease, None, RECORD).await, Ok(first));
+    let other = Bytes::from_static(b"other");
+    assert_eq!(store.save(&lease, None, other.clone()).await, Err(StoreError::Superseded));
+    for _ in 0..2 {
+        store.append(&lease, "t", vec![batch(1, 2), batch(3, 3)].into()).await.unwrap();
+    }
+    store.append(&lease, "t", vec![batch(3, 3), batch(4, 4)].into()).await.unwrap();
+    let end = || ("t", vec![batch(5, 5)]);
+    let last = store.finish(&lease, Some(first), other.clone(), end()).await.unwrap();
+    assert_eq!(store.finish(&lease, Some(first), other, end()).await, Ok(last));
+    let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
+    assert_eq!(log.batches, [batch(1, 2), batch(3, 3), batch(4, 4), batch(5, 5)]);
+    for _ in 0..2 {
+        store.release(&lease).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_gap_in_a_log_is_a_failure() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.append(&lease, "t", vec![batch(1, 2)].into()).await.unwrap();
+    for wrong in [batch(4, 5), batch(2, 3)] {
+        let refused = store.append(&lease, "t", vec![wrong].into()).await;
+        let Err(StoreError::Unavailable(cause)) = refused else { panic!("{refused:?}") };
+        assert!(cause.contains("lost events"), "{cause}");
+    }
+    assert_eq!(store.read("s", Some("t"), 0).await.unwrap().unwrap().last, 2);
+}
+
+#[tokio::test]
+async fn a_request_of_before_does_not_take_a_lease_back() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let node = NodeId::random();
+    let lease = store.acquire("s", node).await.unwrap().unwrap();
+    store.asked.store(0, Ordering::Relaxed);
+    assert_eq!(store.acquire("s", node).await, Ok(None));
+    store.renew(&lease).await.unwrap();
+}
+
+#[tokio::test]
+async fn interrupted_turns_are_found() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    for (session, journal) in [("runs", true), ("died", true), ("idle", false)] {
+        let lease = store.acquire(session, NodeId::random()).await.unwrap().unwrap();
+        store.save(&lease, None, RECORD).await.unwrap();
+        let journal = journal.then_some(RECORD);
+        store.append(&lease, "t", LogNews { batches: vec![batch(1, 1)], journal }).await.unwrap();
+    }
+    assert!(store.interrupted(10).await.unwrap().is_empty());
+    let_lapse(&server, "died");
+    let_lapse(&server, "idle");
+    // Its lease was renewed, but the list does not know yet.
+    server.command(&["ZADD", "tether:running", "1", "runs"]);
+    assert_eq!(store.interrupted(10).await.unwrap(), ["died"]);
+    assert_eq!(server.command(&["ZCARD", "tether:running"]), ":2\r\n");
+    let lease = store.acquire("died", NodeId::random()).await.unwrap().unwrap();
+    assert!(store.interrupted(10).await.unwrap().is_empty());
+    // Released without having ended the turn.
+    store.release(&lease).await.unwrap();
+    assert_eq!(store.interrupted(10).await.unwrap(), ["died"]);
+    let lease = store.acquire("died", NodeId::random()).await.unwrap().unwrap();
+    let version = store.load("died").await.unwrap().unwrap().version;
+    store.finish(&lease, Some(version), RECORD, ("t", vec![batch(2, 2)])).await.unwrap();
+    store.release(&lease).await.unwrap();
+    assert!(store.interrupted(10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_cancellation_reaches_whoever_holds_the_lease() {
+    let server = RedisServer::start();
+    let [owner, other] = [open(&server), open(&server)];
+    assert_eq!(other.request_cancel("s", None).await, Ok(false));
+    let lease = owner.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    owner.save(&lease, None, RECORD).await.unwrap();
+    let mut watch = owner.watch("s", Watched::Owner).await.unwrap();
+    assert_eq!(owner.renew(&lease).await.unwrap().cancel, None);
+    assert_eq!(other.request_cancel("s", Some("t")).await, Ok(true));
+    watch.changed().await;
+    assert_eq!(owner.renew(&lease).await.unwrap().cancel.as_deref(), Some("t"));
+    owner.release(&lease).await.unwrap();
+    assert_eq!(other.request_cancel("s", None).await, Ok(false));
+    let lease = owner.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    assert_eq!(owner.renew(&lease).await.unwrap().cancel, None, "it was for the turn before");
+    other.forget("s").await.unwrap();
+    watch.changed().await;
+    assert_eq!(owner.renew(&lease).await, Err(StoreError::Superseded));
+}
+
+#[tokio::test]
+async fn readers_elsewhere_wake_when_a_log_grows() {
+    let server = RedisServer::start();
+    let [owner, other] = [open(&server), open(&server)];
+    let lease = owner.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    owner.save(&lease, None, RECORD).await.unwrap();
+    let mut watches = Vec::new();
+    for _ in 0..3 {
+        watches.push(other.watch("s", Watched::Log).await.unwrap());
+    }
+    let dropped = watches.pop();
+    drop(dropped);
+    for last in 1..=3 {
+        owner.append(&lease, "t", vec![batch(last, last)].into()).await.unwrap();
+        for watch in &mut watches {
+            watch.changed().await;
+        }
+        assert_eq!(other.read("s", None, 0).await.unwrap().unwrap().last, last);
+    }
+    let channels = || server.command(&["PUBSUB", "CHANNELS"]);
+    assert_eq!(channels(), "*1\r\n$14\r\ntether:{s}:log\r\n");
+    drop(watches);
+    let mut last = other.watch("other", Watched::Log).await.unwrap();
+    while channels().contains("{s}") {
+        tokio::task::yield_now().await;
+    }
+    drop(owner);
+    server.command(&["PUBLISH", "tether:{other}:log", ""]);
+    last.changed().await;
+}
+
+/// What was published meanwhile is lost.
+#[tokio::test]
+async fn all_watches_wake_when_the_connection_is_back() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let mut one = store.watch("one", Watched::Log).await.unwrap();
+    let mut two = store.watch("two", Watched::Owner).await.unwrap();
+    server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    one.changed().await;
+    two.changed().await;
+    server.command(&["PUBLISH", "tether:{one}:log", ""]);
+    one.changed().await;
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_made_again() {
+    let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let store = open(&server);
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, RECORD).await.unwrap();
+    server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    assert!(store.load("s").await.unwrap().is_some(), "it is asked again");
+    server.kill();
+    let failed = store.load("s").await;
+    let Err(StoreError::Unavailable(cause)) = failed else { panic!("{failed:?}") };
+    assert!(cause.starts_with("nothing listens at its address"), "{cause}");
+    server.run();
+    while store.load("s").await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn each_session_keeps_its_newest_logs_and_files() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, RECORD).await.unwrap();
+    for turn in 0..=limits::TURN_LOGS_MAX {
+        store.append(&lease, &turn.to_string(), vec![batch(1, 1)].into()).await.unwrap();
+    }
+    assert_eq!(store.read("s", Some("0"), 0).await, Ok(None));
+    assert!(store.read("s", Some("1"), 0).await.unwrap().is_some());
+    assert_eq!(server.command(&["XLEN", "tether:{s}:log"]), ":4\r\n");
+    let long = Batch { first: 2, last: 2, bytes: vec![0; limits::TURN_LOG_BYTES_MAX].into() };
+    store.append(&lease, "4", vec![long].into()).await.unwrap();
+    store.append(&lease, "5", vec![batch(1, 1)].into()).await.unwrap();
+    assert_eq!(server.command(&["XLEN", "tether:{s}:log"]), ":1\r\n");
+
+    let half = limits::ARTIFACT_BYTES_MAX / 2;
+    for (id, bytes) in [("a", half), ("b", half), ("c", 1)] {
+        let artifact = Artifact {
+            owner: String::new(),
+            id: id.to_owned(),
+            name: None,
+            mime_type: String::new(),
+            bytes: vec![0; bytes].into(),
+        };
+        store.keep_artifact("s", artifact).await.unwrap();
+    }
+    assert_eq!(store.artifact("a").await, Ok(None));
+    assert!(store.artifact("b").await.unwrap().is_some());
+    store.forget("s").await.unwrap();
+    assert_eq!(server.command(&["KEYS", "*"]), "*0\r\n");
+}
+
+/// All keys expire: those of a session together, some time after it was last used.
+#[tokio::test]
+async fn all_that_is_kept_expires() {
+    let server = RedisServer::start();
+    let store = open_with(&server, |options| options.ttl = Duration::from_secs(100));
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, RECORD).await.unwrap();
+    let news = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
+    store.append(&lease, "t", news).await.unwrap();
+    let artifact = Artifact {
+        owner: String::new(),
+        id: "f".to_owned(),
+        name: None,
+        mime_type: String::new(),
+        bytes: RECORD,
+    };
+    store.keep_artifact("s", artifact).await.unwrap();
+    let expiry = |key: &str| -> i64 {
+        server.command(&["PTTL", key]).trim_start_matches(':').trim_end().parse().unwrap()
+    };
+    let keys =
+        ["session", "log", "journal", "record", "files"].map(|key| format!("tether:{{s}}:{key}"));
+    for key in &keys {
+        assert!((100_000..=110_000).contains(&expiry(key)), "{key}: {}", expiry(key));
+        server.command(&["PEXPIRE", key, "5000"]);
+    }
+    assert!(expiry("tether:artifact:f") > 200_000 && expiry("tether:running") > 100_000);
+    store.renew(&lease).await.unwrap();
+    for key in &keys {
+        assert!(expiry(key) > 100_000, "{key}");
+        server.command(&["PEXPIRE", key, "5000"]);
+    }
+    let session = &keys[0];
+    server.command(&["HSET", session, "used", "1"]);
+    store.read("s", None, 0).await.unwrap();
+    for key in &keys {
+        assert!(expiry(key) > 100_000, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_examined_once() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    store.check().await.unwrap();
+    assert_eq!(server.command(&["KEYS", "*"]), "*1\r\n$14\r\ntether:version\r\n");
+    store.check().await.unwrap();
+    let report = store.examine().await.unwrap();
+    assert!(
+        report.server.starts_with("redis 7") || report.server.starts_with("valkey"),
+        "{report:?}"
+    );
+    assert_eq!(report.settings["appendonly"], "no");
+    server.command(&["SET", "tether:version", "2"]);
+    let refused = open(&server).check().await;
+    let Err(StoreError::Unavailable(cause)) = refused else { panic!("{refused:?}") };
+    assert!(
+        cause.starts_with("its sessions have format 2, and this release reads up to 1"),
+        "{cause}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_used_says_why() {
+    let server = RedisServer::start();
+    let fails = async |store: RedisStore| {
+        let failed = store.check().await;
+        let Err(StoreError::Unavailable(cause)) = failed else { panic!("{failed:?}") };
+        cause
+    };
+    server.command(&[
+        "ACL",
+        "SETUSER",
+        "limited",
+        "on",
+        ">secret",
+        "~tether:*",
+        "&tether:*",
+        "+@all",
+        "-set",
+    ]);
+    let login =
+        |user, password| RedisAddress::new(&server.url(), Some(user), Some(password)).unwrap();
+    let cause = fails(open_with(&server, |it| it.address = login("limited", "wrong"))).await;
+    assert!(cause.starts_with("the user or the password is wrong"), "{cause}");
+    let cause = fails(open_with(&server, |it| it.address = login("limited", "secret"))).await;
+    assert!(cause.starts_with("the user lacks a right") && cause.contains("'set'"), "{cause}");
+    server.command(&["ACL", "SETUSER", "limited", "+set", "-xadd"]);
+    let cause = fails(open_with(&server, |it| it.address = login("limited", "secret"))).await;
+    assert!(cause.starts_with("the user lacks a right"), "{cause}");
+    server.command(&["ACL", "SETUSER", "limited", "+xadd", "resetchannels"]);
+    let cause = fails(open_with(&server, |it| it.address = login("limited", "secret"))).await;
+    assert!(cause.starts_with("the user lacks a right") && cause.contains("channel"), "{cause}");
+
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let cause = fails(open(&server)).await;
+    assert!(cause.starts_with("its memory is full"), "{cause}");
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let cause = fails(open(&server)).await;
+    assert!(cause.starts_with("too few replicas"), "{cause}");
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    let cause = fails(open(&server)).await;
+    assert!(cause.starts_with("it is a read-only replica"), "{cause}");
+}
+
+/// A server that is busy for too long is given up, and used again when it answers.
+#[tokio::test]
+async fn a_server_that_stops_is_waited_for() {
+    let server = RedisServer::start();
+    let wait = Duration::from_millis(200);
+    let store = Arc::new(open_with(&server, |options| options.wait = wait));
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    server.signal("STOP");
+    let failed = store.save(&lease, None, RECORD).await;
+    assert_eq!(failed, Err(StoreError::Unavailable("no answer within 100ms".to_owned())));
+    server.signal("CONT");
+    store.save(&lease, None, RECORD).await.unwrap();
+}
+
+/// What a token costs: one command, and some hundred bytes beside its own on each way.
+#[tokio::test]
+async fn an_append_is_one_short_command() {
+    const APPENDS: u64 = 200;
+    let server = RedisServer::start();
+    let store = open(&server);
+    let lease = store.acquire("4f7c6c3e-8d0f-4c7e-9f7e-3c1f5d2b6a90", NodeId::random()).await;
+    let lease = lease.unwrap().unwrap();
+    store.save(&lease, None, RECORD).await.unwrap();
+    let turn = "0b8e5f5e-7c1d-4a57-8a70-0d5a3d7a9e11";
+    store.append(&lease, turn, vec![batch(1, 1)].into()).await.unwrap();
+    let counts = || {
+        let calls = server.command(&["INFO", "commandstats"]);
+        let calls = calls.split_once("cmdstat_evalsha:calls=").unwrap().1;
+        let calls: u64 = calls.split_once(',').unwrap().0.parse().unwrap();
+        [calls, server.info("total_net_input_bytes"), server.info("total_net_output_bytes")]
+    };
+    let ways = counts();
+    let memory = server.info("used_memory");
+    let line = Bytes::from(format!("{}\n", "x".repeat(99)));
+    for last in 2..2 + APPENDS {
+        let token = Batch { first: last, last, bytes: line.clone() };
+        store.append(&lease, turn, vec![token].into()).await.unwrap();
+    }
+    let kept = (server.info("used_memory") - memory) / APPENDS;
+    let [calls, sent, answered] = counts();
+    // Asking for the counts takes a few bytes more.
+    let (sent, answered) = ((sent - ways[1]) / APPENDS, (answered - ways[2]) / APPENDS);
+    assert_eq!(calls - ways[0], APPENDS);
+    assert!(sent < 700 && answered < 200 && kept < 160, "{sent} {answered} {kept}");
+}

@@ -1,0 +1,102 @@
+//! A real Redis server, in a directory of its own, on a Unix socket there.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A server that runs until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RedisServer {
+    directory: tempfile::TempDir,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+/// The program: what `tests/run` has unpacked, or what is installed.
+fn program() -> PathBuf {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/.cache/redis/redis-server");
+    if unpacked.exists() { unpacked } else { PathBuf::from("redis-server") }
+}
+
+impl RedisServer {
+    /// Starts a server that keeps nothing on disk.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let directory = tempfile::Builder::new().prefix("redis").tempdir().unwrap();
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let mut server = Self { directory, arguments, child: None };
+        server.run();
+        server
+    }
+
+    /// Starts the server again, after it was stopped.
+    pub(crate) fn run(&mut self) {
+        let mut command = Command::new(program());
+        command.args(["--port", "0", "--save", "", "--unixsocket", "redis.sock", "--dir"]);
+        command.arg(self.directory.path()).args(&self.arguments);
+        command.current_dir(self.directory.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap_or_else(|error| {
+            panic!("redis-server cannot be started ({error}): `tests/run test` unpacks one")
+        });
+        let mut log = BufReader::new(child.stdout.take().unwrap());
+        self.child = Some(child);
+        let mut line = String::new();
+        while !line.contains("eady to accept connections") {
+            line.clear();
+            assert_ne!(log.read_line(&mut line).unwrap(), 0, "it has stopped");
+        }
+        // Its pipe must not fill up.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    }
+
+    /// Kills it, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("unix://{}", self.directory.path().join("redis.sock").display())
+    }
+
+    /// Its answer to a command, as it is written on the wire.
+    pub(crate) fn command(&self, words: &[&str]) -> String {
+        let mut stream = UnixStream::connect(self.directory.path().join("redis.sock")).unwrap();
+        write!(stream, "*{}\r\n", words.len()).unwrap();
+        for word in words {
+            write!(stream, "${}\r\n{word}\r\n", word.len()).unwrap();
+        }
+        // It closes the connection after that.
+        write!(stream, "*1\r\n$4\r\nQUIT\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.trim_end_matches("+OK\r\n").to_owned()
+    }
+
+    /// A number that `INFO` shows.
+    pub(crate) fn info(&self, name: &str) -> u64 {
+        let text = self.command(&["INFO", "everything"]);
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
