@@ -1,7 +1,6 @@
 //! Checks what a file says: the type, range and default of every key, and the combinations that are
 //! not allowed.
 
-use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -9,12 +8,12 @@ use super::chat;
 use super::mistake::Mistake;
 use super::raw::{Node, Value};
 use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
+use super::sessions;
 use super::values::{CONTRACTS, address, choice, marker, name, origin, secret, server_url};
 use super::{
-    Config, Constrain, EmbeddedConfig, EmbeddedStoreConfig, FeedbackConfig, LimitsConfig,
-    MessagesConfig, ModelConfig, ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig,
-    SessionsConfig, Store, StoreSync, StreamConfig, StreamDurability, UpstreamConfig, UpstreamKind,
-    tools,
+    Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig, ModelConfig,
+    ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, StreamConfig, StreamDurability,
+    UpstreamConfig, UpstreamKind, tools,
 };
 use crate::call_format::{CallContract, CallFormat, ContractSetting};
 use crate::limits::config as bounds;
@@ -33,7 +32,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
         model: model(keys.section("model")),
         feedback: feedback(keys.section("feedback")),
         stream: stream(keys.section("stream"), &limits),
-        sessions: sessions(keys.section("sessions")),
+        sessions: sessions::read(keys.section("sessions")),
         chat: chat::read(keys.section("chat")),
         responses: responses(keys.section("responses")),
         messages: messages(keys.section("messages")),
@@ -345,32 +344,6 @@ fn parser(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> ParserConfig {
     }
     keys.finish();
     parser
-}
-
-fn sessions(mut keys: Keys<'_, '_>) -> SessionsConfig {
-    let default = SessionsConfig::default();
-    let (embedded, has_path) = embedded_store(keys.section("embedded"), default.embedded);
-    // Whoever names a file wants it to be used.
-    let store = if has_path { Store::Embedded } else { default.store };
-    let sessions = SessionsConfig {
-        store: keys.read("store", store, choice("store", &Store::ALL)),
-        ttl: keys.read("ttl_sec", default.ttl, wait(bounds::WAIT_MIN..=bounds::TTL_MAX)),
-        embedded,
-    };
-    keys.finish();
-    sessions
-}
-
-/// The store in a file, and whether the file is named.
-fn embedded_store(
-    mut keys: Keys<'_, '_>,
-    default: EmbeddedStoreConfig,
-) -> (EmbeddedStoreConfig, bool) {
-    let path = keys.read("path", None, |node| Ok(Some(PathBuf::from(text(node)?))));
-    let sync = keys.read("sync", default.sync, choice("sync", &StoreSync::ALL));
-    keys.finish();
-    let has_path = path.is_some();
-    (EmbeddedStoreConfig { path: path.unwrap_or(default.path), sync }, has_path)
 }
 
 fn responses(mut keys: Keys<'_, '_>) -> ResponsesConfig {

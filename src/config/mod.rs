@@ -15,13 +15,13 @@ mod mistake;
 mod raw;
 mod reader;
 mod secret;
+mod sessions;
 mod surroundings;
 mod tools;
 mod upstream;
 mod values;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -30,6 +30,8 @@ pub use self::load::{Overrides, load, load_text, process_environment};
 pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
+pub(crate) use self::sessions::STORE_FILE;
+pub use self::sessions::{EmbeddedStoreConfig, SessionsConfig, Store, StoreSync};
 pub use self::surroundings::Environment;
 pub use self::tools::{
     AccessConfig, AuthConfig, BodyConfig, CommandConfig, CredentialConfig, DocumentAt, HttpConfig,
@@ -190,27 +192,6 @@ pub struct MessagesConfig {
     pub server_tools: MessagesServerTools,
 }
 
-/// `sessions`: where conversations are kept.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SessionsConfig {
-    /// The store.
-    pub store: Store,
-    /// How long an unused session is kept.
-    #[serde(rename = "ttl_sec", serialize_with = "seconds")]
-    pub ttl: Duration,
-    /// The store in a file.
-    pub embedded: EmbeddedStoreConfig,
-}
-
-/// `sessions.embedded`: a store in a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct EmbeddedStoreConfig {
-    /// The file.
-    pub path: PathBuf,
-    /// How far a write goes before it counts.
-    pub sync: StoreSync,
-}
-
 /// `stream.durability`: when clients see the events of a running turn, in a store that outlives the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -225,38 +206,6 @@ impl StreamDurability {
     /// Each with its name.
     pub(crate) const ALL: [(&'static str, Self); 2] =
         [("before_send", Self::BeforeSend), ("lazy", Self::Lazy)];
-}
-
-/// `sessions.embedded.sync`: what a write survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StoreSync {
-    /// A killed process.
-    Normal,
-    /// A power cut, too.
-    Full,
-}
-
-/// `sessions.store`: where conversations are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Store {
-    /// In this process, and gone with it.
-    Memory,
-    /// In a file.
-    Embedded,
-}
-
-impl Store {
-    /// Each with its name.
-    pub(crate) const ALL: [(&'static str, Self); 2] =
-        [("memory", Self::Memory), ("embedded", Self::Embedded)];
-}
-
-impl StoreSync {
-    /// Each with its name.
-    pub(crate) const ALL: [(&'static str, Self); 2] =
-        [("normal", Self::Normal), ("full", Self::Full)];
 }
 
 impl Config {
@@ -397,17 +346,6 @@ impl Default for ParserConfig {
             max_payload_bytes,
             tools_in_reasoning,
         }
-    }
-}
-
-/// The name of the store's file.
-pub(crate) const STORE_FILE: &str = "tether.db";
-
-impl Default for SessionsConfig {
-    fn default() -> Self {
-        let embedded =
-            EmbeddedStoreConfig { path: PathBuf::from(STORE_FILE), sync: StoreSync::Normal };
-        Self { store: Store::Memory, ttl: limits::session::TTL, embedded }
     }
 }
 
