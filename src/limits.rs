@@ -498,6 +498,8 @@ pub mod session {
     pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
     /// A commit that takes this long is noticed: a turn waits for several.
     pub const COMMIT_SLOW: Duration = Duration::from_millis(5);
+    /// The same of a write on a server: most of it is the network.
+    pub const REQUEST_SLOW: Duration = Duration::from_millis(10);
     /// With less room than this on its disk, a file of sessions may soon not be written any more.
     pub const FREE_BYTES_LOW: u64 = 1024 * MIB as u64;
     /// At most one log line in this time says that a store in a file cannot be used.

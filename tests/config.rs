@@ -219,6 +219,27 @@ mod overrides {
     }
 
     #[test]
+    fn a_server_of_sessions_is_used_if_it_is_named() {
+        let config = |text: &str| load_with(text, &Overrides::default(), &[]).unwrap();
+        let named = config("sessions: {redis: {url: \"redis://ann:p%40ss@h:7/2\", lease_sec: 4}}");
+        let redis = &named.sessions.redis;
+        assert_eq!(named.sessions.store, Store::Redis);
+        assert_eq!((&*redis.url, &*redis.user), ("redis://h:7/2", "ann"));
+        assert_eq!(redis.password.as_ref().unwrap().reveal(), "p@ss");
+        assert_eq!(redis.wait.as_secs(), 2, "half of the lease");
+        let yaml = named.to_yaml().unwrap();
+        assert!(!yaml.contains("p@ss") && yaml.contains("password: \"[redacted]\""), "{yaml}");
+        assert_eq!(config(&yaml).sessions.redis.user, "ann");
+
+        let besides = config(
+            "sessions: {store: redis, redis: {url: \"unix:///tmp/r\", user: bob, password: x, wait_sec: 1}}",
+        );
+        let redis = &besides.sessions.redis;
+        assert_eq!((&*redis.url, &*redis.user), ("unix:///tmp/r", "bob"));
+        assert_eq!(redis.wait.as_secs(), 1);
+    }
+
+    #[test]
     fn listen_overrides_the_file() {
         let overrides =
             Overrides { listen: Some("[::1]:9".parse().unwrap()), ..Overrides::default() };

@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use super::tools::{ToolsError, tools};
-use crate::config::{self, Config, Constrain, ModelServerConfig, SessionsConfig, UpstreamKind};
+use crate::config::{
+    self, Config, Constrain, ModelServerConfig, RedisConfig, Secret, SessionsConfig, UpstreamKind,
+};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Timeouts};
 use crate::session::Durability;
-use crate::session::store::{MemoryStore, OpenError, SqliteStore, Store, SyncMode};
+use crate::session::store::{
+    MemoryStore, OpenError, RedisAddress, RedisOptions, RedisStore, SqliteStore, Store, StoreError,
+    SyncMode,
+};
 use crate::tools::{Sources, Toolset};
 
 use crate::upstream::{self, History, OptionsError, ServerOptions, Upstream};
@@ -34,9 +39,20 @@ pub enum PartsError {
     /// The tools cannot be used.
     #[error(transparent)]
     Tools(#[from] ToolsError),
-    /// The file of sessions cannot be used.
+    /// The store of sessions cannot be used.
     #[error("sessions: {0}")]
-    Store(#[from] OpenError),
+    Store(#[from] StoreOpenError),
+}
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreOpenError {
+    /// The file.
+    #[error(transparent)]
+    File(#[from] OpenError),
+    /// The server's address.
+    #[error("{0} (`sessions.redis.url`)")]
+    Redis(String),
 }
 
 /// What a configuration names and an embedder may replace.
@@ -49,7 +65,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The parts that the configuration names. Opens the file of sessions, if there is one.
+    /// The parts that the configuration names. Opens the file of sessions, if there is one. A server is first
+    /// asked when the gateway [starts](super::start).
     ///
     /// # Errors
     /// See [`PartsError`].
@@ -95,14 +112,52 @@ pub(super) fn upstreams(config: &Config) -> Result<Vec<Arc<Upstream>>, OptionsEr
 }
 
 /// Where sessions are kept.
-pub(super) fn store(config: &SessionsConfig) -> Result<Arc<dyn Store>, OpenError> {
+pub(super) fn store(config: &SessionsConfig) -> Result<Arc<dyn Store>, StoreOpenError> {
     Ok(match config.store {
         config::Store::Memory => Arc::new(MemoryStore::new(config.ttl)),
         config::Store::Embedded => {
             let sync = sync_mode(config.embedded.sync);
             Arc::new(SqliteStore::open(&config.embedded.path, sync, config.ttl)?)
         }
+        config::Store::Redis => Arc::new(redis_store(config)?),
     })
+}
+
+/// A store on a server, to which nothing has connected yet.
+pub(super) fn redis_store(config: &SessionsConfig) -> Result<RedisStore, StoreOpenError> {
+    let RedisConfig { prefix, connect_timeout, lease, wait, .. } = &config.redis;
+    let options = RedisOptions {
+        address: redis_address(&config.redis).map_err(StoreOpenError::Redis)?,
+        prefix: prefix.clone(),
+        connect_timeout: *connect_timeout,
+        lease: *lease,
+        wait: *wait,
+        ttl: config.ttl,
+    };
+    RedisStore::new(options).map_err(StoreOpenError::Redis)
+}
+
+/// Whether the store can be used. If not, says why and where it is.
+pub(super) async fn check_store(config: &SessionsConfig, store: &dyn Store) -> Result<(), String> {
+    store.check().await.map_err(|error| {
+        let cause = match error {
+            StoreError::Unavailable(cause) => cause,
+            other => other.to_string(),
+        };
+        match config.store {
+            config::Store::Redis => match redis_address(&config.redis) {
+                Ok(address) => format!("{address} cannot be used: {cause} (`sessions.redis`)"),
+                Err(reason) => reason,
+            },
+            config::Store::Memory | config::Store::Embedded => cause,
+        }
+    })
+}
+
+/// Where that server is.
+pub(super) fn redis_address(config: &RedisConfig) -> Result<RedisAddress, String> {
+    let RedisConfig { url, user, password, .. } = config;
+    RedisAddress::new(url, user, password.as_ref().map(Secret::reveal))
 }
 
 /// How far a commit goes before it counts.

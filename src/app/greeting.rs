@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
 
+use super::assemble::redis_address;
+use crate::config::{SessionsConfig, Store};
 use crate::tools::SourceReport;
 use crate::tools::source::SourceState;
 
@@ -13,8 +14,8 @@ pub(super) struct Greeting<'g> {
     pub(super) model: &'g str,
     pub(super) wants_key: bool,
     pub(super) sources: &'g [SourceReport],
-    /// The file that conversations are kept in, if they outlive the process.
-    pub(super) file: Option<&'g Path>,
+    /// Where conversations are kept.
+    pub(super) keeps: &'g str,
 }
 
 impl Greeting<'_> {
@@ -31,17 +32,21 @@ impl Greeting<'_> {
              keeps   {}\n",
             env!("CARGO_PKG_VERSION"),
             offered(self.sources),
-            kept(self.file),
+            self.keeps,
         )?;
         out.flush()
     }
 }
 
 /// Where conversations are kept.
-fn kept(file: Option<&Path>) -> String {
-    match file {
-        Some(file) => format!("conversations in {}", file.display()),
-        None => "conversations until it ends; --state DIR keeps them longer".to_owned(),
+pub(super) fn kept(config: &SessionsConfig) -> String {
+    match config.store {
+        Store::Memory => "conversations until it ends; --state DIR keeps them longer".to_owned(),
+        Store::Embedded => format!("conversations in {}", config.embedded.path.display()),
+        Store::Redis => match redis_address(&config.redis) {
+            Ok(address) => format!("conversations in {address}"),
+            Err(reason) => reason,
+        },
     }
 }
 
@@ -93,7 +98,7 @@ mod tests {
     fn greeting(address: &str, wants_key: bool, sources: &[SourceReport]) -> String {
         let address = address.parse().unwrap();
         let mut out = Vec::new();
-        Greeting { address, model: "qwen3", wants_key, sources, file: None }
+        Greeting { address, model: "qwen3", wants_key, sources, keeps: "nothing" }
             .print(&mut out)
             .unwrap();
         String::from_utf8(out).unwrap()

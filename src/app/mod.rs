@@ -16,12 +16,12 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::config::{Config, Store};
+use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::server::Timeouts;
-use greeting::Greeting;
+use greeting::{Greeting, kept};
 
-pub use assemble::{AssemblyError, Parts, PartsError, gateway, rules};
+pub use assemble::{AssemblyError, Parts, PartsError, StoreOpenError, gateway, rules};
 pub use probe::probe;
 pub use running::{Running, StartError, start};
 pub use sessions::{SessionsError, open_sessions};
@@ -61,7 +61,7 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
         model: running.gateway().default_upstream().name(),
         wants_key: !config.server.api_keys.is_empty(),
         sources: &running.gateway().sources(),
-        file: (config.sessions.store == Store::Embedded).then_some(&*config.sessions.embedded.path),
+        keeps: &kept(&config.sessions),
     };
     if let Err(error) = greeting.print(out) {
         // The output is not being read; the gateway serves requests anyway.

@@ -37,6 +37,9 @@ pub enum StartError {
     /// The configuration cannot be used on this machine.
     #[error(transparent)]
     Assembly(#[from] AssemblyError),
+    /// The store of sessions cannot be used.
+    #[error("sessions: {0}")]
+    Store(String),
     /// The server cannot listen on the address.
     #[error("cannot listen on {listen}: {error}; choose another address with --listen")]
     Listen {
@@ -60,6 +63,7 @@ pub async fn start(
     metrics: PrometheusHandle,
 ) -> Result<Running, StartError> {
     let Parts { mut tools, store } = parts;
+    assemble::check_store(&config.sessions, &*store).await.map_err(StartError::Store)?;
     tools.start();
     let toolset = tools.toolset();
     let gateway = Arc::new(assemble::gateway_with(config, toolset, store)?);

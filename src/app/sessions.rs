@@ -1,9 +1,9 @@
-//! The file of sessions for commands that use it while no gateway does.
+//! The store of sessions for commands: a file that no gateway uses meanwhile, or a server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::assemble::store;
+use super::assemble::{StoreOpenError, check_store, store};
 use crate::config::{self, SessionsConfig};
 use crate::session::store::{OpenError, Store};
 
@@ -13,7 +13,8 @@ pub enum SessionsError {
     /// They end with the gateway's process.
     #[error(
         "this configuration keeps sessions in the gateway's memory, where only its HTTP API can \
-         reach them; to use a file, name its folder with --state, or set `sessions.store: embedded`"
+         reach them; to use a file, name its folder with --state, or set `sessions.store: embedded`; \
+         for a server, `sessions.store: redis`"
     )]
     InMemory,
     /// There is no file.
@@ -30,9 +31,12 @@ pub enum SessionsError {
         .0.display()
     )]
     InUse(PathBuf),
+    /// The server cannot be used.
+    #[error("sessions: {0}")]
+    Server(String),
     /// It cannot be used.
     #[error("sessions: {0}")]
-    Open(OpenError),
+    Open(StoreOpenError),
 }
 
 /// Opens the store that a configuration names. A file that does not exist is only created if
@@ -40,7 +44,7 @@ pub enum SessionsError {
 ///
 /// # Errors
 /// See [`SessionsError`].
-pub fn open_sessions(
+pub async fn open_sessions(
     config: &SessionsConfig,
     create: bool,
 ) -> Result<Arc<dyn Store>, SessionsError> {
@@ -50,10 +54,12 @@ pub fn open_sessions(
         config::Store::Embedded if !create && !path.exists() => {
             return Err(SessionsError::NoFile(path.clone()));
         }
-        config::Store::Embedded => {}
+        config::Store::Embedded | config::Store::Redis => {}
     }
-    store(config).map_err(|error| match error {
-        OpenError::InUse(path) => SessionsError::InUse(path),
+    let store = store(config).map_err(|error| match error {
+        StoreOpenError::File(OpenError::InUse(path)) => SessionsError::InUse(path),
         error => SessionsError::Open(error),
-    })
+    })?;
+    check_store(config, &*store).await.map_err(SessionsError::Server)?;
+    Ok(store)
 }

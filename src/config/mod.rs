@@ -31,7 +31,7 @@ pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
 pub(crate) use self::sessions::STORE_FILE;
-pub use self::sessions::{EmbeddedStoreConfig, SessionsConfig, Store, StoreSync};
+pub use self::sessions::{EmbeddedStoreConfig, RedisConfig, SessionsConfig, Store, StoreSync};
 pub use self::surroundings::Environment;
 pub use self::tools::{
     AccessConfig, AuthConfig, BodyConfig, CommandConfig, CredentialConfig, DocumentAt, HttpConfig,

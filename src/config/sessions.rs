@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
+use url::Url;
 
-use super::reader::{Keys, text, wait};
-use super::seconds;
-use super::values::choice;
+use super::raw::Node;
+use super::reader::{Keys, Refused, text, wait};
+use super::upstream::secret_or_empty;
+use super::values::{choice, secret};
+use super::{Secret, seconds};
 use crate::limits;
 use crate::limits::config as bounds;
 
@@ -21,6 +25,31 @@ pub struct SessionsConfig {
     pub ttl: Duration,
     /// The store in a file.
     pub embedded: EmbeddedStoreConfig,
+    /// The store on a server.
+    pub redis: RedisConfig,
+}
+
+/// `sessions.redis`: a store that several gateways share.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RedisConfig {
+    /// Where the server is, without user and password.
+    pub url: String,
+    /// Who logs in, unless it is empty.
+    pub user: String,
+    /// The password.
+    #[serde(serialize_with = "secret_or_empty")]
+    pub password: Option<Secret>,
+    /// What all keys begin with.
+    pub prefix: String,
+    /// How long connecting may take.
+    #[serde(rename = "connect_timeout_sec", serialize_with = "seconds")]
+    pub connect_timeout: Duration,
+    /// How long a gateway keeps a session that it does not renew.
+    #[serde(rename = "lease_sec", serialize_with = "seconds")]
+    pub lease: Duration,
+    /// How long a running turn waits for a server that does not answer.
+    #[serde(rename = "wait_sec", serialize_with = "seconds")]
+    pub wait: Duration,
 }
 
 /// `sessions.embedded`: a store in a file.
@@ -50,12 +79,14 @@ pub enum Store {
     Memory,
     /// In a file.
     Embedded,
+    /// On a server, for several gateways.
+    Redis,
 }
 
 impl Store {
     /// Each with its name.
-    pub(crate) const ALL: [(&'static str, Self); 2] =
-        [("memory", Self::Memory), ("embedded", Self::Embedded)];
+    pub(crate) const ALL: [(&'static str, Self); 3] =
+        [("memory", Self::Memory), ("embedded", Self::Embedded), ("redis", Self::Redis)];
 }
 
 impl StoreSync {
@@ -71,7 +102,22 @@ impl Default for SessionsConfig {
     fn default() -> Self {
         let embedded =
             EmbeddedStoreConfig { path: PathBuf::from(STORE_FILE), sync: StoreSync::Normal };
-        Self { store: Store::Memory, ttl: limits::session::TTL, embedded }
+        let redis = RedisConfig::default();
+        Self { store: Store::Memory, ttl: limits::session::TTL, embedded, redis }
+    }
+}
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            url: "redis://127.0.0.1:6379/0".to_owned(),
+            user: String::new(),
+            password: None,
+            prefix: "tether:".to_owned(),
+            connect_timeout: limits::session::STORE_CONNECT_TIMEOUT,
+            lease: limits::session::LEASE,
+            wait: limits::session::STORE_WAIT,
+        }
     }
 }
 
@@ -79,15 +125,108 @@ impl Default for SessionsConfig {
 pub(super) fn read(mut keys: Keys<'_, '_>) -> SessionsConfig {
     let default = SessionsConfig::default();
     let (embedded, has_path) = embedded_store(keys.section("embedded"), default.embedded);
-    // Whoever names a file wants it to be used.
-    let store = if has_path { Store::Embedded } else { default.store };
+    let (redis, has_url) = redis_store(keys.section("redis"), default.redis);
+    // Whoever names a file or a server wants it to be used.
+    let named = match (has_path, has_url) {
+        (true, false) => Store::Embedded,
+        (false, true) => Store::Redis,
+        _ => default.store,
+    };
+    if has_path && has_url && !keys.has("store") {
+        let message = "expected `embedded` or `redis`: both are described, and one of them is used";
+        keys.refuse("store", message.to_owned());
+    }
     let sessions = SessionsConfig {
-        store: keys.read("store", store, choice("store", &Store::ALL)),
+        store: keys.read("store", named, choice("store", &Store::ALL)),
         ttl: keys.read("ttl_sec", default.ttl, wait(bounds::WAIT_MIN..=bounds::TTL_MAX)),
         embedded,
+        redis,
     };
     keys.finish();
     sessions
+}
+
+/// The store on a server, and whether the server is named.
+fn redis_store(mut keys: Keys<'_, '_>, default: RedisConfig) -> (RedisConfig, bool) {
+    let url = keys.read("url", None, |node| server(node).map(Some));
+    let has_url = url.is_some();
+    let Server { url, user, password } =
+        url.unwrap_or(Server { url: default.url, user: default.user, password: default.password });
+    let lease = wait(limits::session::LEASE_MIN..=limits::session::LEASE_MAX);
+    let lease = keys.read("lease_sec", default.lease, lease);
+    let redis = RedisConfig {
+        url,
+        user: keys.read("user", user, |node| text(node).map(str::to_owned)),
+        password: keys.read("password", password, secret),
+        prefix: keys.read("prefix", default.prefix, prefix),
+        connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, some_wait()),
+        lease,
+        wait: keys.read("wait_sec", default.wait.min(lease / 2), some_wait()),
+    };
+    let most = lease * 3 / 4;
+    if redis.wait > most {
+        let message = format!(
+            "found {:?}, expected at most {most:?}, three quarters of `lease_sec`: no turn waits for longer \
+             than it has its session",
+            redis.wait
+        );
+        keys.refuse("wait_sec", message);
+    }
+    keys.finish();
+    (redis, has_url)
+}
+
+/// Where a server is, and who logs in.
+struct Server {
+    url: String,
+    user: String,
+    password: Option<Secret>,
+}
+
+/// Reads the URL of a server. It may contain a password, which is kept apart, and no message quotes it.
+fn server(node: &Node) -> Result<Server, Refused> {
+    const EXPECTED: &str = "`redis://HOST:PORT/DATABASE`, `rediss://` for TLS, or `unix:///PATH`";
+    let refused = || Refused::hidden(node, EXPECTED);
+    let mut url = Url::parse(text(node).map_err(|_| refused())?).map_err(|_| refused())?;
+    let is_complete = match url.scheme() {
+        "redis" | "rediss" => {
+            let database = url.path().trim_matches('/');
+            let is_database = database.is_empty() || database.parse::<u16>().is_ok();
+            url.host_str().is_some_and(|host| !host.is_empty())
+                && is_database
+                && url.query().is_none()
+        }
+        "unix" => url.path().len() > 1,
+        _ => false,
+    };
+    if !is_complete || url.fragment().is_some() {
+        return Err(refused());
+    }
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
+    let user = decoded(url.username()).map_err(|_| refused())?;
+    let password = url.password().map(decoded).transpose().map_err(|_| refused())?;
+    // They fail where there is no host, and then there is nothing to remove.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    Ok(Server {
+        url: url.into(),
+        user,
+        password: password.filter(|password| !password.is_empty()).map(Secret::new),
+    })
+}
+
+/// Reads what all keys begin with. Braces say which keys a cluster keeps together.
+fn prefix(node: &Node) -> Result<String, Refused> {
+    let text = text(node)?;
+    let fits = (1..=bounds::NAME_BYTES_MAX).contains(&text.len());
+    if fits && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}".contains(&byte)) {
+        return Ok(text.to_owned());
+    }
+    let most = bounds::NAME_BYTES_MAX;
+    Err(Refused::new(node, format!("1 to {most} visible ASCII characters without `{{` and `}}`")))
+}
+
+fn some_wait() -> impl Fn(&Node) -> Result<Duration, Refused> {
+    wait(bounds::WAIT_MIN..=bounds::WAIT_MAX)
 }
 
 /// The store in a file, and whether the file is named.

@@ -181,7 +181,7 @@ fn without_trailing_slash<S: Serializer>(uri: &Uri, serializer: S) -> Result<S::
 }
 
 #[expect(clippy::ref_option, reason = "serde requires this signature")]
-fn secret_or_empty<S: Serializer>(
+pub(super) fn secret_or_empty<S: Serializer>(
     secret: &Option<Secret>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

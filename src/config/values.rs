@@ -125,7 +125,7 @@ pub(super) static CONTRACTS: LazyLock<Vec<(&str, ContractSetting)>> =
     LazyLock::new(|| ContractSetting::all().collect());
 
 /// Reserved values that this build does not have, by key.
-const LATER: &[(&str, &[&str])] = &[("kind", &["ollama"]), ("store", &["redis"])];
+const LATER: &[(&str, &[&str])] = &[("kind", &["ollama"])];
 
 /// Reads one of the names in `choices`. A name in [`LATER`] gets a message of its own.
 pub(super) fn choice<T: Copy>(

@@ -27,7 +27,7 @@ use tracing::warn;
 use crate::limits;
 use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::SettingsError;
-use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store};
+use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store, StoreError};
 use crate::session::{
     Cancel, Chain, DeletedAnswer, Durability, Found, SessionError, Sessions, Snapshot, StoredAnswer,
 };
@@ -288,6 +288,14 @@ impl Gateway {
     /// Why the first one that was asked cannot be reached.
     pub async fn check_upstream(&self) -> Result<(), RoundFailure> {
         Route::new(&self.upstreams[0], &self.upstreams, false).check().await
+    }
+
+    /// Whether the session store can be used now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn check_store(&self) -> Result<(), StoreError> {
+        self.sessions.check_store().await
     }
 
     /// How many turns are running.

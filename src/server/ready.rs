@@ -22,6 +22,13 @@ pub(super) async fn ready(app: &App, headers: &HeaderMap) -> Reply {
         }
         return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
     }
+    if let Err(error) = app.gateway.check_store().await {
+        let mut body = json!({ "status": "store_unavailable" });
+        if may_see_why() {
+            body["message"] = error.to_string().into();
+        }
+        return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
+    }
     match app.gateway.check_upstream().await {
         Ok(()) => {
             let mut body = json!({ "status": "ready" });

@@ -315,6 +315,11 @@ impl Sessions {
         }
     }
 
+    /// Whether the store can be used now.
+    pub(crate) async fn check_store(&self) -> Result<(), StoreError> {
+        self.store.check().await
+    }
+
     /// Forgets sessions that have not been used for a long time.
     pub(crate) fn sweep(&self) {
         self.store.sweep();

@@ -90,7 +90,7 @@ fn check_warns_about_an_open_gateway_and_continues() {
 
 #[test]
 fn a_bad_file_is_status_2_and_one_message_with_every_mistake() {
-    let bad = file("server:\n  listn: 1\n  max_body_bytes: lots\nsessions: {store: redis}\n");
+    let bad = file("server:\n  listn: 1\n  max_body_bytes: lots\nsessions: {store: sqlite}\n");
     let name = path(&bad);
     let (_, stderr) = check(&["check", "--config", name], 2);
     assert_eq!(
@@ -100,8 +100,7 @@ fn a_bad_file_is_status_2_and_one_message_with_every_mistake() {
              {name}:2:3: server.listn: unknown key, did you mean `listen`?\n  \
              {name}:3:19: server.max_body_bytes: found the text `lots`, expected a whole number of \
              bytes from 1024 to 1073741824\n  \
-             {name}:4:19: sessions.store: found the text `redis`, expected `memory` or `embedded`; this build \
-             does not support `redis`\n"
+             {name}:4:19: sessions.store: found the text `sqlite`, expected `memory`, `embedded` or `redis`\n"
         )
     );
 }

@@ -22,15 +22,15 @@ fn unknown_keys_name_the_closest_known_one() {
     );
     check(
         "sessions: {colour: x}",
-        "1:12: sessions.colour: unknown key, expected `embedded`, `store` or `ttl_sec`",
+        "1:12: sessions.colour: unknown key, expected `embedded`, `redis`, `store` or `ttl_sec`",
     );
     check(
         "sessions: {<<: {store: memory}}",
-        "1:12: sessions.<<: unknown key, expected `embedded`, `store` or `ttl_sec`",
+        "1:12: sessions.<<: unknown key, expected `embedded`, `redis`, `store` or `ttl_sec`",
     );
     check(
         "sessions: {\"a\\nb\": 1}",
-        "1:12: sessions.a\\nb: unknown key, expected `embedded`, `store` or `ttl_sec`",
+        "1:12: sessions.a\\nb: unknown key, expected `embedded`, `redis`, `store` or `ttl_sec`",
     );
 }
 
@@ -105,12 +105,41 @@ fn wrong_types_say_what_was_found_and_what_was_expected() {
 }
 
 #[test]
-fn unsupported_values_are_named() {
+fn a_server_of_sessions_is_described_as_it_can_be_used() {
+    let expected = "expected `redis://HOST:PORT/DATABASE`, `rediss://` for TLS, or `unix:///PATH`";
+    for url in [
+        "127.0.0.1:6379",
+        "http://h/",
+        "redis:///0",
+        "redis://h/name",
+        "redis://h/0?protocol=resp3",
+        "rediss://h/#insecure",
+        "redis://user:secret@h/x",
+        "unix://",
+    ] {
+        let error = load(&format!("sessions: {{redis: {{url: \"{url}\"}}}}")).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("sessions.redis.url: found text, "), "{error}");
+        assert!(error.contains(expected) && !error.contains("secret"), "{error}");
+    }
     check(
-        "sessions: {store: redis}",
-        "1:19: sessions.store: found the text `redis`, expected `memory` or `embedded`; this build \
-         does not support `redis`",
+        "sessions: {redis: {lease_sec: 4, wait_sec: 3.5}}",
+        "1:44: sessions.redis.wait_sec: found 3.5s, expected at most 3s, three quarters of `lease_sec`: no turn \
+         waits for longer than it has its session",
     );
+    check(
+        "sessions: {redis: {prefix: \"a{b\"}}",
+        "1:28: sessions.redis.prefix: found the text `a{b`, expected 1 to 128 visible ASCII characters without \
+         `{` and `}`",
+    );
+    check(
+        "sessions: {redis: {url: \"redis://h\"}, embedded: {path: a.db}}",
+        "1:11: sessions.store: expected `embedded` or `redis`: both are described, and one of them is used",
+    );
+}
+
+#[test]
+fn unsupported_values_are_named() {
     check(
         "upstreams: [{kind: ollama}]",
         "1:20: upstreams[0].kind: found the text `ollama`, expected `openai_chat`, \
@@ -230,16 +259,13 @@ fn impossible_combinations_are_refused() {
 /// A documented value that this build does not support is not reported as a misspelling.
 #[test]
 fn reserved_values_are_not_called_misspellings() {
-    for (text, place, known, later) in [
-        ("upstreams: [{kind: X}]", "1:20: upstreams[0].kind", KINDS, "ollama"),
-        ("sessions: {store: X}", "1:19: sessions.store", "`memory` or `embedded`", "redis"),
-    ] {
-        let expected = format!(
-            "{place}: found the text `{later}`, expected {known}; this build does not support \
-             `{later}`"
-        );
-        check(&text.replace('X', later), &expected);
-    }
+    check(
+        "upstreams: [{kind: ollama}]",
+        &format!(
+            "1:20: upstreams[0].kind: found the text `ollama`, expected {KINDS}; this build does not support \
+             `ollama`"
+        ),
+    );
 }
 
 const KINDS: &str = "`openai_chat`, `openai_responses`, `llama_completion` or `embedded`";
@@ -355,15 +381,14 @@ fn invalid_yaml_names_the_place() {
 
 #[test]
 fn three_mistakes_are_reported_in_one_message() {
-    let text = "server:\n  listn: 1\nsessions:\n  ttl_sec: soon\n  store: redis\n";
+    let text = "server:\n  listn: 1\nsessions:\n  ttl_sec: soon\n  store: sqlite\n";
     assert_eq!(
         load(text).unwrap_err().to_string(),
         "3 errors in the configuration\n  \
          t.yml:2:3: server.listn: unknown key, did you mean `listen`?\n  \
          t.yml:4:12: sessions.ttl_sec: found the text `soon`, expected a number of seconds from \
          0.001 to 31622400\n  \
-         t.yml:5:10: sessions.store: found the text `redis`, expected `memory` or `embedded`; this build does \
-         not support `redis`"
+         t.yml:5:10: sessions.store: found the text `sqlite`, expected `memory`, `embedded` or `redis`"
     );
 }
 

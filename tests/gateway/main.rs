@@ -35,6 +35,7 @@ mod native;
 mod ndjson;
 mod nonce;
 mod progress;
+mod redis_store;
 mod rejoin;
 mod report;
 mod requests;

@@ -86,13 +86,6 @@ impl RedisServer {
         stream.read_to_string(&mut answer).unwrap();
         answer.trim_end_matches("+OK\r\n").to_owned()
     }
-
-    /// A number that `INFO` shows.
-    pub(crate) fn info(&self, name: &str) -> u64 {
-        let text = self.command(&["INFO", "everything"]);
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
-    }
 }
 
 impl Drop for RedisServer {

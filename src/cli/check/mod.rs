@@ -32,7 +32,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
         }
     }
     if args.probe {
-        sessions::probe(&config);
+        sessions::probe(&config)?;
         tools::probe(&config)?;
         upstreams::probe(&config)?;
     }

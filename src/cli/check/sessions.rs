@@ -1,12 +1,16 @@
 //! `tether check --probe`: tries the store of sessions.
 
 use crate::app::{self, StoreFinding};
-use crate::cli::print_diagnostic;
+use crate::cli::tools::settle;
+use crate::cli::{CliError, print_diagnostic};
 use crate::config::Config;
 
 /// Tries it, and writes what it finds to standard error.
-pub(super) fn probe(config: &Config) {
-    for finding in app::probe_store(&config.sessions) {
+///
+/// # Errors
+/// If there is no runtime for it.
+pub(super) fn probe(config: &Config) -> Result<(), CliError> {
+    for finding in settle::runtime()?.block_on(app::probe_store(&config.sessions)) {
         match finding {
             StoreFinding::Note(finding) => print_diagnostic("note", format!("sessions: {finding}")),
             StoreFinding::Fault(finding) => {
@@ -14,4 +18,5 @@ pub(super) fn probe(config: &Config) {
             }
         }
     }
+    Ok(())
 }

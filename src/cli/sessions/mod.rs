@@ -1,5 +1,5 @@
-//! `tether sessions`: what a file of sessions holds, for those who own the data. No gateway may use
-//! the file meanwhile.
+//! `tether sessions`: what a store of sessions holds, for those who own the data. No gateway may use a file
+//! meanwhile.
 
 mod args;
 mod export;
@@ -10,6 +10,8 @@ mod show;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::runtime::Runtime;
 
 use super::{CliError, print_diagnostic};
 use crate::app::{self, SessionsError};
@@ -30,24 +32,24 @@ pub(super) fn run(args: &SessionsArgs, out: &mut impl Write) -> Result<(), CliEr
     let runtime = settle::runtime()?;
     match &args.action {
         Action::List(args) => {
-            let Opened { store, .. } = open(&args.store, false)?;
+            let Opened { store, .. } = open(&runtime, &args.store, false)?;
             runtime.block_on(list::run(&*store, args.json, out))
         }
         Action::Show(args) => {
-            let Opened { store, .. } = open(&args.store, false)?;
+            let Opened { store, .. } = open(&runtime, &args.store, false)?;
             runtime.block_on(show::run(&*store, &args.id, args.json, out))
         }
         Action::Export(args) => {
-            let Opened { store, .. } = open(&args.store, false)?;
+            let Opened { store, .. } = open(&runtime, &args.store, false)?;
             runtime.block_on(export::run(&*store, &args.ids, out))
         }
         Action::Import(args) => {
             let input = import::input(args.file.as_deref())?;
-            let Opened { store, ttl } = open(&args.store, true)?;
+            let Opened { store, ttl } = open(&runtime, &args.store, true)?;
             runtime.block_on(import::run(&*store, input, args.replace, ttl))
         }
         Action::Forget(args) => {
-            let Opened { store, .. } = open(&args.store, false)?;
+            let Opened { store, .. } = open(&runtime, &args.store, false)?;
             runtime.block_on(forget(&*store, &args.ids))
         }
     }
@@ -65,10 +67,11 @@ struct Opened {
     ttl: Duration,
 }
 
-fn open(args: &StoreArgs, create: bool) -> Result<Opened, CliError> {
+fn open(runtime: &Runtime, args: &StoreArgs, create: bool) -> Result<Opened, CliError> {
     let overrides = Overrides { state: args.state.clone(), ..Overrides::default() };
     let config = config::load(args.config.config.as_deref(), &overrides)?;
-    let store = app::open_sessions(&config.sessions, create).map_err(|error| match error {
+    let opened = runtime.block_on(app::open_sessions(&config.sessions, create));
+    let store = opened.map_err(|error| match error {
         SessionsError::InMemory => CliError::usage(error),
         error => CliError::Failed(error.to_string()),
     })?;

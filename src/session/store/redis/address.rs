@@ -12,15 +12,16 @@ pub struct RedisAddress {
 
 impl RedisAddress {
     /// Reads a URL: `redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS, or
-    /// `unix:///path[?db=database]`. A user or a password besides it takes precedence.
+    /// `unix:///path[?db=database]`. A user, unless it is empty, and a password besides it take
+    /// precedence.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn new(url: &str, user: Option<&str>, password: Option<&str>) -> Result<Self, String> {
+    pub fn new(url: &str, user: &str, password: Option<&str>) -> Result<Self, String> {
         let read = |error: RedisError| error.to_string();
         let info = url.into_connection_info().map_err(read)?;
         let mut login = info.redis_settings().clone().set_skip_set_lib_name();
-        if let Some(user) = user {
+        if !user.is_empty() {
             login = login.set_username(user);
         }
         if let Some(password) = password {

@@ -10,7 +10,7 @@ use redis::{
     RedisResult, ServerErrorKind, Value,
 };
 use tokio::sync::Mutex as AsyncMutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 use tracing::{error, info};
 
 use super::super::StoreError;
@@ -27,7 +27,7 @@ pub(super) struct Link {
     /// The address without a password, for logs.
     shown: String,
     connect_timeout: Duration,
-    /// How long a request may take, connecting included.
+    /// How long a request may take, once there is a connection.
     wait: Duration,
     state: AsyncMutex<State>,
     /// When a failure was last logged.
@@ -94,13 +94,10 @@ impl Link {
 
     /// Asks the server, and once more if the connection turns out to be gone: requests can be repeated.
     async fn answer(&self, request: &Request<'_>) -> Result<Value, StoreError> {
-        let deadline = Instant::now() + self.wait;
         let mut is_repeated = false;
         loop {
-            let (number, mut connection) = timeout_at(deadline, self.connection())
-                .await
-                .unwrap_or_else(|_| Err(self.no_answer()))?;
-            match timeout_at(deadline, request.send(&mut connection)).await {
+            let (number, mut connection) = self.connection().await?;
+            match timeout(self.wait, request.send(&mut connection)).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => {
                     let is_gone = error.is_connection_dropped();
@@ -151,7 +148,6 @@ impl Link {
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
-        // How long anything takes is limited above.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
             .set_response_timeout(None);

@@ -15,7 +15,7 @@ pub(crate) fn open(server: &RedisServer) -> RedisStore {
 
 fn open_with(server: &RedisServer, change: impl FnOnce(&mut RedisOptions)) -> RedisStore {
     let mut options = RedisOptions {
-        address: RedisAddress::new(&server.url(), None, None).unwrap(),
+        address: RedisAddress::new(&server.url(), "", None).unwrap(),
         prefix: "tether:".to_owned(),
         connect_timeout: limits::STORE_CONNECT_TIMEOUT,
         lease: limits::LEASE,
@@ -337,8 +337,7 @@ async fn a_server_that_cannot_be_used_says_why() {
         "+@all",
         "-set",
     ]);
-    let login =
-        |user, password| RedisAddress::new(&server.url(), Some(user), Some(password)).unwrap();
+    let login = |user, password| RedisAddress::new(&server.url(), user, Some(password)).unwrap();
     let cause = fails(open_with(&server, |it| it.address = login("limited", "wrong"))).await;
     assert!(cause.starts_with("the user or the password is wrong"), "{cause}");
     let cause = fails(open_with(&server, |it| it.address = login("limited", "secret"))).await;
@@ -362,6 +361,24 @@ async fn a_server_that_cannot_be_used_says_why() {
     assert!(cause.starts_with("it is a read-only replica"), "{cause}");
 }
 
+/// Those that docs/configuration.md names.
+#[tokio::test]
+async fn a_user_with_the_documented_rights_can_do_everything() {
+    const DOCS: &str = include_str!("../../../../docs/configuration.md");
+    let server = RedisServer::start();
+    let line = DOCS.lines().find(|line| line.starts_with("ACL SETUSER tether ")).unwrap();
+    server.command(&line.split(' ').collect::<Vec<_>>());
+    let address = RedisAddress::new(&server.url(), "tether", Some("PASSWORD")).unwrap();
+    let store = open_with(&server, |options| options.address = address);
+    store.check().await.unwrap();
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, RECORD).await.unwrap();
+    store.release(&lease).await.unwrap();
+    assert_eq!(store.list(None, 10).await.unwrap().len(), 1);
+    let copy = store.copy("s").await.unwrap().unwrap();
+    assert!(store.restore(copy, true).await.unwrap());
+}
+
 /// A server that is busy for too long is given up, and used again when it answers.
 #[tokio::test]
 async fn a_server_that_stops_is_waited_for() {
@@ -374,6 +391,13 @@ async fn a_server_that_stops_is_waited_for() {
     assert_eq!(failed, Err(StoreError::Unavailable("no answer within 100ms".to_owned())));
     server.signal("CONT");
     store.save(&lease, None, RECORD).await.unwrap();
+}
+
+/// A number that `INFO` shows.
+fn info(server: &RedisServer, name: &str) -> u64 {
+    let text = server.command(&["INFO", "everything"]);
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
 }
 
 /// What a token costs: one command, and some hundred bytes beside its own on each way.
@@ -391,16 +415,16 @@ async fn an_append_is_one_short_command() {
         let calls = server.command(&["INFO", "commandstats"]);
         let calls = calls.split_once("cmdstat_evalsha:calls=").unwrap().1;
         let calls: u64 = calls.split_once(',').unwrap().0.parse().unwrap();
-        [calls, server.info("total_net_input_bytes"), server.info("total_net_output_bytes")]
+        [calls, info(&server, "total_net_input_bytes"), info(&server, "total_net_output_bytes")]
     };
     let ways = counts();
-    let memory = server.info("used_memory");
+    let memory = info(&server, "used_memory");
     let line = Bytes::from(format!("{}\n", "x".repeat(99)));
     for last in 2..2 + APPENDS {
         let token = Batch { first: last, last, bytes: line.clone() };
         store.append(&lease, turn, vec![token].into()).await.unwrap();
     }
-    let kept = (server.info("used_memory") - memory) / APPENDS;
+    let kept = (info(&server, "used_memory") - memory) / APPENDS;
     let [calls, sent, answered] = counts();
     // Asking for the counts takes a few bytes more.
     let (sent, answered) = ((sent - ways[1]) / APPENDS, (answered - ways[2]) / APPENDS);

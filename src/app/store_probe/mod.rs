@@ -1,5 +1,8 @@
 //! Tries the store of sessions: `tether check --probe`.
 
+mod finding;
+mod server;
+
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -8,21 +11,11 @@ use super::assemble::sync_mode;
 use crate::config::{self, SessionsConfig, StoreSync};
 use crate::limits::session::{COMMIT_SLOW, FREE_BYTES_LOW};
 use crate::session::store::{FileReport, OpenError, SqliteStore};
-
-/// What was found out about the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreFinding {
-    /// Something to know.
-    Note(String),
-    /// Something that keeps the gateway from working.
-    Fault(String),
-}
-
-use StoreFinding::{Fault, Note};
+pub use finding::StoreFinding;
+use finding::StoreFinding::{Fault, Note};
 
 /// Opens the store as the gateway would, and tries it. A file that does not exist is not created.
-#[must_use]
-pub fn probe_store(config: &SessionsConfig) -> Vec<StoreFinding> {
+pub async fn probe_store(config: &SessionsConfig) -> Vec<StoreFinding> {
     let path = &*config.embedded.path;
     match config.store {
         config::Store::Memory => vec![Note(
@@ -30,6 +23,7 @@ pub fn probe_store(config: &SessionsConfig) -> Vec<StoreFinding> {
              them in a file"
                 .to_owned(),
         )],
+        config::Store::Redis => server::probe(config).await,
         config::Store::Embedded if !path.exists() => {
             let mut findings = vec![absent(path)];
             findings.extend(free(existing_folder(path)));

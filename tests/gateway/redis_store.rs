@@ -1,0 +1,327 @@
+//! Sessions on a real Redis server, shared by gateways that come, stall and are killed.
+
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::client::request;
+use crate::support::events::Frame;
+use crate::support::process::{Log, Process};
+use crate::support::redis_server::RedisServer;
+use crate::support::{EventStream, Model};
+
+/// A gateway's configuration, with a short lease.
+fn config(model: &Model, server: &RedisServer, more: &str) -> String {
+    let url = format!("http://{}/v1", model.address);
+    let mut text = format!(
+        "upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]\n"
+    );
+    let _ =
+        writeln!(text, "sessions: {{redis: {{url: \"{}\", lease_sec: 2, {more}}}}}", server.url());
+    text
+}
+
+async fn start(model: &Model, server: &RedisServer) -> Process {
+    Process::start(&config(model, server, "")).await
+}
+
+async fn start_logged(model: &Model, server: &RedisServer, more: &str) -> (Process, Log) {
+    Process::start_logged_with(&config(model, server, more), |command| {
+        command.args(["--log-format", "json"]).env("TETHER_LOG", "info").stderr(Stdio::piped());
+    })
+    .await
+}
+
+/// A value in `/metrics`; 0 if it is not there yet.
+async fn metric(process: &Process, name: &str) -> f64 {
+    let text = String::from_utf8(process.get("/metrics").await.body).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0.0, |value| value.parse().unwrap())
+}
+
+/// All events up to the end of the stream, which may be before the turn's.
+async fn until_closed(mut stream: EventStream) -> Vec<Frame> {
+    let mut events = Vec::new();
+    while let Some(frame) = stream.next().await {
+        events.push(frame);
+    }
+    events
+}
+
+/// All events of the session's latest turn, once it is over. Whatever the model is asked meanwhile, it answers.
+async fn ended(process: &Process, query: &str) -> Vec<Frame> {
+    loop {
+        let events = until_closed(process.rejoin(query, &[]).await).await;
+        if events.last().is_some_and(Frame::is_last) {
+            return events;
+        }
+    }
+}
+
+/// Answers every request until its gateway is gone.
+async fn play(mut model: Model) {
+    loop {
+        model.round().await.answer(" The end.").await;
+    }
+}
+
+/// A turn of a session in which none runs.
+async fn next_turn(process: &Process, session: &str) -> Vec<Frame> {
+    let body = json!({"session_id": session, "prompt": "And then?"});
+    process.turn(&body).await.up_to("turn_completed").await
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_in_any_gateway() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let before = one.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    assert_eq!(two.rejoin("session_id=s", &[]).await.rest().await, before, "ids included");
+    let mut stream = two.turn(&json!({"session_id": "s", "prompt": "And then?"})).await;
+    let round = model.round().await;
+    assert!(round.request.body.to_string().contains("Well."));
+    round.answer("The end.").await;
+    let events = stream.up_to("turn_completed").await;
+    assert!(events[0].id.starts_with("2-"), "it has changed hands: {}", events[0].id);
+    for process in [one, two] {
+        process.signal("TERM");
+        assert!(process.exit().await.success());
+    }
+    let three = start(&model, &server).await;
+    let transcript = three.get("/api/v1/sessions/s").await.json();
+    assert_eq!(transcript["turns"].as_array().unwrap().len(), 2);
+    let deleted = three.exchange(request("DELETE", "/api/v1/sessions/s", &[], "")).await;
+    assert_eq!(deleted.status(), 204);
+    assert_eq!(three.get("/api/v1/sessions/s").await.status(), 404);
+}
+
+#[tokio::test]
+async fn the_session_of_a_killed_gateway_is_free_after_its_lease() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (mut stream, mut round) = one.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("Half a wo").await;
+    let seen = stream.up_to_text("Half a wo").await;
+    let busy = two.post("/api/v1/chat/stream", &json!({"session_id": "s", "prompt": "?"})).await;
+    assert_eq!(busy.status(), 409, "it runs elsewhere");
+    one.signal("KILL");
+    one.exit().await;
+    drop((stream, round));
+    let player = tokio::spawn(play(model));
+    let all = ended(&two, "session_id=s").await;
+    assert_eq!(all[..seen.len()], seen[..], "nothing that was seen is lost");
+    let next = next_turn(&two, "s").await;
+    assert!(!next[0].id.starts_with("1-"), "it has changed hands: {}", next[0].id);
+    let turns = two.get("/api/v1/sessions/s").await.json()["turns"].clone();
+    assert_eq!(turns.as_array().unwrap().len(), 2, "{turns}");
+    assert!(turns[0].to_string().contains("Half a wo"), "{turns}");
+    player.abort();
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_for_as_long_as_a_turn_runs() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let process = start(&model, &server).await;
+    let (mut stream, mut round) = process.begin(&mut model, "s").await;
+    round.begin().await;
+    while metric(&process, "tether_lease_renewals_total").await < 4.0 {}
+    round.say("Still here.").await;
+    stream.up_to_text("Still here.").await;
+    round.end().await;
+    stream.up_to("turn_completed").await;
+    assert!(metric(&process, "tether_leases_lost_total").await < 1.0);
+}
+
+/// Like a machine that sleeps: its gateway wakes up and knows nothing.
+#[tokio::test]
+async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (mut stream, mut round) = one.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    stream.up_to_text("One").await;
+    one.signal("STOP");
+    round.say(" two").await;
+    let player = tokio::spawn(play(model));
+    let before = ended(&two, "session_id=s").await;
+    let next = next_turn(&two, "s").await;
+    let transcript = two.get("/api/v1/sessions/s").await.json();
+    one.signal("CONT");
+    round.closed().await;
+    until_closed(stream).await;
+    assert!(metric(&one, "tether_leases_lost_total").await >= 1.0);
+    assert_eq!(two.get("/api/v1/sessions/s").await.json(), transcript, "nothing was written");
+    // It serves what the other one has written.
+    let query = format!("session_id=s&turn_id={}", before[0].data["turn_id"].as_str().unwrap());
+    for process in [&one, &two] {
+        assert_eq!(process.rejoin(&query, &[]).await.rest().await, before);
+        assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, next);
+    }
+    player.abort();
+}
+
+#[tokio::test]
+async fn a_short_pause_of_the_server_is_waited_out() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let (process, log) = start_logged(&model, &server, "wait_sec: 1.5").await;
+    let (mut stream, mut round) = process.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    stream.up_to_text("One").await;
+    server.command(&["CLIENT", "PAUSE", "1000", "ALL"]);
+    round.say(" two").await;
+    stream.up_to_text(" two").await;
+    round.end().await;
+    stream.up_to("turn_completed").await;
+    let events = process.rejoin("session_id=s", &[]).await.rest().await;
+    let sequences: Vec<u64> = events.iter().map(Frame::sequence).collect();
+    assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>(), "nothing twice");
+    drop(log);
+}
+
+#[tokio::test]
+async fn a_server_that_stays_away_ends_the_running_turn_honestly() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let (process, log) = start_logged(&model, &server, "wait_sec: 0.5").await;
+    let (mut stream, mut round) = process.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    stream.up_to_text("One").await;
+    server.signal("STOP");
+    round.say(" two").await;
+    let rest = stream.up_to("turn_failed").await;
+    let end = &rest.last().unwrap().data;
+    assert_eq!((&end["code"], &end["retryable"]), (&json!("store_unavailable"), &json!(true)));
+    round.closed().await;
+    for _ in 0..2 {
+        let body = json!({"session_id": "t", "prompt": "Hello?"});
+        let refused = process.post("/api/v1/chat/stream", &body).await;
+        assert_eq!(refused.status(), 503);
+        assert_eq!(refused.json()["error"]["code"], "store_unavailable");
+    }
+    let ready = process.get("/readyz").await;
+    assert_eq!((ready.status(), &ready.json()["status"]), (503, &json!("store_unavailable")));
+    let lines = log.lines();
+    let errors: Vec<_> =
+        lines.iter().filter(|line| line["message"] == "the session store cannot be used").collect();
+    assert_eq!(errors.len(), 1, "one line a minute: {lines:?}");
+    assert!(errors[0]["store"].as_str().unwrap().starts_with("Redis at /"), "{errors:?}");
+
+    server.signal("CONT");
+    let player = tokio::spawn(play(model));
+    ended(&process, "session_id=s").await;
+    next_turn(&process, "s").await;
+    player.abort();
+    assert_eq!(process.get("/readyz").await.json()["status"], "ready");
+    let said = process.get("/api/v1/sessions/s").await.json()["turns"][0].to_string();
+    assert!(said.contains("One"), "{said}");
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_turns_and_loses_nothing() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let process = start(&model, &server).await;
+    let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let body = json!({"session_id": "s", "prompt": "More."});
+    let refused = process.post("/api/v1/chat/stream", &body).await;
+    assert_eq!(refused.status(), 503);
+    assert_eq!(process.get("/readyz").await.status(), 503);
+    assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, before, "it can be read");
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    process.whole_turn(&mut model, "s", "More.").await.rest().await;
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_and_comes_back_has_everything() {
+    let mut model = Model::listen();
+    let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let process = Process::start(&config(&model, &server, "wait_sec: 1.5")).await;
+    let (mut stream, mut round) = process.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    stream.up_to_text("One").await;
+    server.kill();
+    round.say(" two").await;
+    server.run();
+    stream.up_to_text(" two").await;
+    round.end().await;
+    stream.up_to("turn_completed").await;
+    let turns = process.get("/api/v1/sessions/s").await.json()["turns"].clone();
+    assert!(turns[0].to_string().contains("One two"), "{turns}");
+}
+
+/// What a command prints on standard error, and whether it succeeds.
+fn tether(arguments: &[&str], config: &str) -> (bool, String, String) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), config).unwrap();
+    let mut command = Command::new("timeout");
+    command.arg("20").arg(env!("CARGO_BIN_EXE_tether"));
+    command.args(arguments).arg("--config").arg(file.path()).stdin(Stdio::null());
+    let ended = command.env("TETHER_LOG", "off").output().unwrap();
+    let [out, err] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+    (ended.status.success(), out, err)
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_used_is_an_error_at_start() {
+    let mut server = RedisServer::start();
+    server.command(&["ACL", "SETUSER", "ann", "on", ">right", "~*", "&*", "+@all"]);
+    let refused = |url: &str, more: &str| {
+        let config = format!(
+            "server: {{listen: \"127.0.0.1:0\"}}\nsessions: {{redis: {{url: \"{url}\", {more}}}}}\n"
+        );
+        let (is_started, _, message) = tether(&["serve"], &config);
+        assert!(!is_started, "{message}");
+        assert!(!message.contains("secret"), "{message}");
+        message
+    };
+    let message = refused(&server.url(), "user: ann, password: secret");
+    assert!(
+        message.contains("Redis at /") && message.contains("the password is wrong"),
+        "{message}"
+    );
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    let message = refused(&server.url(), "");
+    assert!(message.contains("it is a read-only replica"), "{message}");
+    server.kill();
+    let message = refused(&server.url(), "");
+    assert!(message.contains("cannot be used: nothing listens at its address"), "{message}");
+    assert!(message.contains("(`sessions.redis`)"), "{message}");
+}
+
+#[tokio::test]
+async fn commands_work_on_a_server() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let process = start(&model, &server).await;
+    process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    let config = config(&model, &server, "");
+    let (_, listed, _) = tether(&["sessions", "list", "--json"], &config);
+    assert!(listed.contains("\"s\""), "{listed}");
+    let (_, shown, _) = tether(&["sessions", "show", "s"], &config);
+    assert!(shown.contains("Well."), "{shown}");
+    let (_, exported, _) = tether(&["sessions", "export"], &config);
+    assert_eq!(exported.lines().count(), 1);
+    let (is_done, _, message) = tether(&["sessions", "forget", "s"], &config);
+    assert!(is_done, "{message}");
+    assert_eq!(process.get("/api/v1/sessions/s").await.status(), 404);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), exported).unwrap();
+    let path = file.path().to_str().unwrap();
+    let (is_done, _, message) = tether(&["sessions", "import", path], &config);
+    assert!(is_done, "{message}");
+    let transcript: Value = process.get("/api/v1/sessions/s").await.json();
+    assert_eq!(transcript["turns"].as_array().unwrap().len(), 1);
+
+    let of_server = config.lines().last().unwrap();
+    let (is_done, _, message) = tether(&["check", "--probe"], of_server);
+    assert!(is_done, "{message}");
+    assert!(message.contains("note: sessions: Redis at /"), "{message}");
+    assert!(
+        message.contains("a write takes ") && message.contains("set `appendonly yes`"),
+        "{message}"
+    );
+}
