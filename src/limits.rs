@@ -491,6 +491,16 @@ pub mod session {
     /// How many turns that were taken over wait to be prepared.
     pub const TAKEN_OVER_MAX: usize = 64;
 
+    /// How often a node that follows another's turn looks after it without being woken: a wake-up may be lost, and
+    /// a dead node wakes nobody.
+    pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+
+    /// How long a turn that supersedes one of another node waits for its end.
+    pub const SUPERSEDE_WAIT: Duration = Duration::from_secs(10);
+
+    /// How many interrupted turns are looked for at a time.
+    pub const INTERRUPTED_MAX: usize = 256;
+
     /// How long a running turn waits for a store that does not answer.
     pub const STORE_WAIT: Duration = Duration::from_secs(5);
 

@@ -210,7 +210,7 @@ impl Gateway {
         Ok(self.sessions.artifacts(owner).get(id).await?)
     }
 
-    /// Cancels the turn of a session that runs on this node.
+    /// Cancels the turn of a session, wherever it runs.
     ///
     /// # Errors
     /// See [`SessionError`].

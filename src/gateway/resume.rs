@@ -3,7 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc::{self, Receiver};
-use tracing::{Instrument as _, info_span};
+use tokio::time::sleep;
+use tracing::{Instrument as _, debug, info_span};
 
 use super::Gateway;
 use super::asked::Asked;
@@ -38,11 +39,13 @@ struct Prepared<'g> {
 }
 
 impl Gateway {
-    /// From now on, turns that were interrupted go on here, when somebody comes across one.
+    /// From now on, turns that were interrupted go on here: those that the store knows of, and any that somebody
+    /// comes across.
     pub fn resume_interrupted(self: &Arc<Self>) {
         let (successor, taken_over) = mpsc::channel(TAKEN_OVER_MAX);
         self.sessions.resume_with(successor);
         tokio::spawn(resume_all(Arc::downgrade(self), taken_over));
+        tokio::spawn(look_for_interrupted(Arc::downgrade(self)));
     }
 
     /// Goes on with a turn, once there is a place for it.
@@ -115,5 +118,21 @@ async fn resume_all(gateway: Weak<Gateway>, mut taken_over: Receiver<TakenOver>)
     while let Some(taken_over) = taken_over.recv().await {
         let Some(gateway) = gateway.upgrade() else { return };
         tokio::spawn(async move { gateway.resume(taken_over).await });
+    }
+}
+
+/// Looks for interrupted turns at the start and, if other nodes may die, from time to time.
+async fn look_for_interrupted(gateway: Weak<Gateway>) {
+    loop {
+        let Some(gateway) = gateway.upgrade() else { return };
+        if gateway.is_draining() {
+            return;
+        }
+        if let Err(error) = gateway.sessions.settle_all().await {
+            debug!(%error, "interrupted turns were not looked for");
+        }
+        let Some(interval) = gateway.sessions.settle_interval() else { return };
+        drop(gateway);
+        sleep(interval).await;
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -39,6 +40,24 @@ impl Sessions {
     /// From now on, interrupted turns are not ended but handed to this successor.
     pub(crate) fn resume_with(&self, successor: Sender<TakenOver>) {
         let _ = self.successor.set(successor);
+    }
+
+    /// Takes over the turns that were interrupted, as far as the store knows of any.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub(crate) async fn settle_all(&self) -> Result<(), StoreError> {
+        for session_id in self.store.interrupted(limits::INTERRUPTED_MAX).await? {
+            if let Err(error) = self.settle(&session_id).await {
+                warn!(session = session_id, %error, "an interrupted turn was not taken over");
+            }
+        }
+        Ok(())
+    }
+
+    /// How often to do that. In a store of one node, turns are interrupted before it starts.
+    pub(crate) fn settle_interval(&self) -> Option<Duration> {
+        self.store.lease_time().map(|time| time / 2)
     }
 
     /// Takes the session's latest turn over if it was interrupted: no gateway has the session's lease.

@@ -53,6 +53,12 @@ pub(super) const NOT_STORED: Event<'_> = Event::cut_short(
     "the session store does not answer, so the end of this turn is lost; try again later",
 );
 
+/// What ends the log of a turn for a reader on another node, if the store has lost a part of it.
+pub(super) const LOST: Event<'_> = Event::cut_short(
+    FailureCode::StoreUnavailable,
+    "the session store has lost a part of this turn; read the session for what is left of it",
+);
+
 /// What ends a turn whose gateway was stopped.
 pub(super) const INTERRUPTED: Event<'_> = Event::cut_short(
     FailureCode::Internal,

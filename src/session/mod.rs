@@ -10,6 +10,8 @@ mod answers;
 mod artifacts;
 mod codec;
 pub(crate) mod exported;
+mod follow;
+mod followed;
 mod interrupted;
 mod journal;
 mod lease;
@@ -148,7 +150,7 @@ pub struct Snapshot {
     /// The state of the running turn or, if none runs, the one in which the latest turn ended;
     /// `None` if there is neither.
     pub state: Option<TurnState>,
-    /// The turn that runs on this node.
+    /// The turn that runs.
     pub running: Option<LoggedTurn>,
     /// The turns that are over.
     pub conversation: Conversation,
@@ -172,7 +174,7 @@ pub enum Found {
 pub enum Cancel {
     /// The turn ends as soon as it can.
     Cancelling,
-    /// No turn of the session runs on this node.
+    /// No turn of the session runs.
     NothingRuns,
     /// There is no such session.
     NoSession,
@@ -267,6 +269,11 @@ impl Snapshot {
     /// See [`RecordError`].
     pub(crate) fn of_record(record: &[u8]) -> Result<Self, RecordError> {
         Ok(Self::idle(SessionRecord::read(record)?.conversation))
+    }
+
+    /// A session whose turn runs on another node.
+    fn elsewhere(turn: LoggedTurn, conversation: Conversation) -> Self {
+        Self { state: Some(turn.log.turn_state()), running: Some(turn), conversation }
     }
 
     fn idle(conversation: Conversation) -> Self {

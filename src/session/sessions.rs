@@ -4,14 +4,16 @@ use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 
 use super::artifacts::Artifacts;
 use super::codec;
+use super::followed::Followed;
 use super::lease::OwnedLease;
 use super::log::{TurnLog, Writer};
 use super::persister::Persister;
 use super::record::{RecordError, SessionRecord};
-use super::running::{Claimed, RunningSessions};
+use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
 use super::taken_over::TakenOver;
 use super::turn_guard::TurnGuard;
@@ -19,16 +21,19 @@ use super::{
     Beginning, Begun, Cancel, Durability, Found, LoggedTurn, NotBegun, RunningSession, Snapshot,
 };
 use crate::conversation::{AnswerError, ClientInput, Opening};
+use crate::limits::session as limits;
 
 /// All sessions of a gateway.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sessions {
     pub(super) store: Arc<dyn Store>,
     pub(super) node: NodeId,
     pub(super) running: Arc<RunningSessions>,
     pub(super) durability: Durability,
     /// Who goes on with turns that are taken over.
-    pub(super) successor: OnceLock<Sender<TakenOver>>,
+    pub(super) successor: Arc<OnceLock<Sender<TakenOver>>>,
+    /// The turns of other nodes that are read here.
+    pub(super) followed: Arc<Followed>,
 }
 
 /// A session in which a turn can begin.
@@ -54,7 +59,8 @@ impl Sessions {
     #[must_use]
     pub(crate) fn new(store: Arc<dyn Store>, durability: Durability) -> Self {
         let (node, running) = (NodeId::random(), Arc::default());
-        Self { store, node, running, durability, successor: OnceLock::new() }
+        let (successor, followed) = (Arc::default(), Arc::default());
+        Self { store, node, running, durability, successor, followed }
     }
 
     /// Begins a turn in the session with this id, and begins the session if there is none. An
@@ -71,24 +77,17 @@ impl Sessions {
         beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
-        let Beginning { session_id, turn_id, key, supersedes, .. } = beginning;
+        let Beginning { session_id, turn_id, .. } = beginning;
         self.settle(session_id).await?;
-        let claim = loop {
-            match self.running.claim(session_id) {
-                Claimed::Free(claim) => break claim,
-                Claimed::Later(over) => over.cancelled().await,
-                Claimed::Running(session) => {
-                    let begun = key.and_then(|key| session.record.begun_by(key));
-                    match begun {
-                        Some(turn_id) => return Err(self.repeated(session_id, turn_id).await?),
-                        None if supersedes => cancelled(&session.turn.log).await,
-                        None => return Err(NotBegun::Busy),
-                    }
-                }
+        let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
+        let (claim, lease) = loop {
+            let claim = self.claim(&beginning).await?;
+            if let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? {
+                break (claim, lease);
             }
+            drop(claim);
+            self.make_way(&beginning, deadline).await?;
         };
-        let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
-        let lease = lease.ok_or(NotBegun::Busy)?;
         let new = match self.load(lease.get(), &beginning, is_parked).await {
             Ok(new) => new,
             Err(reason) => {
@@ -118,6 +117,25 @@ impl Sessions {
         let store = Arc::clone(&self.store);
         let guard = TurnGuard::new(store, claim, lease, session, persister);
         Ok(Box::new(Begun { guard, writer, opening, history }))
+    }
+
+    /// Claims a session for a turn, once no other turn of this node has it.
+    async fn claim(&self, beginning: &Beginning<'_>) -> Result<Claim, NotBegun> {
+        let Beginning { session_id, key, supersedes, .. } = *beginning;
+        loop {
+            match self.running.claim(session_id) {
+                Claimed::Free(claim) => return Ok(claim),
+                Claimed::Later(over) => over.cancelled().await,
+                Claimed::Running(session) => {
+                    let begun = key.and_then(|key| session.record.begun_by(key));
+                    match begun {
+                        Some(turn_id) => return Err(self.repeated(session_id, turn_id).await?),
+                        None if supersedes => cancelled(&session.turn.log).await,
+                        None => return Err(NotBegun::Busy),
+                    }
+                }
+            }
+        }
     }
 
     /// Loads a session that is claimed and leased, for a turn. From then on the session exists, and
@@ -248,6 +266,11 @@ impl Sessions {
             return Ok(Found::Turn(session.turn.clone()));
         }
         if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
+            if stored.journal.is_some()
+                && let Some(turn) = self.follow(session_id, &stored.turn_id).await?
+            {
+                return Ok(Found::Turn(turn));
+            }
             return Ok(Found::Turn(codec::restore(stored).await?));
         }
         let record = match running {
@@ -273,16 +296,26 @@ impl Sessions {
         if let Some(session) = self.running.get(session_id) {
             return Ok(Some(session.snapshot()));
         }
-        let record = self.stored_record(session_id).await?;
-        Ok(record.map(|record| Snapshot::idle(record.conversation)))
+        let Some(record) = self.stored_record(session_id).await? else { return Ok(None) };
+        let running = self.running_elsewhere(session_id).await?;
+        Ok(Some(match running {
+            Some(turn) => Snapshot::elsewhere(turn, record.conversation),
+            None => Snapshot::idle(record.conversation),
+        }))
     }
 
-    /// Cancels the turn of a session that runs on this node.
+    /// Cancels the turn of a session, wherever it runs.
     ///
     /// # Errors
     /// See [`SessionError`].
     pub(crate) async fn cancel(&self, session_id: &str) -> Result<Cancel, SessionError> {
+        self.settle(session_id).await?;
         if self.running.get(session_id).is_some_and(|session| session.turn.log.cancel()) {
+            return Ok(Cancel::Cancelling);
+        }
+        if let Some(turn) = self.running_elsewhere(session_id).await?
+            && self.store.request_cancel(session_id, Some(&turn.turn_id)).await?
+        {
             return Ok(Cancel::Cancelling);
         }
         let is_known = self.store.load(session_id).await?.is_some();

@@ -118,6 +118,7 @@ impl TurnGuard {
         match patiently(&*self.store, finish).await {
             Ok(_) => {}
             Err(StoreError::Superseded) => {
+                log.note_superseded();
                 warn!("the turn was not stored: its session was deleted, or taken over");
             }
             Err(error) => {

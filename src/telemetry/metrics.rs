@@ -154,6 +154,22 @@ pub(crate) fn store_commit(jobs: usize, duration: Duration) {
     histogram!("tether_store_commit_seconds").record(duration);
 }
 
+/// Counts a log of another node for as long as the value lives.
+pub(crate) fn follow_log() -> Followed {
+    gauge!("tether_remote_logs").increment(1.0);
+    Followed(())
+}
+
+/// See [`follow_log`].
+#[derive(Debug)]
+pub(crate) struct Followed(());
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        gauge!("tether_remote_logs").decrement(1.0);
+    }
+}
+
 /// A turn was resumed or ended whose gateway had been stopped.
 pub(crate) fn turn_interrupted(outcome: &'static str) {
     counter!("tether_turns_interrupted_total", "outcome" => outcome).increment(1);

@@ -277,7 +277,7 @@ pub struct ChatRequest {
     /// The whole conversation, as this upstream takes it.
     pub messages: Vec<Message>,
     /// Whether the model goes on with the last of them, which is its own.
-    pub(crate) is_prefilled: bool,
+    pub is_prefilled: bool,
     /// How tokens are chosen.
     pub sampling: Sampling,
     /// Tools that the model may call in this round; none in a synthesis.

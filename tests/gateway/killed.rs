@@ -192,7 +192,7 @@ async fn an_interrupted_turn_is_taken_over_once() {
         let (mut stream, transcript, refused) =
             tokio::join!(rejoin, process.get("/api/v1/sessions/s"), process.post(STREAM, &body));
         assert_eq!(refused.status(), 409);
-        assert_eq!(transcript.json()["state"], "planning", "{:?}", transcript.json());
+        assert!(transcript.json()["running_turn_id"].is_string(), "{:?}", transcript.json());
         let player = tokio::spawn(play(model));
         stream.up_to("turn_completed").await;
         let transcript: Value = process.get("/api/v1/sessions/s").await.json();

@@ -33,6 +33,7 @@ mod mcp_questions;
 mod messages;
 mod native;
 mod ndjson;
+mod nodes;
 mod nonce;
 mod progress;
 mod redis_store;

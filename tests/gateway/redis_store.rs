@@ -151,7 +151,7 @@ async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
     let transcript = two.get("/api/v1/sessions/s").await.json();
     one.signal("CONT");
     round.closed().await;
-    until_closed(stream).await;
+    assert_eq!(until_closed(stream).await, [], "it says nothing more, so that its client re-joins");
     assert!(metric(&one, "tether_leases_lost_total").await >= 1.0);
     assert_eq!(two.get("/api/v1/sessions/s").await.json(), transcript, "nothing was written");
     // It serves what the other one has written.

@@ -19,7 +19,7 @@ use std::task::{Context, Waker};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::event::TurnState;
+use crate::event::{Event, TurnState};
 
 pub use epochs::{EpochStart, Epochs};
 pub use reader::Reader;
@@ -72,6 +72,41 @@ impl TurnLog {
         let records = Records::restore(batches, last)?;
         let state = State { records, epochs, visible: last, ended: true, ..State::default() };
         Some(Arc::new(Self { state: Mutex::new(state), ..Self::default() }))
+    }
+
+    /// The log of a turn that runs on another node, as far as the store has it.
+    #[must_use]
+    pub(crate) fn followed(epochs: Epochs, batches: Vec<Batch>, last: u64) -> Option<Arc<Self>> {
+        let log = Self::restore(epochs, batches, last)?;
+        log.state.lock().ended = false;
+        Some(log)
+    }
+
+    /// Adds what another node has written since, up to record `last`; false if something is missing between.
+    pub(crate) fn extend(&self, epochs: Epochs, batches: Vec<Batch>, last: u64) -> bool {
+        let mut state = self.state.lock();
+        let seen = state.records.last();
+        // Another read may have been faster.
+        let mut new = batches.into_iter().filter(|batch| batch.last > seen);
+        if !new.all(|batch| state.records.extend(batch)) || seen > last {
+            return false;
+        }
+        state.epochs = epochs;
+        state.visible = state.records.last();
+        state.wake_readers();
+        state.visible == last
+    }
+
+    /// Ends the log of a turn that runs on another node, there or with this event.
+    pub(crate) fn end(&self, event: Option<&Event<'_>>) {
+        let mut state = self.state.lock();
+        if let Some(event) = event {
+            let last = state.records.last();
+            state.records.end_after(last, encode::line(event).into(), event.kind());
+            state.visible = state.records.last();
+        }
+        state.ended = true;
+        state.wake_readers();
     }
 
     /// Passes on everything that readers can see now and, once the log is

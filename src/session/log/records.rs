@@ -212,11 +212,6 @@ impl Records {
         (sequence - self.skipped) as usize - 1
     }
 
-    /// Which event the last record is.
-    pub(super) fn last_kind(&self) -> Option<Kind> {
-        self.index.last().map(|entry| entry.kind)
-    }
-
     /// Drops the records after `seen`, and adds one in their place.
     pub(super) fn end_after(&mut self, seen: u64, line: Bytes, kind: Kind) {
         let seen = seen.max(self.skipped);

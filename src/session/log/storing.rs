@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::records::Batch;
 use super::{State, TurnLog, encode, wake};
 use crate::conversation;
-use crate::event::{Event, Kind};
+use crate::event::Event;
 
 /// What the log of a turn has beside its records, if the turn is stored while it runs.
 #[derive(Debug, Default)]
@@ -70,8 +70,10 @@ pub(crate) struct Barrier {
 enum Fate {
     #[default]
     Open,
-    /// Another gateway has the session, or it was deleted.
+    /// Another gateway has the session.
     Superseded,
+    /// It was deleted.
+    Deleted,
     /// The store does not answer.
     Lost,
 }
@@ -114,8 +116,13 @@ impl Storing {
     }
 
     /// Whether readers see events at once.
-    pub(super) fn shows_at_once(&self) -> bool {
-        self.is_lazy || self.fate != Fate::Open
+    pub(super) const fn shows_at_once(&self) -> bool {
+        self.is_lazy
+    }
+
+    /// The last event that readers may see in the end, if not all.
+    pub(super) fn shown_at_most(&self) -> Option<u64> {
+        (self.fate == Fate::Superseded && !self.is_lazy).then_some(self.stored.events)
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -176,19 +183,21 @@ impl TurnLog {
         }
     }
 
-    /// Gives up storing the turn while it runs: readers see all that there is, and what follows at once. If
-    /// the store does not answer, the driver learns of it.
+    /// Gives up storing the turn while it runs: readers see no more before its end. If the store does not answer,
+    /// the driver learns of it. If another gateway has the session, the log ends where it was stored, without a last
+    /// event, and clients re-join it there; unless the turn was cancelled here before.
     pub(crate) fn stop_storing(&self, is_lost: bool) {
         let mut state = self.state.lock();
-        let State { storing: Some(storing), records, .. } = &mut *state else { return };
+        let State { storing: Some(storing), cancelled, .. } = &mut *state else { return };
         storing.wake_waiting();
         if storing.is_sealed || storing.fate != Fate::Open {
             return;
         }
-        storing.fate = if is_lost { Fate::Lost } else { Fate::Superseded };
-        let last = records.last();
-        state.visible = state.visible.max(last);
-        state.wake_readers();
+        storing.fate = match (is_lost, *cancelled) {
+            (true, _) => Fate::Lost,
+            (false, false) => Fate::Superseded,
+            (false, true) => Fate::Deleted,
+        };
         let driver = state.driver.take();
         drop(state);
         wake(driver);
@@ -209,13 +218,21 @@ impl TurnLog {
         Poll::Pending
     }
 
-    /// Replaces what readers have not seen by this event, unless it ends with a failure already: the store does
-    /// not take it. Call this once the log is [sealed](super::Writer::seal).
+    /// Replaces what readers have not seen by this event: the store does not take it. Call this once the log is
+    /// [sealed](super::Writer::seal).
     pub(crate) fn end_unstored(&self, event: &Event<'_>) {
         let mut state = self.state.lock();
         let visible = state.visible;
-        if state.records.last_kind() != Some(Kind::TurnFailed) {
-            state.records.end_after(visible, encode::line(event).into(), event.kind());
+        state.records.end_after(visible, encode::line(event).into(), event.kind());
+    }
+
+    /// Notes that another gateway has the session: see [`stop_storing`](Self::stop_storing). The log may be
+    /// sealed.
+    pub(crate) fn note_superseded(&self) {
+        let mut state = self.state.lock();
+        let is_cancelled = state.cancelled;
+        if let Some(storing) = state.storing.as_mut().filter(|_| !is_cancelled) {
+            storing.fate = Fate::Superseded;
         }
     }
 
@@ -233,6 +250,7 @@ mod tests {
 
     use super::super::{Reader, Writer};
     use super::*;
+    use crate::event::Kind;
 
     /// Publishes a piece of text.
     fn say(writer: &mut Writer, text: &str) {
@@ -324,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_fails_holds_nobody_up() {
+    fn a_store_that_fails_holds_nobody_up_and_shows_nothing() {
         for is_lost in [false, true] {
             let (log, mut writer) = Writer::stored(1, false);
             let mut reader = log.read_after(0);
@@ -332,10 +350,55 @@ mod tests {
             let _ = take(&log);
             log.stop_storing(is_lost);
             say(&mut writer, "b");
-            assert_eq!(seen(&mut reader), 2);
+            assert_eq!(seen(&mut reader), 0);
             assert!(is_open(&log, &writer) && take(&log).is_none());
             let audience = log.watch_audience(&Context::from_waker(Waker::noop()));
             assert_eq!(audience.is_store_lost, is_lost);
         }
+    }
+
+    /// What a reader has seen at the end of a turn of which one event was stored.
+    fn seen_in_the_end(end: impl FnOnce(&TurnLog, &mut Writer)) -> Vec<Kind> {
+        let (log, mut writer) = Writer::stored(1, false);
+        let mut reader = log.read_after(0);
+        say(&mut writer, "a");
+        log.note_stored(take(&log).unwrap().upto);
+        say(&mut writer, "b");
+        end(&log, &mut writer);
+        drop(writer);
+        let mut kinds = Vec::new();
+        while let Poll::Ready(Some(())) = reader
+            .poll_read(&mut Context::from_waker(Waker::noop()), |record| kinds.push(record.kind))
+        {
+        }
+        kinds
+    }
+
+    #[test]
+    fn the_log_of_a_session_that_was_taken_over_ends_where_it_was_stored() {
+        let stored = [Kind::TextDelta];
+        assert_eq!(seen_in_the_end(|log, _| log.stop_storing(false)), stored);
+        let at_the_end = seen_in_the_end(|log, writer| {
+            writer.seal();
+            log.note_superseded();
+        });
+        assert_eq!(at_the_end, stored);
+        let all = [Kind::TextDelta, Kind::TextDelta, Kind::TurnFailed];
+        let deleted = seen_in_the_end(|log, _| {
+            log.cancel();
+            log.stop_storing(false);
+        });
+        assert_eq!(deleted, all, "it was deleted here");
+    }
+
+    #[test]
+    fn an_end_that_is_not_stored_follows_what_is() {
+        let failed = Event::cut_short(crate::event::FailureCode::StoreUnavailable, "down");
+        let seen = seen_in_the_end(|log, writer| {
+            log.stop_storing(true);
+            writer.seal();
+            log.end_unstored(&failed);
+        });
+        assert_eq!(seen, [Kind::TextDelta, Kind::TurnFailed]);
     }
 }

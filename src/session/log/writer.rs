@@ -342,7 +342,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.seal();
         let mut state = self.log.state.lock();
-        state.visible = state.records.last();
+        let shown = state.storing.as_ref().and_then(Storing::shown_at_most);
+        state.visible = shown.unwrap_or_else(|| state.records.last());
         state.ended = true;
         state.driver = None;
         state.wake_readers();

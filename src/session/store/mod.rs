@@ -60,6 +60,11 @@ pub trait Store: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether several nodes may use it at the same time.
+    fn is_shared(&self) -> bool {
+        self.lease_time().is_some()
+    }
+
     /// Extends a lease by [its time](Self::lease_time), from now by the store's clock. Tells its holder
     /// what others ask of it.
     ///

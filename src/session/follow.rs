@@ -1,0 +1,175 @@
+//! Turns that run on other nodes, for readers here.
+//!
+//! ```text
+//!   another node ── appends ──> store ── wakes ──> follower ── reads what is new ──> TurnLog ──> readers
+//! ```
+//! Each followed log has a task of its own, and all of them share what the store uses to wake them. A follower
+//! ends with the last reader. If the other node dies, the follower takes the turn over, as any node may, and
+//! goes on reading.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Weak};
+
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tracing::{debug, warn};
+
+use super::codec::off_worker;
+use super::followed::Key;
+use super::journal;
+use super::log::TurnLog;
+use super::record::RecordError;
+use super::sessions::{SessionError, Sessions};
+use super::store::{StoredLog, Watch, Watched};
+use super::{Beginning, LoggedTurn, NotBegun};
+use crate::limits::session as limits;
+use crate::telemetry::metrics;
+
+impl Sessions {
+    /// The session's turn, if it runs on another node.
+    pub(super) async fn running_elsewhere(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<LoggedTurn>, SessionError> {
+        if !self.store.is_shared() {
+            return Ok(None);
+        }
+        let Some(log) = self.store.read(session_id, None, u64::MAX).await? else { return Ok(None) };
+        if log.journal.is_none() {
+            return Ok(None);
+        }
+        let turn = self.follow(session_id, &log.turn_id).await?;
+        Ok(turn.filter(|turn| !turn.log.has_ended()))
+    }
+
+    /// Waits until a turn may begin in a session that another node holds, if that makes way.
+    pub(super) async fn make_way(
+        &self,
+        beginning: &Beginning<'_>,
+        deadline: Instant,
+    ) -> Result<(), NotBegun> {
+        let Beginning { session_id, key, supersedes, .. } = *beginning;
+        if !self.store.is_shared() {
+            return Err(NotBegun::Busy);
+        }
+        if let Some(key) = key
+            && let Some(reason) = self.begun_by(session_id, key).await?
+        {
+            return Err(reason);
+        }
+        if !supersedes || Instant::now() > deadline {
+            return Err(NotBegun::Busy);
+        }
+        if let Some(turn) = self.running_elsewhere(session_id).await? {
+            self.store.request_cancel(session_id, Some(&turn.turn_id)).await?;
+            let mut reader = turn.log.read_after(turn.log.last_sequence());
+            let end = async { while poll_fn(|cx| reader.poll_read(cx, |_| ())).await.is_some() {} };
+            let _ = timeout_at(deadline, end).await;
+        }
+        // The lease is released a moment after the end.
+        sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+        Ok(())
+    }
+
+    /// The log of a turn that runs on another node.
+    pub(super) async fn follow(
+        &self,
+        session_id: &str,
+        turn_id: &str,
+    ) -> Result<Option<LoggedTurn>, SessionError> {
+        let key = (session_id.to_owned(), turn_id.to_owned());
+        if let Some(log) = self.followed.get(&key) {
+            return Ok(Some(LoggedTurn { turn_id: key.1, log }));
+        }
+        // Whatever comes after this is noticed.
+        let watch = self.store.watch(session_id, Watched::Log).await?;
+        let Some(stored) = self.store.read(session_id, Some(turn_id), 0).await? else {
+            return Ok(None);
+        };
+        let length = stored.batches.iter().map(|batch| batch.bytes.len()).sum();
+        let log = off_worker(length, move || {
+            let StoredLog { epochs, batches, last, journal, .. } = stored;
+            let log = TurnLog::followed(epochs, batches, last)?;
+            if journal.is_none() {
+                log.end(None);
+            }
+            Some(log)
+        });
+        let log = log.await.ok_or(RecordError::DamagedLog)?;
+        let turn = LoggedTurn { turn_id: key.1.clone(), log };
+        if !turn.log.has_ended() {
+            self.followed.insert(key.clone(), &turn.log);
+            let follower = Follower { sessions: self.clone(), key, log: Arc::downgrade(&turn.log) };
+            tokio::spawn(follower.run(watch));
+        }
+        Ok(Some(turn))
+    }
+}
+
+/// Follows a log for as long as somebody reads it here.
+struct Follower {
+    sessions: Sessions,
+    key: Key,
+    log: Weak<TurnLog>,
+}
+
+impl Follower {
+    async fn run(self, mut watch: Watch) {
+        let mut tick = interval(limits::FOLLOW_INTERVAL);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let _counted = metrics::follow_log();
+        while let Some(log) = self.log.upgrade() {
+            if !self.read_on(&log).await {
+                return;
+            }
+            drop(log);
+            tokio::select! {
+                () = watch.changed() => {}
+                _ = tick.tick() => self.settle().await,
+            }
+        }
+    }
+
+    /// Reads what is new; false at the end.
+    async fn read_on(&self, log: &Arc<TurnLog>) -> bool {
+        let (session_id, turn_id) = (&*self.key.0, &*self.key.1);
+        let read = self.sessions.store.read(session_id, Some(turn_id), log.last_sequence());
+        let Ok(read) = timeout(self.sessions.store.wait(), read).await else { return true };
+        match read {
+            Ok(Some(StoredLog { epochs, batches, last, journal, .. })) => {
+                let is_whole = log.extend(epochs, batches, last);
+                if !is_whole {
+                    warn!(session = session_id, turn = turn_id, "the store has lost events");
+                    log.end(Some(&journal::LOST));
+                } else if journal.is_none() {
+                    log.end(None);
+                } else {
+                    return true;
+                }
+                false
+            }
+            // It was forgotten.
+            Ok(None) => {
+                log.end(None);
+                false
+            }
+            // The next attempt may do better.
+            Err(error) => {
+                debug!(session = session_id, turn = turn_id, %error, "a log was not read");
+                true
+            }
+        }
+    }
+
+    /// Takes the turn over if its node is dead.
+    async fn settle(&self) {
+        if let Err(error) = self.sessions.settle(&self.key.0).await {
+            debug!(session = self.key.0, %error, "a turn was not taken over");
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.sessions.followed.remove(&self.key, &self.log);
+    }
+}

@@ -1,0 +1,104 @@
+//! Opening a round: what is asked again, with less, if the server refuses it.
+
+use tracing::{debug, warn};
+
+use super::Server;
+use super::failed::Failed;
+use crate::upstream::extra_sampling::ExtraSampling;
+use crate::upstream::models::Flavour;
+use crate::upstream::{History, Images, Round, RoundFailure, RoundRequest, Way};
+
+impl Server {
+    /// Opens a round. If the model has to go on with a message, and the server does not take one that
+    /// is not finished, the model is asked in words.
+    pub(in crate::upstream) async fn open(
+        &self,
+        request: &RoundRequest,
+        history: History,
+    ) -> Result<Round, RoundFailure> {
+        if request.prompt.goes_on() && self.prefills().await {
+            match self.open_sampled(request, history, true).await {
+                Err(failed) if failed.rejection.is_some() => {
+                    debug!(reason = %failed.failure.message, "asking in words to go on");
+                }
+                opened => return opened.map_err(|failed| failed.failure),
+            }
+        }
+        let opened = self.open_sampled(request, history, false).await;
+        opened.map_err(|failed| failed.failure)
+    }
+
+    /// Whether the server lets a model go on with a message that is not finished, as far as is known.
+    async fn prefills(&self) -> bool {
+        let flavour = self.models().await.map_or(Flavour::Other, |models| models.flavour);
+        self.sends_prompts || (flavour.prefills() && self.dialect.path() == "/chat/completions")
+    }
+
+    /// Opens a round. If the request may have been refused for how tokens are to be chosen, it is
+    /// made again without what not every server knows.
+    async fn open_sampled(
+        &self,
+        request: &RoundRequest,
+        history: History,
+        prefills: bool,
+    ) -> Result<Round, Failed> {
+        let history = (history, prefills);
+        let sent = self.refused_sampling.taken_from(&request.sampling.extra);
+        let mut extra = sent.clone();
+        let mut failed = match self.open_with(request, &extra, history).await {
+            Ok(round) => return Ok(round),
+            Err(failed) => failed,
+        };
+        while let Some(refusal) = failed.rejection.as_deref().filter(|_| !extra.is_empty()) {
+            extra = extra.without_blamed(refusal);
+            debug!(reason = %failed.failure.message, "asking again with less extra sampling");
+            failed = match self.open_with(request, &extra, history).await {
+                Ok(round) => {
+                    warn!("the model server does not take all sampling fields of the client");
+                    self.refused_sampling.note(&sent, &extra);
+                    return Ok(round);
+                }
+                Err(failed) => failed,
+            };
+        }
+        Err(failed)
+    }
+
+    /// Opens a round with this extra sampling. If the request may have been refused for its images,
+    /// it is made again without them.
+    async fn open_with(
+        &self,
+        request: &RoundRequest,
+        extra: &ExtraSampling,
+        (history, prefills): (History, bool),
+    ) -> Result<Round, Failed> {
+        let way = Way { prefills, ..self.way(history).await? };
+        let render = |images: &Images| {
+            let mut rendered = request.render(way, images);
+            rendered.sampling.extra = extra.clone();
+            rendered
+        };
+        let images = self.images.not_refused(&request.images);
+        let rendered = render(&images);
+        let shown = rendered.image_ids();
+        let failed = match self.try_open(&rendered).await {
+            Ok(round) if shown.is_empty() => return Ok(round),
+            Ok(round) => return Ok(round.shows_images(&self.images)),
+            Err(failed) => failed,
+        };
+        let Some(refusal) = failed.image_refusal.filter(|_| !shown.is_empty()) else {
+            return Err(failed);
+        };
+        let reason = failed.failure.message;
+        debug!(%reason, "asking again without images");
+        let without = render(&Images::new());
+        let round = self.try_open(&without).await?;
+        let images = shown.len();
+        if self.images.note_refused(shown, refusal) {
+            warn!(%reason, "the model server takes no images; it is told their names only");
+        } else {
+            warn!(%reason, images, "the model server refused images; it is not sent them again");
+        }
+        Ok(round)
+    }
+}

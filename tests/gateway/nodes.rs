@@ -1,0 +1,146 @@
+//! Several gateways with one Redis server: any of them reads, steers and takes over any turn.
+
+use serde_json::{Value, json};
+
+use crate::support::Model;
+use crate::support::client::request;
+use crate::support::events::{Frame, names, said};
+use crate::support::gateway::STREAM;
+use crate::support::process::Process;
+use crate::support::redis_server::RedisServer;
+
+async fn start(model: &Model, server: &RedisServer) -> Process {
+    let url = format!("http://{}/v1", model.address);
+    let config = format!(
+        "upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
+sessions: {{redis: {{url: \"{}\", lease_sec: 2}}}}
+",
+        server.url()
+    );
+    Process::start(&config).await
+}
+
+#[tokio::test]
+async fn a_turn_is_read_on_another_node_as_it_comes() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (mut stream, mut round) = one.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    let seen = stream.up_to_text("One").await;
+
+    let mut whole = two.rejoin("session_id=s", &[]).await;
+    assert_eq!(whole.up_to_text("One").await, seen, "ids included");
+    let last = format!("Last-Event-ID: {}", seen.last().unwrap().id);
+    let mut rest = two.rejoin("session_id=s", &[&last]).await;
+    let transcript = two.get("/api/v1/sessions/s").await.json();
+    assert!(transcript["running_turn_id"].is_string(), "{transcript}");
+    round.say(" two").await;
+    let second = stream.up_to_text(" two").await;
+    assert_eq!(whole.up_to_text(" two").await, second);
+    assert_eq!(rest.up_to_text(" two").await, second);
+    round.end().await;
+    let end = stream.rest().await;
+    assert_eq!(whole.rest().await, end);
+    assert_eq!(rest.rest().await, end);
+    let transcript = two.get("/api/v1/sessions/s").await.json();
+    assert_eq!(
+        (&transcript["state"], &transcript["running_turn_id"]),
+        (&json!("completed"), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn a_turn_is_cancelled_from_another_node() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (mut stream, mut round) = one.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    stream.up_to_text("One").await;
+    assert_eq!(two.cancel("s").await, 202);
+    let end = stream.rest().await;
+    assert_eq!(end.last().unwrap().data["finish_reason"], "cancelled");
+    round.closed().await;
+    assert_eq!(two.cancel("s").await, 404, "it is over");
+}
+
+#[tokio::test]
+async fn a_second_turn_is_refused_and_the_same_one_is_joined_on_any_node() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let body = json!({"session_id": "s", "prompt": "Hello?"});
+    let key = "Idempotency-Key: k";
+    let mut stream = one.turn_with(&[key], &body).await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("One").await;
+    let seen = stream.up_to_text("One").await;
+    assert_eq!(two.post(STREAM, &body).await.status(), 409);
+    let mut again = two.turn_with(&[key], &body).await;
+    assert_eq!(again.up_to_text("One").await, seen);
+    round.end().await;
+    assert_eq!(again.rest().await, stream.rest().await);
+}
+
+#[tokio::test]
+async fn a_session_is_deleted_from_another_node() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (mut stream, mut round) = one.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    stream.up_to_text("One").await;
+    let mut elsewhere = two.rejoin("session_id=s", &[]).await;
+    elsewhere.up_to_text("One").await;
+    let deleted = two.exchange(request("DELETE", "/api/v1/sessions/s", &[], "")).await;
+    assert_eq!(deleted.status(), 204);
+    // The owner stops, and nobody waits for an end that does not come.
+    round.closed().await;
+    assert!(stream.next().await.is_none_or(|frame| frame.is_last()));
+    assert!(elsewhere.next().await.is_none_or(|frame| frame.is_last()));
+    assert_eq!(one.get("/api/v1/sessions/s").await.status(), 404);
+}
+
+/// Reads a turn as an `EventSource` does: through any node, from the last event that it has seen.
+async fn read_on(nodes: &[&Process], mut seen: Vec<Frame>) -> Vec<Frame> {
+    for node in nodes.iter().cycle() {
+        let last = seen.last().map(|frame| format!("Last-Event-ID: {}", frame.id));
+        let mut stream = node.rejoin("session_id=s", &[&*last.unwrap()]).await;
+        while let Some(frame) = stream.next().await {
+            seen.push(frame);
+        }
+        if seen.last().is_some_and(Frame::is_last) {
+            break;
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_when_its_node_is_killed_while_another_one_reads() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two, three] =
+        [start(&model, &server).await, start(&model, &server).await, start(&model, &server).await];
+    let (mut stream, mut round) = one.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("Half a wo").await;
+    let seen = stream.up_to_text("Half a wo").await;
+    let mut elsewhere = two.rejoin("session_id=s", &[]).await;
+    elsewhere.up_to_text("Half a wo").await;
+    one.signal("KILL");
+    one.exit().await;
+    drop((stream, round));
+    let reader = tokio::spawn(async move {
+        let rest = elsewhere.rest().await;
+        (elsewhere, rest)
+    });
+    let round = model.round().await;
+    round.answer("rd.").await;
+    let (_, rest) = reader.await.unwrap();
+    assert_eq!(names(&rest), ["status", "text_delta", "turn_completed"]);
+    assert_eq!(rest[0].sequence(), seen.last().unwrap().sequence() + 1);
+    let all = read_on(&[&three, &two], seen.clone()).await;
+    assert_eq!(all, [seen, rest].concat());
+    assert_eq!(said(&all), "Half a word.");
+}
