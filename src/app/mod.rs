@@ -80,7 +80,7 @@ async fn drain(gateway: &Gateway, mut signals: Signals, within: Duration) {
     tokio::select! {
         finished = gateway.drain(within) => {
             if !finished {
-                warn!("server.drain_timeout_sec has passed; running turns were cancelled");
+                warn!("server.drain_timeout_sec has passed; running turns were left to other gateways, or cancelled");
             }
         }
         name = signals.next() => {

@@ -333,9 +333,9 @@ impl Gateway {
         self.sessions.sweep();
     }
 
-    /// Accepts no new turns, gives running turns this long to finish, and cancels the rest. They
-    /// get at most [`limits::turn::CANCEL_TIMEOUT`] to end. Returns whether all turns finished by
-    /// themselves.
+    /// Accepts no new turns, and gives running turns this long to finish. Other gateways that share the
+    /// store go on with the rest; turns that cannot be left to others are cancelled, and get at most
+    /// [`limits::turn::CANCEL_TIMEOUT`] to end. Returns whether all turns finished by themselves.
     pub async fn drain(&self, within: Duration) -> bool {
         self.draining.cancel();
         self.turns.close();
@@ -347,12 +347,13 @@ impl Gateway {
         have_ended
     }
 
-    /// Waits for the running turns, and cancels those that take too long. Returns whether there
-    /// were none.
+    /// Waits for the running turns, and leaves or cancels those that take too long. Returns whether
+    /// there were none.
     async fn end_turns(&self, within: Duration) -> bool {
         if timeout(within, self.turns.wait()).await.is_ok() {
             return true;
         }
+        self.sessions.leave_all();
         self.cancel_all();
         if timeout(limits::turn::CANCEL_TIMEOUT, self.turns.wait()).await.is_err() {
             warn!(running = self.running(), "cancelled turns did not end");

@@ -12,7 +12,7 @@ use super::turn_cache::{ClosingQuestion, TurnCache, TurnKeys};
 use crate::conversation::claimed::PrefixHash;
 use crate::conversation::{self, AnswerError, ClientInput, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
-use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, off_worker};
+use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Writer, off_worker};
 
 /// The entry that a turn will have in the cache, if its client keeps the conversation itself.
 #[derive(Debug)]
@@ -102,7 +102,16 @@ pub(super) async fn run(
     (draft, serializer): (Option<CacheEntryDraft>, Option<Arc<dyn AnswerSerializer>>),
 ) {
     let is_stored = draft.is_none() || guard.keeps_answer();
-    let Some(RanTurn { record, text, mut writer }) = drive(driver).await else {
+    let ran = match drive(driver).await {
+        Some(Ok(ran)) => Some(ran),
+        Some(Err(writer)) => {
+            guard.leave().await;
+            writer.leave();
+            return drop(permit);
+        }
+        None => None,
+    };
+    let Some(RanTurn { record, text, mut writer }) = ran else {
         match draft {
             Some(draft) if !is_stored => draft.leave(guard).await,
             _ => {
@@ -143,8 +152,9 @@ async fn end(
     Some(off_worker(log.bytes(), move || serializer.end(&log)).await)
 }
 
-/// Drives a turn to its end. `None` if the driver panics, which ends the log.
-async fn drive(driver: Box<Driver>) -> Option<RanTurn> {
+/// Drives a turn to its end, or until another gateway is to go on with it. `None` if the driver panics, which
+/// ends the log.
+async fn drive(driver: Box<Driver>) -> Option<Result<RanTurn, Writer>> {
     let mut run = pin!(driver.run());
     poll_fn(|cx| match panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
         Ok(poll) => poll.map(Some),

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -153,8 +154,14 @@ impl Driver {
     ///
     /// Dropping the future drops the upstream connection and all running tools. The log then ends
     /// with a failure.
-    pub(crate) async fn run(mut self: Box<Self>) -> RanTurn {
+    ///
+    /// # Errors
+    /// The writer alone, if another gateway is to go on with the turn.
+    pub(crate) async fn run(mut self: Box<Self>) -> Result<RanTurn, Writer> {
         poll_fn(|cx| self.poll(cx)).await;
+        if !self.turn.is_over() {
+            return Err(self.writer);
+        }
         let waiting = self.tools.take_parked();
         self.meter.turn_ended(&self.turn);
         let text = self.turn.take_text();
@@ -165,7 +172,7 @@ impl Driver {
                 self.parked.park(&self.parked_in, &asked.clarification_id, call);
             }
         }
-        RanTurn { record, text, writer: self.writer }
+        Ok(RanTurn { record, text, writer: self.writer })
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -183,7 +190,9 @@ impl Driver {
             if !std::mem::take(&mut self.needs_pass) {
                 return Poll::Pending;
             }
-            self.take_audience(cx);
+            if self.take_audience(cx).is_break() {
+                return Poll::Ready(());
+            }
             self.take_round(cx);
             self.take_tools(cx);
             self.take_timer(cx);
@@ -253,9 +262,12 @@ impl Driver {
         }
     }
 
-    /// Passes on cancellation, and whether anyone is reading.
-    fn take_audience(&mut self, cx: &Context<'_>) {
+    /// Passes on cancellation, and whether anyone is reading. Breaks off if another gateway is to go on.
+    fn take_audience(&mut self, cx: &Context<'_>) -> ControlFlow<()> {
         let audience = self.writer.log().watch_audience(cx);
+        if audience.is_left {
+            return ControlFlow::Break(());
+        }
         if audience.cancelled {
             self.turn.handle(Input::Cancel);
         }
@@ -263,6 +275,7 @@ impl Driver {
             self.turn.handle(Input::StoreLost);
         }
         self.turn.handle(Input::Audience { is_present: audience.readers > 0 });
+        ControlFlow::Continue(())
     }
 
     fn take_timer(&mut self, cx: &mut Context<'_>) {

@@ -353,6 +353,15 @@ impl Sessions {
         self.store.check().await
     }
 
+    /// Leaves the running turns to other nodes, as far as there may be any.
+    pub(crate) fn leave_all(&self) {
+        if self.store.is_shared() {
+            for session in self.running.all() {
+                session.turn.log.leave();
+            }
+        }
+    }
+
     /// Forgets sessions that have not been used for a long time.
     pub(crate) fn sweep(&self) {
         self.store.sweep();

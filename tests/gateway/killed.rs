@@ -11,6 +11,7 @@ use crate::support::events::{Frame, names, said};
 use crate::support::gateway::STREAM;
 use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
+use crate::support::redis_server::RedisServer;
 
 /// What the model says, one message after another.
 fn messages() -> [String; 3] {
@@ -21,12 +22,26 @@ fn messages() -> [String; 3] {
     ]
 }
 
+/// Where sessions are kept.
+#[derive(Debug)]
+enum Kept {
+    /// In a file, which the next process opens.
+    File,
+    /// On a server, which another process uses already.
+    Server(RedisServer),
+}
+
 /// A model that looks twice and then answers, and a tool that notes each of its runs in a file.
-fn config(model: &Model, folder: &Path, mutates: bool) -> String {
+fn config(model: &Model, folder: &Path, mutates: bool, kept: &Kept) -> String {
     let url = format!("http://{}/v1", model.address);
     let notes = folder.join("notes");
+    let sessions = match kept {
+        Kept::File => format!("embedded: {{path: {}}}", folder.join("tether.db").display()),
+        Kept::Server(server) => format!("redis: {{url: \"{}\", lease_sec: 1}}", server.url()),
+    };
     format!(
-        "upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
+        "sessions: {{{sessions}}}
+upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
 tools:
   builtin: []
   command:
@@ -41,11 +56,8 @@ tools:
     )
 }
 
-async fn start(model: &Model, folder: &Path, mutates: bool) -> Process {
-    Process::start_with(&config(model, folder, mutates), |command| {
-        command.arg("--state").arg(folder.join("state"));
-    })
-    .await
+async fn start(model: &Model, folder: &Path, mutates: bool, kept: &Kept) -> Process {
+    Process::start(&config(model, folder, mutates, kept)).await
 }
 
 /// Plays the model's side of turns until its gateway is gone. It knows from its prompt where it is.
@@ -83,37 +95,57 @@ async fn begin(process: &Process, count: usize) -> Vec<Frame> {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_wherever_its_process_is_killed() {
+async fn a_turn_goes_on_in_the_next_process_wherever_it_is_killed() {
     for mutates in [false, true] {
-        let folder = tempfile::tempdir().unwrap();
-        let model = Model::listen();
-        let process = start(&model, folder.path(), mutates).await;
-        let player = tokio::spawn(play(model));
-        let whole = begin(&process, usize::MAX).await;
-        assert_eq!(names(&whole).iter().filter(|name| **name == "tool_completed").count(), 2);
-        drop(process);
-        player.abort();
-        for count in 1..=whole.len() {
-            kill_after(count, &whole, mutates).await;
-        }
+        kill_everywhere(mutates, || Kept::File).await;
     }
 }
 
-/// Kills a process when its client has seen this many events, and starts another one. `whole` is what the
-/// client would have seen.
-async fn kill_after(count: usize, whole: &[Frame], mutates: bool) {
+#[tokio::test]
+async fn a_turn_goes_on_in_another_process_wherever_its_own_is_killed() {
+    for mutates in [false, true] {
+        kill_everywhere(mutates, || Kept::Server(RedisServer::start())).await;
+    }
+}
+
+/// Kills a turn's process after each of its events.
+async fn kill_everywhere(mutates: bool, keep: impl Fn() -> Kept) {
+    let (folder, model, kept) = (tempfile::tempdir().unwrap(), Model::listen(), keep());
+    let process = start(&model, folder.path(), mutates, &kept).await;
+    let player = tokio::spawn(play(model));
+    let whole = begin(&process, usize::MAX).await;
+    assert_eq!(names(&whole).iter().filter(|name| **name == "tool_completed").count(), 2);
+    drop(process);
+    player.abort();
+    for count in 1..=whole.len() {
+        kill_after(count, &whole, mutates, &keep()).await;
+    }
+}
+
+/// Kills a process when its client has seen this many events; another one goes on. `whole` is what the client
+/// would have seen.
+async fn kill_after(count: usize, whole: &[Frame], mutates: bool, kept: &Kept) {
     let folder = tempfile::tempdir().unwrap();
     let model = Model::listen();
-    let process = start(&model, folder.path(), mutates).await;
+    let other = match kept {
+        Kept::File => None,
+        Kept::Server(_) => Some(start(&model, folder.path(), mutates, kept).await),
+    };
+    let process = start(&model, folder.path(), mutates, kept).await;
     let player = tokio::spawn(play(model));
     let seen = begin(&process, count).await;
     process.signal("KILL");
     process.exit().await;
-    player.abort();
 
-    let model = Model::listen();
-    let process = start(&model, folder.path(), mutates).await;
-    let player = tokio::spawn(play(model));
+    // The model server stays where it is, for the process that is there already.
+    let (process, player) = if let Some(other) = other {
+        (other, player)
+    } else {
+        player.abort();
+        let model = Model::listen();
+        let process = start(&model, folder.path(), mutates, kept).await;
+        (process, tokio::spawn(play(model)))
+    };
     let last = seen.last().unwrap();
     let rest = if last.is_last() {
         Vec::new()
@@ -173,7 +205,7 @@ async fn an_interrupted_turn_is_taken_over_once() {
     for _ in 0..5 {
         let folder = tempfile::tempdir().unwrap();
         let model = Model::listen();
-        let process = start(&model, folder.path(), false).await;
+        let process = start(&model, folder.path(), false, &Kept::File).await;
         let player = tokio::spawn(play(model));
         let seen = begin(&process, 3).await;
         process.signal("KILL");
@@ -181,7 +213,7 @@ async fn an_interrupted_turn_is_taken_over_once() {
         player.abort();
 
         let model = Model::listen();
-        let process = start(&model, folder.path(), false).await;
+        let process = start(&model, folder.path(), false, &Kept::File).await;
         let last = format!("Last-Event-ID: {}", seen.last().unwrap().id);
         let rejoin = async {
             let query =

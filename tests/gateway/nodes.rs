@@ -12,12 +12,13 @@ use crate::support::redis_server::RedisServer;
 async fn start(model: &Model, server: &RedisServer) -> Process {
     let url = format!("http://{}/v1", model.address);
     let config = format!(
-        "upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
+        "server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 0.2}}
+upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
 sessions: {{redis: {{url: \"{}\", lease_sec: 2}}}}
 ",
         server.url()
     );
-    Process::start(&config).await
+    Process::start_raw(config).await
 }
 
 #[tokio::test]
@@ -143,4 +144,32 @@ async fn a_turn_goes_on_when_its_node_is_killed_while_another_one_reads() {
     let all = read_on(&[&three, &two], seen.clone()).await;
     assert_eq!(all, [seen, rest].concat());
     assert_eq!(said(&all), "Half a word.");
+}
+
+/// As in an upgrade, one node after another.
+#[tokio::test]
+async fn a_node_that_stops_leaves_its_turns_to_the_others() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (mut stream, mut round) = one.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("Half a wo").await;
+    let mut seen = stream.up_to_text("Half a wo").await;
+    one.signal("TERM");
+    // The stream ends without a last event, so the client re-joins.
+    while let Some(frame) = stream.next().await {
+        seen.push(frame);
+    }
+    assert!(!seen.last().unwrap().is_last());
+    round.closed().await;
+    let reader = tokio::spawn(async move {
+        let all = read_on(&[&two], seen).await;
+        (two, all)
+    });
+    model.round().await.answer("rd.").await;
+    let (_two, all) = reader.await.unwrap();
+    let sequences: Vec<u64> = all.iter().map(Frame::sequence).collect();
+    assert!(sequences.iter().copied().eq(1..=all.len() as u64), "{sequences:?}");
+    assert_eq!(all.last().unwrap().data["text"], "Half a word.");
+    assert!(one.exit().await.success());
 }

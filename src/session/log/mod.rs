@@ -46,6 +46,8 @@ struct State {
     visible: u64,
     ended: bool,
     cancelled: bool,
+    /// Whether another gateway is to go on with the turn.
+    is_left: bool,
     readers: usize,
     waiting: Vec<Waker>,
     driver: Option<Waker>,
@@ -62,6 +64,8 @@ pub struct Audience {
     pub(crate) cancelled: bool,
     /// Whether the store has stopped answering.
     pub(crate) is_store_lost: bool,
+    /// Whether another gateway is to go on with the turn.
+    pub(crate) is_left: bool,
 }
 
 impl TurnLog {
@@ -139,6 +143,19 @@ impl TurnLog {
         true
     }
 
+    /// Stops the turn where it is, for another gateway to go on with; false if it is not stored while it runs.
+    pub(crate) fn leave(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.ended || state.storing.is_none() {
+            return false;
+        }
+        state.is_left = true;
+        let driver = state.driver.take();
+        drop(state);
+        wake(driver);
+        true
+    }
+
     /// Whether the turn is over.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -185,7 +202,8 @@ impl TurnLog {
             state.driver = Some(cx.waker().clone());
         }
         let is_store_lost = state.storing.as_ref().is_some_and(Storing::is_lost);
-        Audience { readers: state.readers, cancelled: state.cancelled, is_store_lost }
+        let State { readers, cancelled, is_left, .. } = *state;
+        Audience { readers, cancelled, is_store_lost, is_left }
     }
 
     /// A reader of everything after event `seen`.

@@ -230,7 +230,7 @@ impl TurnLog {
     /// sealed.
     pub(crate) fn note_superseded(&self) {
         let mut state = self.state.lock();
-        let is_cancelled = state.cancelled;
+        let is_cancelled = state.cancelled && !state.is_left;
         if let Some(storing) = state.storing.as_mut().filter(|_| !is_cancelled) {
             storing.fate = Fate::Superseded;
         }

@@ -320,9 +320,10 @@ impl Writer {
         self.log.state.lock().records.shrink();
     }
 
-    /// Leaves the log without an end: another gateway goes on with it.
+    /// Leaves the log where it is stored, without an end: another gateway goes on with it.
     pub(crate) fn leave(mut self) {
         self.complete = true;
+        self.log.note_superseded();
     }
 
     /// The log that it writes.
