@@ -67,7 +67,6 @@ pub async fn start(
     tools.start();
     let toolset = tools.toolset();
     let gateway = Arc::new(assemble::gateway_with(config, toolset, store)?);
-    gateway.resume_interrupted();
     let listen = config.server.listen;
     let no_socket = |error| StartError::Listen { listen, error };
     let listener = TcpListener::bind(listen).await.map_err(no_socket)?;
@@ -75,6 +74,7 @@ pub async fn start(
     let options = assemble::server_options(config, timeouts);
     let server =
         Server::new(listener, options, Arc::clone(&gateway), metrics.clone()).map_err(no_socket)?;
+    gateway.resume_interrupted();
     info!(%address, model = gateway.default_upstream().name(), "listening");
     gateway.sources().iter().for_each(note_source);
 

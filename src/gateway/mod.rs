@@ -14,8 +14,8 @@ mod run;
 mod tests;
 mod turn_cache;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
@@ -29,7 +29,8 @@ use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::SettingsError;
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store, StoreError};
 use crate::session::{
-    Cancel, Chain, DeletedAnswer, Durability, Found, SessionError, Sessions, Snapshot, StoredAnswer,
+    AnswerSerializers, Cancel, Chain, DeletedAnswer, Durability, Found, SessionError, Sessions,
+    Snapshot, StoredAnswer,
 };
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
@@ -84,6 +85,8 @@ pub struct Gateway {
     draining: CancellationToken,
     /// How many times `cancel_all` was called.
     cancellations: AtomicU64,
+    /// Writes the answers of turns that other gateways have begun.
+    serializers: OnceLock<Arc<dyn AnswerSerializers>>,
 }
 
 /// Why a gateway cannot be built from its options.
@@ -125,7 +128,13 @@ impl Gateway {
             turns: TaskTracker::new(),
             draining: CancellationToken::new(),
             cancellations: AtomicU64::new(0),
+            serializers: OnceLock::new(),
         })
+    }
+
+    /// Turns that other gateways have begun get their serializers from here.
+    pub fn serialize_with(&self, serializers: Arc<dyn AnswerSerializers>) {
+        let _ = self.serializers.set(serializers);
     }
 
     /// A session as of now, if there is one.

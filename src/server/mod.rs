@@ -55,6 +55,7 @@ use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;
 pub use dialect::server_tools::ServerTools;
 use places::Places;
+use responses::StoredResponses;
 
 /// Settings of the server.
 #[derive(Debug, Clone)]
@@ -204,8 +205,9 @@ impl Server {
         gateway: Arc<Gateway>,
         metrics: PrometheusHandle,
     ) -> std::io::Result<Self> {
-        let app = App::new(options, listener.local_addr()?, gateway, metrics);
-        Ok(Self { listener, app: Arc::new(app) })
+        let app = Arc::new(App::new(options, listener.local_addr()?, gateway, metrics));
+        app.gateway.serialize_with(Arc::new(StoredResponses(Arc::downgrade(&app))));
+        Ok(Self { listener, app })
     }
 
     /// Serves until `stop`. After that, open connections may finish what they are sending, for

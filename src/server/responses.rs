@@ -1,17 +1,18 @@
 //! The handlers of `/v1/responses`: they fetch what the dialect needs from the sessions.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use serde_json::json;
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::dialect::responses::{
-    Found, Labels, Page, Parent, Rendering, Request, RequestContext, ResponseId, StoredResponse,
-    replay,
+    Found, Labels, Page, Parent, Rendering, Request, RequestContext, ResponseId,
+    ResponseSerializer, StoredResponse, replay,
 };
 use super::dialect::{ImageReader, ParsedRequest};
 use super::incoming::{self, Incoming};
@@ -23,7 +24,10 @@ use super::{App, now_sec, query};
 use crate::gateway::BeginError;
 use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
 use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
-use crate::session::{self, Chain, DeletedAnswer, LoggedTurn, StoredAnswer, off_worker};
+use crate::session::{
+    self, AnswerSerializer, AnswerSerializers, Chain, DeletedAnswer, LoggedTurn, StoredAnswer,
+    off_worker,
+};
 
 /// Reads the body of `POST /v1/responses`, and finds what it refers to. Also returns whether it
 /// continues a response. Headers have the key of the request, and the name of its conversation.
@@ -127,6 +131,17 @@ async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
         app.gateway.answer(&stored_as, &turn_id).await?.ok_or(Refusal::NO_RESPONSE)?;
     let response = StoredResponse::read(id, &stored_answer.head, stored_answer.answer.as_deref());
     Ok(Loaded { response, stored_answer, stored_as, turn_id, session_id })
+}
+
+/// Makes the serializers of responses whose turns other gateways have begun.
+#[derive(Debug)]
+pub(super) struct StoredResponses(pub(super) Weak<App>);
+
+impl AnswerSerializers for StoredResponses {
+    fn of_head(&self, head: &RawValue) -> Option<Arc<dyn AnswerSerializer>> {
+        let app = self.0.upgrade()?;
+        Some(Arc::new(ResponseSerializer::of_head(head, rendering(&app))))
+    }
 }
 
 fn rendering(app: &App) -> Rendering {

@@ -19,6 +19,12 @@ pub trait AnswerSerializer: fmt::Debug + Send + Sync {
     fn end(&self, log: &TurnLog) -> FinishedAnswer;
 }
 
+/// Makes the serializers of turns that another gateway has begun.
+pub trait AnswerSerializers: fmt::Debug + Send + Sync {
+    /// The serializer of a turn whose answer has this head.
+    fn of_head(&self, head: &RawValue) -> Option<Arc<dyn AnswerSerializer>>;
+}
+
 /// What is known at the end of a turn.
 #[derive(Debug, Default)]
 pub struct FinishedAnswer {

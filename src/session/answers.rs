@@ -18,7 +18,7 @@ pub struct StoredAnswer {
     pub head: Arc<RawValue>,
     /// The answer, once the turn is over. Also absent if its gateway died.
     pub answer: Option<Arc<RawValue>>,
-    /// The turn, while it runs on this node.
+    /// The turn, while it runs.
     pub running: Option<LoggedTurn>,
 }
 
@@ -61,15 +61,23 @@ impl Sessions {
         session_id: &str,
         turn_id: &str,
     ) -> Result<Option<StoredAnswer>, SessionError> {
-        self.settle(session_id).await?;
-        let session = self.running.get(session_id);
-        let running = session.filter(|session| session.turn.turn_id == turn_id);
+        let running = self.running_turn(session_id).await?;
+        let running = running.filter(|turn| turn.turn_id == turn_id);
         let Some(record) = self.record(session_id).await? else { return Ok(None) };
         Ok(record.answers.find(turn_id).map(|found| StoredAnswer {
             head: Arc::clone(&found.begun),
             answer: found.answer.clone(),
-            running: running.map(|session| session.turn.clone()),
+            running,
         }))
+    }
+
+    /// The session's turn that runs, here or on another node.
+    async fn running_turn(&self, session_id: &str) -> Result<Option<LoggedTurn>, SessionError> {
+        self.settle(session_id).await?;
+        match self.running.get(session_id) {
+            Some(session) => Ok(Some(session.turn.clone())),
+            None => self.running_elsewhere(session_id).await,
+        }
     }
 
     /// The conversation that ends with a turn's stored answer.
@@ -81,10 +89,10 @@ impl Sessions {
         session_id: &str,
         turn_id: &str,
     ) -> Result<Option<Chain>, SessionError> {
-        let running = self.running.get(session_id);
+        let running = self.running_turn(session_id).await?;
         let Some(record) = self.record(session_id).await? else { return Ok(None) };
         let Some(found) = record.answers.find(turn_id) else { return Ok(None) };
-        if running.as_ref().is_some_and(|session| session.turn.turn_id == turn_id) {
+        if running.as_ref().is_some_and(|turn| turn.turn_id == turn_id) {
             return Ok(Some(Chain::Running));
         }
         let (head, replaced) = (Arc::clone(&found.begun), found.replaced.clone());

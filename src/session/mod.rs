@@ -39,7 +39,7 @@ use crate::event::TurnState;
 use record::{RecordError, SessionRecord};
 use store::{StoreError, Version};
 
-pub use answer_serializer::{AnswerSerializer, FinishedAnswer};
+pub use answer_serializer::{AnswerSerializer, AnswerSerializers, FinishedAnswer};
 pub use answers::{Chain, DeletedAnswer, StoredAnswer};
 pub(crate) use artifacts::{ARTIFACTS, Artifacts};
 pub(crate) use codec::off_worker;

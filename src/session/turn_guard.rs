@@ -87,6 +87,13 @@ impl TurnGuard {
         self.session.record.answers.find(&self.session.turn.turn_id).is_some()
     }
 
+    /// The head of the answer, if that is kept in the client's own form.
+    #[must_use]
+    pub(crate) fn answer_head(&self) -> Option<&RawValue> {
+        let answers = &self.session.record.answers;
+        answers.find(&self.session.turn.turn_id).map(|answer| &*answer.begun)
+    }
+
     /// The turn's log.
     #[must_use]
     pub(crate) fn log(&self) -> &Arc<TurnLog> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::Model;
-use crate::support::client::request;
+use crate::support::client::{Piece, request};
 use crate::support::events::{Frame, names, said};
 use crate::support::gateway::STREAM;
 use crate::support::process::Process;
@@ -172,4 +172,49 @@ async fn a_node_that_stops_leaves_its_turns_to_the_others() {
     assert!(sequences.iter().copied().eq(1..=all.len() as u64), "{sequences:?}");
     assert_eq!(all.last().unwrap().data["text"], "Half a word.");
     assert!(one.exit().await.success());
+}
+
+/// A response in the background has no reader at all.
+#[tokio::test]
+async fn a_background_response_goes_on_on_another_node_and_is_kept() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let body = json!({"model": "fake", "input": "Hi.", "background": true});
+    let queued = one.post("/v1/responses", &body).await.json();
+    assert_eq!(queued["status"], "queued", "{queued}");
+    let path = format!("/v1/responses/{}", queued["id"].as_str().unwrap());
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("Half a wo").await;
+    let mut reader = two.client().await;
+    reader.send(request("GET", &format!("{path}?stream=true"), &[], "")).await;
+    reader.head().await;
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("Half a wo") {
+        let Piece::Bytes(bytes) = reader.piece().await else { panic!("the stream ends") };
+        seen.extend(bytes);
+    }
+    one.signal("KILL");
+    one.exit().await;
+    drop(round);
+    model.round().await.answer("rd.").await;
+    let response = loop {
+        let response = two.get(&path).await.json();
+        if response["status"] != "in_progress" {
+            break response;
+        }
+    };
+    assert_eq!(response["status"], "completed", "{response}");
+    assert!(response.to_string().contains("Half a word."), "{response}");
+    // The conversation goes on from it.
+    let body = json!({"model": "fake", "input": "And?", "previous_response_id": queued["id"]});
+    let next = two.post("/v1/responses", &body);
+    let (next, round) = tokio::join!(next, async {
+        let round = model.round().await;
+        let told = round.request.body.to_string();
+        round.answer("The end.").await;
+        told
+    });
+    assert_eq!(next.json()["status"], "completed");
+    assert!(round.contains("Half a word."), "{round}");
 }

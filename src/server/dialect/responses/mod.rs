@@ -42,7 +42,7 @@ pub(in crate::server) use replay::replay;
 pub(in crate::server) use request::{Found, Parent, Request, RequestContext};
 pub(in crate::server) use server_items::Labels;
 pub use server_items::ServerItems;
-pub(in crate::server) use stored::{Page, Rendering, StoredResponse};
+pub(in crate::server) use stored::{Page, Rendering, ResponseSerializer, StoredResponse};
 
 /// The schema of a request's body.
 pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {

@@ -22,12 +22,23 @@ use crate::session::{AnswerSerializer, FinishedAnswer, TurnLog};
 
 /// Makes a turn's response for storage.
 #[derive(Debug)]
-pub(super) struct ResponseSerializer {
+pub(in crate::server) struct ResponseSerializer {
     pub(super) options: AnswerOptions,
     /// The response's head, if the response is stored.
     pub(super) head: Option<Arc<RawValue>>,
     /// The hash of the whole conversation, if the client sent all of it.
     pub(super) prefix: Option<PrefixHash>,
+}
+
+impl ResponseSerializer {
+    /// The serializer of a turn that another gateway has begun, with the head of its response.
+    pub(in crate::server) fn of_head(head: &RawValue, rendering: Rendering) -> Self {
+        let Rendering { shown, labels, clock } = rendering;
+        let head = Arc::new(ResponseHead::read(head));
+        let envelope = Envelope { head, ended_at: Arc::default(), clock };
+        let options = AnswerOptions { envelope, shown, labels };
+        Self { options, head: None, prefix: None }
+    }
 }
 
 impl AnswerSerializer for ResponseSerializer {
