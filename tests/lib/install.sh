@@ -5,6 +5,9 @@ CACHE=$PWD/tests/.cache
 export PATH=$CACHE/cargo/bin:$PATH
 # Exit status of a stage that could not run here and need not.
 readonly SKIPPED=77
+# Of Debian packages.
+readonly REDIS_VERSION=5:7.0.15-1~deb12u10
+readonly NGINX_VERSION=1.22.1-9+deb12u11
 
 mkdir -p "$CACHE"
 
@@ -33,7 +36,7 @@ need_package() {
   if command -v "$1" >/dev/null; then
     return
   fi
-  need_command apt-get "install $1 by hand"
+  need_command apt-get "install ${locked%%=*} by hand"
   local as_root=()
   if ((EUID != 0)); then
     if ! sudo -n true 2>/dev/null; then
@@ -46,32 +49,55 @@ need_package() {
     apt-get install -qq -y --no-install-recommends "$2" || fail "apt-get could not install $2"
 }
 
-# A Redis server in the cache, out of Debian packages that are unpacked and not installed: at the locked
-# version, or at the one that this Debian has.
+# unpacked FOLDER PACKAGE...: Debian packages in the cache, unpacked and not installed: the first at the
+# locked version, NAME=VERSION, or at the one that this Debian has.
+unpacked() {
+  local folder=$CACHE/$1 locked=$2
+  shift 2
+  need_command apt-get "install ${locked%%=*} by hand"
+  rm -rf "$folder"
+  mkdir -p "$folder/packages"
+  (
+    cd "$folder/packages"
+    apt-get download -qq "$locked" "$@" || apt-get download -qq "${locked%%=*}" "$@"
+  ) || fail "apt-get could not download ${locked%%=*}"
+  local package
+  for package in "$folder"/packages/*.deb; do
+    dpkg-deb -x "$package" "$folder/unpacked"
+  done
+}
+
+# with_libraries FILE PROGRAM: makes FILE run a program that was unpacked beside it, such as usr/bin/NAME.
+with_libraries() {
+  cat >"$1" <<PROGRAM
+#!/bin/sh
+here=\$(dirname "\$(readlink -f "\$0")")/unpacked
+LD_LIBRARY_PATH=\$(echo "\$here"/usr/lib/*-linux-gnu* "\$here"/lib/*-linux-gnu* | tr ' ' :) exec "\$here/$2" "\$@"
+PROGRAM
+  chmod +x "$1"
+}
+
+# A Redis server in the cache, unless there is one.
 need_redis() {
   if [[ -x $CACHE/redis/redis-server ]] || command -v redis-server >/dev/null; then
     return
   fi
-  need_command apt-get "install redis-server 7 or later by hand"
-  rm -rf "$CACHE/redis"
-  mkdir -p "$CACHE/redis/packages"
-  (
-    cd "$CACHE/redis/packages"
-    apt-get download -qq "redis-tools=$REDIS_VERSION" libjemalloc2 liblzf1 ||
-      apt-get download -qq redis-tools libjemalloc2 liblzf1
-  ) || fail "apt-get could not download redis-tools"
-  local package
-  for package in "$CACHE"/redis/packages/*.deb; do
-    dpkg-deb -x "$package" "$CACHE/redis/unpacked"
-  done
+  unpacked redis "redis-tools=$REDIS_VERSION" libjemalloc2 liblzf1
   # The program is one with its tools, and does what its name says.
   ln -s redis-check-rdb "$CACHE/redis/unpacked/usr/bin/redis-server"
-  cat >"$CACHE/redis/redis-server" <<'SERVER'
-#!/bin/sh
-here=$(dirname "$(readlink -f "$0")")/unpacked/usr
-LD_LIBRARY_PATH=$(echo "$here"/lib/*-linux-gnu*) exec "$here/bin/redis-server" "$@"
-SERVER
-  chmod +x "$CACHE/redis/redis-server"
+  with_libraries "$CACHE/redis/redis-server" usr/bin/redis-server
+}
+
+# The same for nginx.
+need_nginx() {
+  if [[ -x $CACHE/nginx/nginx ]] || command -v nginx >/dev/null; then
+    return
+  fi
+  local libraries
+  libraries=$(apt-cache depends nginx | awk '$1 == "Depends:" && $2 ~ /^(lib|zlib)/ && $2 !~ /^libc6/ { print $2 }')
+  # shellcheck disable=SC2086 # one word each
+  unpacked nginx "nginx=$NGINX_VERSION" $libraries
+  with_libraries "$CACHE/nginx/nginx" usr/sbin/nginx
 }
 
 # need_crate NAME VERSION: a cargo subcommand. Its own speed does not matter, so that the

@@ -3,7 +3,6 @@
 
 readonly CARGO_DENY_VERSION=0.20.2
 readonly CARGO_FUZZ_VERSION=0.13.2
-readonly REDIS_VERSION=5:7.0.15-1~deb12u10
 # Seconds that each fuzz target runs: enough to see that it runs, and a new hole at once.
 readonly FUZZ_SEC=20
 # Seconds that the advisory database may take to come.
@@ -28,7 +27,7 @@ checked() {
 
 stage_scripts() {
   need_package shellcheck shellcheck
-  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run examples/*.sh .ci/run
+  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run examples/*.sh examples/*/run .ci/run
   check count tests/lib/count_test.sh
   checked
 }
