@@ -506,6 +506,11 @@ pub mod session {
 
     /// How long it waits between two attempts.
     pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+    /// How long a gateway waits for a cluster in which keys are on the move: moving a few takes milliseconds.
+    /// In this time, it also asks only once who has which keys.
+    pub const STORE_AGAIN_INTERVAL: Duration = Duration::from_millis(20);
+    /// How often a cluster may send a request from one server to another before the gateway pauses.
+    pub const STORE_SENT_ON_MAX: u32 = 4;
     /// A commit that takes this long is noticed: a turn waits for several.
     pub const COMMIT_SLOW: Duration = Duration::from_millis(5);
     /// The same of a write on a server: most of it is the network.

@@ -237,6 +237,13 @@ mod overrides {
         let redis = &besides.sessions.redis;
         assert_eq!((&*redis.url, &*redis.user), ("unix:///tmp/r", "bob"));
         assert_eq!(redis.wait.as_secs(), 1);
+
+        let cluster =
+            config("sessions: {redis: {url: \"rediss+cluster://ann:p%40ss@a:7,[::1]:8,c/\"}}");
+        let redis = &cluster.sessions.redis;
+        assert_eq!((&*redis.url, &*redis.user), ("rediss+cluster://a:7,[::1]:8,c", "ann"));
+        assert_eq!(redis.password.as_ref().unwrap().reveal(), "p@ss");
+        assert_eq!(config(&cluster.to_yaml().unwrap()).sessions.redis.url, redis.url);
     }
 
     #[test]

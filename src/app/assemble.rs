@@ -134,7 +134,7 @@ pub(super) fn redis_store(config: &SessionsConfig) -> Result<RedisStore, StoreOp
         wait: *wait,
         ttl: config.ttl,
     };
-    RedisStore::new(options).map_err(StoreOpenError::Redis)
+    Ok(RedisStore::new(options))
 }
 
 /// Whether the store can be used. If not, says why and where it is.

@@ -32,7 +32,7 @@ pub struct SessionsConfig {
 /// `sessions.redis`: a store that several gateways share.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RedisConfig {
-    /// Where the server is, without user and password.
+    /// Where the server is, or some servers of a cluster, without user and password.
     pub url: String,
     /// Who logs in, unless it is empty.
     pub user: String,
@@ -183,11 +183,22 @@ struct Server {
     password: Option<Secret>,
 }
 
-/// Reads the URL of a server. It may contain a password, which is kept apart, and no message quotes it.
+/// Reads the URL of a server, or of several. It may contain a password, which is kept apart, and no message
+/// quotes it.
 fn server(node: &Node) -> Result<Server, Refused> {
-    const EXPECTED: &str = "`redis://HOST:PORT/DATABASE`, `rediss://` for TLS, or `unix:///PATH`";
+    const EXPECTED: &str = "`redis://HOST:PORT/DATABASE`, `rediss://` for TLS, `unix:///PATH`, or \
+                            `redis+cluster://HOST:PORT,HOST:PORT`";
     let refused = || Refused::hidden(node, EXPECTED);
-    let mut url = Url::parse(text(node).map_err(|_| refused())?).map_err(|_| refused())?;
+    let text = text(node).map_err(|_| refused())?;
+    match text.split_once("+cluster://") {
+        Some((scheme, rest)) => cluster(scheme, rest),
+        None => one_server(text),
+    }
+    .ok_or_else(refused)
+}
+
+fn one_server(text: &str) -> Option<Server> {
+    let mut url = Url::parse(text).ok()?;
     let is_complete = match url.scheme() {
         "redis" | "rediss" => {
             let database = url.path().trim_matches('/');
@@ -200,18 +211,37 @@ fn server(node: &Node) -> Result<Server, Refused> {
         _ => false,
     };
     if !is_complete || url.fragment().is_some() {
-        return Err(refused());
+        return None;
     }
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
-    let user = decoded(url.username()).map_err(|_| refused())?;
-    let password = url.password().map(decoded).transpose().map_err(|_| refused())?;
+    let user = decoded(url.username()).ok()?;
+    let password = url.password().map(decoded).transpose().ok()?;
     // They fail where there is no host, and then there is nothing to remove.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
-    Ok(Server {
+    Some(Server {
         url: url.into(),
         user,
         password: password.filter(|password| !password.is_empty()).map(Secret::new),
     })
+}
+
+/// Reads `user:password@host:port,host:port`, each host as the URL of one server would have it.
+fn cluster(scheme: &str, rest: &str) -> Option<Server> {
+    if !["redis", "rediss"].contains(&scheme) {
+        return None;
+    }
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let (login, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let separator = if login.is_empty() { "" } else { "@" };
+    let mut servers = Vec::new();
+    for host in hosts.split(',') {
+        if host.contains(['/', '?', '#']) {
+            return None;
+        }
+        servers.push(one_server(&format!("{scheme}://{login}{separator}{host}"))?);
+    }
+    let url = format!("{scheme}+cluster://{hosts}");
+    Some(Server { url, ..servers.pop()? })
 }
 
 /// Reads what all keys begin with. Braces say which keys a cluster keeps together.

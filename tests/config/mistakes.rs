@@ -106,7 +106,8 @@ fn wrong_types_say_what_was_found_and_what_was_expected() {
 
 #[test]
 fn a_server_of_sessions_is_described_as_it_can_be_used() {
-    let expected = "expected `redis://HOST:PORT/DATABASE`, `rediss://` for TLS, or `unix:///PATH`";
+    let expected = "expected `redis://HOST:PORT/DATABASE`, `rediss://` for TLS, `unix:///PATH`, or \
+                    `redis+cluster://HOST:PORT,HOST:PORT`";
     for url in [
         "127.0.0.1:6379",
         "http://h/",
@@ -116,6 +117,11 @@ fn a_server_of_sessions_is_described_as_it_can_be_used() {
         "rediss://h/#insecure",
         "redis://user:secret@h/x",
         "unix://",
+        "redis+cluster://",
+        "redis+cluster://a,,b",
+        "redis+cluster://user:secret@a:7/1",
+        "redis+cluster://a:x",
+        "unix+cluster://a",
     ] {
         let error = load(&format!("sessions: {{redis: {{url: \"{url}\"}}}}")).unwrap_err();
         let error = error.to_string();

@@ -36,6 +36,7 @@ mod ndjson;
 mod nodes;
 mod nonce;
 mod progress;
+mod redis_cluster;
 mod redis_store;
 mod rejoin;
 mod report;

@@ -13,12 +13,15 @@ use crate::support::{EventStream, Model};
 
 /// A gateway's configuration, with a short lease.
 fn config(model: &Model, server: &RedisServer, more: &str) -> String {
+    config_at(model, &server.url(), more)
+}
+
+pub(super) fn config_at(model: &Model, store: &str, more: &str) -> String {
     let url = format!("http://{}/v1", model.address);
     let mut text = format!(
         "upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]\n"
     );
-    let _ =
-        writeln!(text, "sessions: {{redis: {{url: \"{}\", lease_sec: 2, {more}}}}}", server.url());
+    let _ = writeln!(text, "sessions: {{redis: {{url: \"{store}\", lease_sec: 2, {more}}}}}");
     text
 }
 
@@ -41,7 +44,7 @@ async fn metric(process: &Process, name: &str) -> f64 {
 }
 
 /// All events up to the end of the stream, which may be before the turn's.
-async fn until_closed(mut stream: EventStream) -> Vec<Frame> {
+pub(super) async fn until_closed(mut stream: EventStream) -> Vec<Frame> {
     let mut events = Vec::new();
     while let Some(frame) = stream.next().await {
         events.push(frame);
@@ -50,7 +53,7 @@ async fn until_closed(mut stream: EventStream) -> Vec<Frame> {
 }
 
 /// All events of the session's latest turn, once it is over. Whatever the model is asked meanwhile, it answers.
-async fn ended(process: &Process, query: &str) -> Vec<Frame> {
+pub(super) async fn ended(process: &Process, query: &str) -> Vec<Frame> {
     loop {
         let events = until_closed(process.rejoin(query, &[]).await).await;
         if events.last().is_some_and(Frame::is_last) {
@@ -60,14 +63,14 @@ async fn ended(process: &Process, query: &str) -> Vec<Frame> {
 }
 
 /// Answers every request until its gateway is gone.
-async fn play(mut model: Model) {
+pub(super) async fn play(mut model: Model) {
     loop {
         model.round().await.answer(" The end.").await;
     }
 }
 
 /// A turn of a session in which none runs.
-async fn next_turn(process: &Process, session: &str) -> Vec<Frame> {
+pub(super) async fn next_turn(process: &Process, session: &str) -> Vec<Frame> {
     let body = json!({"session_id": session, "prompt": "And then?"});
     process.turn(&body).await.up_to("turn_completed").await
 }
@@ -255,7 +258,7 @@ async fn a_server_that_crashes_and_comes_back_has_everything() {
 }
 
 /// What a command prints on standard error, and whether it succeeds.
-fn tether(arguments: &[&str], config: &str) -> (bool, String, String) {
+pub(super) fn tether(arguments: &[&str], config: &str) -> (bool, String, String) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), config).unwrap();
     let mut command = Command::new("timeout");

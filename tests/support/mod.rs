@@ -10,6 +10,7 @@ pub(crate) mod h2;
 pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod process;
+pub(crate) mod redis_cluster;
 pub(crate) mod redis_server;
 pub(crate) mod responses;
 pub(crate) mod tools;

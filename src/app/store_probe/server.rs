@@ -1,5 +1,7 @@
 //! Tries the server of `sessions.store: redis`.
 
+use std::collections::HashMap;
+
 use super::finding::StoreFinding::{self, Fault, Note};
 use crate::app::assemble::{redis_address, redis_store};
 use crate::config::SessionsConfig;
@@ -16,7 +18,14 @@ pub(super) async fn probe(config: &SessionsConfig) -> Vec<StoreFinding> {
     match store.examine().await {
         Ok(report) => {
             let mut findings = vec![of_server(&place, &report)];
-            findings.extend(of_settings(&report));
+            // Servers of a cluster are mostly alike.
+            for settings in &report.settings {
+                for finding in of_settings(settings) {
+                    if !findings.contains(&finding) {
+                        findings.push(finding);
+                    }
+                }
+            }
             findings
         }
         Err(StoreError::Unavailable(cause)) => vec![Fault(format!("{place}: {cause}"))],
@@ -25,7 +34,11 @@ pub(super) async fn probe(config: &SessionsConfig) -> Vec<StoreFinding> {
 }
 
 fn of_server(place: &str, report: &ServerReport) -> StoreFinding {
-    let ServerReport { server, write, .. } = report;
+    let ServerReport { server, write, primaries, .. } = report;
+    let place = match primaries {
+        Some(count) => format!("{place}: {count} primaries, which have all slots"),
+        None => place.to_owned(),
+    };
     let took = format!("a write takes {:.2} ms", write.as_secs_f64() * 1000.0);
     Note(if *write >= REQUEST_SLOW {
         format!(
@@ -38,8 +51,8 @@ fn of_server(place: &str, report: &ServerReport) -> StoreFinding {
 }
 
 /// What its settings mean for conversations.
-fn of_settings(report: &ServerReport) -> Vec<StoreFinding> {
-    let setting = |name: &str| report.settings.get(name).map(String::as_str);
+fn of_settings(settings: &HashMap<String, String>) -> Vec<StoreFinding> {
+    let setting = |name: &str| settings.get(name).map(String::as_str);
     let mut findings = Vec::new();
     findings.push(Note(match (setting("appendonly"), setting("appendfsync")) {
         (Some("yes"), Some("always")) => {
@@ -81,15 +94,10 @@ fn of_settings(report: &ServerReport) -> Vec<StoreFinding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn findings(settings: &[(&str, &str)]) -> Vec<StoreFinding> {
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        of_settings(&ServerReport {
-            server: "redis 7".to_owned(),
-            write: Duration::ZERO,
-            settings: settings.collect(),
-        })
+        of_settings(&settings.collect())
     }
 
     #[test]

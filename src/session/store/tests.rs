@@ -12,6 +12,8 @@ async fn check<F: Future<Output = ()>>(rule: impl Fn(Box<dyn Store>) -> F) {
     rule(Box::new(SqliteStore::open(&path, SyncMode::Normal, TTL).unwrap())).await;
     let server = RedisServer::start();
     rule(Box::new(redis::tests::open(&server))).await;
+    let cluster = redis::cluster_tests::shared();
+    rule(Box::new(redis::cluster_tests::open(&cluster))).await;
 }
 
 fn bytes(text: &'static str) -> Bytes {

@@ -1,24 +1,85 @@
-//! Where a server is, and how to log in there.
+//! Where the servers are, and how to log in there.
 
 use std::fmt;
 
-use redis::{Client, ConnectionInfo, IntoConnectionInfo as _, RedisError, io::tcp::TcpSettings};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion, RedisError,
+    io::tcp::TcpSettings,
+};
 
-/// A server, and who logs in there.
+use super::super::StoreError;
+
+/// One server of several.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Node {
+    /// Its name or IP address.
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Node {
+    /// Reads `HOST:PORT` or `HOST`. The host may be an IPv6 address, in brackets if there is a port.
+    pub(super) fn read(text: &str, default_port: u16) -> Option<Self> {
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                (host, port.parse().ok()?)
+            }
+            _ => (text, default_port),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        (!host.is_empty()).then(|| Self { host: host.to_owned(), port })
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+/// Where a store is, and who logs in there.
 #[derive(Clone)]
 pub struct RedisAddress {
+    place: Place,
+    /// How to connect: to the one server, or to any of them with another host and port.
     info: ConnectionInfo,
 }
 
+#[derive(Debug, Clone)]
+enum Place {
+    One,
+    /// Some servers of a cluster, which know the others.
+    Cluster(Vec<Node>),
+}
+
+/// The port of a server whose URL names none.
+const PORT: u16 = 6379;
+
+const CLUSTER: &str = "+cluster://";
+
 impl RedisAddress {
-    /// Reads a URL: `redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS, or
-    /// `unix:///path[?db=database]`. A user, unless it is empty, and a password besides it take
-    /// precedence.
+    /// Reads a URL: `redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS,
+    /// `unix:///path[?db=database]`, or `redis+cluster://host[:port],...` and `rediss+cluster://` for some
+    /// servers of a cluster. A user, unless it is empty, and a password besides it take precedence.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn new(url: &str, user: &str, password: Option<&str>) -> Result<Self, String> {
         let read = |error: RedisError| error.to_string();
+        let (place, url) = match url.split_once(CLUSTER) {
+            Some((scheme, nodes)) => {
+                let nodes: Option<Vec<_>> = nodes
+                    .trim_end_matches('/')
+                    .split(',')
+                    .map(|node| Node::read(node, PORT))
+                    .collect();
+                let nodes = nodes.ok_or("expected hosts, with ports if need be")?;
+                let url = format!("{scheme}://{}", nodes[0]);
+                (Place::Cluster(nodes), url)
+            }
+            None => (Place::One, url.to_owned()),
+        };
         let info = url.into_connection_info().map_err(read)?;
         let mut login = info.redis_settings().clone().set_skip_set_lib_name();
         if !user.is_empty() {
@@ -30,17 +91,57 @@ impl RedisAddress {
         // Requests are small, and turns wait for them.
         let tcp = TcpSettings::default().set_nodelay(true);
         let info = info.set_redis_settings(login).set_tcp_settings(tcp);
-        Ok(Self { info })
+        Client::open(info.clone()).map_err(read)?;
+        Ok(Self { place, info })
     }
 
-    pub(super) fn client(&self) -> Result<Client, String> {
-        Client::open(self.info.clone()).map_err(|error| error.to_string())
+    /// The servers of a cluster that are named; `None` if it is none.
+    pub(super) fn cluster(&self) -> Option<&[Node]> {
+        match &self.place {
+            Place::One => None,
+            Place::Cluster(nodes) => Some(nodes),
+        }
     }
+
+    /// A client of a server of a cluster, or of the one server there is.
+    pub(super) fn client(&self, node: Option<&Node>, wants: Wants) -> Result<Client, StoreError> {
+        let mut info = self.info.clone();
+        if let Some(Node { host, port }) = node {
+            let mut address = info.addr().clone();
+            match &mut address {
+                ConnectionAddr::Tcp(its_host, its_port)
+                | ConnectionAddr::TcpTls { host: its_host, port: its_port, .. } => {
+                    its_host.clone_from(host);
+                    *its_port = *port;
+                }
+                _ => {}
+            }
+            info = info.set_addr(address);
+        }
+        if wants == Wants::Pushes {
+            // Only this version of the protocol tells messages from answers.
+            let login = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+            info = info.set_redis_settings(login);
+        }
+        Client::open(info).map_err(|error| StoreError::Unavailable(error.to_string()))
+    }
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wants {
+    Answers,
+    /// What is published, too.
+    Pushes,
 }
 
 /// The address without a password.
 impl fmt::Display for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Place::Cluster(nodes) = &self.place {
+            let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+            return write!(f, "the Redis cluster at {}", nodes.join(", "));
+        }
         match self.info.redis_settings().db() {
             0 => write!(f, "Redis at {}", self.info.addr()),
             database => write!(f, "Redis at {}, database {database}", self.info.addr()),
@@ -51,5 +152,35 @@ impl fmt::Display for RedisAddress {
 impl fmt::Debug for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_a_host_and_a_port() {
+        for (text, shown) in [
+            ("a:7", Some("a:7")),
+            ("a", Some("a:6379")),
+            ("[::1]:7", Some("[::1]:7")),
+            ("[::1]", Some("[::1]:6379")),
+            ("::1", Some("[::1]:6379")),
+            ("a:b", None),
+            (":7", None),
+            ("", None),
+        ] {
+            let node = Node::read(text, PORT);
+            assert_eq!(node.map(|node| node.to_string()).as_deref(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_some_of_its_servers() {
+        let address = RedisAddress::new("redis+cluster://a:7,b/", "ann", Some("secret")).unwrap();
+        assert_eq!(address.to_string(), "the Redis cluster at a:7, b:6379");
+        assert_eq!(address.cluster().unwrap().len(), 2);
+        RedisAddress::new("redis+cluster://a,,b", "", None).unwrap_err();
     }
 }

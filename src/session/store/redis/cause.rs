@@ -27,6 +27,9 @@ fn explained(error: &RedisError) -> Option<&'static str> {
     if error.detail().is_some_and(is_right) {
         return Some(NO_RIGHT);
     }
+    if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) {
+        return Some("it is no cluster: write `redis://` in `sessions.redis.url`");
+    }
     Some(match (error.kind(), error.code().unwrap_or_default()) {
         (ErrorKind::AuthenticationFailed, _) | (_, "WRONGPASS") => {
             "the user or the password is wrong"
@@ -47,7 +50,12 @@ fn explained(error: &RedisError) -> Option<&'static str> {
             "its cluster is down, or a part of it is"
         }
         (ErrorKind::Server(ServerErrorKind::MasterDown), _) => "its primary is down",
-        (ErrorKind::Server(ServerErrorKind::TryAgain), _) => "its cluster is moving keys",
+        (ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask), _) => {
+            "its cluster is moving keys"
+        }
+        (ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot), _) => {
+            "its cluster keeps this elsewhere: write `redis+cluster://` in `sessions.redis.url`"
+        }
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! Whether a server can be used: its version, its role, the rights of its user, and its format.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,7 +11,10 @@ use uuid::Uuid;
 
 use super::super::{Artifact, Batch, LogNews, NodeId, Store as _, StoreError, Watched};
 use super::RedisStore;
+use super::address::Node;
 use super::reply::plain;
+use super::request::Command;
+use super::slots::SLOTS;
 
 /// The format of what is stored. A gateway refuses a newer one.
 const FORMAT: u64 = 1;
@@ -26,8 +29,10 @@ pub struct ServerReport {
     pub server: String,
     /// How long a write takes, from the request to the answer.
     pub write: Duration,
-    /// Its settings, as far as it tells them: from `CONFIG GET` or `INFO`.
-    pub settings: HashMap<String, String>,
+    /// If it is a cluster, how many servers have keys.
+    pub primaries: Option<usize>,
+    /// The settings of each server, as far as it tells them: from `CONFIG GET` or `INFO`.
+    pub settings: Vec<HashMap<String, String>>,
 }
 
 impl RedisStore {
@@ -44,9 +49,26 @@ impl RedisStore {
         Ok(())
     }
 
-    /// The server's name and version. Fails if it cannot be used.
+    /// The name and version of the servers. Fails if they cannot be used.
     async fn greet(&self) -> Result<String, StoreError> {
-        let told: HashMap<String, Value> = self.link.command(&cmd("HELLO")).await?;
+        let mut servers = BTreeSet::new();
+        for node in self.servers.primaries().await? {
+            servers.insert(self.greet_one(node.as_ref()).await?);
+        }
+        if self.servers.address.cluster().is_some() {
+            let covered = self.servers.slots().await?.covered();
+            if covered < SLOTS {
+                return Err(StoreError::Unavailable(format!(
+                    "its cluster has servers for {covered} of {SLOTS} slots only; the others lack a primary \
+                     (`CLUSTER INFO`)"
+                )));
+            }
+        }
+        Ok(servers.into_iter().collect::<Vec<_>>().join(", "))
+    }
+
+    async fn greet_one(&self, node: Option<&Node>) -> Result<String, StoreError> {
+        let told: HashMap<String, Value> = self.servers.at(node, &cmd("HELLO")).await?;
         let text = |key: &str| told.get(key).cloned().and_then(|it| plain::<String>(it).ok());
         let (name, version) = (text("server"), text("version").unwrap_or_default());
         let server = format!("{} {version}", name.as_deref().unwrap_or("redis"));
@@ -55,6 +77,12 @@ impl RedisStore {
             return Err(StoreError::Unavailable(format!(
                 "it is {server}, which is too old: the gateway needs Redis {MAJOR_MIN} or later, or Valkey"
             )));
+        }
+        if node.is_none() && text("mode").as_deref() == Some("cluster") {
+            return Err(StoreError::Unavailable(
+                "it is one server of a cluster: write `redis+cluster://` in `sessions.redis.url`"
+                    .to_owned(),
+            ));
         }
         match text("role").as_deref() {
             Some("master" | "primary") | None => Ok(server),
@@ -66,9 +94,9 @@ impl RedisStore {
 
     /// Notes the format of what is stored, unless that is done.
     async fn agree_on_format(&self) -> Result<(), StoreError> {
-        let mut command = cmd("SET");
-        command.arg(self.keys.version()).arg(FORMAT).arg("NX").arg("GET");
-        let found: Option<u64> = self.link.command(&command).await?;
+        let mut command = Command::new("SET", self.keys.version());
+        command.arg(FORMAT).arg("NX").arg("GET");
+        let found: Option<u64> = self.servers.command(&command).await?;
         match found {
             Some(found) if found > FORMAT => Err(StoreError::Unavailable(format!(
                 "its sessions have format {found}, and this release reads up to {FORMAT}; use a newer \
@@ -79,7 +107,8 @@ impl RedisStore {
     }
 
     async fn write_something(&self) -> Result<(), StoreError> {
-        self.link.command(cmd("SET").arg(self.keys.version()).arg(FORMAT)).await
+        let mut command = Command::new("SET", self.keys.version());
+        self.servers.command(command.arg(FORMAT)).await
     }
 
     /// Does in a session of its own what turns do.
@@ -130,6 +159,16 @@ impl RedisStore {
         let begun_at = Instant::now();
         self.write_something().await?;
         let write = begun_at.elapsed();
+        let nodes = self.servers.primaries().await?;
+        let mut settings = Vec::with_capacity(nodes.len());
+        for node in &nodes {
+            settings.push(self.settings_of(node.as_ref()).await);
+        }
+        let primaries = self.servers.address.cluster().map(|_| nodes.len());
+        Ok(ServerReport { server, write, primaries, settings })
+    }
+
+    async fn settings_of(&self, node: Option<&Node>) -> HashMap<String, String> {
         let mut settings = HashMap::new();
         // Users are seldom allowed to see them.
         let mut command = cmd("CONFIG");
@@ -140,10 +179,10 @@ impl RedisStore {
             "maxmemory-policy",
             "min-replicas-to-write",
         ]);
-        if let Ok(told) = self.link.quietly::<HashMap<String, String>>(&command).await {
+        if let Ok(told) = self.servers.quietly_at::<HashMap<String, String>>(node, &command).await {
             settings = told;
         }
-        if let Ok(told) = self.link.quietly::<String>(cmd("INFO").arg("all")).await {
+        if let Ok(told) = self.servers.quietly_at::<String>(node, cmd("INFO").arg("all")).await {
             for line in told.lines() {
                 let Some((key, value)) = line.split_once(':') else { continue };
                 let known = match key {
@@ -154,6 +193,6 @@ impl RedisStore {
                 settings.entry(known.to_owned()).or_insert_with(|| value.to_owned());
             }
         }
-        Ok(ServerReport { server, write, settings })
+        settings
     }
 }

@@ -1,39 +1,29 @@
-//! The connection for all commands: made when it is needed, and made again when it has failed.
+//! A connection for commands to one server: made when it is needed, and made again when it has failed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError,
-    RedisResult, ServerErrorKind, Value,
-};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, timeout};
-use tracing::{error, info};
 
 use super::super::StoreError;
+use super::address::{Node, RedisAddress, Wants};
 use super::cause::unavailable;
-use super::reply::plain;
-use super::scripts::Call;
+use super::request::Request;
 use crate::limits::session as limits;
-use crate::telemetry::metrics;
 
 /// A way to a server, shared by all that ask it.
 #[derive(Debug)]
 pub(super) struct Link {
-    client: Client,
-    /// The address without a password, for logs.
-    shown: String,
+    address: Arc<RedisAddress>,
+    /// Which server of a cluster.
+    node: Option<Node>,
     connect_timeout: Duration,
     /// How long a request may take, once there is a connection.
     wait: Duration,
     state: AsyncMutex<State>,
-    /// When a failure was last logged.
-    logged_at: Mutex<Option<Instant>>,
-    /// Whether nothing has succeeded since.
-    is_failing: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -45,59 +35,43 @@ struct State {
     failed: Option<(Instant, StoreError)>,
 }
 
+/// Why a server has not done what was asked.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It cannot be reached.
+    Unreachable(StoreError),
+    /// It does not answer in time.
+    Silent(StoreError),
+    /// It refuses, or the connection is gone.
+    Error(RedisError),
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unreachable(error) | Failure::Silent(error) => error,
+            Failure::Error(error) => unavailable(&error),
+        }
+    }
+}
+
 impl Link {
     pub(super) fn new(
-        client: Client,
-        shown: String,
+        address: Arc<RedisAddress>,
+        node: Option<Node>,
         connect_timeout: Duration,
         wait: Duration,
     ) -> Self {
-        let (state, logged_at) = (AsyncMutex::default(), Mutex::default());
-        let is_failing = AtomicBool::new(false);
-        Self { client, shown, connect_timeout, wait, state, logged_at, is_failing }
-    }
-
-    /// Runs a script.
-    pub(super) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, StoreError> {
-        self.ask(Request::Call(call)).await
-    }
-
-    pub(super) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        self.ask(Request::Command(command)).await
-    }
-
-    /// The same for something that the server may refuse.
-    pub(super) async fn quietly<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        self.answer(&Request::Command(command)).await.and_then(plain)
-    }
-
-    pub(super) async fn pipeline<T: FromRedisValue>(
-        &self,
-        commands: &Pipeline,
-    ) -> Result<T, StoreError> {
-        self.ask(Request::Pipeline(commands)).await
-    }
-
-    async fn ask<T: FromRedisValue>(&self, request: Request<'_>) -> Result<T, StoreError> {
-        let begun_at = Instant::now();
-        let answer = self.answer(&request).await;
-        let answer = answer.and_then(plain);
-        match &answer {
-            Ok(_) => {
-                metrics::store_request(begun_at.elapsed());
-                self.note_success();
-            }
-            Err(error) => self.note_failure(error),
-        }
-        answer
+        Self { address, node, connect_timeout, wait, state: AsyncMutex::default() }
     }
 
     /// Asks the server, and once more if the connection turns out to be gone: requests can be repeated.
-    async fn answer(&self, request: &Request<'_>) -> Result<Value, StoreError> {
+    pub(super) async fn answer(&self, request: Request<'_>, asks: bool) -> Result<Value, Failure> {
         let mut is_repeated = false;
         loop {
-            let (number, mut connection) = self.connection().await?;
-            match timeout(self.wait, request.send(&mut connection)).await {
+            let connection = self.connection().await.map_err(Failure::Unreachable);
+            let (number, mut connection) = connection?;
+            match timeout(self.wait, request.send(&mut connection, asks)).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => {
                     let is_gone = error.is_connection_dropped();
@@ -106,20 +80,17 @@ impl Link {
                         self.discard(number).await;
                     }
                     if !is_gone || is_repeated {
-                        return Err(unavailable(&error));
+                        return Err(Failure::Error(error));
                     }
                     is_repeated = true;
                 }
                 Err(_) => {
                     self.discard(number).await;
-                    return Err(self.no_answer());
+                    let cause = format!("no answer within {:?}", self.wait);
+                    return Err(Failure::Silent(StoreError::Unavailable(cause)));
                 }
             }
         }
-    }
-
-    fn no_answer(&self) -> StoreError {
-        StoreError::Unavailable(format!("no answer within {:?}", self.wait))
     }
 
     /// The connection, and which one it is. If there is none, this makes one, while others wait for it.
@@ -151,7 +122,8 @@ impl Link {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
             .set_response_timeout(None);
-        let connection = self.client.get_multiplexed_async_connection_with_config(&config);
+        let client = self.address.client(self.node.as_ref(), Wants::Answers)?;
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
         connection.await.map_err(|error| unavailable(&error))
     }
 
@@ -162,54 +134,4 @@ impl Link {
             state.connection = None;
         }
     }
-
-    fn note_success(&self) {
-        if self.is_failing.swap(false, Ordering::Relaxed) {
-            info!(store = self.shown, "the session store can be used again");
-        }
-    }
-
-    /// Logs why the store cannot be used, but not for each of the turns that suffer from it.
-    fn note_failure(&self, failure: &StoreError) {
-        metrics::store_request_failed();
-        let now = Instant::now();
-        let mut logged_at = self.logged_at.lock();
-        if logged_at.is_some_and(|at| now - at < limits::STORE_LOG_INTERVAL) {
-            return;
-        }
-        *logged_at = Some(now);
-        drop(logged_at);
-        self.is_failing.store(true, Ordering::Relaxed);
-        let cause = match failure {
-            StoreError::Unavailable(cause) => cause.clone(),
-            other => other.to_string(),
-        };
-        error!(store = self.shown, cause, "the session store cannot be used");
-    }
-}
-
-/// What a server is asked.
-enum Request<'r> {
-    Call(&'r Call<'r>),
-    Command(&'r Cmd),
-    Pipeline(&'r Pipeline),
-}
-
-impl Request<'_> {
-    async fn send(&self, connection: &mut MultiplexedConnection) -> RedisResult<Value> {
-        match self {
-            Self::Call(call) => match call.command(true).query_async(connection).await {
-                Err(error) if is_unknown_script(&error) => {
-                    call.command(false).query_async(connection).await
-                }
-                answer => answer,
-            },
-            Self::Command(command) => command.query_async(connection).await,
-            Self::Pipeline(commands) => commands.query_async(connection).await,
-        }
-    }
-}
-
-fn is_unknown_script(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }

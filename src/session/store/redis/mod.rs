@@ -5,6 +5,8 @@
 //!   watches <── one connection for what is published                   <──────'
 //! ```
 //!
+//! In a cluster, there are two connections to each primary.
+//!
 //! Each call is one script, which Redis runs in one step. What it writes, it checks against the lease and its
 //! time by the server's clock, so a gateway that was held up for longer than its lease writes nothing. A
 //! request can be repeated: what it has done already, it finds done.
@@ -15,21 +17,27 @@
 
 mod address;
 mod cause;
+#[cfg(test)]
+pub(super) mod cluster_tests;
 mod examination;
 mod keys;
 mod link;
 mod reply;
+mod request;
 mod scripts;
+mod servers;
+mod slots;
 #[cfg(test)]
 pub(super) mod tests;
 mod watches;
 mod whole;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::{Value, cmd, pipe};
+use redis::Value;
 use uuid::Uuid;
 
 use super::{
@@ -42,9 +50,10 @@ use crate::telemetry::{metrics, millis};
 pub use address::RedisAddress;
 pub use examination::ServerReport;
 use keys::{Keys, SessionKeys};
-use link::Link;
 use reply::{bytes, parts, plain};
+use request::{Command, Commands};
 use scripts::{Call, Scripts};
+use servers::Servers;
 use watches::Watches;
 
 /// What an operator can choose.
@@ -67,7 +76,7 @@ pub struct RedisOptions {
 /// Keeps sessions in Redis. It connects when it is first asked for something.
 #[derive(Debug)]
 pub struct RedisStore {
-    link: Link,
+    servers: Arc<Servers>,
     watches: Watches,
     scripts: Scripts,
     keys: Keys,
@@ -82,18 +91,15 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// A store on this server.
-    ///
-    /// # Errors
-    /// If no client can be made for the address.
-    pub fn new(options: RedisOptions) -> Result<Self, String> {
+    /// A store there.
+    #[must_use]
+    pub fn new(options: RedisOptions) -> Self {
         let RedisOptions { address, prefix, connect_timeout, lease, wait, ttl } = options;
-        let client = address.client()?;
         // A running turn asks twice at least before it gives up.
-        let link = Link::new(client.clone(), address.to_string(), connect_timeout, wait / 2);
-        Ok(Self {
-            link,
-            watches: Watches::new(client, connect_timeout),
+        let servers = Arc::new(Servers::new(address, connect_timeout, wait / 2));
+        Self {
+            watches: Watches::new(Arc::clone(&servers)),
+            servers,
             scripts: Scripts::new(),
             keys: Keys::new(prefix),
             lease,
@@ -103,7 +109,7 @@ impl RedisStore {
             asked: AtomicU64::new(1),
             is_examined: AtomicBool::new(false),
             ids: whole::Ids::default(),
-        })
+        }
     }
 
     async fn acquire_now(
@@ -119,7 +125,7 @@ impl RedisStore {
             .number(grant)
             .number(millis(self.lease))
             .number(self.ttl);
-        let Some([epoch, deadline, files]) = parts(self.link.call(&call).await?)? else {
+        let Some([epoch, deadline, files]) = parts(self.servers.call(&call).await?)? else {
             return Ok(None);
         };
         let lease = Lease { session_id: session_id.to_owned(), node, epoch: plain(epoch)?, grant };
@@ -130,15 +136,14 @@ impl RedisStore {
 
     /// Lists the session as running, and makes its files last. If that fails, the next renewal lists it.
     async fn note_running(&self, session_id: &str, deadline: u64, files: &[String]) {
-        let mut commands = pipe();
-        let running = self.keys.running();
-        commands.cmd("ZADD").arg(&running).arg(deadline).arg(session_id).ignore();
-        commands.cmd("PEXPIRE").arg(&running).arg(self.ttl).ignore();
+        let mut commands = Commands::default();
+        commands.add("ZADD", self.keys.running()).arg(deadline).arg(session_id);
+        commands.add("PEXPIRE", self.keys.running()).arg(self.ttl);
         for file in files {
             let key = self.keys.artifact(whole::id_of_file(file));
-            commands.cmd("PEXPIRE").arg(key).arg(2 * self.ttl).ignore();
+            commands.add("PEXPIRE", key).arg(2 * self.ttl);
         }
-        let _: Result<Value, _> = self.link.pipeline(&commands).await;
+        let _ = self.servers.commands(&commands).await;
     }
 
     async fn renew_now(&self, lease: &Lease) -> Result<Renewed, StoreError> {
@@ -147,7 +152,7 @@ impl RedisStore {
             .number(lease.grant)
             .number(millis(self.lease))
             .number(self.ttl);
-        let renewed = parts(self.link.call(&call).await?)?;
+        let renewed = parts(self.servers.call(&call).await?)?;
         let [deadline, cancel] = renewed.ok_or(StoreError::Superseded)?;
         self.note_running(&lease.session_id, plain(deadline)?, &[]).await;
         Ok(Renewed { cancel: plain(cancel)? })
@@ -157,24 +162,26 @@ impl RedisStore {
         let keys = self.keys.of_session(&lease.session_id);
         let call =
             Call::new(&self.scripts.release, &keys.all()).number(lease.grant).number(self.ttl);
-        let Some([files, is_left]) = parts(self.link.call(&call).await?)? else { return Ok(()) };
+        let Some([files, is_left]) = parts(self.servers.call(&call).await?)? else { return Ok(()) };
         let (files, is_left): (Vec<String>, bool) = (plain(files)?, plain(is_left)?);
-        let mut commands = pipe();
+        let mut commands = Commands::default();
         if is_left {
-            commands.cmd("ZADD").arg(self.keys.running()).arg(0).arg(&lease.session_id).ignore();
+            commands.add("ZADD", self.keys.running()).arg(0).arg(&lease.session_id);
         } else {
-            commands.cmd("ZREM").arg(self.keys.running()).arg(&lease.session_id).ignore();
+            commands.add("ZREM", self.keys.running()).arg(&lease.session_id);
         }
         for file in &files {
-            commands.cmd("UNLINK").arg(self.keys.artifact(whole::id_of_file(file))).ignore();
+            commands.add("UNLINK", self.keys.artifact(whole::id_of_file(file)));
         }
-        self.link.pipeline(&commands).await
+        self.servers.commands(&commands).await
     }
 
     async fn load_now(&self, session_id: &str) -> Result<Option<StoredRecord>, StoreError> {
         let keys = self.keys.of_session(session_id);
         let call = Call::new(&self.scripts.load, &keys.all()).number(self.ttl);
-        let Some([version, record]) = parts(self.link.call(&call).await?)? else { return Ok(None) };
+        let Some([version, record]) = parts(self.servers.call(&call).await?)? else {
+            return Ok(None);
+        };
         let (version, record): (Option<u64>, _) = (plain(version)?, bytes(record)?);
         Ok(version
             .zip(record)
@@ -219,7 +226,7 @@ impl RedisStore {
         for Batch { first, last, bytes } in batches {
             call = call.number(*first).number(*last).bytes(bytes);
         }
-        let answer = parts(self.link.call(&call).await?)?;
+        let answer = parts(self.servers.call(&call).await?)?;
         let [done, version] = answer.ok_or_else(|| reply::unreadable("nothing"))?;
         match plain(done)? {
             1 => Ok(plain::<Option<u64>>(version).ok().flatten().map(Version)),
@@ -258,7 +265,7 @@ impl RedisStore {
             .number(self.ttl)
             .text(turn_id.unwrap_or_default())
             .number(seen);
-        parts(self.link.call(&call).await?)?.map(reply::log).transpose()
+        parts(self.servers.call(&call).await?)?.map(reply::log).transpose()
     }
 
     async fn request_cancel_now(
@@ -268,24 +275,25 @@ impl RedisStore {
     ) -> Result<bool, StoreError> {
         let keys = self.keys.of_session(session_id);
         let call = Call::new(&self.scripts.cancel, &[&keys.session]);
-        self.link.call(&call.text(turn_id.unwrap_or_default())).await
+        self.servers.call(&call.text(turn_id.unwrap_or_default())).await
     }
 
     async fn interrupted_now(&self, count: usize) -> Result<Vec<String>, StoreError> {
         let running = self.keys.running();
         let call = Call::new(&self.scripts.lapsed, &[&running]).number(count as u64);
-        let lapsed: Vec<String> = self.link.call(&call).await?;
+        let lapsed: Vec<String> = self.servers.call(&call).await?;
         let mut interrupted = Vec::new();
         for id in lapsed {
             let keys = self.keys.of_session(&id);
             let call = Call::new(&self.scripts.state, &[&keys.session, &keys.log, &keys.journal]);
-            let (deadline, is_left): (u64, bool) = self.link.call(&call).await?;
+            let (deadline, is_left): (u64, bool) = self.servers.call(&call).await?;
             if deadline > 0 {
                 self.note_running(&id, deadline, &[]).await;
             } else if is_left {
                 interrupted.push(id);
             } else {
-                self.link.command::<Value>(cmd("ZREM").arg(&running).arg(id)).await?;
+                let mut command = Command::new("ZREM", running.clone());
+                self.servers.command::<Value>(command.arg(id)).await?;
             }
         }
         Ok(interrupted)

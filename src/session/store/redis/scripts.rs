@@ -92,6 +92,11 @@ impl<'s> Call<'s> {
         Self { script, keys: keys.to_vec(), arguments: Vec::new() }
     }
 
+    /// The key that says which server of a cluster it is for.
+    pub(super) fn key(&self) -> &str {
+        self.keys[0]
+    }
+
     pub(super) fn bytes(mut self, bytes: &'s [u8]) -> Self {
         self.arguments.push(Argument::Bytes(bytes));
         self

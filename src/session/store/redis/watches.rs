@@ -1,55 +1,68 @@
-//! What is published, from one connection to all watches of this gateway.
+//! What is published, from one connection for each server to all watches of this gateway.
 //!
 //! ```text
-//!   watches ── subscribe, unsubscribe ──> one task ──> SUBSCRIBE
+//!   watches ── subscribe, unsubscribe ──> a task for each server ──> SSUBSCRIBE
 //!      ^                                     |
 //!      '──────── wakes by channel ───────────'
 //! ```
 //!
-//! While the connection is down, what is published is lost. So once it is back and the channels are
-//! subscribed again, all watches wake.
+//! A channel is on the server that has the key of the same name, and moves with it. While a connection is down,
+//! what is published is lost. So once the channels are subscribed to again, their watches wake.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use parking_lot::Mutex;
-use redis::aio::PubSub;
-use redis::{Client, RedisResult, Value};
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, ErrorKind, Msg, PushInfo, PushKind, RedisError, ServerErrorKind, Value,
+    cmd, from_redis_value,
+};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{interval, sleep, timeout};
 
 use super::super::{StoreError, Watch};
+use super::address::{Node, Wants};
 use super::cause::unavailable;
+use super::servers::Servers;
 use crate::limits::session as limits;
 
-/// All watches of a gateway. Dropping it closes the connection.
+/// All watches of a gateway. Dropping it closes the connections.
 #[derive(Debug)]
 pub(super) struct Watches {
     shared: Arc<Shared>,
-    connect_timeout: Duration,
-    client: Client,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    servers: Arc<Servers>,
     channels: Mutex<Channels>,
-    /// Wakes the task when there is something to do.
-    work: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Channels {
     by_name: HashMap<String, Channel>,
-    /// Those to subscribe to or to leave.
-    changed: Vec<String>,
-    is_running: bool,
+    /// One for each running task. If there is only one server, it has no name.
+    feeds: HashMap<Option<Node>, Feed>,
     is_closed: bool,
+}
+
+/// What one server is to do.
+#[derive(Debug, Default)]
+struct Feed {
+    /// Channels to subscribe to or to leave.
+    changed: Vec<String>,
+    /// Wakes its task when there is something to do.
+    work: Arc<Notify>,
 }
 
 #[derive(Debug)]
 struct Channel {
+    /// The server on which it is.
+    node: Option<Node>,
     changes: watch::Sender<()>,
     watches: usize,
     is_subscribed: bool,
@@ -58,21 +71,18 @@ struct Channel {
 }
 
 impl Watches {
-    pub(super) fn new(client: Client, connect_timeout: Duration) -> Self {
-        Self { shared: Arc::default(), connect_timeout, client }
+    pub(super) fn new(servers: Arc<Servers>) -> Self {
+        Self { shared: Arc::new(Shared { servers, channels: Mutex::default() }) }
     }
 
     /// Watches a channel. Nothing that is published once this is resolved is missed.
     pub(super) async fn watch(&self, name: String) -> Result<Watch, StoreError> {
+        let owner = self.shared.servers.owner(&name).await?;
         let (ready, standing) = oneshot::channel();
         let changes = {
             let mut channels = self.shared.channels.lock();
-            if !channels.is_running {
-                channels.is_running = true;
-                let shared = Arc::clone(&self.shared);
-                tokio::spawn(run(shared, self.client.clone(), self.connect_timeout));
-            }
             let channel = channels.by_name.entry(name.clone()).or_insert_with(|| Channel {
+                node: owner,
                 changes: watch::channel(()).0,
                 watches: 0,
                 is_subscribed: false,
@@ -85,12 +95,12 @@ impl Watches {
                 let _ = ready.send(Ok(()));
             } else {
                 channel.waiting.push(ready);
-                channels.changed.push(name.clone());
+                let node = channel.node.clone();
+                self.shared.change(&mut channels, node, name.clone());
             }
             changes
         };
         let guard = Guard { shared: Arc::clone(&self.shared), name };
-        self.shared.work.notify_one();
         let stopped = || StoreError::Unavailable("it has stopped".to_owned());
         standing.await.map_err(|_| stopped())??;
         Ok(Watch::new(changes, guard))
@@ -99,8 +109,11 @@ impl Watches {
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        self.shared.channels.lock().is_closed = true;
-        self.shared.work.notify_one();
+        let mut channels = self.shared.channels.lock();
+        channels.is_closed = true;
+        for feed in channels.feeds.values() {
+            feed.work.notify_one();
+        }
     }
 }
 
@@ -116,91 +129,194 @@ impl Drop for Guard {
         let mut channels = self.shared.channels.lock();
         let Some(channel) = channels.by_name.get_mut(&self.name) else { return };
         channel.watches -= 1;
-        if channel.watches == 0 {
-            let name = self.name.clone();
-            channels.changed.push(name);
-            drop(channels);
-            self.shared.work.notify_one();
-        }
-    }
-}
-
-/// Keeps a connection for as long as there are watches or may be any.
-async fn run(shared: Arc<Shared>, client: Client, connect_timeout: Duration) {
-    loop {
-        let failure = match timeout(connect_timeout, client.get_async_pubsub()).await {
-            Ok(Ok(connection)) => match serve(&shared, connection, connect_timeout).await {
-                Ok(()) => return,
-                Err(error) => error,
-            },
-            Ok(Err(error)) => unavailable(&error),
-            Err(_) => StoreError::Unavailable(format!("no connection within {connect_timeout:?}")),
-        };
-        if !shared.begin_again(&failure) {
+        if channel.watches > 0 {
             return;
         }
-        sleep(limits::STORE_RETRY_INTERVAL).await;
+        let node = channel.node.clone();
+        if let Some(feed) = channels.feeds.get_mut(&node) {
+            feed.changed.push(self.name.clone());
+            feed.work.notify_one();
+        }
     }
 }
 
-/// Serves the watches over one connection. Ends without an error if it is not needed any more.
-async fn serve(
-    shared: &Shared,
-    connection: PubSub,
-    answer_timeout: Duration,
-) -> Result<(), StoreError> {
-    let (mut sink, mut stream) = connection.split();
-    let mut ping = interval(limits::STORE_PING_INTERVAL);
+/// Keeps a connection to a server for as long as there are watches or may be any.
+async fn run(shared: Arc<Shared>, node: Option<Node>, work: Arc<Notify>) {
     loop {
-        while let Some(change) = shared.next_change() {
-            match change {
-                Change::Closed => return Ok(()),
-                Change::Subscribe(name) => {
-                    within(answer_timeout, sink.subscribe(&name)).await?;
-                    shared.note_subscribed(&name);
+        let cut = Arc::new(AtomicBool::new(false));
+        let failure = match connect(&shared, node.as_ref(), &work, &cut).await {
+            Ok(connection) => {
+                let wait = shared.servers.connect_timeout;
+                let feed = Served { shared: &shared, node: node.as_ref(), work: &work, wait };
+                match feed.serve(connection, &cut).await {
+                    Ok(()) => return,
+                    Err(failure) => failure,
                 }
-                Change::Unsubscribe(name) => within(answer_timeout, sink.unsubscribe(name)).await?,
+            }
+            Err(failure) => failure,
+        };
+        // If the server is gone, another one may have its channels by now.
+        let _ = shared.servers.ask_slots(None).await;
+        match shared.begin_again(node.as_ref(), &failure) {
+            Again::Never => return,
+            Again::AtOnce => {}
+            Again::Later => sleep(limits::STORE_RETRY_INTERVAL).await,
+        }
+    }
+}
+
+/// Why a connection is of no use any more.
+struct Failure {
+    error: StoreError,
+    /// Channels have moved to another server, and there is nothing else.
+    is_move: bool,
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self { error, is_move: false }
+    }
+}
+
+/// Makes a connection. What is published wakes the watches; what `cut`s it wakes its task.
+async fn connect(
+    shared: &Arc<Shared>,
+    node: Option<&Node>,
+    work: &Arc<Notify>,
+    cut: &Arc<AtomicBool>,
+) -> Result<MultiplexedConnection, Failure> {
+    let limit = shared.servers.connect_timeout;
+    let (told, work, cut) = (Arc::clone(shared), Arc::clone(work), Arc::clone(cut));
+    let its = node.cloned();
+    let hear = move |push: PushInfo| {
+        let is_gone = match push.kind {
+            PushKind::SMessage => {
+                if let Some(message) = Msg::from_push_info(push) {
+                    told.wake(message.get_channel_name());
+                }
+                false
+            }
+            PushKind::SUnsubscribe => {
+                let name = push.data.into_iter().next().and_then(|it| from_redis_value(it).ok());
+                name.is_some_and(|name: String| told.is_subscribed(its.as_ref(), &name))
+            }
+            PushKind::Disconnection => true,
+            _ => false,
+        };
+        if is_gone {
+            cut.store(true, Ordering::Release);
+            work.notify_one();
+        }
+        Ok::<(), Infallible>(())
+    };
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(limit))
+        .set_response_timeout(None)
+        .set_push_sender(hear);
+    let client = shared.servers.address.client(node, Wants::Pushes)?;
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    Ok(connection.await.map_err(|error| unavailable(&error))?)
+}
+
+/// The channels of one server, while there is a connection.
+struct Served<'s> {
+    shared: &'s Shared,
+    node: Option<&'s Node>,
+    work: &'s Notify,
+    /// How long an answer may take.
+    wait: Duration,
+}
+
+impl Served<'_> {
+    /// Ends without an error if the connection is not needed any more.
+    async fn serve(
+        &self,
+        mut connection: MultiplexedConnection,
+        cut: &AtomicBool,
+    ) -> Result<(), Failure> {
+        let mut ping = interval(limits::STORE_PING_INTERVAL);
+        loop {
+            while let Some(change) = self.shared.next_change(self.node) {
+                match change {
+                    Change::Closed => return Ok(()),
+                    Change::Subscribe(name) => {
+                        self.ask(&mut connection, "SSUBSCRIBE", Some(&name)).await?;
+                        self.shared.note_subscribed(self.node, &name);
+                    }
+                    Change::Unsubscribe(name) => {
+                        self.ask(&mut connection, "SUNSUBSCRIBE", Some(&name)).await?;
+                    }
+                }
+            }
+            if cut.load(Ordering::Acquire) {
+                let error = StoreError::Unavailable("the connection was closed".to_owned());
+                return Err(Failure { error, is_move: true });
+            }
+            tokio::select! {
+                () = self.work.notified() => {}
+                // A connection that was cut without a word would never fail by itself.
+                _ = ping.tick() => self.ask(&mut connection, "PING", None).await?,
             }
         }
-        tokio::select! {
-            () = shared.work.notified() => {}
-            // A connection that was cut without a word would never fail by itself.
-            _ = ping.tick() => drop(within(answer_timeout, sink.ping::<Value>()).await?),
-            message = stream.next() => match message {
-                Some(message) => shared.wake(message.get_channel_name()),
-                None => return Err(StoreError::Unavailable("the connection was closed".to_owned())),
-            },
+    }
+
+    async fn ask(
+        &self,
+        connection: &mut MultiplexedConnection,
+        name: &str,
+        channel: Option<&str>,
+    ) -> Result<(), Failure> {
+        let mut command = cmd(name);
+        command.arg(channel);
+        match timeout(self.wait, command.query_async::<Value>(connection)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Failure { is_move: is_move(&error), error: unavailable(&error) }),
+            Err(_) => Err(StoreError::Unavailable(format!("no answer within {:?}", self.wait)))?,
         }
     }
 }
 
-async fn within<T>(
-    limit: Duration,
-    answer: impl Future<Output = RedisResult<T>>,
-) -> Result<T, StoreError> {
-    match timeout(limit, answer).await {
-        Ok(answer) => answer.map_err(|error| unavailable(&error)),
-        Err(_) => Err(StoreError::Unavailable(format!("no answer within {limit:?}"))),
-    }
+fn is_move(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::Moved)
 }
 
-/// What is to be done on the connection.
+/// What is to be done on a connection.
 enum Change {
     Subscribe(String),
     Unsubscribe(String),
     Closed,
 }
 
+/// When a connection is made again.
+enum Again {
+    AtOnce,
+    Later,
+    Never,
+}
+
 impl Shared {
-    fn next_change(&self) -> Option<Change> {
+    /// Lets the server do something about this channel.
+    fn change(self: &Arc<Self>, channels: &mut Channels, node: Option<Node>, name: String) {
+        let feed = channels.feeds.entry(node).or_insert_with_key(|node| {
+            let feed = Feed::default();
+            tokio::spawn(run(Arc::clone(self), node.clone(), Arc::clone(&feed.work)));
+            feed
+        });
+        feed.changed.push(name);
+        feed.work.notify_one();
+    }
+
+    fn next_change(&self, node: Option<&Node>) -> Option<Change> {
         let mut channels = self.channels.lock();
-        if channels.is_closed {
+        let Channels { by_name, feeds, is_closed } = &mut *channels;
+        if *is_closed {
             return Some(Change::Closed);
         }
-        while let Some(name) = channels.changed.pop() {
-            match channels.by_name.get(&name) {
+        let changed = &mut feeds.get_mut(&node.cloned())?.changed;
+        while let Some(name) = changed.pop() {
+            match by_name.get(&name).filter(|channel| channel.node.as_ref() == node) {
                 Some(channel) if channel.watches == 0 => {
-                    let gone = channels.by_name.remove(&name);
+                    let gone = by_name.remove(&name);
                     if gone.is_some_and(|channel| channel.is_subscribed) {
                         return Some(Change::Unsubscribe(name));
                     }
@@ -212,9 +328,10 @@ impl Shared {
         None
     }
 
-    fn note_subscribed(&self, name: &str) {
+    fn note_subscribed(&self, node: Option<&Node>, name: &str) {
         let mut channels = self.channels.lock();
-        if let Some(channel) = channels.by_name.get_mut(name) {
+        let channel = channels.by_name.get_mut(name);
+        if let Some(channel) = channel.filter(|channel| channel.node.as_ref() == node) {
             channel.is_subscribed = true;
             for waiting in channel.waiting.drain(..) {
                 // It may have been dropped.
@@ -231,20 +348,52 @@ impl Shared {
         }
     }
 
-    /// Lets those know who wait, and subscribes to the channels again. False if nobody is left.
-    fn begin_again(&self, failure: &StoreError) -> bool {
+    /// Whether a channel is subscribed to on this server, as far as this gateway knows.
+    fn is_subscribed(&self, node: Option<&Node>, name: &str) -> bool {
+        let channels = self.channels.lock();
+        let channel = channels.by_name.get(name);
+        channel.is_some_and(|channel| channel.is_subscribed && channel.node.as_ref() == node)
+    }
+
+    /// Lets those know who wait, and subscribes to the channels again: here, or where they are now.
+    fn begin_again(self: &Arc<Self>, node: Option<&Node>, failure: &Failure) -> Again {
         let mut channels = self.channels.lock();
         channels.by_name.retain(|_, channel| channel.watches > 0);
-        let mut names = Vec::new();
+        let (mut stay, mut moved) = (Vec::new(), Vec::new());
         for (name, channel) in &mut channels.by_name {
+            if channel.node.as_ref() != node {
+                continue;
+            }
             channel.is_subscribed = false;
-            names.push(name.clone());
-            for waiting in channel.waiting.drain(..) {
-                let _ = waiting.send(Err(failure.clone()));
+            if !failure.is_move {
+                for waiting in channel.waiting.drain(..) {
+                    let _ = waiting.send(Err(failure.error.clone()));
+                }
+            }
+            let owner = self.servers.known_owner(name, node);
+            if owner.as_ref() == node {
+                stay.push(name.clone());
+            } else {
+                channel.node.clone_from(&owner);
+                moved.push((owner, name.clone()));
             }
         }
-        channels.changed = names;
-        channels.is_running = !channels.is_closed && !channels.by_name.is_empty();
-        channels.is_running
+        let again = match (stay.is_empty() || channels.is_closed, moved.is_empty()) {
+            (true, _) => Again::Never,
+            (false, false) => Again::AtOnce,
+            (false, true) => Again::Later,
+        };
+        let its = node.cloned();
+        if matches!(again, Again::Never) {
+            channels.feeds.remove(&its);
+        } else if let Some(feed) = channels.feeds.get_mut(&its) {
+            feed.changed = stay;
+        }
+        if !channels.is_closed {
+            for (owner, name) in moved {
+                self.change(&mut channels, owner, name);
+            }
+        }
+        again
     }
 }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use redis::{Cmd, Value, cmd, pipe};
+use redis::{Value, cmd};
 use tokio::time::Instant;
 
 use super::super::{
     Artifact, Batch, EpochStart, ListedSession, SessionCopy, StoreError, StoredLog,
 };
 use super::reply::{self, bytes, list, parts, plain};
+use super::request::{Command, Commands};
 use super::scripts::Call;
 use super::{RedisStore, random};
 use crate::limits::session as limits;
@@ -48,20 +49,20 @@ impl RedisStore {
         .number(artifact.bytes.len() as u64)
         .number(limits::ARTIFACT_BYTES_MAX as u64)
         .number(self.ttl);
-        let gone: Option<Vec<String>> = self.link.call(&call).await?;
+        let gone: Option<Vec<String>> = self.servers.call(&call).await?;
         let gone = gone.ok_or(StoreError::NoSession)?;
-        let mut commands = pipe();
+        let mut commands = Commands::default();
         self.add_file(&mut commands, session_id, &artifact);
         for file in &gone {
-            commands.cmd("UNLINK").arg(self.keys.artifact(id_of_file(file))).ignore();
+            commands.add("UNLINK", self.keys.artifact(id_of_file(file)));
         }
-        self.link.pipeline(&commands).await
+        self.servers.commands(&commands).await
     }
 
-    fn add_file(&self, commands: &mut redis::Pipeline, session_id: &str, artifact: &Artifact) {
+    fn add_file(&self, commands: &mut Commands, session_id: &str, artifact: &Artifact) {
         let Artifact { owner, id, name, mime_type, bytes } = artifact;
         let key = self.keys.artifact(id);
-        let command = commands.cmd("HSET").arg(&key).arg("session").arg(session_id);
+        let command = commands.add("HSET", key.clone()).arg("session").arg(session_id);
         command
             .arg("owner")
             .arg(owner)
@@ -72,44 +73,37 @@ impl RedisStore {
         if let Some(name) = name {
             command.arg("name").arg(name);
         }
-        command.ignore();
         // Those that a session still lists are made to last when it is used.
-        commands.cmd("PEXPIRE").arg(&key).arg(2 * self.ttl).ignore();
+        commands.add("PEXPIRE", key).arg(2 * self.ttl);
     }
 
-    fn file(&self, id: &str) -> Cmd {
-        let mut command = cmd("HMGET");
-        command.arg(self.keys.artifact(id)).arg(&[
-            "session",
-            "owner",
-            "name",
-            "mime_type",
-            "bytes",
-        ]);
+    fn file(&self, id: &str) -> Command {
+        let mut command = Command::new("HMGET", self.keys.artifact(id));
+        command.arg(&["session", "owner", "name", "mime_type", "bytes"]);
         command
     }
 
     pub(super) async fn artifact_now(&self, id: &str) -> Result<Option<Artifact>, StoreError> {
-        let found: Value = self.link.command(&self.file(id)).await?;
+        let found: Value = self.servers.command(&self.file(id)).await?;
         let Some((session_id, artifact)) = read_file(id, found)? else { return Ok(None) };
         let files = self.keys.of_session(&session_id).files;
-        let mut score = cmd("ZSCORE");
-        score.arg(files).arg(listed_file(id, artifact.bytes.len()));
-        let listed: Option<Value> = self.link.command(&score).await?;
+        let mut score = Command::new("ZSCORE", files);
+        score.arg(listed_file(id, artifact.bytes.len()));
+        let listed: Option<Value> = self.servers.command(&score).await?;
         Ok(listed.map(|_| artifact))
     }
 
     pub(super) async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
         let keys = self.keys.of_session(session_id);
-        let answer = self.link.call(&Call::new(&self.scripts.forget, &keys.all())).await?;
+        let answer = self.servers.call(&Call::new(&self.scripts.forget, &keys.all())).await?;
         let Some([had_record, files]) = parts(answer)? else { return Ok(false) };
         let files: Vec<String> = plain(files)?;
-        let mut commands = pipe();
-        commands.cmd("ZREM").arg(self.keys.running()).arg(session_id).ignore();
+        let mut commands = Commands::default();
+        commands.add("ZREM", self.keys.running()).arg(session_id);
         for file in &files {
-            commands.cmd("UNLINK").arg(self.keys.artifact(id_of_file(file))).ignore();
+            commands.add("UNLINK", self.keys.artifact(id_of_file(file)));
         }
-        self.link.pipeline::<()>(&commands).await?;
+        self.servers.commands(&commands).await?;
         plain(had_record)
     }
 
@@ -126,7 +120,7 @@ impl RedisStore {
                 break;
             }
             let keys = self.keys.of_session(id);
-            let answer = self.link.call(&Call::new(&self.scripts.list, &keys.all())).await?;
+            let answer = self.servers.call(&Call::new(&self.scripts.list, &keys.all())).await?;
             let Some([used, length, record]) = parts(answer)? else { continue };
             let record = bytes(record)?.unwrap_or_default();
             record_bytes += record.len();
@@ -144,18 +138,22 @@ impl RedisStore {
         {
             return Ok(Arc::clone(ids));
         }
-        let (pattern, mut ids, mut cursor) = (self.keys.records(), Vec::new(), 0_u64);
-        loop {
-            let mut scan = cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(limits::STORE_SCANNED);
-            let (next, found): (u64, Vec<String>) = self.link.command(&scan).await?;
-            ids.extend(found.iter().filter_map(|key| self.keys.session_of_record(key)));
-            cursor = next;
-            if cursor == 0 {
-                break;
+        let (pattern, mut ids) = (self.keys.records(), Vec::new());
+        for node in self.servers.primaries().await? {
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(limits::STORE_SCANNED);
+                let (next, found): (u64, Vec<String>) =
+                    self.servers.at(node.as_ref(), &scan).await?;
+                ids.extend(found.iter().filter_map(|key| self.keys.session_of_record(key)));
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
             }
         }
-        // A scan may return a key twice.
+        // A scan may return a key twice, and so may two servers that move it.
         ids.sort_unstable();
         ids.dedup();
         let ids: Arc<[String]> = ids.into();
@@ -168,7 +166,7 @@ impl RedisStore {
         session_id: &str,
     ) -> Result<Option<SessionCopy>, StoreError> {
         let keys = self.keys.of_session(session_id);
-        let answer = self.link.call(&Call::new(&self.scripts.copy, &keys.all())).await?;
+        let answer = self.servers.call(&Call::new(&self.scripts.copy, &keys.all())).await?;
         let Some([epoch, used, record, logs, files]) = parts(answer)? else { return Ok(None) };
         let log = |value| reply::log(parts(value)?.ok_or_else(|| reply::unreadable("no log"))?);
         let mut logs: Vec<StoredLog> =
@@ -178,7 +176,7 @@ impl RedisStore {
         let mut artifacts = Vec::with_capacity(files.len());
         for file in &files {
             let id = id_of_file(file);
-            let found: Value = self.link.command(&self.file(id)).await?;
+            let found: Value = self.servers.command(&self.file(id)).await?;
             artifacts.extend(read_file(id, found)?.map(|(_, artifact)| artifact));
         }
         Ok(Some(SessionCopy {
@@ -200,9 +198,9 @@ impl RedisStore {
         let keys = self.keys.of_session(id);
         // Before the session lists them, nobody can read them.
         for artifact in artifacts {
-            let mut commands = pipe();
+            let mut commands = Commands::default();
             self.add_file(&mut commands, id, artifact);
-            self.link.pipeline::<()>(&commands).await?;
+            self.servers.commands(&commands).await?;
         }
         let described: Vec<String> = logs.iter().map(described).collect();
         let files: Vec<_> =
@@ -226,13 +224,13 @@ impl RedisStore {
         for file in &files {
             call = call.text(file);
         }
-        let old: Option<Vec<String>> = self.link.call(&call).await?;
+        let old: Option<Vec<String>> = self.servers.call(&call).await?;
         let Some(old) = old else { return Ok(false) };
+        let mut commands = Commands::default();
         for file in old.iter().filter(|file| !files.contains(file)) {
-            let mut command = cmd("UNLINK");
-            command.arg(self.keys.artifact(id_of_file(file)));
-            self.link.command::<Value>(&command).await?;
+            commands.add("UNLINK", self.keys.artifact(id_of_file(file)));
         }
+        self.servers.commands(&commands).await?;
         Ok(true)
     }
 }

@@ -17,6 +17,6 @@ redis.call('HSET', SESSION, 'epoch', epoch, 'node', node, 'grant', grant, 'deadl
 redis.call('HDEL', SESSION, 'cancel')
 last_for(ttl)
 if has[2] ~= node then
-  redis.call('PUBLISH', LOG, '')
+  redis.call('SPUBLISH', LOG, '')
 end
 return {epoch, deadline, redis.call('ZRANGE', FILES, 0, -1)}

@@ -3,5 +3,5 @@ if not is_leased(has[1], has[2]) then
   return 0
 end
 redis.call('HSET', SESSION, 'cancel', ARGV[1])
-redis.call('PUBLISH', SESSION, '')
+redis.call('SPUBLISH', SESSION, '')
 return 1

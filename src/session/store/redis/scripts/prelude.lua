@@ -64,8 +64,8 @@ end
 local function remove()
   local files = redis.call('ZRANGE', FILES, 0, -1)
   redis.call('DEL', unpack(KEYS))
-  redis.call('PUBLISH', LOG, '')
-  redis.call('PUBLISH', SESSION, '')
+  redis.call('SPUBLISH', LOG, '')
+  redis.call('SPUBLISH', SESSION, '')
   return files
 end
 

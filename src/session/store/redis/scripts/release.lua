@@ -9,5 +9,5 @@ end
 redis.call('HDEL', SESSION, 'grant', 'deadline', 'cancel')
 redis.call('HSET', SESSION, 'used', now)
 last_for(ttl)
-redis.call('PUBLISH', LOG, '')
+redis.call('SPUBLISH', LOG, '')
 return {{}, redis.call('EXISTS', JOURNAL)}

@@ -80,6 +80,6 @@ if ends == '1' then
   redis.call('HDEL', JOURNAL, turn)
 end
 if turn ~= '' then
-  redis.call('PUBLISH', LOG, '')
+  redis.call('SPUBLISH', LOG, '')
 end
 return {1, version}
