@@ -1,5 +1,6 @@
 //! Turns a checked configuration into the options of each component.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::tools::{ToolsError, tools};
@@ -12,8 +13,8 @@ use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Timeouts};
 use crate::session::Durability;
 use crate::session::store::{
-    MemoryStore, OpenError, RedisAddress, RedisOptions, RedisStore, SqliteStore, Store, StoreError,
-    SyncMode,
+    MemoryStore, OpenError, RedisAddress, RedisOptions, RedisStore, RedisTls, SqliteStore, Store,
+    StoreError, SyncMode,
 };
 use crate::tools::{Sources, Toolset};
 
@@ -50,8 +51,8 @@ pub enum StoreOpenError {
     /// The file.
     #[error(transparent)]
     File(#[from] OpenError),
-    /// The server's address.
-    #[error("{0} (`sessions.redis.url`)")]
+    /// The server's address, or a file with certificates for it.
+    #[error("{0}")]
     Redis(String),
 }
 
@@ -154,10 +155,23 @@ pub(super) async fn check_store(config: &SessionsConfig, store: &dyn Store) -> R
     })
 }
 
-/// Where that server is.
+/// Where that server is, and how to log in there.
 pub(super) fn redis_address(config: &RedisConfig) -> Result<RedisAddress, String> {
-    let RedisConfig { url, user, password, .. } = config;
-    RedisAddress::new(url, user, password.as_ref().map(Secret::reveal))
+    let RedisConfig { url, user, password, ca_file, cert_file, key_file, .. } = config;
+    let address = RedisAddress::new(url, user, password.as_ref().map(Secret::reveal))
+        .map_err(|reason| format!("{reason} (`sessions.redis.url`)"))?;
+    let tls = RedisTls {
+        ca: ca_file.as_deref().map(|path| file("ca_file", path)).transpose()?,
+        cert: cert_file.as_deref().map(|path| file("cert_file", path)).transpose()?,
+        key: key_file.as_deref().map(|path| file("key_file", path)).transpose()?,
+    };
+    address.with_tls(tls)
+}
+
+fn file(key: &str, path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| {
+        format!("cannot read {}: {error} (`sessions.redis.{key}`)", path.display())
+    })
 }
 
 /// How far a commit goes before it counts.

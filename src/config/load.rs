@@ -54,6 +54,10 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, Config
         let file = &mut config.sessions.embedded.path;
         *file = around.path(file);
     }
+    let redis = &mut config.sessions.redis;
+    for file in [&mut redis.ca_file, &mut redis.cert_file, &mut redis.key_file] {
+        *file = file.take().map(|file| around.path(&file));
+    }
     Ok(config)
 }
 

@@ -1,10 +1,10 @@
 //! `sessions`: where conversations are kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use url::Url;
 
 use super::raw::Node;
@@ -39,6 +39,15 @@ pub struct RedisConfig {
     /// The password.
     #[serde(serialize_with = "secret_or_empty")]
     pub password: Option<Secret>,
+    /// Whose certificates are trusted, instead of those that the platform trusts.
+    #[serde(serialize_with = "path_or_empty")]
+    pub ca_file: Option<PathBuf>,
+    /// The certificate of the gateway, for servers that want one.
+    #[serde(serialize_with = "path_or_empty")]
+    pub cert_file: Option<PathBuf>,
+    /// Its private key.
+    #[serde(serialize_with = "path_or_empty")]
+    pub key_file: Option<PathBuf>,
     /// What all keys begin with.
     pub prefix: String,
     /// How long connecting may take.
@@ -113,6 +122,9 @@ impl Default for RedisConfig {
             url: "redis://127.0.0.1:6379/0".to_owned(),
             user: String::new(),
             password: None,
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
             prefix: "tether:".to_owned(),
             connect_timeout: limits::session::STORE_CONNECT_TIMEOUT,
             lease: limits::session::LEASE,
@@ -158,6 +170,9 @@ fn redis_store(mut keys: Keys<'_, '_>, default: RedisConfig) -> (RedisConfig, bo
         url,
         user: keys.read("user", user, |node| text(node).map(str::to_owned)),
         password: keys.read("password", password, secret),
+        ca_file: keys.read("ca_file", default.ca_file, file),
+        cert_file: keys.read("cert_file", default.cert_file, file),
+        key_file: keys.read("key_file", default.key_file, file),
         prefix: keys.read("prefix", default.prefix, prefix),
         connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, some_wait()),
         lease,
@@ -172,8 +187,35 @@ fn redis_store(mut keys: Keys<'_, '_>, default: RedisConfig) -> (RedisConfig, bo
         );
         keys.refuse("wait_sec", message);
     }
+    check_tls(&mut keys, &redis);
     keys.finish();
     (redis, has_url)
+}
+
+/// Files that nobody would read are a mistake: the connection is less safe than they look.
+fn check_tls(keys: &mut Keys<'_, '_>, redis: &RedisConfig) {
+    let RedisConfig { url, ca_file, cert_file, key_file, .. } = redis;
+    let files = [("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)];
+    if !url.starts_with("rediss")
+        && let Some((key, _)) = files.into_iter().find(|(_, file)| file.is_some())
+    {
+        let message = "expected nothing, or `rediss://` in `url`: there is no TLS otherwise";
+        keys.refuse(key, message.to_owned());
+    } else if cert_file.is_some() != key_file.is_some() {
+        let key = if cert_file.is_some() { "cert_file" } else { "key_file" };
+        keys.refuse(key, "expected `cert_file` and `key_file`, or neither".to_owned());
+    }
+}
+
+/// Reads the name of a file. An empty one is none.
+fn file(node: &Node) -> Result<Option<PathBuf>, Refused> {
+    let text = text(node)?;
+    Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
+#[expect(clippy::ref_option, reason = "serde requires this signature")]
+fn path_or_empty<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_deref().unwrap_or_else(|| Path::new("")).serialize(serializer)
 }
 
 /// Where a server is, and who logs in.

@@ -129,6 +129,14 @@ fn a_server_of_sessions_is_described_as_it_can_be_used() {
         assert!(error.contains(expected) && !error.contains("secret"), "{error}");
     }
     check(
+        "sessions: {redis: {url: \"redis://h\", ca_file: a.pem}}",
+        "1:45: sessions.redis.ca_file: expected nothing, or `rediss://` in `url`: there is no TLS otherwise",
+    );
+    check(
+        "sessions: {redis: {url: \"rediss://h\", cert_file: a.pem}}",
+        "1:48: sessions.redis.cert_file: expected `cert_file` and `key_file`, or neither",
+    );
+    check(
         "sessions: {redis: {lease_sec: 4, wait_sec: 3.5}}",
         "1:44: sessions.redis.wait_sec: found 3.5s, expected at most 3s, three quarters of `lease_sec`: no turn \
          waits for longer than it has its session",

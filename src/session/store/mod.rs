@@ -33,7 +33,7 @@ use uuid::Uuid;
 pub(crate) use copy::now_ms;
 pub use copy::{ListedSession, SessionCopy};
 pub use memory::MemoryStore;
-pub use redis::{RedisAddress, RedisOptions, RedisStore, ServerReport};
+pub use redis::{RedisAddress, RedisOptions, RedisStore, RedisTls, ServerReport};
 pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
 pub use watch::{Watch, Watched};
 

@@ -1,13 +1,17 @@
 //! Where the servers are, and how to log in there.
 
 use std::fmt;
+use std::time::Duration;
 
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion, RedisError,
-    io::tcp::TcpSettings,
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
+    ProtocolVersion, RedisError, TlsCertificates, io::tcp::TcpSettings,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 use super::super::StoreError;
+use super::cause::unavailable;
 
 /// One server of several.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +48,23 @@ pub struct RedisAddress {
     place: Place,
     /// How to connect: to the one server, or to any of them with another host and port.
     info: ConnectionInfo,
+}
+
+/// Certificates for TLS, in PEM format.
+#[derive(Clone, Default)]
+pub struct RedisTls {
+    /// Whose certificates are trusted. If `None`, those that the platform trusts.
+    pub ca: Option<Vec<u8>>,
+    /// The certificate of the gateway, and those between it and its CA.
+    pub cert: Option<Vec<u8>>,
+    /// Its private key.
+    pub key: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for RedisTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisTls").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -95,12 +116,51 @@ impl RedisAddress {
         Ok(Self { place, info })
     }
 
+    /// The same with certificates.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn with_tls(mut self, tls: RedisTls) -> Result<Self, String> {
+        let RedisTls { ca, cert, key } = tls;
+        if ca.is_none() && cert.is_none() {
+            return Ok(self);
+        }
+        // An empty list of certificates would trust nobody, and say so only when it connects.
+        for (pem, name) in [(&ca, "ca_file"), (&cert, "cert_file")] {
+            if pem.as_ref().is_some_and(|pem| CertificateDer::from_pem_slice(pem).is_err()) {
+                return Err(format!(
+                    "there is no certificate in PEM format in `sessions.redis.{name}`"
+                ));
+            }
+        }
+        let client_tls = cert
+            .zip(key)
+            .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+        let certificates = TlsCertificates { client_tls, root_cert: ca };
+        let client = Client::build_with_tls(self.info, certificates).map_err(|error| {
+            format!("{error} (`sessions.redis.ca_file`, `cert_file` or `key_file`)")
+        })?;
+        self.info = client.get_connection_info().clone();
+        Ok(self)
+    }
+
     /// The servers of a cluster that are named; `None` if it is none.
     pub(super) fn cluster(&self) -> Option<&[Node]> {
         match &self.place {
             Place::One => None,
             Place::Cluster(nodes) => Some(nodes),
         }
+    }
+
+    /// Why no connection came about.
+    pub(super) fn unreachable(&self, error: &RedisError, limit: Duration) -> StoreError {
+        if !error.is_timeout() {
+            return unavailable(error);
+        }
+        // A server without TLS waits for the rest of what it takes for a command.
+        let is_tls = matches!(self.info.addr(), ConnectionAddr::TcpTls { .. });
+        let hint = if is_tls { "; is this its port for TLS?" } else { "" };
+        StoreError::Unavailable(format!("no connection within {limit:?}{hint}"))
     }
 
     /// A client of a server of a cluster, or of the one server there is.

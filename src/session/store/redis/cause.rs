@@ -20,6 +20,9 @@ fn cause(error: &RedisError) -> String {
 }
 
 fn explained(error: &RedisError) -> Option<&'static str> {
+    if let Some(what) = of_tls(error) {
+        return Some(what);
+    }
     if error.is_connection_refusal() {
         return Some("nothing listens at its address");
     }
@@ -62,3 +65,34 @@ fn explained(error: &RedisError) -> Option<&'static str> {
 
 const NO_RIGHT: &str =
     "the user lacks a right that the gateway needs; docs/configuration.md lists them";
+
+/// Why no TLS connection came about. These errors are wrapped in others, so only their text can be looked at.
+fn of_tls(error: &RedisError) -> Option<&'static str> {
+    if !matches!(error.kind(), ErrorKind::Io | ErrorKind::InvalidClientConfig) {
+        return None;
+    }
+    let text = error.to_string();
+    let has = |part: &str| text.contains(part);
+    if has("UnknownIssuer") || has("CaUsedAsEndEntity") || has("BadSignature") {
+        Some(
+            "nobody whom this machine trusts has signed its certificate; `sessions.redis.ca_file` names those \
+             who may",
+        )
+    } else if has("certificate expired") || has("Expired") {
+        Some("its certificate has expired")
+    } else if has("certificate not valid yet") || has("NotValidYet") {
+        Some("its certificate is not valid yet, or the clock of this machine is wrong")
+    } else if has("not valid for name") || has("NotValidForName") {
+        Some(
+            "its certificate is for another host name; use one of those that the certificate names",
+        )
+    } else if has("CertificateRequired") {
+        Some("it wants a certificate of the gateway: `sessions.redis.cert_file` and `key_file`")
+    } else if has("UnknownCA") || has("BadCertificate") {
+        Some("it does not trust the certificate of the gateway (`sessions.redis.cert_file`)")
+    } else if has("InvalidContentType") {
+        Some("it does not speak TLS: write `redis://`, or use its port for TLS")
+    } else {
+        None
+    }
+}

@@ -212,6 +212,6 @@ async fn a_wrong_kind_of_address_is_explained() {
     }
 }
 
-fn free_port() -> String {
+pub(super) fn free_port() -> String {
     redis_cluster::free_ports::<1>()[0].to_string()
 }

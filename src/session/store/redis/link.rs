@@ -124,7 +124,7 @@ impl Link {
             .set_response_timeout(None);
         let client = self.address.client(self.node.as_ref(), Wants::Answers)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config);
-        connection.await.map_err(|error| unavailable(&error))
+        connection.await.map_err(|error| self.address.unreachable(&error, self.connect_timeout))
     }
 
     /// Drops a connection, unless there is a newer one.

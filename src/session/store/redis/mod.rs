@@ -29,6 +29,8 @@ mod servers;
 mod slots;
 #[cfg(test)]
 pub(super) mod tests;
+#[cfg(test)]
+mod tls_tests;
 mod watches;
 mod whole;
 
@@ -47,7 +49,7 @@ use super::{
 use crate::limits::session as limits;
 use crate::telemetry::{metrics, millis};
 
-pub use address::RedisAddress;
+pub use address::{RedisAddress, RedisTls};
 pub use examination::ServerReport;
 use keys::{Keys, SessionKeys};
 use reply::{bytes, parts, plain};

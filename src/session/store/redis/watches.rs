@@ -215,7 +215,7 @@ async fn connect(
         .set_push_sender(hear);
     let client = shared.servers.address.client(node, Wants::Pushes)?;
     let connection = client.get_multiplexed_async_connection_with_config(&config);
-    Ok(connection.await.map_err(|error| unavailable(&error))?)
+    Ok(connection.await.map_err(|error| shared.servers.address.unreachable(&error, limit))?)
 }
 
 /// The channels of one server, while there is a connection.
