@@ -491,9 +491,9 @@ pub mod session {
     /// How many turns that were taken over wait to be prepared.
     pub const TAKEN_OVER_MAX: usize = 64;
 
-    /// How often a node that follows another's turn looks after it without being woken: a wake-up may be lost, and
-    /// a dead node wakes nobody.
-    pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+    /// The time of a lease from which follows how often a node looks after a turn that it follows, if the store
+    /// says none.
+    pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(4);
 
     /// How long a turn that supersedes one of another node waits for its end.
     pub const SUPERSEDE_WAIT: Duration = Duration::from_secs(10);

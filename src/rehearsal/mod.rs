@@ -55,8 +55,15 @@ pub(crate) struct Script {
 /// real model.
 #[must_use]
 pub(crate) fn answer(request: &ChatRequest) -> Script {
-    let scene = scene::Scene::read(&request.messages);
+    let (messages, said) = match request.messages.split_last() {
+        Some((last, before)) if request.is_prefilled => (before, last.text_content()),
+        _ => (&*request.messages, None),
+    };
+    let scene = scene::Scene::read(messages);
     let mut text = reply::reply(&scene, &request.tools, &request.format);
+    if let Some(said) = said {
+        text = rest_of(&text, said.trim_end()).to_owned();
+    }
     let stops = request.sampling.stop.iter().filter(|stop| !stop.is_empty());
     if let Some(end) = stops.filter_map(|stop| text.find(stop.as_str())).min() {
         text.truncate(end);
@@ -77,6 +84,11 @@ pub(crate) fn answer(request: &ChatRequest) -> Script {
     let completion_tokens = count(ends.iter());
     let total_tokens = prompt_tokens + completion_tokens;
     Script { text, ends, finish, usage: Usage { prompt_tokens, completion_tokens, total_tokens } }
+}
+
+/// What follows in a text after the words that were said of it.
+fn rest_of<'t>(text: &'t str, said: &str) -> &'t str {
+    text.strip_prefix(said).unwrap_or(text)
 }
 
 impl Script {

@@ -89,6 +89,10 @@ impl Sessions {
         session_id: &str,
         turn_id: &str,
     ) -> Result<Option<Chain>, SessionError> {
+        // Its client may have seen the end already.
+        if let Some(over) = self.running.storing(session_id) {
+            over.cancelled().await;
+        }
         let running = self.running_turn(session_id).await?;
         let Some(record) = self.record(session_id).await? else { return Ok(None) };
         let Some(found) = record.answers.find(turn_id) else { return Ok(None) };

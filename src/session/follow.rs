@@ -114,7 +114,8 @@ struct Follower {
 
 impl Follower {
     async fn run(self, mut watch: Watch) {
-        let mut tick = interval(limits::FOLLOW_INTERVAL);
+        let lease_time = self.sessions.store.lease_time().unwrap_or(limits::FOLLOW_INTERVAL);
+        let mut tick = interval(lease_time / 4);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let _counted = metrics::follow_log();
         while let Some(log) = self.log.upgrade() {
@@ -124,7 +125,7 @@ impl Follower {
             drop(log);
             tokio::select! {
                 () = watch.changed() => {}
-                _ = tick.tick() => self.settle().await,
+                _ = tick.tick() => self.look_after().await,
             }
         }
     }
@@ -160,10 +161,14 @@ impl Follower {
         }
     }
 
-    /// Takes the turn over if its node is dead.
-    async fn settle(&self) {
-        if let Err(error) = self.sessions.settle(&self.key.0).await {
-            debug!(session = self.key.0, %error, "a turn was not taken over");
+    /// Takes the turn over if its node is dead, and tells its node that somebody reads it.
+    async fn look_after(&self) {
+        let session_id = &*self.key.0;
+        if let Err(error) = self.sessions.settle(session_id).await {
+            debug!(session = session_id, %error, "a turn was not taken over");
+        }
+        if let Err(error) = self.sessions.store.note_reader(session_id).await {
+            debug!(session = session_id, %error, "a turn's reader was not noted");
         }
     }
 }

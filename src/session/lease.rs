@@ -139,7 +139,8 @@ impl Renewal {
     async fn renew(&mut self) -> Option<Instant> {
         let asked_at = Instant::now();
         match timeout_at(self.until, self.store.renew(&self.lease)).await {
-            Ok(Ok(Renewed { cancel })) => {
+            Ok(Ok(Renewed { cancel, is_read })) => {
+                self.turn.log.note_remote_reader(is_read);
                 metrics::lease_renewed();
                 self.until = asked_at + usable(self.time);
                 if cancel.is_some_and(|id| id.is_empty() || id == self.turn.turn_id) {

@@ -92,6 +92,14 @@ impl RunningSessions {
         self.slots.lock().by_id.get(id)?.session()
     }
 
+    /// Is cancelled once the session's turn, which is over, is stored; `None` if there is none.
+    pub(super) fn storing(&self, id: &str) -> Option<CancellationToken> {
+        match &self.slots.lock().by_id.get(id)?.state {
+            State::Storing(_, over) => Some(over.clone()),
+            State::Loading(_) | State::Running(_) => None,
+        }
+    }
+
     /// Gives the slot to a new claim, so that the turn of the old one stores nothing. Returns the
     /// session if a turn was running in it. Other requests wait until the new claim is dropped.
     pub(super) fn evict(self: &Arc<Self>, id: &str) -> (Claim, Option<Arc<RunningSession>>) {

@@ -83,8 +83,10 @@ impl Upstream {
             Backend::Server(server) => server.open(request, self.history).await,
             Backend::Local(model) => {
                 let contract = self.contract.or_taught();
-                let request = request.render(Way::of(contract, self.history), &Images::new());
-                Ok(Round::local(model.answer(&request), contract))
+                let way = Way { prefills: true, ..Way::of(contract, self.history) };
+                let request = request.render(way, &Images::new());
+                let round = Round::local(model.answer(&request), contract);
+                Ok(round.prefilled(request.is_prefilled))
             }
         }
     }

@@ -14,6 +14,7 @@ async fn start(model: &Model, server: &RedisServer) -> Process {
     let config = format!(
         "server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 0.2}}
 upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
+stream: {{disconnect_grace_sec: 1}}
 sessions: {{redis: {{url: \"{}\", lease_sec: 2}}}}
 ",
         server.url()
@@ -217,4 +218,30 @@ async fn a_background_response_goes_on_on_another_node_and_is_kept() {
     });
     assert_eq!(next.json()["status"], "completed");
     assert!(round.contains("Half a word."), "{round}");
+}
+
+/// Its own node has none, and would give it up after a second.
+#[tokio::test]
+async fn a_reader_on_another_node_keeps_a_turn_going() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (mut stream, mut round) = one.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("One").await;
+    stream.up_to_text("One").await;
+    let mut elsewhere = two.rejoin("session_id=s", &[]).await;
+    elsewhere.up_to_text("One").await;
+    drop(stream);
+    let renewals = async |process: &Process| {
+        let text = String::from_utf8(process.get("/metrics").await.body).unwrap();
+        let line = text.lines().find_map(|it| it.strip_prefix("tether_lease_renewals_total "));
+        line.map_or(0, |count| count.parse::<u32>().unwrap())
+    };
+    // More than two seconds, at a third of a lease each.
+    let before = renewals(&one).await;
+    while renewals(&one).await < before + 5 {}
+    round.say(" two").await;
+    elsewhere.up_to_text(" two").await;
+    round.end().await;
+    assert_eq!(elsewhere.rest().await.last().unwrap().data["finish_reason"], "stop");
 }

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::redis_store::{config_at, ended, next_turn, play, tether, until_closed};
-use crate::support::events::{Frame, said};
+use super::redis_store::{config_at, ended, next_turn, play, tether};
+use crate::support::Model;
+use crate::support::events::Frame;
 use crate::support::process::Process;
 use crate::support::redis_cluster::RedisCluster;
-use crate::support::{Model, within};
 
 async fn start(model: &Model, cluster: &RedisCluster) -> Process {
     Process::start(&config_at(model, &cluster.url(), "")).await
@@ -14,10 +14,7 @@ async fn start(model: &Model, cluster: &RedisCluster) -> Process {
 
 /// Re-joins a turn of the other gateway until it has said this.
 async fn read_up_to(process: &Process, query: &str, text: &str) {
-    within(async {
-        while !said(&until_closed(process.rejoin(query, &[]).await).await).ends_with(text) {}
-    })
-    .await;
+    process.rejoin(query, &[]).await.up_to_text(text).await;
 }
 
 #[tokio::test]

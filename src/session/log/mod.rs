@@ -45,20 +45,31 @@ struct State {
     /// The last record that readers can see.
     visible: u64,
     ended: bool,
-    cancelled: bool,
-    /// Whether another gateway is to go on with the turn.
-    is_left: bool,
+    asked: Asked,
     readers: usize,
+    /// Whether it is read on another node.
+    is_read_elsewhere: bool,
     waiting: Vec<Waker>,
     driver: Option<Waker>,
     /// Its way to the store, if the turn is stored while it runs.
     storing: Option<Storing>,
 }
 
+/// What is asked of the turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Asked {
+    #[default]
+    Nothing,
+    /// To end.
+    Cancel,
+    /// To stop where it is, for another gateway to go on with.
+    Leave,
+}
+
 /// What the driver needs to know about the other side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Audience {
-    /// How many readers the log has.
+    /// How many readers the log has; those of other nodes count as one.
     pub(crate) readers: usize,
     /// Whether the turn has been cancelled.
     pub(crate) cancelled: bool,
@@ -136,11 +147,22 @@ impl TurnLog {
         if state.ended {
             return false;
         }
-        state.cancelled = true;
+        if state.asked == Asked::Nothing {
+            state.asked = Asked::Cancel;
+        }
         let driver = state.driver.take();
         drop(state);
         wake(driver);
         true
+    }
+
+    /// Notes whether the turn is read on another node.
+    pub(crate) fn note_remote_reader(&self, is_read: bool) {
+        let mut state = self.state.lock();
+        let was_read = std::mem::replace(&mut state.is_read_elsewhere, is_read);
+        let driver = if was_read == is_read { None } else { state.driver.take() };
+        drop(state);
+        wake(driver);
     }
 
     /// Stops the turn where it is, for another gateway to go on with; false if it is not stored while it runs.
@@ -149,7 +171,7 @@ impl TurnLog {
         if state.ended || state.storing.is_none() {
             return false;
         }
-        state.is_left = true;
+        state.asked = Asked::Leave;
         let driver = state.driver.take();
         drop(state);
         wake(driver);
@@ -202,7 +224,9 @@ impl TurnLog {
             state.driver = Some(cx.waker().clone());
         }
         let is_store_lost = state.storing.as_ref().is_some_and(Storing::is_lost);
-        let State { readers, cancelled, is_left, .. } = *state;
+        let State { readers, is_read_elsewhere, asked, .. } = *state;
+        let (cancelled, is_left) = (asked == Asked::Cancel, asked == Asked::Leave);
+        let readers = readers + usize::from(is_read_elsewhere);
         Audience { readers, cancelled, is_store_lost, is_left }
     }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use serde_json::value::RawValue;
 
 use super::records::Batch;
-use super::{State, TurnLog, encode, wake};
+use super::{Asked, State, TurnLog, encode, wake};
 use crate::conversation;
 use crate::event::Event;
 
@@ -188,12 +188,12 @@ impl TurnLog {
     /// event, and clients re-join it there; unless the turn was cancelled here before.
     pub(crate) fn stop_storing(&self, is_lost: bool) {
         let mut state = self.state.lock();
-        let State { storing: Some(storing), cancelled, .. } = &mut *state else { return };
+        let State { storing: Some(storing), asked, .. } = &mut *state else { return };
         storing.wake_waiting();
         if storing.is_sealed || storing.fate != Fate::Open {
             return;
         }
-        storing.fate = match (is_lost, *cancelled) {
+        storing.fate = match (is_lost, *asked == Asked::Cancel) {
             (true, _) => Fate::Lost,
             (false, false) => Fate::Superseded,
             (false, true) => Fate::Deleted,
@@ -230,7 +230,7 @@ impl TurnLog {
     /// sealed.
     pub(crate) fn note_superseded(&self) {
         let mut state = self.state.lock();
-        let is_cancelled = state.cancelled && !state.is_left;
+        let is_cancelled = state.asked == Asked::Cancel;
         if let Some(storing) = state.storing.as_mut().filter(|_| !is_cancelled) {
             storing.fate = Fate::Superseded;
         }

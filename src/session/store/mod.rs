@@ -87,6 +87,12 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(false)))
     }
 
+    /// Notes that a session's turn is read on this node, although its owner may not know. That lasts for the time of
+    /// a lease.
+    fn note_reader<'a>(&'a self, _session_id: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
     /// Watches a session. Whatever happens once this is resolved wakes the watch, so a read after that
     /// misses nothing. In a store of one process, where nobody else changes a session, it never wakes.
     fn watch<'a>(&'a self, _session_id: &'a str, _whom: Watched) -> StoreFuture<'a, Watch> {
@@ -231,6 +237,8 @@ pub struct Lease {
 pub struct Renewed {
     /// The turn that someone has asked to cancel. If empty, it is the one that runs.
     pub cancel: Option<String>,
+    /// Whether the turn is read on another node.
+    pub is_read: bool,
 }
 
 /// A file that a tool has returned.
@@ -287,7 +295,7 @@ pub struct StoredLog {
     pub last: u64,
     /// Its events, in order.
     pub batches: Vec<Batch>,
-    /// The turn's journal, unless the turn is over.
+    /// The turn's journal, unless the turn is over. It is empty if only a part of the log was read.
     pub journal: Option<Bytes>,
 }
 

@@ -453,7 +453,8 @@ impl StoredLog {
         let batches = self.batches[skipped..].to_vec();
         let Self { turn_id, epochs, last, journal, .. } = self;
         let (turn_id, epochs) = (turn_id.clone(), epochs.clone());
-        Self { turn_id, epochs, last: *last, batches, journal: journal.clone() }
+        let journal = journal.clone().map(|json| if seen == 0 { json } else { Bytes::new() });
+        Self { turn_id, epochs, last: *last, batches, journal }
     }
 }
 

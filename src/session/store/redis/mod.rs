@@ -155,9 +155,15 @@ impl RedisStore {
             .number(millis(self.lease))
             .number(self.ttl);
         let renewed = parts(self.servers.call(&call).await?)?;
-        let [deadline, cancel] = renewed.ok_or(StoreError::Superseded)?;
+        let [deadline, cancel, is_read] = renewed.ok_or(StoreError::Superseded)?;
         self.note_running(&lease.session_id, plain(deadline)?, &[]).await;
-        Ok(Renewed { cancel: plain(cancel)? })
+        Ok(Renewed { cancel: plain(cancel)?, is_read: plain(is_read)? })
+    }
+
+    async fn note_reader_now(&self, session_id: &str) -> Result<(), StoreError> {
+        let keys = self.keys.of_session(session_id);
+        let call = Call::new(&self.scripts.note_reader, &[&keys.session]);
+        self.servers.call(&call.number(millis(self.lease))).await.map(|_: bool| ())
     }
 
     async fn release_now(&self, lease: &Lease) -> Result<(), StoreError> {
@@ -330,6 +336,10 @@ impl Store for RedisStore {
         turn_id: Option<&'a str>,
     ) -> StoreFuture<'a, bool> {
         Box::pin(self.request_cancel_now(session_id, turn_id))
+    }
+
+    fn note_reader<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(self.note_reader_now(session_id))
     }
 
     fn watch<'a>(&'a self, session_id: &'a str, whom: Watched) -> StoreFuture<'a, Watch> {

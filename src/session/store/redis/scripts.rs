@@ -27,6 +27,7 @@ impl Script {
 pub(super) struct Scripts {
     pub(super) acquire: Script,
     pub(super) renew: Script,
+    pub(super) note_reader: Script,
     pub(super) release: Script,
     pub(super) cancel: Script,
     pub(super) state: Script,
@@ -56,6 +57,7 @@ impl Scripts {
         Self {
             acquire: script!("acquire"),
             renew: script!("renew"),
+            note_reader: script!("note_reader"),
             release: script!("release"),
             cancel: script!("cancel"),
             state: script!("state"),

@@ -246,10 +246,11 @@ pub(super) fn read(
     seen: u64,
 ) -> Done<Option<StoredLog>> {
     use_session(connection, session_id)?;
-    let sql = "SELECT number, turn_id, epoch, last, json
+    let sql =
+        "SELECT number, turn_id, epoch, last, CASE WHEN ?3 OR json IS NULL THEN json ELSE x'' END
         FROM logs LEFT JOIN journals ON log = number
         WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) ORDER BY number DESC LIMIT 1";
-    let log = first(connection, sql, params![session_id, turn_id], read_log)?;
+    let log = first(connection, sql, params![session_id, turn_id, seen == 0], read_log)?;
     let Some((number, mut log)) = log else { return Ok(None) };
     log.epochs = epochs(connection, number, log.epochs.last())?;
     log.batches = batches(connection, number, seen)?;

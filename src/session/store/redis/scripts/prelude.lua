@@ -73,6 +73,11 @@ local function is_leased(grant, deadline)
   return grant and tonumber(deadline) > now
 end
 
+-- Whether the turn was read on another node at that time, and so may still be.
+local function is_read(read, lease)
+  return read and now - tonumber(read) < lease
+end
+
 -- Whether this is the lease that the session has.
 local function holds(grant)
   local has = redis.call('HMGET', SESSION, 'grant', 'deadline')

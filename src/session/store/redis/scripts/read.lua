@@ -14,4 +14,9 @@ end
 use(ttl)
 local number = string.match(log, '^%d+')
 local batches = redis.call('XRANGE', LOG, '(' .. number .. '-' .. seen, number)
-return {turn, log, redis.call('HGET', JOURNAL, turn), batches}
+-- The whole journal is for whoever reads the whole log.
+local journal = redis.call('HEXISTS', JOURNAL, turn) == 1 and ''
+if seen == '0' then
+  journal = redis.call('HGET', JOURNAL, turn)
+end
+return {turn, log, journal, batches}

@@ -5,4 +5,5 @@ end
 local deadline = now + lease
 redis.call('HSET', SESSION, 'deadline', deadline, 'used', now)
 last_for(ttl)
-return {deadline, redis.call('HGET', SESSION, 'cancel')}
+local fields = redis.call('HMGET', SESSION, 'cancel', 'read')
+return {deadline, fields[1], is_read(fields[2], tonumber(lease)) and 1 or 0}
