@@ -244,6 +244,8 @@ mod overrides {
         assert_eq!((&*redis.url, &*redis.user), ("rediss+cluster://a:7,[::1]:8,c", "ann"));
         assert_eq!(redis.password.as_ref().unwrap().reveal(), "p@ss");
         assert_eq!(config(&cluster.to_yaml().unwrap()).sessions.redis.url, redis.url);
+        let primary = config("sessions: {redis: {url: \"redis+sentinel://:p@a,b:7/main/2\"}}");
+        assert_eq!(primary.sessions.redis.url, "redis+sentinel://a,b:7/main/2");
     }
 
     #[test]

@@ -228,13 +228,22 @@ struct Server {
 /// Reads the URL of a server, or of several. It may contain a password, which is kept apart, and no message
 /// quotes it.
 fn server(node: &Node) -> Result<Server, Refused> {
-    const EXPECTED: &str = "`redis://HOST:PORT/DATABASE`, `rediss://` for TLS, `unix:///PATH`, or \
-                            `redis+cluster://HOST:PORT,HOST:PORT`";
+    const EXPECTED: &str = "`redis://HOST:PORT/DATABASE`, `rediss://` for TLS, `unix:///PATH`, \
+                            `redis+cluster://HOST:PORT,HOST:PORT`, or \
+                            `redis+sentinel://HOST:PORT,HOST:PORT/NAME`";
     let refused = || Refused::hidden(node, EXPECTED);
     let text = text(node).map_err(|_| refused())?;
-    match text.split_once("+cluster://") {
-        Some((scheme, rest)) => cluster(scheme, rest),
-        None => one_server(text),
+    if let Some((scheme, rest)) = text.split_once("+cluster://") {
+        several(scheme, "cluster", rest.strip_suffix('/').unwrap_or(rest))
+    } else if let Some((scheme, rest)) = text.split_once("+sentinel://") {
+        let (_, path) =
+            rest.rsplit_once('@').unwrap_or(("", rest)).1.split_once('/').unwrap_or_default();
+        let (name, database) = path.split_once('/').unwrap_or((path, "0"));
+        let is_name = !name.is_empty() && !name.contains(['?', '#', ',']);
+        let is_complete = is_name && database.parse::<u16>().is_ok();
+        is_complete.then(|| several(scheme, "sentinel", rest)).flatten()
+    } else {
+        one_server(text)
     }
     .ok_or_else(refused)
 }
@@ -267,13 +276,17 @@ fn one_server(text: &str) -> Option<Server> {
     })
 }
 
-/// Reads `user:password@host:port,host:port`, each host as the URL of one server would have it.
-fn cluster(scheme: &str, rest: &str) -> Option<Server> {
+/// Reads `user:password@host:port,host:port`, each host as the URL of one server would have it, and keeps what
+/// follows of Sentinels.
+fn several(scheme: &str, kind: &str, rest: &str) -> Option<Server> {
     if !["redis", "rediss"].contains(&scheme) {
         return None;
     }
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    let (login, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let (login, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let hosts = match kind {
+        "sentinel" => place.split('/').next()?,
+        _ => place,
+    };
     let separator = if login.is_empty() { "" } else { "@" };
     let mut servers = Vec::new();
     for host in hosts.split(',') {
@@ -282,8 +295,7 @@ fn cluster(scheme: &str, rest: &str) -> Option<Server> {
         }
         servers.push(one_server(&format!("{scheme}://{login}{separator}{host}"))?);
     }
-    let url = format!("{scheme}+cluster://{hosts}");
-    Some(Server { url, ..servers.pop()? })
+    Some(Server { url: format!("{scheme}+{kind}://{place}"), ..servers.pop()? })
 }
 
 /// Reads what all keys begin with. Braces say which keys a cluster keeps together.

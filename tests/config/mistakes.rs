@@ -106,8 +106,8 @@ fn wrong_types_say_what_was_found_and_what_was_expected() {
 
 #[test]
 fn a_server_of_sessions_is_described_as_it_can_be_used() {
-    let expected = "expected `redis://HOST:PORT/DATABASE`, `rediss://` for TLS, `unix:///PATH`, or \
-                    `redis+cluster://HOST:PORT,HOST:PORT`";
+    let expected = "expected `redis://HOST:PORT/DATABASE`, `rediss://` for TLS, `unix:///PATH`, \
+                    `redis+cluster://HOST:PORT,HOST:PORT`, or `redis+sentinel://HOST:PORT,HOST:PORT/NAME`";
     for url in [
         "127.0.0.1:6379",
         "http://h/",
@@ -122,6 +122,9 @@ fn a_server_of_sessions_is_described_as_it_can_be_used() {
         "redis+cluster://user:secret@a:7/1",
         "redis+cluster://a:x",
         "unix+cluster://a",
+        "redis+sentinel://user:secret@a,b",
+        "redis+sentinel://a/main/x",
+        "redis+sentinel:///main",
     ] {
         let error = load(&format!("sessions: {{redis: {{url: \"{url}\"}}}}")).unwrap_err();
         let error = error.to_string();
@@ -130,11 +133,11 @@ fn a_server_of_sessions_is_described_as_it_can_be_used() {
     }
     check(
         "sessions: {redis: {url: \"redis://h\", ca_file: a.pem}}",
-        "1:45: sessions.redis.ca_file: expected nothing, or `rediss://` in `url`: there is no TLS otherwise",
+        "1:47: sessions.redis.ca_file: expected nothing, or `rediss://` in `url`: there is no TLS otherwise",
     );
     check(
         "sessions: {redis: {url: \"rediss://h\", cert_file: a.pem}}",
-        "1:48: sessions.redis.cert_file: expected `cert_file` and `key_file`, or neither",
+        "1:50: sessions.redis.cert_file: expected `cert_file` and `key_file`, or neither",
     );
     check(
         "sessions: {redis: {lease_sec: 4, wait_sec: 3.5}}",

@@ -11,6 +11,7 @@ pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod process;
 pub(crate) mod redis_cluster;
+pub(crate) mod redis_sentinel;
 pub(crate) mod redis_server;
 pub(crate) mod responses;
 pub(crate) mod tools;

@@ -13,6 +13,8 @@ pub(crate) struct RedisServer {
     child: Option<Child>,
 }
 
+const SENTINEL: &str = "sentinel.conf";
+
 /// The program: what `tests/run` has unpacked, or what is installed.
 fn program() -> PathBuf {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/.cache/redis/redis-server");
@@ -34,11 +36,26 @@ impl RedisServer {
         server
     }
 
+    /// Starts a Sentinel with this configuration.
+    pub(crate) fn start_sentinel(config: &str) -> Self {
+        let directory = tempfile::Builder::new().prefix("redis").tempdir().unwrap();
+        std::fs::write(directory.path().join(SENTINEL), config).unwrap();
+        let arguments = vec![SENTINEL.to_owned(), "--sentinel".to_owned()];
+        let mut server = Self { directory, arguments, child: None };
+        server.run();
+        server
+    }
+
     /// Starts the server again, after it was stopped.
     pub(crate) fn run(&mut self) {
         let mut command = Command::new(program());
-        command.args(["--port", "0", "--save", "", "--unixsocket", "redis.sock", "--dir"]);
-        command.arg(self.directory.path()).args(&self.arguments);
+        // A Sentinel's file comes first.
+        if self.arguments.first().is_some_and(|first| first == SENTINEL) {
+            command.args(&self.arguments).args(["--unixsocket", "redis.sock"]);
+        } else {
+            command.args(["--port", "0", "--save", "", "--unixsocket", "redis.sock", "--dir"]);
+            command.arg(self.directory.path()).args(&self.arguments);
+        }
         command.current_dir(self.directory.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap_or_else(|error| {
@@ -47,7 +64,7 @@ impl RedisServer {
         let mut log = BufReader::new(child.stdout.take().unwrap());
         self.child = Some(child);
         let mut line = String::new();
-        while !line.contains("eady to accept connections") {
+        while !line.contains("eady to accept connections") && !line.contains("+monitor master") {
             line.clear();
             assert_ne!(log.read_line(&mut line).unwrap(), 0, "it has stopped");
         }
@@ -80,11 +97,19 @@ impl RedisServer {
         for word in words {
             write!(stream, "${}\r\n{word}\r\n", word.len()).unwrap();
         }
-        // It closes the connection after that.
+        // It closes the connection after that, or does not know it, as a Sentinel.
         write!(stream, "*1\r\n$4\r\nQUIT\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.trim_end_matches("+OK\r\n").to_owned()
+        let (mut answer, mut piece) = (String::new(), [0; 4096]);
+        loop {
+            let length = stream.read(&mut piece).unwrap();
+            answer += std::str::from_utf8(&piece[..length]).unwrap();
+            if let Some((answer, _)) = answer.split_once("-ERR unknown command 'QUIT'") {
+                return answer.to_owned();
+            }
+            if length == 0 {
+                return answer.trim_end_matches("+OK\r\n").to_owned();
+            }
+        }
     }
 }
 

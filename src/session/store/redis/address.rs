@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
-    ProtocolVersion, RedisError, TlsCertificates, io::tcp::TcpSettings,
+    ProtocolVersion, RedisConnectionInfo, RedisError, TlsCertificates, io::tcp::TcpSettings,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use super::super::StoreError;
 use super::cause::unavailable;
+use super::sentinel;
 
 /// One server of several.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,34 +73,44 @@ enum Place {
     One,
     /// Some servers of a cluster, which know the others.
     Cluster(Vec<Node>),
+    /// Those who know the primary by this name.
+    Sentinels(Vec<Node>, String),
 }
 
 /// The port of a server whose URL names none.
 const PORT: u16 = 6379;
 
+const SENTINEL_PORT: u16 = 26379;
+
 const CLUSTER: &str = "+cluster://";
+
+const SENTINEL: &str = "+sentinel://";
 
 impl RedisAddress {
     /// Reads a URL: `redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS,
-    /// `unix:///path[?db=database]`, or `redis+cluster://host[:port],...` and `rediss+cluster://` for some
-    /// servers of a cluster. A user, unless it is empty, and a password besides it take precedence.
+    /// `unix:///path[?db=database]`, `redis+cluster://host[:port],...` for some servers of a
+    /// cluster, or `redis+sentinel://host[:port],.../name[/database]` for the primary with this name; both with `rediss`
+    /// for TLS. A user, unless it is empty, and a password besides it take precedence.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn new(url: &str, user: &str, password: Option<&str>) -> Result<Self, String> {
         let read = |error: RedisError| error.to_string();
-        let (place, url) = match url.split_once(CLUSTER) {
-            Some((scheme, nodes)) => {
-                let nodes: Option<Vec<_>> = nodes
-                    .trim_end_matches('/')
-                    .split(',')
-                    .map(|node| Node::read(node, PORT))
-                    .collect();
-                let nodes = nodes.ok_or("expected hosts, with ports if need be")?;
-                let url = format!("{scheme}://{}", nodes[0]);
-                (Place::Cluster(nodes), url)
+        let (place, url) = if let Some((scheme, hosts)) = url.split_once(CLUSTER) {
+            let nodes = nodes(hosts.trim_end_matches('/'), PORT)?;
+            let url = format!("{scheme}://{}", nodes[0]);
+            (Place::Cluster(nodes), url)
+        } else if let Some((scheme, rest)) = url.split_once(SENTINEL) {
+            let (hosts, name) = rest.split_once('/').unwrap_or((rest, ""));
+            let (name, database) = name.split_once('/').unwrap_or((name, ""));
+            if name.is_empty() {
+                return Err("expected the name of the primary after the Sentinels".to_owned());
             }
-            None => (Place::One, url.to_owned()),
+            let nodes = nodes(hosts, SENTINEL_PORT)?;
+            let url = format!("{scheme}://{}/{database}", nodes[0]);
+            (Place::Sentinels(nodes, name.to_owned()), url)
+        } else {
+            (Place::One, url.to_owned())
         };
         let info = url.into_connection_info().map_err(read)?;
         let mut login = info.redis_settings().clone().set_skip_set_lib_name();
@@ -147,7 +158,7 @@ impl RedisAddress {
     /// The servers of a cluster that are named; `None` if it is none.
     pub(super) fn cluster(&self) -> Option<&[Node]> {
         match &self.place {
-            Place::One => None,
+            Place::One | Place::Sentinels(..) => None,
             Place::Cluster(nodes) => Some(nodes),
         }
     }
@@ -163,28 +174,64 @@ impl RedisAddress {
         StoreError::Unavailable(format!("no connection within {limit:?}{hint}"))
     }
 
-    /// A client of a server of a cluster, or of the one server there is.
-    pub(super) fn client(&self, node: Option<&Node>, wants: Wants) -> Result<Client, StoreError> {
+    /// A client of a server of a cluster, of the one server there is, or of the one that is the primary now.
+    pub(super) async fn client(
+        &self,
+        node: Option<&Node>,
+        wants: Wants,
+        limit: Duration,
+    ) -> Result<Client, StoreError> {
+        let Place::Sentinels(sentinels, name) = &self.place else {
+            return self.client_of(node, wants);
+        };
+        // They know neither the user nor the database.
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let info = self.info.clone().set_redis_settings(settings);
+        let sentinels = sentinels.iter().map(|sentinel| open(at(info.clone(), sentinel)));
+        let primary = sentinel::primary(sentinels.collect::<Result<_, _>>()?, name, limit).await?;
+        self.client_of(Some(&primary), wants)
+    }
+
+    fn client_of(&self, node: Option<&Node>, wants: Wants) -> Result<Client, StoreError> {
         let mut info = self.info.clone();
-        if let Some(Node { host, port }) = node {
-            let mut address = info.addr().clone();
-            match &mut address {
-                ConnectionAddr::Tcp(its_host, its_port)
-                | ConnectionAddr::TcpTls { host: its_host, port: its_port, .. } => {
-                    its_host.clone_from(host);
-                    *its_port = *port;
-                }
-                _ => {}
-            }
-            info = info.set_addr(address);
+        if let Some(node) = node {
+            info = at(info, node);
         }
         if wants == Wants::Pushes {
             // Only this version of the protocol tells messages from answers.
             let login = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
             info = info.set_redis_settings(login);
         }
-        Client::open(info).map_err(|error| StoreError::Unavailable(error.to_string()))
+        open(info)
     }
+
+    /// Whether the primary may be another server by now than the one that was told.
+    pub(super) fn may_be_replica(&self) -> bool {
+        matches!(self.place, Place::Sentinels(..))
+    }
+}
+
+fn open(info: ConnectionInfo) -> Result<Client, StoreError> {
+    Client::open(info).map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// The same way to connect, to another server.
+fn at(info: ConnectionInfo, node: &Node) -> ConnectionInfo {
+    let mut address = info.addr().clone();
+    match &mut address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            host.clone_from(&node.host);
+            *port = node.port;
+        }
+        _ => {}
+    }
+    info.set_addr(address)
+}
+
+/// Reads hosts, with ports if need be.
+fn nodes(text: &str, default_port: u16) -> Result<Vec<Node>, String> {
+    let nodes = text.split(',').map(|node| Node::read(node, default_port));
+    nodes.collect::<Option<_>>().ok_or_else(|| "expected hosts, with ports if need be".to_owned())
 }
 
 /// What a connection is for.
@@ -198,9 +245,14 @@ pub(super) enum Wants {
 /// The address without a password.
 impl fmt::Display for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Place::Cluster(nodes) = &self.place {
-            let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
-            return write!(f, "the Redis cluster at {}", nodes.join(", "));
+        let listed =
+            |nodes: &[Node]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        match &self.place {
+            Place::Cluster(nodes) => return write!(f, "the Redis cluster at {}", listed(nodes)),
+            Place::Sentinels(nodes, name) => {
+                return write!(f, "the Redis primary {name} of the Sentinels at {}", listed(nodes));
+            }
+            Place::One => {}
         }
         match self.info.redis_settings().db() {
             0 => write!(f, "Redis at {}", self.info.addr()),
@@ -242,5 +294,13 @@ mod tests {
         assert_eq!(address.to_string(), "the Redis cluster at a:7, b:6379");
         assert_eq!(address.cluster().unwrap().len(), 2);
         RedisAddress::new("redis+cluster://a,,b", "", None).unwrap_err();
+    }
+
+    #[test]
+    fn a_primary_has_a_name() {
+        let address = RedisAddress::new("redis+sentinel://a,b:7/main/2", "", None).unwrap();
+        assert_eq!(address.to_string(), "the Redis primary main of the Sentinels at a:26379, b:7");
+        assert_eq!(address.info.redis_settings().db(), 2);
+        RedisAddress::new("redis+sentinel://a,b", "", None).unwrap_err();
     }
 }

@@ -1,7 +1,7 @@
 //! What is different in a cluster. `store/tests.rs` has what every store must do.
 
 #[path = "../../../../tests/support/redis_cluster.rs"]
-mod redis_cluster;
+pub(super) mod redis_cluster;
 
 use std::sync::Weak;
 

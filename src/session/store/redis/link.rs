@@ -1,16 +1,18 @@
 //! A connection for commands to one server: made when it is needed, and made again when it has failed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, ServerErrorKind, Value, cmd};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, timeout};
 
 use super::super::StoreError;
 use super::address::{Node, RedisAddress, Wants};
 use super::cause::unavailable;
+use super::reply::plain;
 use super::request::Request;
 use crate::limits::session as limits;
 
@@ -122,9 +124,23 @@ impl Link {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
             .set_response_timeout(None);
-        let client = self.address.client(self.node.as_ref(), Wants::Answers)?;
+        let (node, limit) = (self.node.as_ref(), self.connect_timeout);
+        let client = self.address.client(node, Wants::Answers, limit).await?;
         let connection = client.get_multiplexed_async_connection_with_config(&config);
-        connection.await.map_err(|error| self.address.unreachable(&error, self.connect_timeout))
+        let mut connection =
+            connection.await.map_err(|error| self.address.unreachable(&error, limit))?;
+        if self.address.may_be_replica() {
+            let hello = cmd("HELLO");
+            let told = timeout(limit, hello.query_async::<HashMap<String, Value>>(&mut connection));
+            let silent = |_| StoreError::Unavailable(format!("no answer within {limit:?}"));
+            let told = told.await.map_err(silent)?.map_err(|error| unavailable(&error))?;
+            let role = told.get("role").cloned().and_then(|role| plain::<String>(role).ok());
+            if role.is_some_and(|role| role == "replica" || role == "slave") {
+                let cause = "its Sentinels have not agreed on a primary yet";
+                return Err(StoreError::Unavailable(cause.to_owned()));
+            }
+        }
+        Ok(connection)
     }
 
     /// Drops a connection, unless there is a newer one.

@@ -25,6 +25,9 @@ mod link;
 mod reply;
 mod request;
 mod scripts;
+mod sentinel;
+#[cfg(test)]
+mod sentinel_tests;
 mod servers;
 mod slots;
 #[cfg(test)]

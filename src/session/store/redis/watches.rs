@@ -213,7 +213,7 @@ async fn connect(
         .set_connection_timeout(Some(limit))
         .set_response_timeout(None)
         .set_push_sender(hear);
-    let client = shared.servers.address.client(node, Wants::Pushes)?;
+    let client = shared.servers.address.client(node, Wants::Pushes, limit).await?;
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     Ok(connection.await.map_err(|error| shared.servers.address.unreachable(&error, limit))?)
 }
