@@ -37,6 +37,7 @@ mod nodes;
 mod nonce;
 mod progress;
 mod redis_cluster;
+mod redis_faults;
 mod redis_sentinel;
 mod redis_store;
 mod rejoin;

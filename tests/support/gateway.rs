@@ -197,7 +197,7 @@ impl Endpoint {
         within(async move { self.post(CANCEL, &body).await.status() })
     }
 
-    async fn stream(&self, request: &str) -> EventStream {
+    pub(crate) async fn stream(&self, request: &str) -> EventStream {
         let mut client = self.client().await;
         client.send(request).await;
         client.events().await
