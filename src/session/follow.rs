@@ -37,7 +37,7 @@ impl Sessions {
         if log.journal.is_none() {
             return Ok(None);
         }
-        let turn = self.follow(session_id, &log.turn_id).await?;
+        let turn = self.follow(session_id, &log.turn_id, 0).await?;
         Ok(turn.filter(|turn| !turn.log.has_ended()))
     }
 
@@ -70,14 +70,16 @@ impl Sessions {
         Ok(())
     }
 
-    /// The log of a turn that runs on another node.
+    /// The log of a turn that runs on another node, at least up to event `seen`.
     pub(super) async fn follow(
         &self,
         session_id: &str,
         turn_id: &str,
+        seen: u64,
     ) -> Result<Option<LoggedTurn>, SessionError> {
         let key = (session_id.to_owned(), turn_id.to_owned());
-        if let Some(log) = self.followed.get(&key) {
+        // One that has not yet heard of what other nodes have shown makes room for a new one.
+        if let Some(log) = self.followed.get(&key).filter(|log| seen <= log.last_sequence()) {
             return Ok(Some(LoggedTurn { turn_id: key.1, log }));
         }
         // Whatever comes after this is noticed.
@@ -124,8 +126,9 @@ impl Follower {
             }
             drop(log);
             tokio::select! {
-                () = watch.changed() => {}
+                biased;
                 _ = tick.tick() => self.look_after().await,
+                () = watch.changed() => {}
             }
         }
     }

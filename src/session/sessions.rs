@@ -260,14 +260,17 @@ impl Sessions {
         seen: u64,
     ) -> Result<Found, SessionError> {
         let running = self.running.get(session_id);
-        if let Some(session) = &running
-            && turn_id.is_none_or(|turn_id| session.turn.turn_id == turn_id)
-        {
-            return Ok(Found::Turn(session.turn.clone()));
+        let asked_for = |turn: &LoggedTurn| turn_id.is_none_or(|turn_id| turn.turn_id == turn_id);
+        let here = running.as_ref().map(|session| &session.turn).filter(|turn| asked_for(turn));
+        // Other nodes may have shown more: the store's answer to this one is late, or the turn is no longer its.
+        let knows_it =
+            |turn: &&LoggedTurn| seen <= turn.log.last_sequence() || !self.store.is_shared();
+        if let Some(turn) = here.filter(knows_it) {
+            return Ok(Found::Turn(turn.clone()));
         }
         if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
             if stored.journal.is_some()
-                && let Some(turn) = self.follow(session_id, &stored.turn_id).await?
+                && let Some(turn) = self.follow(session_id, &stored.turn_id, seen).await?
             {
                 return Ok(Found::Turn(turn));
             }
@@ -336,7 +339,7 @@ impl Sessions {
     pub(crate) async fn forget(&self, session_id: &str) -> Result<bool, SessionError> {
         let (_claim, evicted) = self.running.evict(session_id);
         if let Some(session) = &evicted {
-            session.turn.log.cancel();
+            session.turn.log.delete();
         }
         Ok(self.store.forget(session_id).await? || evicted.is_some())
     }

@@ -64,6 +64,8 @@ enum Asked {
     Cancel,
     /// To stop where it is, for another gateway to go on with.
     Leave,
+    /// To end, because its session is deleted.
+    Delete,
 }
 
 /// What the driver needs to know about the other side.
@@ -178,6 +180,12 @@ impl TurnLog {
         true
     }
 
+    /// Cancels the turn, because its session is deleted here: nobody goes on with it.
+    pub(crate) fn delete(&self) {
+        self.state.lock().asked = Asked::Delete;
+        self.cancel();
+    }
+
     /// Whether the turn is over.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -225,7 +233,8 @@ impl TurnLog {
         }
         let is_store_lost = state.storing.as_ref().is_some_and(Storing::is_lost);
         let State { readers, is_read_elsewhere, asked, .. } = *state;
-        let (cancelled, is_left) = (asked == Asked::Cancel, asked == Asked::Leave);
+        let cancelled = matches!(asked, Asked::Cancel | Asked::Delete);
+        let is_left = asked == Asked::Leave;
         let readers = readers + usize::from(is_read_elsewhere);
         Audience { readers, cancelled, is_store_lost, is_left }
     }

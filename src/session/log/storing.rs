@@ -96,7 +96,8 @@ impl Barrier {
         Self { log, upto }
     }
 
-    /// Waits. If the store fails, the turn learns of that by itself.
+    /// Waits; for ever if the store fails. Then the turn learns of that by itself, and must drop this: what
+    /// waits here must not happen.
     pub(crate) async fn wait(self) {
         if let Some(log) = self.log {
             poll_fn(|cx| log.poll_stored(cx, self.upto)).await;
@@ -185,15 +186,14 @@ impl TurnLog {
 
     /// Gives up storing the turn while it runs: readers see no more before its end. If the store does not answer,
     /// the driver learns of it. If another gateway has the session, the log ends where it was stored, without a last
-    /// event, and clients re-join it there; unless the turn was cancelled here before.
+    /// event, and clients re-join it there; unless the session was [deleted](Self::delete) here before.
     pub(crate) fn stop_storing(&self, is_lost: bool) {
         let mut state = self.state.lock();
         let State { storing: Some(storing), asked, .. } = &mut *state else { return };
-        storing.wake_waiting();
         if storing.is_sealed || storing.fate != Fate::Open {
             return;
         }
-        storing.fate = match (is_lost, *asked == Asked::Cancel) {
+        storing.fate = match (is_lost, *asked == Asked::Delete) {
             (true, _) => Fate::Lost,
             (false, false) => Fate::Superseded,
             (false, true) => Fate::Deleted,
@@ -203,13 +203,12 @@ impl TurnLog {
         wake(driver);
     }
 
-    /// Whether this much is stored, or no more will be.
+    /// Whether this much is stored.
     fn poll_stored(&self, cx: &Context<'_>, upto: Stored) -> Poll<()> {
         let mut state = self.state.lock();
         let Some(storing) = &mut state.storing else { return Poll::Ready(()) };
         let Stored { events, journals } = storing.stored;
-        let is_stored = events >= upto.events && journals >= upto.journals;
-        if is_stored || storing.fate != Fate::Open {
+        if events >= upto.events && journals >= upto.journals {
             return Poll::Ready(());
         }
         if !storing.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
@@ -230,8 +229,8 @@ impl TurnLog {
     /// sealed.
     pub(crate) fn note_superseded(&self) {
         let mut state = self.state.lock();
-        let is_cancelled = state.asked == Asked::Cancel;
-        if let Some(storing) = state.storing.as_mut().filter(|_| !is_cancelled) {
+        let is_deleted = state.asked == Asked::Delete;
+        if let Some(storing) = state.storing.as_mut().filter(|_| !is_deleted) {
             storing.fate = Fate::Superseded;
         }
     }
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_fails_holds_nobody_up_and_shows_nothing() {
+    fn a_store_that_fails_lets_nothing_pass_and_shows_nothing() {
         for is_lost in [false, true] {
             let (log, mut writer) = Writer::stored(1, false);
             let mut reader = log.read_after(0);
@@ -351,7 +350,8 @@ mod tests {
             log.stop_storing(is_lost);
             say(&mut writer, "b");
             assert_eq!(seen(&mut reader), 0);
-            assert!(is_open(&log, &writer) && take(&log).is_none());
+            assert!(take(&log).is_none());
+            assert!(!is_open(&log, &writer), "what waits for the store must not happen");
             let audience = log.watch_audience(&Context::from_waker(Waker::noop()));
             assert_eq!(audience.is_store_lost, is_lost);
         }
@@ -385,10 +385,17 @@ mod tests {
         assert_eq!(at_the_end, stored);
         let all = [Kind::TextDelta, Kind::TextDelta, Kind::TurnFailed];
         let deleted = seen_in_the_end(|log, _| {
-            log.cancel();
+            log.delete();
             log.stop_storing(false);
         });
         assert_eq!(deleted, all, "it was deleted here");
+        let cancelled = seen_in_the_end(|log, writer| {
+            log.cancel();
+            log.stop_storing(true);
+            writer.seal();
+            log.note_superseded();
+        });
+        assert_eq!(cancelled, stored, "another node goes on with it, cancelled here or not");
     }
 
     #[test]
