@@ -89,7 +89,7 @@ pub struct RedisStore {
     wait: Duration,
     /// How long keys last.
     ttl: u64,
-    /// Counts the leases that were asked for.
+    /// Orders what was asked for: leases and writes.
     asked: AtomicU64,
     is_examined: AtomicBool,
     ids: whole::Ids,
@@ -226,7 +226,8 @@ impl RedisStore {
             .bytes(journal.unwrap_or_default())
             .number(u64::from(ends))
             .number(limits::TURN_LOGS_MAX as u64)
-            .number(limits::TURN_LOG_BYTES_MAX as u64);
+            .number(limits::TURN_LOG_BYTES_MAX as u64)
+            .number(self.asked.fetch_add(1, Ordering::Relaxed));
         let expected = record.and_then(|(expected, _)| expected);
         let expected = expected.map(|version| version.0.to_string()).unwrap_or_default();
         call = call.text(&expected);

@@ -112,6 +112,23 @@ async fn a_request_of_before_does_not_take_a_lease_back() {
     store.renew(&lease).await.unwrap();
 }
 
+/// Or else a turn that is over would be ended again.
+#[tokio::test]
+async fn a_request_of_before_does_not_bring_a_journal_back() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let version = store.save(&lease, None, RECORD).await.unwrap();
+    let first = || LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
+    let asked = store.asked.load(Ordering::Relaxed);
+    store.append(&lease, "t", first()).await.unwrap();
+    store.finish(&lease, Some(version), RECORD, ("t", vec![batch(2, 2)])).await.unwrap();
+    store.asked.store(asked, Ordering::Relaxed);
+    assert_eq!(store.append(&lease, "t", first()).await, Err(StoreError::Superseded));
+    let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
+    assert_eq!((log.last, log.journal), (2, None));
+}
+
 #[tokio::test]
 async fn interrupted_turns_are_found() {
     let server = RedisServer::start();

@@ -2,9 +2,13 @@
 -- or the version is another one, and -1 if the log lacks what came before.
 --
 -- A gateway that got no answer asks again. What it finds done already by its own lease is not refused.
-local grant, ttl, epoch, turn, journal, ends, count_max, bytes_max = unpack(ARGV, 1, 8)
-local next_argument = 9
+local grant, ttl, epoch, turn, journal, ends, count_max, bytes_max, asked = unpack(ARGV, 1, 9)
+local next_argument = 10
 if not holds(grant) then
+  return {0, ''}
+end
+-- The connection has lost its order: this request is older than what is written. Its journal must not come back.
+if tonumber(redis.call('HGET', SESSION, 'asked')) > tonumber(asked) then
   return {0, ''}
 end
 
@@ -59,7 +63,7 @@ if turn ~= '' then
     redis.call('XADD', LOG, string.format('%.0f-%s', number, batch_last), 'f', first, 'b', batch)
     last, bytes = tonumber(batch_last), bytes + #batch
   end
-  redis.call('HSET', SESSION, 'log:' .. turn, format(number, last, bytes, epochs))
+  redis.call('HSET', SESSION, 'log:' .. turn, format(number, last, bytes, epochs), 'asked', asked)
   if journal ~= '' then
     redis.call('HSET', JOURNAL, turn, journal)
     redis.call('PEXPIRE', JOURNAL, ttl)
@@ -74,7 +78,8 @@ end
 
 if record then
   redis.call('SET', RECORD, record, 'PX', ttl)
-  redis.call('HSET', SESSION, 'version', version, 'before', expected, 'by', grant, 'used', now)
+  redis.call('HSET', SESSION, 'version', version, 'before', expected, 'by', grant, 'used', now,
+    'asked', asked)
 end
 if ends == '1' then
   redis.call('HDEL', JOURNAL, turn)
