@@ -8,7 +8,6 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, warn};
-use uuid::Uuid;
 
 use super::LoggedTurn;
 use super::store::{Lease, NodeId, Renewed, Store, StoreError, Watch, Watched};
@@ -125,6 +124,7 @@ impl Renewal {
                 }
             }
             select! {
+                biased;
                 () = sleep_until(due) => {}
                 () = watch.changed() => {}
             }
@@ -173,7 +173,7 @@ impl Renewal {
     /// A third of the lease's time, and less by up to a tenth, so that many turns that begin together
     /// are not renewed together.
     fn interval(&self) -> Duration {
-        let random = f64::from(Uuid::new_v4().as_fields().0) / f64::from(u32::MAX);
-        (self.time / 3).mul_f64(1.0 - random / 10.0)
+        let thousandths = u16::try_from(self.lease.grant % 1000).unwrap_or_default();
+        (self.time / 3).mul_f64(1.0 - f64::from(thousandths) / 10_000.0)
     }
 }
