@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::time::timeout;
 
 use super::redis_store::{config_at, until_closed};
 use crate::support::Model;
@@ -88,12 +89,12 @@ async fn relay(client: TcpStream, store: UnixStream, fault: Fault, left: Arc<Ato
                 // Until the gateway gives the connection up.
                 (Ok(0), Fault::Lost) => std::future::pending().await,
                 (Ok(0), Fault::Late) => {
-                    tokio::time::sleep(LATENESS).await;
+                    hold_back(LATENESS).await;
                     client_writer.write_all(&bytes).await
                 }
                 (Ok(0), Fault::Halved) => {
                     let _ = client_writer.write_all(first).await;
-                    tokio::time::sleep(WAIT / 10).await;
+                    hold_back(WAIT / 10).await;
                     client_writer.write_all(second).await
                 }
                 _ => client_writer.write_all(&bytes).await,
@@ -107,6 +108,11 @@ async fn relay(client: TcpStream, store: UnixStream, fault: Fault, left: Arc<Ato
         () = requests => {}
         () = replies => {}
     }
+}
+
+/// Holds a reply back for this long: the delay is what is tested.
+async fn hold_back(time: Duration) {
+    let _ = timeout(time, std::future::pending::<()>()).await;
 }
 
 async fn piece(reader: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {

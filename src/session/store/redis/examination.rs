@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::super::{Artifact, Batch, LogNews, NodeId, Store as _, StoreError, Watched};
 use super::RedisStore;
-use super::address::Node;
+use super::node::Node;
 use super::reply::plain;
 use super::request::Command;
 use super::slots::SLOTS;

@@ -10,8 +10,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, timeout};
 
 use super::super::StoreError;
-use super::address::{Node, RedisAddress, Wants};
+use super::address::{RedisAddress, Wants};
 use super::cause::unavailable;
+use super::node::Node;
 use super::reply::plain;
 use super::request::Request;
 use crate::limits::session as limits;

@@ -22,6 +22,7 @@ pub(super) mod cluster_tests;
 mod examination;
 mod keys;
 mod link;
+mod node;
 mod reply;
 mod request;
 mod scripts;

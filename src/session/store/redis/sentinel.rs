@@ -9,8 +9,8 @@ use redis::{Client, cmd};
 use tokio::time::timeout;
 
 use super::super::StoreError;
-use super::address::Node;
 use super::cause::unavailable;
+use super::node::Node;
 
 /// Asks all Sentinels at once. The first that knows the primary is believed; whoever connects there finds out
 /// whether it still is one.

@@ -17,8 +17,9 @@ use tokio::time::{Instant, sleep};
 use tracing::{error, info};
 
 use super::super::StoreError;
-use super::address::{Node, RedisAddress};
+use super::address::RedisAddress;
 use super::link::{Failure, Link};
+use super::node::Node;
 use super::reply::plain;
 use super::request::{Command, Commands, Request};
 use super::scripts::Call;

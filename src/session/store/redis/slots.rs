@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use redis::Value;
 
-use super::address::Node;
+use super::node::Node;
 use super::reply::{Read, list, plain, unreadable};
 
 /// How many slots a cluster has.

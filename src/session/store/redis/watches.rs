@@ -25,8 +25,9 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{interval, sleep, timeout};
 
 use super::super::{StoreError, Watch};
-use super::address::{Node, Wants};
+use super::address::Wants;
 use super::cause::unavailable;
+use super::node::Node;
 use super::servers::Servers;
 use crate::limits::session as limits;
 
