@@ -32,7 +32,10 @@ impl Watch {
     }
 
     /// A watch that wakes with each value that is sent from now on, and drops the guard with itself.
-    pub(super) fn new(mut changes: watch::Receiver<()>, guard: impl Any + Send + Sync) -> Self {
+    pub(in crate::session) fn new(
+        mut changes: watch::Receiver<()>,
+        guard: impl Any + Send + Sync,
+    ) -> Self {
         changes.mark_unchanged();
         Self(Some(Open { changes, _guard: Box::new(guard) }))
     }

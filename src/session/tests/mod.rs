@@ -1,3 +1,5 @@
+mod schedules;
+
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

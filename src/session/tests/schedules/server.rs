@@ -1,0 +1,354 @@
+//! The store's server: what the scripts in `session/store/redis/scripts` do, on plain data.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::Flaw;
+use crate::session::store::{
+    Batch, Epochs, Lease, LogNews, NodeId, Renewed, StoreError, StoredLog, StoredRecord, Version,
+    Watched,
+};
+
+/// What a node asks.
+#[derive(Debug, Clone)]
+pub(super) enum Request {
+    Acquire {
+        session: String,
+        node: NodeId,
+        asked: u64,
+        grant: u64,
+    },
+    Renew(Lease),
+    Release(Lease),
+    Cancel {
+        session: String,
+        turn: String,
+    },
+    Load(String),
+    Write {
+        lease: Lease,
+        record: Option<NewRecord>,
+        log: Option<(String, LogNews)>,
+        ends: bool,
+        asked: u64,
+    },
+    Read {
+        session: String,
+        turn: Option<String>,
+        seen: u64,
+    },
+    Interrupted,
+    Forget(String),
+    Check,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct NewRecord {
+    pub(super) expected: Option<Version>,
+    pub(super) version: Version,
+    pub(super) bytes: Bytes,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Answer {
+    Lease(Option<Lease>),
+    Renewed(Renewed),
+    Flag(bool),
+    Record(Option<StoredRecord>),
+    Written(Option<Version>),
+    Log(Option<StoredLog>),
+    Ids(Vec<String>),
+    Done,
+}
+
+impl Request {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Acquire { .. } => "acquire",
+            Self::Renew(_) => "renew",
+            Self::Release(_) => "release",
+            Self::Cancel { .. } => "cancel",
+            Self::Load(_) => "load",
+            Self::Write { ends: true, .. } => "finish",
+            Self::Write { record: Some(_), .. } => "save",
+            Self::Write { .. } => "append",
+            Self::Read { .. } => "read",
+            Self::Interrupted => "interrupted",
+            Self::Forget(_) => "forget",
+            Self::Check => "check",
+        }
+    }
+}
+
+/// A session, as the scripts keep it.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    epoch: u64,
+    node: Option<NodeId>,
+    asked: u64,
+    lease: Option<Granted>,
+    record: Option<Saved>,
+    pub(super) logs: Vec<StoredLog>,
+}
+
+#[derive(Debug)]
+struct Granted {
+    grant: u64,
+    deadline: u64,
+    cancel: Option<String>,
+}
+
+#[derive(Debug)]
+struct Saved {
+    record: StoredRecord,
+    before: Option<Version>,
+    by: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) now: u64,
+    pub(super) lease_ms: u64,
+    pub(super) sessions: BTreeMap<String, Kept>,
+    /// Who has written events in an epoch of a session.
+    pub(super) writers: BTreeMap<(String, u64), NodeId>,
+    /// What wakes watches.
+    pub(super) published: Vec<(String, Watched)>,
+    pub(super) flaw: Flaw,
+}
+
+type Served = Result<Answer, StoreError>;
+
+impl Server {
+    pub(super) fn new(lease_ms: u64, flaw: Flaw) -> Self {
+        let (sessions, writers) = (BTreeMap::new(), BTreeMap::new());
+        Self { now: 0, lease_ms, sessions, writers, published: Vec::new(), flaw }
+    }
+
+    pub(super) fn serve(&mut self, request: Request) -> Served {
+        Ok(match request {
+            Request::Acquire { session, node, asked, grant } => {
+                Answer::Lease(self.acquire(&session, node, (asked, grant)))
+            }
+            Request::Renew(lease) => {
+                let deadline = self.now + self.lease_ms;
+                let granted = self.held(&lease)?;
+                granted.deadline = deadline;
+                Answer::Renewed(Renewed { cancel: granted.cancel.clone(), ..Renewed::default() })
+            }
+            Request::Release(lease) => self.release(&lease),
+            Request::Cancel { session, turn } => Answer::Flag(self.cancel(&session, turn)),
+            Request::Load(session) => {
+                let saved = self.sessions.get(&session).and_then(|kept| kept.record.as_ref());
+                Answer::Record(saved.map(|saved| saved.record.clone()))
+            }
+            Request::Write { lease, record, log, ends, asked } => {
+                Answer::Written(self.write((&lease, asked), record, log, ends)?)
+            }
+            Request::Read { session, turn, seen } => {
+                Answer::Log(self.log(&session, turn.as_deref()).map(|log| after(log, seen)))
+            }
+            Request::Interrupted => Answer::Ids(self.interrupted()),
+            Request::Forget(session) => {
+                let had = self.sessions.remove(&session);
+                self.published.push((session.clone(), Watched::Log));
+                self.published.push((session, Watched::Owner));
+                Answer::Flag(had.is_some_and(|kept| kept.record.is_some()))
+            }
+            Request::Check => Answer::Done,
+        })
+    }
+
+    pub(super) fn log(&self, session: &str, turn: Option<&str>) -> Option<&StoredLog> {
+        let mut logs = self.sessions.get(session)?.logs.iter().rev();
+        logs.find(|log| turn.is_none_or(|turn| log.turn_id == turn))
+    }
+
+    pub(super) fn record(&self, session: &str) -> Option<&Bytes> {
+        Some(&self.sessions.get(session)?.record.as_ref()?.record.bytes)
+    }
+
+    /// Who holds a session.
+    pub(super) fn holder(&self, session: &str) -> Option<NodeId> {
+        let kept = self.sessions.get(session)?;
+        let granted = kept.lease.as_ref().filter(|granted| granted.deadline > self.now);
+        granted.and(kept.node)
+    }
+
+    fn acquire(
+        &mut self,
+        session: &str,
+        node: NodeId,
+        (asked, grant): (u64, u64),
+    ) -> Option<Lease> {
+        let (now, deadline, flaw) = (self.now, self.now + self.lease_ms, self.flaw);
+        let kept = self.sessions.entry(session.to_owned()).or_default();
+        if kept.node == Some(node) {
+            if kept.asked > asked {
+                return None;
+            }
+        } else if kept.lease.as_ref().is_some_and(|granted| granted.deadline > now) {
+            return None;
+        } else {
+            kept.epoch += u64::from(flaw != Flaw::SameEpoch || kept.epoch == 0);
+            self.published.push((session.to_owned(), Watched::Log));
+        }
+        kept.node = Some(node);
+        kept.asked = asked;
+        kept.lease = Some(Granted { grant, deadline, cancel: None });
+        Some(Lease { session_id: session.to_owned(), node, epoch: kept.epoch, grant })
+    }
+
+    fn release(&mut self, lease: &Lease) -> Answer {
+        let Some(kept) = self.sessions.get_mut(&lease.session_id) else { return Answer::Done };
+        if kept.lease.as_ref().is_none_or(|granted| granted.grant != lease.grant) {
+            return Answer::Done;
+        }
+        kept.lease = None;
+        if kept.record.is_none() {
+            self.sessions.remove(&lease.session_id);
+        }
+        self.published.push((lease.session_id.clone(), Watched::Log));
+        Answer::Done
+    }
+
+    fn cancel(&mut self, session: &str, turn: String) -> bool {
+        let now = self.now;
+        let kept = self.sessions.get_mut(session);
+        let granted = kept.and_then(|kept| kept.lease.as_mut());
+        let Some(granted) = granted.filter(|granted| granted.deadline > now) else { return false };
+        granted.cancel = Some(turn);
+        self.published.push((session.to_owned(), Watched::Owner));
+        true
+    }
+
+    /// The lease, if it is held.
+    fn held(&mut self, lease: &Lease) -> Result<&mut Granted, StoreError> {
+        let (now, flaw) = (self.now, self.flaw);
+        let kept = self.sessions.get_mut(&lease.session_id);
+        let granted = kept.and_then(|kept| kept.lease.as_mut());
+        let holds = |granted: &&mut Granted| {
+            let is_its = granted.grant == lease.grant && granted.deadline > now;
+            is_its || flaw == Flaw::NoFence
+        };
+        granted.filter(holds).ok_or(StoreError::Superseded)
+    }
+
+    fn write(
+        &mut self,
+        (lease, asked): (&Lease, u64),
+        record: Option<NewRecord>,
+        log: Option<(String, LogNews)>,
+        ends: bool,
+    ) -> Result<Option<Version>, StoreError> {
+        self.held(lease)?;
+        let (flaw, writer) = (self.flaw, (lease.session_id.clone(), lease.epoch));
+        let kept = self.sessions.get_mut(&lease.session_id).ok_or(StoreError::Superseded)?;
+        if kept.asked > asked && flaw != Flaw::NoOrder {
+            return Err(StoreError::Superseded);
+        }
+        let mut written = None;
+        let record = match record {
+            Some(new) => {
+                let has = kept.record.as_ref();
+                let is_done = has.is_some_and(|saved| {
+                    let is_same = saved.before == new.expected && saved.by == lease.grant;
+                    is_same && saved.record.bytes == new.bytes && flaw != Flaw::NotIdempotent
+                });
+                if has.map(|saved| saved.record.version) == new.expected {
+                    written = Some(new.version);
+                    Some(new)
+                } else if is_done {
+                    written = has.map(|saved| saved.record.version);
+                    None
+                } else {
+                    return Err(StoreError::Superseded);
+                }
+            }
+            None => None,
+        };
+        if let Some((turn, news)) = log {
+            if !news.batches.is_empty() {
+                self.writers.entry(writer).or_insert(lease.node);
+            }
+            kept.append(&turn, news, lease.epoch, flaw)?;
+            if ends && let Some(log) = kept.logs.iter_mut().find(|log| log.turn_id == turn) {
+                log.journal = None;
+            }
+            self.published.push((lease.session_id.clone(), Watched::Log));
+        }
+        if let Some(NewRecord { expected, version, bytes }) = record {
+            let record = StoredRecord { version, bytes };
+            kept.record = Some(Saved { record, before: expected, by: lease.grant });
+        }
+        kept.asked = kept.asked.max(asked);
+        Ok(written)
+    }
+
+    fn interrupted(&self) -> Vec<String> {
+        let is_left = |kept: &Kept| {
+            let is_held = kept.lease.as_ref().is_some_and(|granted| granted.deadline > self.now);
+            !is_held && kept.logs.iter().any(|log| log.journal.is_some())
+        };
+        let left = self.sessions.iter().filter(|(_, kept)| is_left(kept));
+        left.map(|(session, _)| session.clone()).collect()
+    }
+}
+
+impl Kept {
+    fn append(
+        &mut self,
+        turn: &str,
+        LogNews { batches, journal }: LogNews,
+        epoch: u64,
+        flaw: Flaw,
+    ) -> Result<(), StoreError> {
+        let at = self.logs.iter().position(|log| log.turn_id == turn);
+        let last = at.map_or(0, |at| self.logs[at].last);
+        // Those that are there already came with the same request.
+        let is_new = |batch: &Batch| batch.last > last || flaw == Flaw::NotIdempotent;
+        let batches: Vec<Batch> = batches.into_iter().skip_while(|it| !is_new(it)).collect();
+        let follows = batches.first().is_none_or(|batch| batch.first == last + 1);
+        if !follows && flaw != Flaw::NotIdempotent {
+            return Err(StoreError::Unavailable("it has lost events".to_owned()));
+        }
+        let Some(at) = at else {
+            let (turn_id, epochs) = (turn.to_owned(), Epochs::begun_in(epoch));
+            let last = batches.last().map_or(0, |batch| batch.last);
+            self.logs.push(StoredLog { turn_id, epochs, last, batches, journal });
+            return Ok(());
+        };
+        let log = &mut self.logs[at];
+        log.epochs = log.epochs.then(last + 1, epoch);
+        log.last = batches.last().map_or(last, |batch| batch.last);
+        log.batches.extend(batches);
+        log.journal = journal.or_else(|| log.journal.take());
+        Ok(())
+    }
+}
+
+/// The log without the batches that end at or before event `seen`.
+fn after(log: &StoredLog, seen: u64) -> StoredLog {
+    let batches = log.batches.iter().filter(|batch| batch.last > seen).cloned().collect();
+    let StoredLog { turn_id, epochs, last, journal, .. } = log;
+    let (turn_id, epochs) = (turn_id.clone(), epochs.clone());
+    StoredLog { turn_id, epochs, last: *last, batches, journal: journal.clone() }
+}
+
+/// An event of a log, as its epoch and its line.
+pub(super) fn event_of(log: &StoredLog, sequence: u64) -> Option<(u64, String)> {
+    let at = log.batches.partition_point(|batch| batch.last < sequence);
+    let Batch { first, bytes, .. } = log.batches.get(at)?;
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let line = lines.nth(usize::try_from(sequence.checked_sub(*first)?).ok()?)?;
+    Some((log.epochs.at(sequence), String::from_utf8_lossy(line).into_owned()))
+}
+
+/// The events of a log, as epochs, sequences and lines.
+pub(super) fn events_of(log: &StoredLog) -> impl Iterator<Item = (u64, u64, &[u8])> {
+    log.batches.iter().flat_map(|batch| {
+        let lines = batch.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        (batch.first..).zip(lines).map(|(at, line)| (log.epochs.at(at), at, line))
+    })
+}
