@@ -36,7 +36,7 @@ need_package() {
   if command -v "$1" >/dev/null; then
     return
   fi
-  need_command apt-get "install ${locked%%=*} by hand"
+  need_command apt-get "install $2 by hand"
   local as_root=()
   if ((EUID != 0)); then
     if ! sudo -n true 2>/dev/null; then
