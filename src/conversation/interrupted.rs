@@ -35,6 +35,8 @@ pub(crate) struct Tally {
     pub(crate) has_called: bool,
     /// How the turn completes, if its closing round is under way.
     pub(crate) closes: Option<TurnFinish>,
+    /// Whether the message under way goes on with the last step, which was cut off before.
+    pub(crate) is_cut: bool,
 }
 
 /// See the module docs.
@@ -43,6 +45,8 @@ pub(crate) struct Interrupted {
     /// The turn with its whole steps.
     pub(crate) turn: Turn,
     pub(crate) tally: Tally,
+    /// The last event that belongs to them.
+    pub(crate) after: u64,
     /// The step that was under way. A call without a result is [cancelled](super::Outcome::Cancelled):
     /// nobody knows what it has done.
     pub(crate) step: Step,
@@ -88,7 +92,7 @@ impl Interrupted {
         events: impl Iterator<Item = (u64, &'e [u8])>,
     ) -> Self {
         let step = Step { at_ms: turn.started_at_ms, ..Step::default() };
-        let mut interrupted = Self { turn, tally, step, ..Self::default() };
+        let mut interrupted = Self { turn, tally, after, step, ..Self::default() };
         let mut call_ids = HashSet::new();
         for (sequence, line) in events {
             // One that a later version tells.
@@ -102,6 +106,13 @@ impl Interrupted {
             }
         }
         interrupted.step_call_ids = call_ids.len();
+        // At calls, the message is over, and goes on with nothing.
+        if interrupted.tally.is_cut
+            && interrupted.step.calls().next().is_none()
+            && let Some(cut) = interrupted.turn.steps.pop()
+        {
+            interrupted.step = cut.continued_by(interrupted.step);
+        }
         interrupted
     }
 

@@ -141,7 +141,8 @@ impl Driver {
             meter: Meter::new(),
             needs_pass: false,
         };
-        driver.writer.note_journal(driver.turn.so_far(), driver.turn.tally());
+        let (turn, tally) = (driver.turn.so_far(), driver.turn.tally());
+        driver.writer.note_journal(turn, tally, driver.turn.steps_end());
         driver.run_outputs();
         driver.publish_state();
         driver.writer.publish();
@@ -226,7 +227,7 @@ impl Driver {
                     self.meter.round_begins();
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
                     if let Some((turn, tally)) = &draft {
-                        self.writer.note_journal(turn, tally.clone());
+                        self.writer.note_journal(turn, tally.clone(), None);
                     }
                     let opening =
                         open(route, *request, self.artifacts.clone(), self.writer.barrier());

@@ -6,6 +6,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -63,7 +64,8 @@ impl Sessions {
     /// Takes the session's latest turn over if it was interrupted: no gateway has the session's lease.
     pub(crate) async fn settle(&self, session_id: &str) -> Result<(), SessionError> {
         let claim = loop {
-            if !self.store.is_durable() || self.running.get(session_id).is_some() {
+            let is_leaving = self.is_leaving.load(Ordering::SeqCst);
+            if !self.store.is_durable() || is_leaving || self.running.get(session_id).is_some() {
                 return Ok(());
             }
             let log = self.store.read(session_id, None, u64::MAX).await?;

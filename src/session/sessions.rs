@@ -1,6 +1,7 @@
 //! All sessions: those with a running turn are here, the others in the store.
 
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::Sender;
@@ -32,6 +33,8 @@ pub(crate) struct Sessions {
     pub(super) durability: Durability,
     /// Who goes on with turns that are taken over.
     pub(super) successor: Arc<OnceLock<Sender<TakenOver>>>,
+    /// Whether this node is about to stop, and takes nothing over.
+    pub(super) is_leaving: Arc<AtomicBool>,
     /// The turns of other nodes that are read here.
     pub(super) followed: Arc<Followed>,
 }
@@ -59,8 +62,8 @@ impl Sessions {
     #[must_use]
     pub(crate) fn new(store: Arc<dyn Store>, durability: Durability) -> Self {
         let (node, running) = (NodeId::random(), Arc::default());
-        let (successor, followed) = (Arc::default(), Arc::default());
-        Self { store, node, running, durability, successor, followed }
+        let (successor, followed, is_leaving) = (Arc::default(), Arc::default(), Arc::default());
+        Self { store, node, running, durability, successor, is_leaving, followed }
     }
 
     /// Begins a turn in the session with this id, and begins the session if there is none. An
@@ -359,6 +362,7 @@ impl Sessions {
     /// Leaves the running turns to other nodes, as far as there may be any.
     pub(crate) fn leave_all(&self) {
         if self.store.is_shared() {
+            self.is_leaving.store(true, Ordering::SeqCst);
             for session in self.running.all() {
                 session.turn.log.leave();
             }

@@ -72,9 +72,12 @@ impl TurnGuard {
         self.lease.release().await;
     }
 
-    /// Forgets the session.
+    /// Forgets the session, unless another node has it by now.
     pub(crate) async fn discard(self) {
         self.persister.abort();
+        if self.store.is_shared() && self.store.renew(self.lease.get()).await.is_err() {
+            return self.lease.release().await;
+        }
         if let Err(error) = self.store.forget(&self.lease.get().session_id).await {
             warn!("a session that is no longer needed was not forgotten: {error}");
         }

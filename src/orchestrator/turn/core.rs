@@ -80,6 +80,9 @@ pub(super) struct Before {
     pub(super) has_called: bool,
     /// Whether the message was cut off that the next one goes on with.
     pub(super) is_cut: bool,
+    /// The event after which its step begins, if the turn was resumed at calls that are not over: only the log
+    /// has them.
+    pub(super) step_after: Option<u64>,
 }
 
 /// An upstream of the turn's route.
@@ -171,14 +174,17 @@ impl Core {
 
     /// What the turn has counted.
     pub(super) fn tally(&self) -> Tally {
+        let is_at_calls = self.before.step_after.is_some();
+        let calls_before = u32::try_from(self.calls.made_before()).unwrap_or(u32::MAX);
         Tally {
-            call_ids: self.calls.len(),
-            calls: self.calls.made(),
+            call_ids: if is_at_calls { 0 } else { self.calls.len() },
+            calls: if is_at_calls { calls_before } else { self.calls.made() },
             rounds: self.rounds,
             usage: self.usage,
             bytes: self.bytes,
             has_called: self.has_called_as_asked(),
             closes: None,
+            is_cut: false,
         }
     }
 
@@ -334,6 +340,7 @@ impl Core {
                 call.end(Outcome::Skipped("the turn ended before it could begin".to_owned()));
             }
         }
+        self.before.step_after = None;
         let mut step = message.take_step(&self.script.text, &self.calls);
         let mutates = |name: &str| self.setup.policy(name).is_some_and(|policy| policy.mutates);
         step.retry = prerequisites::call_to_retry(&self.record.steps, &step, mutates);

@@ -162,10 +162,17 @@ impl TurnMachine {
         &self.core.record
     }
 
+    /// The last event that belongs to its whole steps, if that is not the latest.
+    #[must_use]
+    pub(crate) const fn steps_end(&self) -> Option<u64> {
+        self.core.before.step_after
+    }
+
     /// What it has counted so far.
     #[must_use]
     pub(crate) fn tally(&self) -> Tally {
-        Tally { closes: self.state.closes(), ..self.core.tally() }
+        let (closes, is_cut) = (self.state.closes(), self.state.goes_on());
+        Tally { closes, is_cut, ..self.core.tally() }
     }
 
     /// `None` while it runs.

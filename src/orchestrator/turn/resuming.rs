@@ -37,7 +37,10 @@ impl TurnMachine {
     /// model to a form begin anew.
     #[must_use]
     pub(crate) fn can_resume(request: &TurnRequest, interrupted: &Interrupted) -> bool {
-        request.response_format.is_none() || interrupted.step.parts.is_empty()
+        let step = &interrupted.step;
+        // At its calls, a message is over.
+        let is_at_calls = step.calls().next().is_some();
+        request.response_format.is_none() || step.parts.is_empty() || is_at_calls
     }
 
     /// Goes on with a turn whose gateway was stopped. `request` is the one with which it began; the history does
@@ -71,15 +74,18 @@ struct CutStep {
 impl Core {
     /// Takes up what the turn has said, done and counted. Returns the step that was under way.
     fn take_up(&mut self, interrupted: Interrupted) -> CutStep {
-        let Interrupted { turn, tally, step, step_call_ids, said, heard, .. } = interrupted;
+        let Interrupted { turn, tally, after, step, step_call_ids, said, heard, .. } = interrupted;
         let taken_up = step.calls().count();
+        // Those that it had used when it was taken over before.
+        let before = turn.call_ids.saturating_sub(self.record.call_ids);
         self.record = Arc::new(turn);
         self.record_mut().call_ids += (tally.call_ids + step_call_ids).saturating_sub(taken_up);
-        self.calls.resume(tally.call_ids + step_call_ids, taken_up, tally.calls);
+        self.calls.resume(before + tally.call_ids + step_call_ids, taken_up, tally.calls);
         self.rounds = tally.rounds;
         self.usage = tally.usage;
         self.bytes = tally.bytes;
         self.before.has_called = tally.has_called;
+        self.before.step_after = (taken_up > 0).then_some(after);
         self.script.resume(said);
         if let Some((source, text)) = heard {
             self.acknowledgement = Acknowledgement::Said(Heard { text, source });

@@ -40,6 +40,15 @@ impl State {
         }
     }
 
+    /// Whether the message of the last round goes on with the last step.
+    pub(super) const fn goes_on(&self) -> bool {
+        match self {
+            Self::Planning(round) | Self::Executing { round, .. } => round.message.goes_on,
+            Self::Synthesizing(closing) => closing.message.goes_on,
+            Self::Over(_) => false,
+        }
+    }
+
     /// The message being written, once the driver has been told to ask for it.
     pub(super) fn arriving(&mut self) -> Option<&mut Message> {
         self.unread().filter(|message| message.is_asked_for)

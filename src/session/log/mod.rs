@@ -170,7 +170,7 @@ impl TurnLog {
     /// Stops the turn where it is, for another gateway to go on with; false if it is not stored while it runs.
     pub(crate) fn leave(&self) -> bool {
         let mut state = self.state.lock();
-        if state.ended || state.storing.is_none() {
+        if state.ended || state.storing.is_none() || state.asked != Asked::Nothing {
             return false;
         }
         state.asked = Asked::Leave;

@@ -327,7 +327,7 @@ mod tests {
     fn a_barrier_opens_once_its_events_and_its_journal_are_stored() {
         let (log, mut writer) = Writer::stored(1, false);
         say(&mut writer, "a");
-        writer.note_journal(&Arc::default(), conversation::Tally::default());
+        writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
         assert!(!is_open(&log, &writer));
         let events = take(&log).unwrap();
         assert!(events.draft.is_none(), "it was not published");

@@ -239,9 +239,14 @@ impl Writer {
         self.asked = Some(asked);
     }
 
-    /// Notes the turn as far as it has come. If it is stored while it runs, this is stored with what is published
-    /// next.
-    pub(crate) fn note_journal(&mut self, turn: &Arc<conversation::Turn>, tally: Tally) {
+    /// Notes the turn as far as it has come: its whole steps, which end with event `after`, or with the last one. If
+    /// it is stored while it runs, this is stored with what is published next.
+    pub(crate) fn note_journal(
+        &mut self,
+        turn: &Arc<conversation::Turn>,
+        tally: Tally,
+        after: Option<u64>,
+    ) {
         if !self.is_stored {
             return;
         }
@@ -249,7 +254,8 @@ impl Writer {
         if tally.rounds > since {
             self.taken_over.count = 0;
         }
-        let (after, asked, turn) = (self.last, self.asked.clone(), Arc::clone(turn));
+        let after = after.unwrap_or(self.last);
+        let (asked, turn) = (self.asked.clone(), Arc::clone(turn));
         let takeovers = self.taken_over.count;
         self.draft = Some(Box::new(Draft { after, asked, takeovers, tally, turn }));
         self.journals += 1;

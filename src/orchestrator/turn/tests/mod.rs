@@ -54,6 +54,8 @@ struct Scene {
     not_run: Vec<String>,
     /// The names of all outputs.
     outputs: Vec<&'static str>,
+    /// Where its first journal's steps end, if that is not where it was resumed.
+    steps_end: Option<u64>,
     /// What its journals say, each after so many events.
     journals: Vec<(usize, conversation::Turn, Tally)>,
 }
@@ -145,6 +147,7 @@ impl Scene {
 
     fn playing(turn: TurnMachine, history: History) -> Self {
         let mut scene = Self {
+            steps_end: turn.steps_end(),
             turn,
             events: Vec::new(),
             deeds: Vec::new(),

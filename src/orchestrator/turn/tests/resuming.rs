@@ -10,11 +10,19 @@ use crate::tools::{Confirm, Policy, ToolSpec};
 impl Scene {
     /// What another gateway knows of the turn after its first `events` events.
     fn cut_after(&self, events: usize) -> Interrupted {
+        self.cut_again(&[], events)
+    }
+
+    /// The same of a turn that was resumed after the events `before`.
+    fn cut_again(&self, before: &[Value], events: usize) -> Interrupted {
         let known = self.journals.iter().rev().find(|(after, ..)| *after <= events);
         let (after, turn, tally) = known.expect("there is a journal from the start");
-        let lines: Vec<_> = self.events[..events].iter().map(Value::to_string).collect();
+        let all = before.iter().chain(&self.events[..events]);
+        let lines: Vec<_> = all.map(Value::to_string).collect();
         let lines = (1..).zip(lines.iter().map(String::as_bytes));
-        Interrupted::new((turn.clone(), tally.clone()), *after as u64, lines)
+        let after = if *after == 0 { self.steps_end } else { None }
+            .unwrap_or((before.len() + after) as u64);
+        Interrupted::new((turn.clone(), tally.clone()), after, lines)
     }
 
     fn resumed(request: TurnRequest, interrupted: Interrupted) -> Self {
@@ -117,6 +125,41 @@ fn a_turn_goes_on_wherever_it_is_interrupted() {
             steps.collect()
         };
         assert_eq!(parts(record), parts(undisturbed), "after {cut}");
+    }
+}
+
+/// By two gateways, one after the other: as if it had been one.
+#[test]
+fn a_turn_that_is_interrupted_twice_goes_on_wherever_that_is() {
+    let mut whole = Scene::new();
+    play(&mut whole);
+    let answer = whole.said();
+    for first in 0..whole.events.len() {
+        let mut second = Scene::resumed(request(), whole.cut_after(first));
+        play(&mut second);
+        for cut in 0..second.events.len() {
+            let before = &whole.events[..first];
+            let mut third = Scene::resumed(request(), second.cut_again(before, cut));
+            play(&mut third);
+            let events = [before, &second.events[..cut], &third.events].concat();
+            let ids: Vec<String> = events
+                .iter()
+                .filter(|event| event["type"] == "tool_started")
+                .map(|event| event["data"]["call_id"].to_string())
+                .collect();
+            let all = Scene { events, ..third };
+            assert_eq!(all.said(), answer, "cut after {first} and {cut}");
+            assert_eq!(all.event("turn_completed")["text"], *answer, "{first} and {cut}");
+            assert_eq!(all.event("turn_completed")["tool_calls"], 2, "{first} and {cut}");
+            assert_eq!(ids.len(), 2, "after {first} and {cut}: {ids:?}");
+            assert_ne!(ids[0], ids[1], "after {first} and {cut}");
+            let parts = all.turn.so_far().steps.iter().flat_map(|step| &step.parts);
+            let words = parts.filter_map(|part| match part {
+                Part::Text(text) => Some(&**text),
+                _ => None,
+            });
+            assert_eq!(words.collect::<String>(), answer, "after {first} and {cut}");
+        }
     }
 }
 

@@ -232,7 +232,7 @@ impl Play {
 
     /// A model is asked once the journal is stored.
     async fn note_round(&mut self) -> Result<(), End> {
-        self.writer.note_journal(&Arc::new(self.turn.clone()), self.tally.clone());
+        self.writer.note_journal(&Arc::new(self.turn.clone()), self.tally.clone(), None);
         self.writer.publish();
         self.unless_told(self.writer.barrier().wait()).await
     }

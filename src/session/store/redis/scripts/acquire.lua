@@ -14,7 +14,10 @@ end
 local deadline = now + lease
 redis.call('HSET', SESSION, 'epoch', epoch, 'node', node, 'grant', grant, 'deadline', deadline,
   'asked', asked, 'used', now)
-redis.call('HDEL', SESSION, 'cancel')
+-- A turn that its owner has left behind is still to be cancelled.
+if redis.call('EXISTS', JOURNAL) == 0 then
+  redis.call('HDEL', SESSION, 'cancel')
+end
 last_for(ttl)
 if has[2] ~= node then
   redis.call('SPUBLISH', LOG, '')

@@ -6,7 +6,10 @@ end
 if redis.call('HEXISTS', SESSION, 'version') == 0 then
   return {remove(), 0}
 end
-redis.call('HDEL', SESSION, 'grant', 'deadline', 'cancel')
+redis.call('HDEL', SESSION, 'grant', 'deadline')
+if redis.call('EXISTS', JOURNAL) == 0 then
+  redis.call('HDEL', SESSION, 'cancel')
+end
 redis.call('HSET', SESSION, 'used', now)
 last_for(ttl)
 redis.call('SPUBLISH', LOG, '')
