@@ -30,10 +30,7 @@ async fn a_conversation_goes_on_after_its_process_was_killed() {
     let state = directory.path().join("made").join("on demand");
     let process = start(&model, &state).await;
     let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
-    let (mut stream, mut round) = process.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("Half a wo").await;
-    let seen = stream.up_to_text("Half a wo").await;
+    let (stream, round, seen) = process.begin_saying(&mut model, "s", "Half a wo").await;
     process.signal("KILL");
     assert_eq!(process.exit().await.code(), None, "it was killed");
     drop((stream, round));
@@ -224,10 +221,7 @@ async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
     let mut model = Model::listen();
     let directory = tempfile::tempdir().unwrap();
     let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
-    let (mut stream, mut round) = process.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
     let bytes = std::fs::metadata(directory.path().join("tether.db-wal")).unwrap().len();
     process.limit_file_bytes(Some(bytes));
     round.say(" two").await;

@@ -26,10 +26,7 @@ sessions: {{redis: {{url: \"{}\", lease_sec: 2}}}}
 async fn a_turn_is_read_on_another_node_as_it_comes() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two] = [start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    let seen = stream.up_to_text("One").await;
+    let (mut stream, mut round, seen) = one.begin_saying(&mut model, "s", "One").await;
 
     let mut whole = two.rejoin("session_id=s", &[]).await;
     assert_eq!(whole.up_to_text("One").await, seen, "ids included");
@@ -56,10 +53,7 @@ async fn a_turn_is_read_on_another_node_as_it_comes() {
 async fn a_turn_is_cancelled_from_another_node() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two] = [start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = one.begin_saying(&mut model, "s", "One").await;
     assert_eq!(two.cancel("s").await, 202);
     let end = stream.rest().await;
     assert_eq!(end.last().unwrap().data["finish_reason"], "cancelled");
@@ -89,10 +83,7 @@ async fn a_second_turn_is_refused_and_the_same_one_is_joined_on_any_node() {
 async fn a_session_is_deleted_from_another_node() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two] = [start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = one.begin_saying(&mut model, "s", "One").await;
     let mut elsewhere = two.rejoin("session_id=s", &[]).await;
     elsewhere.up_to_text("One").await;
     let deleted = two.exchange(request("DELETE", "/api/v1/sessions/s", &[], "")).await;
@@ -124,10 +115,7 @@ async fn a_turn_goes_on_when_its_node_is_killed_while_another_one_reads() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two, three] =
         [start(&model, &server).await, start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("Half a wo").await;
-    let seen = stream.up_to_text("Half a wo").await;
+    let (stream, round, seen) = one.begin_saying(&mut model, "s", "Half a wo").await;
     let mut elsewhere = two.rejoin("session_id=s", &[]).await;
     elsewhere.up_to_text("Half a wo").await;
     one.signal("KILL");
@@ -152,10 +140,7 @@ async fn a_turn_goes_on_when_its_node_is_killed_while_another_one_reads() {
 async fn a_node_that_stops_leaves_its_turns_to_the_others() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two] = [start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("Half a wo").await;
-    let mut seen = stream.up_to_text("Half a wo").await;
+    let (mut stream, mut round, mut seen) = one.begin_saying(&mut model, "s", "Half a wo").await;
     one.signal("TERM");
     // The stream ends without a last event, so the client re-joins.
     while let Some(frame) = stream.next().await {
@@ -225,10 +210,7 @@ async fn a_background_response_goes_on_on_another_node_and_is_kept() {
 async fn a_reader_on_another_node_keeps_a_turn_going() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two] = [start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (stream, mut round, _) = one.begin_saying(&mut model, "s", "One").await;
     let mut elsewhere = two.rejoin("session_id=s", &[]).await;
     elsewhere.up_to_text("One").await;
     drop(stream);

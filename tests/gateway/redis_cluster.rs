@@ -56,10 +56,7 @@ fn config(model: &Model, cluster: &RedisCluster) -> String {
 async fn a_turn_of_a_killed_gateway_goes_on_in_another() {
     let (mut model, cluster) = (Model::listen(), RedisCluster::start());
     let [one, two] = [start(&model, &cluster).await, start(&model, &cluster).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("Half a wo").await;
-    let seen = stream.up_to_text("Half a wo").await;
+    let (stream, round, seen) = one.begin_saying(&mut model, "s", "Half a wo").await;
     let busy = two.post("/api/v1/chat/stream", &json!({"session_id": "s", "prompt": "?"})).await;
     assert_eq!(busy.status(), 409, "it runs elsewhere");
     one.signal("KILL");
@@ -79,10 +76,7 @@ async fn a_turn_of_a_killed_gateway_goes_on_in_another() {
 async fn a_turn_goes_on_while_its_session_moves() {
     let (mut model, cluster) = (Model::listen(), RedisCluster::start());
     let [one, two] = [start(&model, &cluster).await, start(&model, &cluster).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = one.begin_saying(&mut model, "s", "One").await;
     read_up_to(&two, "session_id=s", "One").await;
     let to = (cluster.owner("{s}") + 1) % cluster.len();
     let moving = cluster.begin_move("{s}", to);
@@ -106,10 +100,7 @@ async fn a_turn_goes_on_while_its_session_moves() {
 async fn a_server_that_is_gone_ends_the_turns_there_honestly() {
     let (mut model, mut cluster) = (Model::listen(), RedisCluster::start());
     let process = Process::start(&config_at(&model, &cluster.url(), "wait_sec: 0.5")).await;
-    let (mut stream, mut round) = process.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
     let owner = cluster.owner("{s}");
     cluster.kill(owner);
     round.say(" two").await;

@@ -41,10 +41,7 @@ async fn a_turn_goes_on_after_a_failover() {
 async fn a_failover_that_takes_too_long_ends_the_turn_honestly() {
     let (mut model, mut servers) = (Model::listen(), RedisSentinel::start());
     let process = start(&model, &servers, "wait_sec: 0.2").await;
-    let (mut stream, mut round) = process.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
     servers.wait_for_replica();
     servers.kill_primary();
     round.say(" two").await;

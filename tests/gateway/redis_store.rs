@@ -103,10 +103,7 @@ async fn a_conversation_goes_on_in_any_gateway() {
 async fn the_session_of_a_killed_gateway_is_free_after_its_lease() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two] = [start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("Half a wo").await;
-    let seen = stream.up_to_text("Half a wo").await;
+    let (stream, round, seen) = one.begin_saying(&mut model, "s", "Half a wo").await;
     let busy = two.post("/api/v1/chat/stream", &json!({"session_id": "s", "prompt": "?"})).await;
     assert_eq!(busy.status(), 409, "it runs elsewhere");
     one.signal("KILL");
@@ -142,10 +139,7 @@ async fn a_lease_is_renewed_for_as_long_as_a_turn_runs() {
 async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two] = [start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round) = one.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (stream, mut round, _) = one.begin_saying(&mut model, "s", "One").await;
     one.signal("STOP");
     round.say(" two").await;
     let player = tokio::spawn(play(model));
@@ -170,10 +164,7 @@ async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
 async fn a_short_pause_of_the_server_is_waited_out() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let (process, log) = start_logged(&model, &server, "wait_sec: 1.5").await;
-    let (mut stream, mut round) = process.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
     server.command(&["CLIENT", "PAUSE", "1000", "ALL"]);
     round.say(" two").await;
     stream.up_to_text(" two").await;
@@ -189,10 +180,7 @@ async fn a_short_pause_of_the_server_is_waited_out() {
 async fn a_server_that_stays_away_ends_the_running_turn_honestly() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let (process, log) = start_logged(&model, &server, "wait_sec: 0.5").await;
-    let (mut stream, mut round) = process.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
     server.signal("STOP");
     round.say(" two").await;
     let rest = stream.up_to("turn_failed").await;
@@ -243,10 +231,7 @@ async fn a_server_that_crashes_and_comes_back_has_everything() {
     let mut model = Model::listen();
     let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let process = Process::start(&config(&model, &server, "wait_sec: 1.5")).await;
-    let (mut stream, mut round) = process.begin(&mut model, "s").await;
-    round.begin().await;
-    round.say("One").await;
-    stream.up_to_text("One").await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
     server.kill();
     round.say(" two").await;
     server.run();

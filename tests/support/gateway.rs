@@ -14,7 +14,7 @@ use tether::tools::Sources;
 use tokio::net::TcpStream;
 
 use super::client::{Client, Reply, post, request};
-use super::events::EventStream;
+use super::events::{EventStream, Frame};
 use super::model::{Model, Round};
 use super::within;
 
@@ -158,6 +158,23 @@ impl Endpoint {
     ) -> impl Future<Output = (EventStream, Round)> {
         let body = json!({"session_id": session, "prompt": "Hello?"});
         within(async move { (self.turn(&body).await, model.round().await) })
+    }
+
+    /// Starts a turn in `session`, whose model has said this. Also returns the events up to there.
+    #[track_caller]
+    pub(crate) fn begin_saying(
+        &self,
+        model: &mut Model,
+        session: &str,
+        words: &str,
+    ) -> impl Future<Output = (EventStream, Round, Vec<Frame>)> {
+        within(async move {
+            let (mut stream, mut round) = self.begin(model, session).await;
+            round.begin().await;
+            round.say(words).await;
+            let seen = stream.up_to_text(words).await;
+            (stream, round, seen)
+        })
     }
 
     /// Plays a whole turn that the model answers with `words`.
