@@ -192,7 +192,7 @@ fn redis_store(mut keys: Keys<'_, '_>, default: RedisConfig) -> (RedisConfig, bo
     (redis, has_url)
 }
 
-/// Files that nobody would read are a mistake: the connection is less safe than they look.
+/// Certificate files without TLS are a mistake: the connection is less safe than the configuration suggests.
 fn check_tls(keys: &mut Keys<'_, '_>, redis: &RedisConfig) {
     let RedisConfig { url, ca_file, cert_file, key_file, .. } = redis;
     let files = [("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)];

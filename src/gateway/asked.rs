@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::new_turn::NewTurn;
 use crate::conversation::{Opening, PlacedImage};
-use crate::orchestrator::{ResponseFormat, Rules};
+use crate::orchestrator::ResponseFormat;
 use crate::tools::Confirm;
 use crate::tools::client::ClientTools;
 use crate::upstream::{ExtraSampling, Sampling, ToolChoice};
@@ -33,7 +33,7 @@ pub(super) struct Asked {
     client_tools: Vec<WrittenTool>,
     /// In place of `model.system_prompt`.
     #[serde(default)]
-    instructions: Option<String>,
+    pub(super) instructions: Option<String>,
     #[serde(default)]
     pub(super) single_client_call: bool,
     #[serde(default)]
@@ -117,14 +117,6 @@ impl Asked {
 
     pub(super) fn read(json: &RawValue) -> serde_json::Result<Self> {
         serde_json::from_str(json.get())
-    }
-
-    /// The rules of the turn.
-    pub(super) fn rules(&self, rules: &Arc<Rules>) -> Arc<Rules> {
-        match self.instructions.clone() {
-            Some(system_prompt) => Arc::new(Rules { system_prompt, ..Rules::clone(rules) }),
-            None => Arc::clone(rules),
-        }
     }
 
     /// The request as it came, without what its opening and its history have become.

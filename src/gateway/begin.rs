@@ -234,6 +234,11 @@ impl Gateway {
             .client_history
             .as_ref()
             .and_then(|client_history| client_history.instructions.clone());
+        self.rules_with(instructions)
+    }
+
+    /// The rules of all turns, with these instructions in place of `model.system_prompt`, if there are any.
+    pub(super) fn rules_with(&self, instructions: Option<String>) -> Arc<Rules> {
         match instructions {
             Some(system_prompt) => Arc::new(Rules { system_prompt, ..Rules::clone(&self.rules) }),
             None => Arc::clone(&self.rules),

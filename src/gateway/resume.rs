@@ -94,7 +94,7 @@ impl Gateway {
         let all = self.offer_of(asked.tools.as_deref()).await?;
         let mut new = asked.new_turn();
         let mut offer = self.chosen(&all, &mut new)?;
-        let rules = asked.rules(&self.rules);
+        let rules = self.rules_with(asked.instructions.clone());
         let opening = asked.opening.clone();
         let history = conversation.before(&opening);
         let basis = Basis { opening: &opening, history: &history };

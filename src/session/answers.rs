@@ -63,7 +63,7 @@ impl Sessions {
     ) -> Result<Option<StoredAnswer>, SessionError> {
         let running = self.running_turn(session_id).await?;
         let running = running.filter(|turn| turn.turn_id == turn_id);
-        let Some(record) = self.record(session_id).await? else { return Ok(None) };
+        let Some(record) = self.settled_record(session_id).await? else { return Ok(None) };
         Ok(record.answers.find(turn_id).map(|found| StoredAnswer {
             head: Arc::clone(&found.begun),
             answer: found.answer.clone(),
@@ -94,7 +94,7 @@ impl Sessions {
             over.cancelled().await;
         }
         let running = self.running_turn(session_id).await?;
-        let Some(record) = self.record(session_id).await? else { return Ok(None) };
+        let Some(record) = self.settled_record(session_id).await? else { return Ok(None) };
         let Some(found) = record.answers.find(turn_id) else { return Ok(None) };
         if running.as_ref().is_some_and(|turn| turn.turn_id == turn_id) {
             return Ok(Some(Chain::Running));

@@ -7,7 +7,6 @@
 //! ends with the last reader. If the other node dies, the follower takes the turn over, as any node may, and
 //! goes on reading.
 
-use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
@@ -18,26 +17,32 @@ use super::followed::Key;
 use super::journal;
 use super::log::TurnLog;
 use super::record::RecordError;
-use super::sessions::{SessionError, Sessions};
+use super::sessions::{SessionError, Sessions, ended};
 use super::store::{StoredLog, Watch, Watched};
 use super::{Beginning, LoggedTurn, NotBegun};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
 impl Sessions {
+    /// The id of the session's turn, if it runs on another node.
+    pub(super) async fn turn_elsewhere(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<String>, SessionError> {
+        if !self.store.is_shared() {
+            return Ok(None);
+        }
+        let log = self.store.read(session_id, None, u64::MAX).await?;
+        Ok(log.filter(|log| log.journal.is_some()).map(|log| log.turn_id))
+    }
+
     /// The session's turn, if it runs on another node.
     pub(super) async fn running_elsewhere(
         &self,
         session_id: &str,
     ) -> Result<Option<LoggedTurn>, SessionError> {
-        if !self.store.is_shared() {
-            return Ok(None);
-        }
-        let Some(log) = self.store.read(session_id, None, u64::MAX).await? else { return Ok(None) };
-        if log.journal.is_none() {
-            return Ok(None);
-        }
-        let turn = self.follow(session_id, &log.turn_id, 0).await?;
+        let Some(turn_id) = self.turn_elsewhere(session_id).await? else { return Ok(None) };
+        let turn = self.follow(session_id, &turn_id, 0).await?;
         Ok(turn.filter(|turn| !turn.log.has_ended()))
     }
 
@@ -61,9 +66,7 @@ impl Sessions {
         }
         if let Some(turn) = self.running_elsewhere(session_id).await? {
             self.store.request_cancel(session_id, Some(&turn.turn_id)).await?;
-            let mut reader = turn.log.read_after(turn.log.last_sequence());
-            let end = async { while poll_fn(|cx| reader.poll_read(cx, |_| ())).await.is_some() {} };
-            let _ = timeout_at(deadline, end).await;
+            let _ = timeout_at(deadline, ended(&turn.log)).await;
         }
         // The lease is released a moment after the end.
         sleep(limits::STORE_RETRY_INTERVAL / 4).await;

@@ -94,7 +94,12 @@ impl Sessions {
         Ok(log.is_some_and(|log| log.journal.is_some()))
     }
 
-    async fn take_over(&self, claim: Claim, lease: OwnedLease) -> Result<(), SessionError> {
+    /// Takes the session's interrupted turn over, or ends it, under a claim and a lease of the session.
+    pub(super) async fn take_over(
+        &self,
+        claim: Claim,
+        lease: OwnedLease,
+    ) -> Result<(), SessionError> {
         let Some(found) = self.find_interrupted(&lease.get().session_id).await? else {
             lease.release().await;
             return Ok(());

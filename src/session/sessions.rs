@@ -81,15 +81,20 @@ impl Sessions {
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
         let Beginning { session_id, turn_id, .. } = beginning;
-        self.settle(session_id).await?;
         let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
         let (claim, lease) = loop {
             let claim = self.claim(&beginning).await?;
-            if let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? {
+            let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
+            let Some(lease) = lease else {
+                drop(claim);
+                self.make_way(&beginning, deadline).await?;
+                continue;
+            };
+            if !self.is_interrupted(session_id).await? {
                 break (claim, lease);
             }
-            drop(claim);
-            self.make_way(&beginning, deadline).await?;
+            // It goes on, so the next claim finds it running, or it is over.
+            self.take_over(claim, lease).await?;
         };
         let new = match self.load(lease.get(), &beginning, is_parked).await {
             Ok(new) => new,
@@ -151,9 +156,6 @@ impl Sessions {
     ) -> Result<NewSession, NotBegun> {
         let Beginning { turn_id, key, input, is_passing, .. } = *beginning;
         let Beginning { client_history, head, .. } = beginning;
-        if self.is_interrupted(&lease.session_id).await? {
-            return Err(NotBegun::Busy);
-        }
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
@@ -227,6 +229,14 @@ impl Sessions {
         session_id: &str,
     ) -> Result<Option<SessionRecord>, SessionError> {
         self.settle(session_id).await?;
+        self.settled_record(session_id).await
+    }
+
+    /// The same of a session whose latest turn is settled.
+    pub(super) async fn settled_record(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<SessionRecord>, SessionError> {
         match self.running.get(session_id) {
             Some(session) => Ok(Some(session.record_now())),
             None => self.stored_record(session_id).await,
@@ -319,8 +329,8 @@ impl Sessions {
         if self.running.get(session_id).is_some_and(|session| session.turn.log.cancel()) {
             return Ok(Cancel::Cancelling);
         }
-        if let Some(turn) = self.running_elsewhere(session_id).await?
-            && self.store.request_cancel(session_id, Some(&turn.turn_id)).await?
+        if let Some(turn_id) = self.turn_elsewhere(session_id).await?
+            && self.store.request_cancel(session_id, Some(&turn_id)).await?
         {
             return Ok(Cancel::Cancelling);
         }
@@ -389,6 +399,11 @@ impl Sessions {
 /// Cancels a turn, and waits for its end.
 pub(crate) async fn cancelled(log: &Arc<TurnLog>) {
     log.cancel();
+    ended(log).await;
+}
+
+/// Waits for the end of a turn.
+pub(super) async fn ended(log: &Arc<TurnLog>) {
     let mut reader = log.read_after(log.last_sequence());
     while poll_fn(|cx| reader.poll_read(cx, |_| ())).await.is_some() {}
 }
