@@ -484,6 +484,20 @@ pub mod session {
     /// Jobs that wait for a store in a file, or share one of its commits. More callers wait for a place.
     pub const STORE_JOBS_MAX: usize = 1024;
 
+    /// Bytes that running turns write to a file beside that of the sessions before they go on in another.
+    /// Hundreds of turns together fill it in seconds. What a killed process leaves there is read at start.
+    pub const REDO_BYTES_MAX: u64 = 32 * MIB as u64;
+
+    /// Commits in a file of sessions after which its write-ahead log is moved into it. Each takes some
+    /// pages of 4 KiB.
+    pub const COMMITS_PER_CHECKPOINT: usize = 256;
+
+    /// The log of a turn that is over is kept in a file in pieces of at most so many bytes.
+    pub const LOG_PIECE_BYTES_MAX: usize = 64 * KIB;
+
+    /// A session that is used again within this time does not have that written again.
+    pub const USE_NOTED_INTERVAL: Duration = Duration::from_secs(1);
+
     /// How many gateways take a turn over one after another in the same round. A turn that stops each of them
     /// must not go on to the next.
     pub const TAKEOVERS_MAX: u32 = 2;

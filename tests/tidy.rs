@@ -157,6 +157,7 @@ const ROWS: &[Row] = &[
     row("session/interrupted", Io, &["conversation", "limits", "telemetry"]),
     row("session/journal", Nothing, &["conversation", "event", "limits", "text"]),
     row("session/lease", Io, &["limits", "telemetry"]),
+    row("session/part_waker", Io, &[]),
     row("session/persister", Io, &["limits"]),
     row("session/running", Io, &[]),
     row("session/sessions", Io, &["conversation", "limits"]),

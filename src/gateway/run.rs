@@ -102,7 +102,7 @@ pub(super) async fn run(
     (draft, serializer): (Option<CacheEntryDraft>, Option<Arc<dyn AnswerSerializer>>),
 ) {
     let is_stored = draft.is_none() || guard.keeps_answer();
-    let ran = match drive(driver).await {
+    let ran = match guard.store_while(drive(driver)).await {
         Some(Ok(ran)) => Some(ran),
         Some(Err(writer)) => {
             guard.leave().await;

@@ -164,7 +164,7 @@ impl Sessions {
             rounds = interrupted.tally.rounds,
             "an interrupted turn is taken over"
         );
-        let persister = Persister::start(&self.store, lease.get(), &turn);
+        let persister = Persister::new(&self.store, lease.get(), &turn);
         let conversation = record.conversation.clone();
         let session = Arc::new(RunningSession::new(Some(stored.version), record, turn));
         if !claim.run(Arc::clone(&session)) {

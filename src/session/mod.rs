@@ -16,6 +16,7 @@ mod interrupted;
 mod journal;
 mod lease;
 pub(crate) mod log;
+mod part_waker;
 mod persister;
 pub(crate) mod record;
 mod running;

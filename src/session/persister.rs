@@ -1,10 +1,13 @@
 //! Stores a turn while it runs. Without it, a killed process would take the running turn with it.
 
-use std::future::poll_fn;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Context;
 
 use bytes::Bytes;
-use tokio::task::JoinHandle;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, error};
 
@@ -17,49 +20,62 @@ use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
 
 /// Stores what is new of a turn, all that has gathered at a time. Readers see it after that.
-#[derive(Debug)]
-pub(super) struct Persister(Option<JoinHandle<()>>);
+///
+/// It has no task of its own: whoever writes the turn's log polls it after that. A store that answers at once
+/// then costs no second task for each token.
+pub(super) struct Persister(Option<Mutex<Persisting>>);
+
+/// In a mutex that nobody locks: references to the turn may then be sent to other threads.
+type Persisting = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl fmt::Debug for Persister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Persister").field(&self.0.is_some()).finish()
+    }
+}
 
 impl Persister {
     /// Of a turn that is only kept once it is over, if at all.
     pub(super) const NONE: Self = Self(None);
 
-    pub(super) fn start(store: &Arc<dyn Store>, lease: &Lease, turn: &LoggedTurn) -> Self {
-        let (store, lease, turn) = (Arc::clone(store), lease.clone(), turn.clone());
-        Self(Some(tokio::spawn(async move {
-            let _way = Way(Arc::clone(&turn.log));
-            while let Some(news) = poll_fn(|cx| turn.log.poll_unstored(cx)).await {
-                let upto = news.upto;
-                match append(&*store, &lease, &turn.turn_id, news).await {
-                    Ok(()) => turn.log.note_stored(upto),
-                    Err(StoreError::Unavailable(cause)) => {
-                        error!(session = lease.session_id, cause, "a running turn is not stored");
-                        return turn.log.stop_storing(true);
-                    }
-                    Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
-                        debug!(session = lease.session_id, %error, "a running turn is not stored");
-                        turn.log.stop_storing(false);
-                        // Whoever has the session now decides what happens in it.
-                        turn.log.cancel();
-                        return;
-                    }
-                }
-            }
-        })))
+    pub(super) fn new(store: &Arc<dyn Store>, lease: &Lease, turn: &LoggedTurn) -> Self {
+        Self(Some(Mutex::new(Box::pin(persist(Arc::clone(store), lease.clone(), turn.clone())))))
+    }
+
+    /// Stores what is new. The task is woken when the store has answered.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Some(persisting) = &mut self.0
+            && persisting.get_mut().as_mut().poll(cx).is_ready()
+        {
+            self.0 = None;
+        }
     }
 
     /// Waits until nothing is on its way to the store any more. The log is sealed.
     pub(super) async fn stop(self) {
-        if let Some(task) = self.0 {
-            // It has no panic of its own to pass on: the store's are errors.
-            let _ = task.await;
+        if let Some(persisting) = self.0 {
+            persisting.into_inner().await;
         }
     }
+}
 
-    /// Stores nothing more.
-    pub(super) fn abort(&self) {
-        if let Some(task) = &self.0 {
-            task.abort();
+async fn persist(store: Arc<dyn Store>, lease: Lease, turn: LoggedTurn) {
+    let _way = Way(Arc::clone(&turn.log));
+    while let Some(news) = poll_fn(|_| turn.log.poll_unstored()).await {
+        let upto = news.upto;
+        match append(&*store, &lease, &turn.turn_id, news).await {
+            Ok(()) => turn.log.note_stored(upto),
+            Err(StoreError::Unavailable(cause)) => {
+                error!(session = lease.session_id, cause, "a running turn is not stored");
+                return turn.log.stop_storing(true);
+            }
+            Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
+                debug!(session = lease.session_id, %error, "a running turn is not stored");
+                turn.log.stop_storing(false);
+                // Whoever has the session now decides what happens in it.
+                turn.log.cancel();
+                return;
+            }
         }
     }
 }

@@ -113,7 +113,7 @@ impl Sessions {
         };
         let turn = LoggedTurn { turn_id: turn_id.to_owned(), log };
         let persister = if is_stored {
-            Persister::start(&self.store, lease.get(), &turn)
+            Persister::new(&self.store, lease.get(), &turn)
         } else {
             Persister::NONE
         };

@@ -1,6 +1,9 @@
 //! The hold on a session while a turn runs in it, up to what the turn leaves.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use serde_json::value::RawValue;
 use tracing::warn;
@@ -9,9 +12,10 @@ use super::codec;
 use super::journal;
 use super::lease::OwnedLease;
 use super::log::TurnLog;
+use super::part_waker::PartWaker;
 use super::persister::{Persister, patiently};
 use super::running::Claim;
-use super::store::{Store, StoreError};
+use super::store::{Batch, Store, StoreError};
 use super::{LoggedTurn, RunningSession};
 use crate::conversation;
 
@@ -41,9 +45,27 @@ impl TurnGuard {
         Self { store, claim, lease, session, persister, answer: None }
     }
 
+    /// Does what writes the turn's log, and stores meanwhile what is new of it. When only the store has
+    /// answered, there is nothing new to write.
+    pub(crate) async fn store_while<T>(&mut self, writing: impl Future<Output = T>) -> T {
+        let mut writing = pin!(writing);
+        let part = PartWaker::new();
+        let waker = Waker::from(Arc::clone(&part));
+        poll_fn(|cx| {
+            let polled = if part.take(cx.waker()) {
+                writing.as_mut().poll(&mut Context::from_waker(&waker))
+            } else {
+                Poll::Pending
+            };
+            self.persister.poll(cx);
+            polled
+        })
+        .await
+    }
+
     /// Leaves the turn as the store has it, for another gateway.
     pub(crate) async fn leave(self) {
-        self.persister.abort();
+        drop(self.persister);
         self.lease.release().await;
     }
 
@@ -65,7 +87,7 @@ impl TurnGuard {
         };
         self.persister.stop().await;
         let json = codec::write(record).await;
-        let end = (&*turn.turn_id, turn.log.rest());
+        let end = (&*turn.turn_id, unstored(&*self.store, &turn.log));
         if let Err(error) = self.store.finish(self.lease.get(), *version, json, end).await {
             warn!("a session was not left as it was: {error}");
         }
@@ -74,7 +96,7 @@ impl TurnGuard {
 
     /// Forgets the session, unless another node has it by now.
     pub(crate) async fn discard(self) {
-        self.persister.abort();
+        drop(self.persister);
         if self.store.is_shared() && self.store.renew(self.lease.get()).await.is_err() {
             return self.lease.release().await;
         }
@@ -120,7 +142,7 @@ impl TurnGuard {
         };
         let record = codec::write(record).await;
         self.persister.stop().await;
-        let rest = log.rest();
+        let rest = unstored(&*self.store, log);
         let finish = || {
             let end = (&**turn_id, rest.clone());
             self.store.finish(self.lease.get(), *version, record.clone(), end)
@@ -140,4 +162,9 @@ impl TurnGuard {
         // Before the slot is free: the next turn takes a lease of its own.
         self.lease.release().await;
     }
+}
+
+/// What a store needs of a turn's log, which is sealed.
+fn unstored(store: &dyn Store, log: &TurnLog) -> Vec<Batch> {
+    if store.wants_whole_logs() { log.all() } else { log.rest() }
 }

@@ -177,14 +177,19 @@ async fn start_on_a_small_disk(model: &Model, state: &Path) -> (Process, Log) {
     .await
 }
 
+/// Leaves no room for what turns write while they run, nor for anything longer.
+fn fill_disk(process: &Process, state: &Path) {
+    let bytes = std::fs::metadata(state.join("tether.db-redo1")).unwrap().len();
+    process.limit_file_bytes(Some(bytes));
+}
+
 #[tokio::test]
 async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let mut model = Model::listen();
     let directory = tempfile::tempdir().unwrap();
     let (process, log) = start_on_a_small_disk(&model, directory.path()).await;
     let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
-    let bytes = std::fs::metadata(directory.path().join("tether.db-wal")).unwrap().len();
-    process.limit_file_bytes(Some(bytes));
+    fill_disk(&process, directory.path());
     for _ in 0..3 {
         let refused = process
             .post("/api/v1/chat/stream", &json!({"session_id": "s", "prompt": "More."}))
@@ -222,8 +227,7 @@ async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
     let directory = tempfile::tempdir().unwrap();
     let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
     let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
-    let bytes = std::fs::metadata(directory.path().join("tether.db-wal")).unwrap().len();
-    process.limit_file_bytes(Some(bytes));
+    fill_disk(&process, directory.path());
     round.say(" two").await;
     let rest = stream.up_to("turn_failed").await;
     let end = &rest.last().unwrap().data;

@@ -31,8 +31,6 @@ pub(super) struct Storing {
     /// Whether the log is sealed: what is new from now on is stored with the session.
     is_sealed: bool,
     fate: Fate,
-    /// Waits for what is new.
-    persister: Option<Waker>,
     /// Wait until a journal is stored.
     waiting: Vec<Waker>,
 }
@@ -130,18 +128,16 @@ impl Storing {
         self.fate == Fate::Lost
     }
 
-    /// Hands over a draft, if there is a new one, and wakes who stores it.
+    /// Hands over a draft, if there is a new one.
     pub(super) fn hand_over(&mut self, draft: Option<Box<Draft>>, journals: u64) {
         self.draft = draft.or_else(|| self.draft.take());
         self.journals = journals;
-        wake(self.persister.take());
     }
 
     /// What is new from now on is stored with the session.
     pub(super) fn seal(&mut self) {
         self.is_sealed = true;
         self.draft = None;
-        wake(self.persister.take());
     }
 
     fn wake_waiting(&mut self) {
@@ -152,8 +148,9 @@ impl Storing {
 }
 
 impl TurnLog {
-    /// What is not stored yet; `None` once it is no longer to be stored on its own.
-    pub(crate) fn poll_unstored(&self, cx: &Context<'_>) -> Poll<Option<Unstored>> {
+    /// What is not stored yet; `None` once it is no longer to be stored on its own. Nobody is woken: whoever
+    /// writes the log asks again after that.
+    pub(crate) fn poll_unstored(&self) -> Poll<Option<Unstored>> {
         let mut guard = self.state.lock();
         let State { storing: Some(storing), records, .. } = &mut *guard else {
             return Poll::Ready(None);
@@ -164,7 +161,6 @@ impl TurnLog {
         let batches = records.batches_after(storing.stored.events);
         let draft = storing.draft.take();
         if batches.is_empty() && draft.is_none() {
-            storing.persister = Some(cx.waker().clone());
             return Poll::Pending;
         }
         let upto = Stored { events: records.last(), journals: storing.journals };
@@ -235,6 +231,12 @@ impl TurnLog {
         }
     }
 
+    /// All batches. Call this once the log is [sealed](super::Writer::seal).
+    #[must_use]
+    pub(crate) fn all(&self) -> Vec<Batch> {
+        self.state.lock().records.batches_after(0)
+    }
+
     /// The batches that are not stored yet. Call this once the log is [sealed](super::Writer::seal).
     #[must_use]
     pub(crate) fn rest(&self) -> Vec<Batch> {
@@ -259,7 +261,7 @@ mod tests {
 
     /// What is on its way to the store; `None` if nothing is.
     fn take(log: &TurnLog) -> Option<Unstored> {
-        match log.poll_unstored(&Context::from_waker(Waker::noop())) {
+        match log.poll_unstored() {
             Poll::Ready(news) => news,
             Poll::Pending => None,
         }

@@ -142,7 +142,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     ) -> StoreFuture<'a, ()>;
 
     /// Writes a session's record as [`save`](Self::save) does, and the end of the log of the turn with this id,
-    /// which needs no journal any more. It does both or neither.
+    /// which needs no journal any more. It does both or neither. The end is what was not appended or, if it
+    /// begins with event 1, the whole log.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if the lease is lost or the version is another one.
@@ -153,6 +154,11 @@ pub trait Store: fmt::Debug + Send + Sync {
         record: Bytes,
         end: (&'a str, Vec<Batch>),
     ) -> StoreFuture<'a, Version>;
+
+    /// Whether [`finish`](Self::finish) costs less if it gets whole logs.
+    fn wants_whole_logs(&self) -> bool {
+        false
+    }
 
     /// Whether what it keeps outlives this process.
     fn is_durable(&self) -> bool {

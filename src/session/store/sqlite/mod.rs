@@ -1,22 +1,31 @@
-//! Sessions in a file, for one gateway: `SQLite`. What a caller was told is done outlives the process,
-//! however that ends.
+//! Sessions in a file, for one gateway: `SQLite`, and beside it a [file of running turns](redo). What a caller
+//! was told is done outlives the process, however that ends.
 //!
 //! ```text
-//!   callers ──> queue of jobs ──> one thread: BEGIN, all jobs that are ready, COMMIT
-//!      ^                                                                      |
-//!      '------------------------- the results, once they are durable ---------'
+//!   append     a running turn's news ──> one write to the end of a file
+//!
+//!   the rest   the database is free? ──> BEGIN, the job, COMMIT, here and now
+//!              or else a queue of jobs ──> a thread: BEGIN, all jobs that are ready, COMMIT
 //! ```
 //!
-//! While one transaction is written, jobs gather for the next, so that under load many share a commit. In
-//! WAL mode with `synchronous=NORMAL`, a commit survives a killed process; only a power cut can cost the
-//! last of them, and never the file. `SyncMode::Full` waits for the disk at each commit.
+//! A small transaction takes less time than waking a thread twice. Under load, many share a commit. In WAL
+//! mode with `synchronous=NORMAL`, a commit survives a killed process without waiting for the disk, and so
+//! does a write; only a power cut can cost the last of them, and never the file. `SyncMode::Full` waits for
+//! the disk at each, and so leaves all to the thread.
 //!
-//! The file belongs to one process, which holds an exclusive lock on it. So the leases of an earlier one
-//! have ended with it.
+//! The file belongs to one process, which holds an exclusive lock on it. So leases are in its memory: those
+//! of an earlier one have ended with it.
 //!
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
+mod fold;
+mod leases;
+mod open_error;
 mod probe;
+mod redo;
+mod redo_record;
+#[cfg(test)]
+mod redo_tests;
 mod schema;
 mod statements;
 #[cfg(test)]
@@ -26,13 +35,18 @@ mod torn_tests;
 mod whole;
 mod worker;
 
+use std::future::ready;
+use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::copy::now_ms;
 use super::{
@@ -40,10 +54,12 @@ use super::{
     StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
-
+use crate::telemetry::metrics;
+use leases::{Leases, Released};
+pub use open_error::OpenError;
 pub use probe::FileReport;
-pub use schema::OpenError;
-use worker::{Job, Ran, Worker};
+use redo::Redo;
+use worker::{FailureLog, Job, Ran, Task, Worker, serve};
 
 /// How far a commit goes before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,8 +76,14 @@ pub enum SyncMode {
 #[derive(Debug)]
 pub struct SqliteStore {
     ttl: Duration,
+    sync: SyncMode,
+    leases: Arc<Leases>,
+    redo: Arc<Redo>,
+    failures: Arc<FailureLog>,
+    /// Whoever uses the file holds this.
+    worker: Arc<Mutex<Worker>>,
     /// Dropped before the thread is awaited, because that ends it.
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<Task>,
     _thread: Thread,
 }
 
@@ -84,13 +106,21 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path, sync: SyncMode, ttl: Duration) -> Result<Self, OpenError> {
-        let worker = Worker::new(schema::open(path, sync)?, path);
+        let connection = schema::open(path, sync)?;
+        let redo = Arc::new(Redo::open(path)?);
+        let failures = Arc::new(FailureLog::new(path));
+        let worker = Worker::new(connection, Arc::clone(&redo), Arc::clone(&failures), path);
+        worker.fold(true).map_err(|error| OpenError::Unfolded(path.into(), error.to_string()))?;
+        let worker = Arc::new(Mutex::new(worker));
         let (jobs, queue) = mpsc::channel(limits::STORE_JOBS_MAX);
-        let spawned = thread::Builder::new()
-            .name("session-store".to_owned())
-            .spawn(move || worker.run(queue));
+        let thread = thread::Builder::new().name("session-store".to_owned());
+        let spawned = {
+            let worker = Arc::clone(&worker);
+            thread.spawn(move || serve(&worker, queue))
+        };
         let thread = Thread(Some(spawned.map_err(OpenError::Thread)?));
-        Ok(Self { ttl, jobs, _thread: thread })
+        let leases = Arc::new(Leases::new());
+        Ok(Self { ttl, sync, leases, redo, failures, worker, jobs, _thread: thread })
     }
 
     /// Opens the file as [`open`](Self::open) does, which creates it, tries it, and closes it again.
@@ -101,11 +131,45 @@ impl SqliteStore {
         probe::examine(path, sync)
     }
 
-    /// Does something in a transaction, and returns its result once that is durable.
+    /// Does something in a transaction, and returns its result once that is durable: here, if it is `short`
+    /// and the file is free, or on the thread.
     fn run<T: Send + 'static>(
         &self,
+        is_short: bool,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> StoreFuture<'_, T> {
+        if is_short
+            && self.sync == SyncMode::Normal
+            && let Some(mut worker) = self.worker.try_lock()
+        {
+            let done = worker.at_once(work);
+            if worker.is_log_long() {
+                // If so much waits that there is no room, the next commit comes soon enough.
+                let _ = self.jobs.try_send(Task::ShortenLog);
+            }
+            return Box::pin(ready(done));
+        }
+        Box::pin(self.queue(work))
+    }
+
+    /// The same for something that reads the log of this session, or of any.
+    async fn run_folded<T: Send + 'static>(
+        &self,
+        session_id: Option<&str>,
+        is_short: bool,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.redo.has(session_id) {
+            self.fold().await?;
+        }
+        self.run(is_short, work).await
+    }
+
+    /// Does something on the thread.
+    async fn queue<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             let result = connection.and_then(|connection| atomically(connection, work));
@@ -116,11 +180,8 @@ impl SqliteStore {
             });
             Ran { reply, failure }
         });
-        Box::pin(async move {
-            let stopped = || StoreError::Unavailable("it has stopped".to_owned());
-            self.jobs.send(job).await.map_err(|_| stopped())?;
-            receiver.await.map_err(|_| stopped())?
-        })
+        self.jobs.send(Task::Job(job)).await.map_err(|_| stopped())?;
+        receiver.await.map_err(|_| stopped())?
     }
 }
 
@@ -160,25 +221,142 @@ fn cause(error: &rusqlite::Error) -> String {
     format!("{what} ({error}, SQLite code {})", failure.extended_code)
 }
 
+/// The same for a file beside the database.
+fn full_or(error: &io::Error) -> StoreError {
+    let what = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "the disk is full"
+        }
+        _ => "the file beside it cannot be read or written",
+    };
+    StoreError::Unavailable(format!("{what} ({error})"))
+}
+
+fn stopped() -> StoreError {
+    StoreError::Unavailable("it has stopped".to_owned())
+}
+
 /// Milliseconds since 1970.
 fn now() -> i64 {
     i64::try_from(now_ms()).unwrap_or(i64::MAX)
 }
 
+impl SqliteStore {
+    async fn acquire_now(
+        &self,
+        session_id: &str,
+        node: NodeId,
+    ) -> Result<Option<Lease>, StoreError> {
+        // A turn that cannot be written is better refused than begun.
+        self.noted(|| self.redo.probe())?;
+        let (leases, id) = (Arc::clone(&self.leases), session_id.to_owned());
+        self.run_folded(Some(session_id), true, move |connection| {
+            let epoch = match leases.holder(&id) {
+                Some((holder, _)) if holder != node => return Ok(None),
+                Some((_, epoch)) => epoch,
+                None => statements::epoch_of(connection, &id, node)?,
+            };
+            Ok(Some(leases.grant(id, node, epoch)))
+        })
+        .await
+    }
+
+    async fn append_now(
+        &self,
+        lease: &Lease,
+        turn_id: &str,
+        news: LogNews,
+    ) -> Result<(), StoreError> {
+        let is_fold_due = if self.sync == SyncMode::Full {
+            let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
+            let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
+            // The thread waits for the disk once for all that it has written.
+            let append = move |_: &Connection| {
+                leases.check(&lease)?;
+                redo.append(&lease, &turn_id, &news).map_err(|error| full_or(&error))
+            };
+            self.queue(append).await?
+        } else {
+            self.leases.check(lease)?;
+            self.noted(|| self.redo.append(lease, turn_id, &news))?
+        };
+        if is_fold_due {
+            self.jobs.send(Task::Fold(None)).await.map_err(|_| stopped())?;
+        }
+        Ok(())
+    }
+
+    /// Writes something beside the database, and counts that as a commit.
+    fn noted<T>(&self, write: impl FnOnce() -> io::Result<T>) -> Result<T, StoreError> {
+        let begun_at = Instant::now();
+        let written = write().map_err(|error| full_or(&error));
+        match &written {
+            Ok(_) => metrics::store_commit(1, begun_at.elapsed()),
+            Err(failure) => {
+                metrics::store_commit_failed();
+                self.failures.note(failure);
+            }
+        }
+        written
+    }
+
+    async fn finish_now(
+        &self,
+        lease: &Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        (turn_id, batches): (&str, Vec<Batch>),
+    ) -> Result<Version, StoreError> {
+        let is_whole = batches.first().is_some_and(|batch| batch.first == 1);
+        let bytes = record.len() + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
+        let (leases, ended, turn) = (Arc::clone(&self.leases), lease.clone(), turn_id.to_owned());
+        let finish = move |connection: &Connection| {
+            leases.check(&ended)?;
+            let version = statements::save(connection, &ended, expected, &record)?;
+            statements::end_log(connection, &ended, &turn, batches)?;
+            Ok(version)
+        };
+        let is_short = bytes <= limits::INLINE_RECORD_BYTES_MAX;
+        let version = if is_whole {
+            self.run(is_short, finish).await?
+        } else {
+            self.run_folded(Some(&lease.session_id), is_short, finish).await?
+        };
+        self.redo.end(&lease.session_id, turn_id);
+        Ok(version)
+    }
+
+    async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
+        self.leases.forget(session_id);
+        self.redo.forget(session_id);
+        let session_id = session_id.to_owned();
+        self.run(true, move |connection| statements::forget(connection, &session_id)).await
+    }
+
+    /// Moves what running turns have written into the tables.
+    async fn fold(&self) -> Result<(), StoreError> {
+        let (sender, receiver) = oneshot::channel();
+        self.jobs.send(Task::Fold(Some(sender))).await.map_err(|_| stopped())?;
+        receiver.await.map_err(|_| stopped())?
+    }
+}
+
 impl Store for SqliteStore {
     fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
-        let session_id = session_id.to_owned();
-        self.run(move |connection| statements::acquire(connection, session_id, node))
+        Box::pin(self.acquire_now(session_id, node))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
-        let lease = lease.clone();
-        self.run(move |connection| statements::release(connection, &lease))
+        if self.leases.release(lease) != Released::Unsaved {
+            return Box::pin(ready(Ok(())));
+        }
+        let session_id = lease.session_id.clone();
+        self.run(true, move |connection| statements::drop_unsaved(connection, &session_id))
     }
 
     fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
         let session_id = session_id.to_owned();
-        self.run(move |connection| statements::load(connection, &session_id))
+        self.run(true, move |connection| statements::load(connection, &session_id))
     }
 
     fn save<'a>(
@@ -187,8 +365,11 @@ impl Store for SqliteStore {
         expected: Option<Version>,
         record: Bytes,
     ) -> StoreFuture<'a, Version> {
-        let lease = lease.clone();
-        self.run(move |connection| statements::save(connection, &lease, expected, &record))
+        let (leases, lease) = (Arc::clone(&self.leases), lease.clone());
+        self.run(record.len() <= limits::INLINE_RECORD_BYTES_MAX, move |connection| {
+            leases.check(&lease)?;
+            statements::save(connection, &lease, expected, &record)
+        })
     }
 
     fn append<'a>(
@@ -197,8 +378,7 @@ impl Store for SqliteStore {
         turn_id: &'a str,
         news: LogNews,
     ) -> StoreFuture<'a, ()> {
-        let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
-        self.run(move |connection| statements::append(connection, &lease, &turn_id, &news))
+        Box::pin(self.append_now(lease, turn_id, news))
     }
 
     fn finish<'a>(
@@ -206,15 +386,13 @@ impl Store for SqliteStore {
         lease: &'a Lease,
         expected: Option<Version>,
         record: Bytes,
-        (turn_id, batches): (&'a str, Vec<Batch>),
+        end: (&'a str, Vec<Batch>),
     ) -> StoreFuture<'a, Version> {
-        let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
-        self.run(move |connection| {
-            let version = statements::save(connection, &lease, expected, &record)?;
-            statements::append(connection, &lease, &turn_id, &batches.into())?;
-            statements::end_log(connection, &lease, &turn_id)?;
-            Ok(version)
-        })
+        Box::pin(self.finish_now(lease, expected, record, end))
+    }
+
+    fn wants_whole_logs(&self) -> bool {
+        true
     }
 
     fn read<'a>(
@@ -223,25 +401,28 @@ impl Store for SqliteStore {
         turn_id: Option<&'a str>,
         seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>> {
-        let (session_id, turn_id) = (session_id.to_owned(), turn_id.map(str::to_owned));
-        self.run(move |connection| {
-            statements::read(connection, &session_id, turn_id.as_deref(), seen)
-        })
+        let (id, turn_id) = (session_id.to_owned(), turn_id.map(str::to_owned));
+        let read = move |connection: &Connection| {
+            statements::read(connection, &id, turn_id.as_deref(), seen)
+        };
+        Box::pin(self.run_folded(Some(session_id), true, read))
     }
 
     fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()> {
-        let session_id = session_id.to_owned();
-        self.run(move |connection| statements::keep_artifact(connection, &session_id, &artifact))
+        let (leases, session_id) = (Arc::clone(&self.leases), session_id.to_owned());
+        self.run(false, move |connection| {
+            let holder = leases.note_file(&session_id);
+            statements::keep_artifact(connection, &session_id, holder, &artifact)
+        })
     }
 
     fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>> {
         let id = id.to_owned();
-        self.run(move |connection| statements::artifact(connection, &id))
+        self.run(false, move |connection| statements::artifact(connection, &id))
     }
 
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
-        let session_id = session_id.to_owned();
-        self.run(move |connection| statements::forget(connection, &session_id))
+        Box::pin(self.forget_now(session_id))
     }
 
     fn list<'a>(
@@ -250,30 +431,58 @@ impl Store for SqliteStore {
         count: usize,
     ) -> StoreFuture<'a, Vec<ListedSession>> {
         let after = after.unwrap_or_default().to_owned();
-        self.run(move |connection| whole::list(connection, &after, count))
+        let list = move |connection: &Connection| whole::list(connection, &after, count);
+        Box::pin(self.run_folded(None, false, list))
     }
 
     fn copy<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<SessionCopy>> {
-        let session_id = session_id.to_owned();
-        self.run(move |connection| whole::copy(connection, session_id))
+        let id = session_id.to_owned();
+        let copy = move |connection: &Connection| whole::copy(connection, id);
+        Box::pin(self.run_folded(Some(session_id), false, copy))
     }
 
     fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool> {
-        self.run(move |connection| whole::restore(connection, &copy, replace))
+        let leases = Arc::clone(&self.leases);
+        Box::pin(async move {
+            let id = copy.id.clone();
+            let restore = move |connection: &Connection| {
+                if leases.is_held(&copy.id) {
+                    return Ok(false);
+                }
+                whole::restore(connection, &copy, replace)
+            };
+            self.run_folded(Some(&id), false, restore).await
+        })
     }
 
     fn interrupted(&self, count: usize) -> StoreFuture<'_, Vec<String>> {
-        self.run(move |connection| statements::interrupted(connection, count))
+        let leases = Arc::clone(&self.leases);
+        let find = move |connection: &Connection| {
+            let mut found = statements::unfinished(connection)?;
+            found.retain(|session_id| !leases.is_held(session_id));
+            found.truncate(count);
+            Ok(found)
+        };
+        Box::pin(self.run_folded(None, false, find))
     }
 
     fn sweep(&self) {
         let oldest = now().saturating_sub(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
+        let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
+        let sweep = move |connection: &Connection| {
+            for session_id in statements::unused_since(connection, oldest)? {
+                if !leases.is_held(&session_id) {
+                    redo.forget(&session_id);
+                    statements::forget(connection, &session_id)?;
+                }
+            }
+            Ok(())
+        };
         let job: Job = Box::new(move |connection| {
-            let swept =
-                connection.and_then(|it| atomically(it, |it| statements::sweep(it, oldest)));
+            let swept = connection.and_then(|connection| atomically(connection, sweep));
             Ran { reply: Box::new(|_| {}), failure: failure_of(&swept) }
         });
         // If so much waits that there is no room, the next sweep comes soon enough.
-        let _ = self.jobs.try_send(job);
+        let _ = self.jobs.try_send(Task::Job(job));
     }
 }

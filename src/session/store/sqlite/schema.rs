@@ -4,78 +4,19 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
-use super::SyncMode;
-
-/// Why a file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another process uses it.
-    #[error("{} is in use by another process; a file of sessions serves one gateway", .0.display())]
-    InUse(PathBuf),
-    /// A later release has written it.
-    #[error(
-        "{} has format {version}, and this release reads up to {VERSION}; use a newer Tether",
-        .path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        version: i32,
-    },
-    /// It is a file of another program.
-    #[error("{} is not a file of sessions", .0.display())]
-    Foreign(PathBuf),
-    /// It was cut, or something has overwritten a part of it.
-    #[error(
-        "{} is damaged ({what}); it was left as it is: restore a copy of it and of the files beside \
-         it, or move them away to begin with an empty one",
-        .path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What shows it.
-        what: String,
-    },
-    /// It, or its folder, is read-only.
-    #[error(
-        "{} cannot be written ({what}): the user of this process needs write access to the file and \
-         its folder",
-        .path.display()
-    )]
-    ReadOnly {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        what: String,
-    },
-    /// It cannot be opened, read or written.
-    #[error("{}: {error}", .path.display())]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        error: rusqlite::Error,
-    },
-    /// It cannot be created, or its folder.
-    #[error("{}: {}", .0.display(), .1)]
-    Create(PathBuf, io::Error),
-    /// The store's thread cannot be started.
-    #[error("no thread for the session store: {0}")]
-    Thread(io::Error),
-}
+use super::open_error::OpenError;
+use super::{SyncMode, redo};
 
 /// The format of the tables, in `user_version`: how many of the changes below it has.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 
 /// "Teth", in `application_id`.
 const APPLICATION: i32 = 0x5465_7468;
 
 /// What has made the tables what they are. A file of an older format gets those that it lacks.
-pub(super) const CHANGES: [&str; VERSION as usize] = [TABLES, JOURNALS, EPOCHS];
+pub(super) const CHANGES: [&str; VERSION as usize] = [TABLES, JOURNALS, EPOCHS, REDO];
 
 /// The journals of running turns: not beside the logs, whose rows each append writes again.
 const JOURNALS: &str = "
@@ -95,6 +36,9 @@ CREATE TABLE epochs (
 ) WITHOUT ROWID, STRICT;
 ";
 
+/// From here on, what running turns write is in files beside this one, which an older release would not see.
+const REDO: &str = "";
+
 const TABLES: &str = "
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
 INSERT INTO counters VALUES ('grant', 0), ('version', 0);
@@ -105,7 +49,7 @@ CREATE TABLE sessions (
     record BLOB,                 -- null until the first turn is over
     epoch INTEGER NOT NULL,
     node BLOB NOT NULL,          -- who has the lease, or had it last
-    lease INTEGER,               -- its grant
+    lease INTEGER,               -- until format 4: its grant
     used_at INTEGER NOT NULL     -- milliseconds since 1970
 ) STRICT;
 CREATE INDEX sessions_by_age ON sessions (used_at);
@@ -140,6 +84,9 @@ CREATE TABLE artifacts (
 CREATE INDEX artifacts_by_session ON artifacts (session_id, number);
 ";
 
+/// More than there are statements, so that each is parsed once.
+const STATEMENTS: usize = 128;
+
 /// Opens a file of sessions, and creates it if there is none. No lease in it is held.
 pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError> {
     let fault = |error: rusqlite::Error| OpenError::of(path, error);
@@ -149,8 +96,9 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
         return Err(OpenError::Foreign(path.into()));
     }
     // It does the same with an empty one, and deletes the log beside it.
-    if file_bytes(path) == 0 && file_bytes(&log_of(path)) > 0 {
-        let what = "it is empty, but not the -wal file beside it".to_owned();
+    let has_log = file_bytes(&log_of(path)) > 0;
+    if file_bytes(path) == 0 && (has_log || redo::has_records(path)) {
+        let what = "it is empty, but not the -wal or -redo file beside it".to_owned();
         return Err(OpenError::Damaged { path: path.into(), what });
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
@@ -177,7 +125,8 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
     };
     connection
         .execute_batch(&format!(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous={sync}; PRAGMA foreign_keys=ON;"
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous={sync}; PRAGMA foreign_keys=ON; \
+             PRAGMA wal_autocheckpoint=0;"
         ))
         .map_err(fault)?;
     upgrade(&connection, &CHANGES, version).map_err(fault)?;
@@ -189,6 +138,7 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
         )
         .map_err(fault)?;
     connection.execute_batch(COUNT).map_err(fault)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
 }
 
@@ -204,24 +154,9 @@ CREATE TEMP TRIGGER session_gone AFTER DELETE ON main.sessions
 BEGIN UPDATE present SET sessions = sessions - 1; END;
 ";
 
-/// How many sessions are in the file, with those whose first turn runs.
+/// How many sessions are in the file.
 pub(super) fn count(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT sessions FROM present")?.query_row([], |row| row.get(0))
-}
-
-impl OpenError {
-    pub(super) fn of(path: &Path, error: rusqlite::Error) -> Self {
-        let path = path.into();
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::InUse(path),
-            Some(ErrorCode::NotADatabase) => Self::Foreign(path),
-            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: error.to_string() },
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                Self::ReadOnly { path, what: error.to_string() }
-            }
-            _ => Self::Sqlite { path, error },
-        }
-    }
 }
 
 fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
@@ -249,7 +184,7 @@ fn file_bytes(path: &Path) -> u64 {
 
 /// The bytes of the file, and of what was not moved there yet.
 pub(super) fn bytes(path: &Path) -> u64 {
-    file_bytes(path) + file_bytes(&log_of(path))
+    file_bytes(path) + file_bytes(&log_of(path)) + redo::bytes(path)
 }
 
 /// Creates the file, if there is none, for its owner alone: conversations are private. What `SQLite` puts
@@ -272,10 +207,10 @@ pub(super) fn upgrade(
     done: i32,
 ) -> rusqlite::Result<()> {
     let missing = changes[usize::try_from(done).unwrap_or_default()..].concat();
-    if missing.is_empty() {
+    let version = changes.len();
+    if usize::try_from(done) == Ok(version) {
         return Ok(());
     }
-    let version = changes.len();
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE; {missing} PRAGMA application_id={APPLICATION}; PRAGMA user_version={version}; \
          COMMIT;"

@@ -52,33 +52,19 @@ pub(super) fn next(connection: &Connection, counter: &str) -> Done<u64> {
     number.map(restored).ok_or_else(|| StoreError::Unavailable(format!("no counter {counter}")))
 }
 
-pub(super) fn acquire(
-    connection: &Connection,
-    session_id: String,
-    node: NodeId,
-) -> Done<Option<Lease>> {
-    let id = node.0.as_bytes();
-    let sql = "SELECT epoch, node, lease FROM sessions WHERE id = ?";
-    let known = first(connection, sql, [&session_id], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 16]>(1)?, row.get::<_, Option<i64>>(2)?))
+/// The epoch of a session in which this node writes. It rises whenever the session changes hands.
+pub(super) fn epoch_of(connection: &Connection, session_id: &str, node: NodeId) -> Done<u64> {
+    let sql = "SELECT epoch, node FROM sessions WHERE id = ?";
+    let known = first(connection, sql, [session_id], |row| {
+        Ok((restored(row.get(0)?), row.get::<_, [u8; 16]>(1)?))
     })?;
-    let epoch = match known {
-        Some((_, holder, Some(_))) if holder != *id => return Ok(None),
-        Some((epoch, holder, _)) => restored(epoch) + u64::from(holder != *id),
-        None => 1,
-    };
-    let grant = next(connection, "grant")?;
-    let sql = "INSERT INTO sessions (id, epoch, node, lease, used_at) VALUES (?1, ?2, ?3, ?4, ?5)
-        ON CONFLICT (id) DO UPDATE SET epoch = ?2, node = ?3, lease = ?4, used_at = ?5";
-    execute(connection, sql, params![session_id, stored(epoch), id, stored(grant), now()])?;
-    Ok(Some(Lease { session_id, node, epoch, grant }))
+    Ok(known.map_or(1, |(epoch, last)| epoch + u64::from(last != *node.0.as_bytes())))
 }
 
-pub(super) fn release(connection: &Connection, lease: &Lease) -> Done<()> {
-    let sql = "UPDATE sessions SET lease = NULL, used_at = ? WHERE id = ? AND lease = ?";
-    execute(connection, sql, params![now(), lease.session_id, stored(lease.grant)])?;
-    let sql = "DELETE FROM sessions WHERE id = ? AND lease IS NULL AND record IS NULL";
-    execute(connection, sql, [&lease.session_id])?;
+/// Drops a session that has files but was never saved.
+pub(super) fn drop_unsaved(connection: &Connection, session_id: &str) -> Done<()> {
+    let sql = "DELETE FROM sessions WHERE id = ? AND record IS NULL";
+    execute(connection, sql, [session_id])?;
     Ok(())
 }
 
@@ -91,21 +77,12 @@ pub(super) fn load(connection: &Connection, session_id: &str) -> Done<Option<Sto
     })
 }
 
-/// Notes that a session is in use.
+/// Notes that a session is in use, unless that was noted lately.
 fn use_session(connection: &Connection, session_id: &str) -> Done<()> {
-    let sql = "UPDATE sessions SET used_at = ? WHERE id = ?";
-    execute(connection, sql, params![now(), session_id])?;
+    let sql = "UPDATE sessions SET used_at = ?1 WHERE id = ?2 AND used_at < ?1 - ?3";
+    let lately = i64::try_from(limits::USE_NOTED_INTERVAL.as_millis()).unwrap_or(i64::MAX);
+    execute(connection, sql, params![now(), session_id, lately])?;
     Ok(())
-}
-
-/// The version of a leased session's record.
-fn leased(connection: &Connection, lease: &Lease) -> Done<Option<Version>> {
-    let sql = "SELECT version FROM sessions WHERE id = ? AND lease = ?";
-    let version = first(connection, sql, params![lease.session_id, stored(lease.grant)], |row| {
-        row.get::<_, Option<i64>>(0)
-    })?;
-    let version = version.ok_or(StoreError::Superseded)?;
-    Ok(version.map(|version| Version(restored(version))))
 }
 
 pub(super) fn save(
@@ -114,48 +91,100 @@ pub(super) fn save(
     expected: Option<Version>,
     record: &Bytes,
 ) -> Done<Version> {
-    if leased(connection, lease)? != expected {
+    let sql = "SELECT version FROM sessions WHERE id = ?";
+    let known =
+        first(connection, sql, [&lease.session_id], |row| row.get::<_, Option<i64>>(0))?.flatten();
+    if known.map(|version| Version(restored(version))) != expected {
         return Err(StoreError::Superseded);
     }
     let version = next(connection, "version")?;
-    let sql = "UPDATE sessions SET version = ?, record = ?, used_at = ? WHERE id = ?";
-    execute(connection, sql, params![stored(version), &record[..], now(), lease.session_id])?;
+    let sql = "INSERT INTO sessions (id, version, record, epoch, node, used_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (id) DO UPDATE SET version = ?2, record = ?3, epoch = ?4, node = ?5, used_at = ?6";
+    let (id, epoch, node) = (&lease.session_id, stored(lease.epoch), lease.node.0.as_bytes());
+    execute(connection, sql, params![id, stored(version), &record[..], epoch, node, now()])?;
     Ok(Version(version))
 }
 
+/// Appends to the log of a turn, and starts the log if there is none.
 pub(super) fn append(
     connection: &Connection,
-    lease: &Lease,
+    (session_id, epoch): (&str, u64),
     turn_id: &str,
     LogNews { batches, journal }: &LogNews,
 ) -> Done<()> {
-    leased(connection, lease)?;
-    let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
     let last = batches.last().map_or(0, |batch| batch.last);
     let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
         ON CONFLICT (session_id, turn_id) DO UPDATE
         SET last = max(last, excluded.last), bytes = bytes + excluded.bytes
         RETURNING number, epoch, last";
-    let (epoch, last) = (stored(lease.epoch), stored(last));
-    let values = params![lease.session_id, turn_id, epoch, last, length(bytes)];
+    let values = params![session_id, turn_id, stored(epoch), stored(last), bytes_of(batches)];
     let row = first(connection, sql, values, |row| {
         Ok((row.get::<_, i64>(0)?, restored(row.get(1)?), restored(row.get(2)?)))
     })?;
     let log = row.map(|(log, ..)| log);
     if let Some((log, before, last)) = row
-        && before != lease.epoch
+        && before != epoch
     {
         let first = batches.first().map_or(last + 1, |batch| batch.first);
-        let epochs = epochs(connection, log, before)?.then(first, lease.epoch);
+        let epochs = epochs(connection, log, before)?.then(first, epoch);
         put_epochs(connection, log, &epochs)?;
     }
     put_batches(connection, log, batches)?;
     put_journal(connection, log, journal.as_deref())?;
     // Those of a running turn come often, and only the first of them adds a log.
     if batches.first().is_some_and(|batch| batch.first == 1) {
-        trim_logs(connection, &lease.session_id)?;
+        trim_logs(connection, session_id)?;
     }
     Ok(())
+}
+
+/// Writes the whole log of a turn, in place of what there is of it.
+fn put_whole_log(
+    connection: &Connection,
+    lease: &Lease,
+    turn_id: &str,
+    batches: &[Batch],
+) -> Done<()> {
+    let sql = "SELECT number, epoch, last FROM logs WHERE session_id = ? AND turn_id = ?";
+    let known = first(connection, sql, [&*lease.session_id, turn_id], |row| {
+        Ok((row.get::<_, i64>(0)?, restored(row.get(1)?), restored(row.get(2)?)))
+    })?;
+    let news = LogNews::from(in_pieces(batches));
+    let Some((log, before, last)) = known else {
+        return append(connection, (&lease.session_id, lease.epoch), turn_id, &news);
+    };
+    if before != lease.epoch {
+        let epochs = epochs(connection, log, before)?.then(last + 1, lease.epoch);
+        put_epochs(connection, log, &epochs)?;
+    }
+    execute(connection, "DELETE FROM batches WHERE log = ?", [log])?;
+    let last = batches.last().map_or(0, |batch| batch.last);
+    let sql = "UPDATE logs SET last = ?, bytes = ? WHERE number = ?";
+    execute(connection, sql, params![stored(last), bytes_of(batches), log])?;
+    put_batches(connection, Some(log), &news.batches)
+}
+
+/// The same batches, joined to a few long ones: each takes a row.
+fn in_pieces(batches: &[Batch]) -> Vec<Batch> {
+    let mut pieces: Vec<(u64, u64, Vec<u8>)> = Vec::new();
+    for Batch { first, last, bytes } in batches {
+        match pieces.last_mut() {
+            Some((_, end, piece)) if piece.len() + bytes.len() <= limits::LOG_PIECE_BYTES_MAX => {
+                piece.extend_from_slice(bytes);
+                *end = *last;
+            }
+            _ => pieces.push((*first, *last, bytes.to_vec())),
+        }
+    }
+    pieces
+        .into_iter()
+        .map(|(first, last, bytes)| Batch { first, last, bytes: bytes.into() })
+        .collect()
+}
+
+fn bytes_of(batches: &[Batch]) -> i64 {
+    length(batches.iter().map(|batch| batch.bytes.len()).sum())
 }
 
 /// The epochs of a log, the latest of which is this.
@@ -180,8 +209,18 @@ pub(super) fn put_epochs(connection: &Connection, log: i64, epochs: &Epochs) -> 
     Ok(())
 }
 
-/// Ends the log of a turn.
-pub(super) fn end_log(connection: &Connection, lease: &Lease, turn_id: &str) -> Done<()> {
+/// Ends the log of a turn: with all of it, or with what follows what the tables have.
+pub(super) fn end_log(
+    connection: &Connection,
+    lease: &Lease,
+    turn_id: &str,
+    batches: Vec<Batch>,
+) -> Done<()> {
+    if batches.first().is_some_and(|batch| batch.first == 1) {
+        put_whole_log(connection, lease, turn_id, &batches)?;
+    } else {
+        append(connection, (&lease.session_id, lease.epoch), turn_id, &batches.into())?;
+    }
     let sql = "DELETE FROM journals
         WHERE log = (SELECT number FROM logs WHERE session_id = ? AND turn_id = ?)";
     execute(connection, sql, params![lease.session_id, turn_id])?;
@@ -275,11 +314,18 @@ pub(super) fn batches(connection: &Connection, log: i64, seen: u64) -> Done<Vec<
     })
 }
 
+/// Keeps a file. A session that is leased exists, although it may not have been saved yet.
 pub(super) fn keep_artifact(
     connection: &Connection,
     session_id: &str,
+    holder: Option<(NodeId, u64)>,
     artifact: &Artifact,
 ) -> Done<()> {
+    if let Some((node, epoch)) = holder {
+        let sql = "INSERT INTO sessions (id, epoch, node, used_at) VALUES (?, ?, ?, ?)
+            ON CONFLICT DO NOTHING";
+        execute(connection, sql, params![session_id, stored(epoch), node.0.as_bytes(), now()])?;
+    }
     let is_known = "SELECT 1 FROM sessions WHERE id = ?";
     if first(connection, is_known, [session_id], |_| Ok(()))?.is_none() {
         return Err(StoreError::NoSession);
@@ -319,16 +365,14 @@ pub(super) fn forget(connection: &Connection, session_id: &str) -> Done<bool> {
     Ok(first(connection, sql, [session_id], |row| row.get(0))?.unwrap_or(false))
 }
 
-pub(super) fn interrupted(connection: &Connection, count: usize) -> Done<Vec<String>> {
-    let sql = "SELECT DISTINCT session_id FROM journals
-        JOIN logs ON logs.number = journals.log
-        JOIN sessions ON sessions.id = logs.session_id
-        WHERE lease IS NULL LIMIT ?";
-    all(connection, sql, [length(count)], |row| row.get(0))
+/// The sessions whose latest turn has a journal.
+pub(super) fn unfinished(connection: &Connection) -> Done<Vec<String>> {
+    let sql = "SELECT DISTINCT session_id FROM journals JOIN logs ON logs.number = journals.log";
+    all(connection, sql, [], |row| row.get(0))
 }
 
-pub(super) fn sweep(connection: &Connection, oldest: i64) -> Done<()> {
-    let sql = "DELETE FROM sessions WHERE lease IS NULL AND used_at <= ?";
-    execute(connection, sql, [oldest])?;
-    Ok(())
+/// The sessions that were last used then or before.
+pub(super) fn unused_since(connection: &Connection, oldest: i64) -> Done<Vec<String>> {
+    let sql = "SELECT id FROM sessions WHERE used_at <= ?";
+    all(connection, sql, [oldest], |row| row.get(0))
 }

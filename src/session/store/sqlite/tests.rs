@@ -37,6 +37,13 @@ impl File {
     }
 }
 
+/// Saves a session as a node does that was never here before.
+pub(super) fn save(connection: &Connection, session_id: &str, record: &Bytes) {
+    let lease =
+        Lease { session_id: session_id.to_owned(), node: NodeId::random(), epoch: 1, grant: 1 };
+    statements::save(connection, &lease, None, record).unwrap();
+}
+
 fn batch() -> Batch {
     Batch { first: 1, last: 2, bytes: Bytes::from_static(b"1\n2\n") }
 }
@@ -127,7 +134,7 @@ async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
     assert!(matches!(open(&file.path()).unwrap_err(), OpenError::Foreign(_)));
     assert_eq!(fs::read(file.path()).unwrap(), before);
 
-    for (pragma, is_newer) in [("application_id=7", false), ("user_version=4", true)] {
+    for (pragma, is_newer) in [("application_id=7", false), ("user_version=5", true)] {
         let file = File::new();
         drop(open(&file.path()).unwrap());
         drop(file.reopen().await);
@@ -140,7 +147,7 @@ async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
         };
         drop(connection);
         let refused = open(&file.path()).unwrap_err();
-        assert_eq!(matches!(refused, OpenError::Newer { version: 4, .. }), is_newer, "{refused}");
+        assert_eq!(matches!(refused, OpenError::Newer { version: 5, .. }), is_newer, "{refused}");
         assert_eq!(matches!(refused, OpenError::Foreign(_)), !is_newer, "{refused}");
     }
 }
@@ -207,21 +214,18 @@ fn sessions_are_counted_as_they_come_and_go() {
     let file = File::new();
     let connection = schema::open(&file.path(), SyncMode::Normal).unwrap();
     let count = || schema::count(&connection).unwrap();
-    let take = |session: &str| {
-        statements::acquire(&connection, session.to_owned(), NodeId::random()).unwrap()
-    };
-    let record = Bytes::from_static(b"record");
     for session in ["a", "b", "c"] {
-        let lease = take(session).unwrap();
-        statements::save(&connection, &lease, None, &record).unwrap();
-        statements::release(&connection, &lease).unwrap();
+        save(&connection, session, &Bytes::from_static(b"record"));
     }
     assert_eq!(count(), 3);
-    let lease = take("a").unwrap();
+    let holder = Some((NodeId::random(), 1));
+    statements::keep_artifact(&connection, "a", holder, &artifact("1", 1)).unwrap();
     assert_eq!(count(), 3, "it was there");
-    let unsaved = take("d").unwrap();
+    statements::keep_artifact(&connection, "d", holder, &artifact("2", 1)).unwrap();
     assert_eq!(count(), 4);
-    statements::release(&connection, &unsaved).unwrap();
+    for session in ["a", "d"] {
+        statements::drop_unsaved(&connection, session).unwrap();
+    }
     assert_eq!(count(), 3);
     let failed = atomically(&connection, |connection| {
         statements::forget(connection, "b").and(Err::<(), _>(StoreError::NoSession))
@@ -229,12 +233,9 @@ fn sessions_are_counted_as_they_come_and_go() {
     assert_eq!((failed, count()), (Err(StoreError::NoSession), 3), "it was taken back");
     statements::forget(&connection, "b").unwrap();
     assert_eq!(count(), 2);
-    statements::sweep(&connection, i64::MAX).unwrap();
-    assert_eq!(count(), 1, "one is leased");
-    statements::release(&connection, &lease).unwrap();
     drop(connection);
     let connection = schema::open(&file.path(), SyncMode::Normal).unwrap();
-    assert_eq!(schema::count(&connection).unwrap(), 1);
+    assert_eq!(schema::count(&connection).unwrap(), 2);
 }
 
 #[tokio::test]
@@ -250,7 +251,7 @@ async fn an_examination_leaves_nothing() {
     drop(store);
     for sync in [SyncMode::Normal, SyncMode::Full] {
         let report = SqliteStore::examine(&file.path(), sync).unwrap();
-        assert_eq!((report.version, report.sessions, &report.damage), (3, 1, &None));
+        assert_eq!((report.version, report.sessions, &report.damage), (4, 1, &None));
         assert!(report.bytes >= 4096 && report.commit > Duration::ZERO, "{report:?}");
     }
     let listed = open(&file.path()).unwrap().list(None, 10).await.unwrap();

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use super::tests::save;
 use super::*;
 
 /// As many as fill some dozens of pages.
@@ -30,10 +31,7 @@ impl Closed {
         let path = directory.path().join("tether.db");
         let connection = schema::open(&path, SyncMode::Normal).unwrap();
         for number in 0..SESSIONS {
-            let lease = statements::acquire(&connection, name(number), NodeId::random());
-            let lease = lease.unwrap().unwrap();
-            statements::save(&connection, &lease, None, &record(number)).unwrap();
-            statements::release(&connection, &lease).unwrap();
+            save(&connection, &name(number), &record(number));
         }
         drop(connection);
         Self { _directory: directory, path }
@@ -123,8 +121,7 @@ fn a_log_that_was_cut_costs_its_last_commits_alone() {
     let connection = schema::open(&path, SyncMode::Normal).unwrap();
     let mut lengths = Vec::new();
     for number in 0..4 {
-        let lease = statements::acquire(&connection, name(number), NodeId::random());
-        statements::save(&connection, &lease.unwrap().unwrap(), None, &record(number)).unwrap();
+        save(&connection, &name(number), &record(number));
         lengths.push(usize::try_from(fs::metadata(&log).unwrap().len()).unwrap());
     }
     // As a power cut leaves it: while it is open.

@@ -58,11 +58,11 @@ pub(super) fn copy(connection: &Connection, session_id: String) -> Done<Option<S
 
 pub(super) fn restore(connection: &Connection, copy: &SessionCopy, replace: bool) -> Done<bool> {
     let SessionCopy { id, epoch, used_at_ms, record, logs, artifacts } = copy;
-    let sql = "SELECT epoch, lease IS NOT NULL FROM sessions WHERE id = ?";
-    let known = first(connection, sql, [id], |row| Ok((restored(row.get(0)?), row.get(1)?)))?;
+    let sql = "SELECT epoch FROM sessions WHERE id = ?";
+    let known = first(connection, sql, [id], |row| Ok(restored(row.get(0)?)))?;
     let epoch = match known {
         None => *epoch,
-        Some((known, false)) if replace => known.max(*epoch),
+        Some(known) if replace => known.max(*epoch),
         Some(_) => return Ok(false),
     };
     execute(connection, "DELETE FROM sessions WHERE id = ?", [id])?;

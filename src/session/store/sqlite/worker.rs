@@ -1,18 +1,32 @@
-//! The thread of a store: it does what callers want, many of them in one transaction.
+//! The use of the file: what callers want, done in transactions.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::error;
 
-use super::{StoreError, schema, unavailable};
+use super::redo::Redo;
+use super::{StoreError, fold, full_or, schema, unavailable};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
 /// What one caller wants, done within a transaction.
 pub(super) type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> Ran + Send>;
+
+/// What the thread does.
+pub(super) enum Task {
+    Job(Job),
+    /// Moves what running turns have written into the tables: all, if somebody waits for that, or else what
+    /// is in the longer file.
+    Fold(Option<oneshot::Sender<Result<(), StoreError>>>),
+    /// Moves what was committed from the write-ahead log into the database.
+    ShortenLog,
+}
 
 /// What is left of a job.
 pub(super) struct Ran {
@@ -24,32 +38,84 @@ pub(super) struct Ran {
 
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// The only user of the file. It ends with the store.
+/// Does what is in the queue, and ends with it. The database is complete then.
+pub(super) fn serve(worker: &Mutex<Worker>, mut queue: mpsc::Receiver<Task>) {
+    let mut next = queue.blocking_recv();
+    while let Some(task) = next {
+        let left = match task {
+            Task::Job(job) => worker.lock().commit(job, &mut queue),
+            Task::Fold(waiting) => {
+                let folded = worker.lock().fold(waiting.is_some());
+                if let Some(waiting) = waiting {
+                    // The caller may have dropped its future.
+                    let _ = waiting.send(folded);
+                }
+                None
+            }
+            Task::ShortenLog => None,
+        };
+        worker.lock().shorten_log();
+        next = left.or_else(|| queue.blocking_recv());
+    }
+    worker.lock().close();
+}
+
+/// The only user of the file at a time.
+#[derive(Debug)]
 pub(super) struct Worker {
     connection: Connection,
+    redo: Arc<Redo>,
     path: PathBuf,
-    /// When a failure was last logged.
-    logged_at: Option<Instant>,
+    failures: Arc<FailureLog>,
+    /// Commits since the write-ahead log was last moved into the database.
+    commits: usize,
     /// When the file was last measured.
     measured_at: Option<Instant>,
 }
 
-impl Worker {
-    pub(super) fn new(connection: Connection, path: &Path) -> Self {
-        Self { connection, path: path.to_owned(), logged_at: None, measured_at: None }
+/// Logs that the file cannot be used.
+#[derive(Debug)]
+pub(super) struct FailureLog {
+    path: PathBuf,
+    logged_at: Mutex<Option<Instant>>,
+}
+
+impl FailureLog {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), logged_at: Mutex::default() }
     }
 
-    pub(super) fn run(mut self, mut queue: mpsc::Receiver<Job>) {
-        while let Some(first) = queue.blocking_recv() {
-            self.commit(first, &mut queue);
+    /// Counts a failure and logs it, but not for each of the turns that suffer from it.
+    pub(super) fn note(&self, failure: &StoreError) {
+        let now = Instant::now();
+        let mut logged_at = self.logged_at.lock();
+        if logged_at.is_some_and(|at| now - at < limits::STORE_LOG_INTERVAL) {
+            return;
         }
+        *logged_at = Some(now);
+        let cause = match failure {
+            StoreError::Unavailable(cause) => cause.clone(),
+            other => other.to_string(),
+        };
+        error!(path = %self.path.display(), cause, "the file of sessions cannot be used");
+    }
+}
+
+impl Worker {
+    pub(super) fn new(
+        connection: Connection,
+        redo: Arc<Redo>,
+        failures: Arc<FailureLog>,
+        path: &Path,
+    ) -> Self {
+        Self { connection, redo, path: path.to_owned(), failures, commits: 0, measured_at: None }
     }
 
-    /// Does this job and all others that are ready in one transaction.
-    fn commit(&mut self, first: Job, queue: &mut mpsc::Receiver<Job>) {
+    /// Does this job and all others that are ready in one transaction. Returns what is next, if it is no job.
+    fn commit(&mut self, first: Job, queue: &mut mpsc::Receiver<Task>) -> Option<Task> {
         let begun_at = Instant::now();
-        let mut state = self.execute("BEGIN IMMEDIATE");
-        let (mut replies, mut failed) = (Vec::new(), None);
+        let mut state = self.begin();
+        let (mut replies, mut failed, mut left) = (Vec::new(), None, None);
         let mut next = Some(first);
         while let Some(job) = next {
             let Ran { reply, failure } = job(state.clone().map(|()| &self.connection));
@@ -62,43 +128,124 @@ impl Worker {
             }
             failed = failed.or(failure);
             let is_full = replies.len() >= limits::STORE_JOBS_MAX;
-            next = if is_full { None } else { queue.try_recv().ok() };
+            next = match if is_full { None } else { queue.try_recv().ok() } {
+                Some(Task::Job(job)) => Some(job),
+                other => {
+                    left = other;
+                    None
+                }
+            };
         }
-        let committed = state.and_then(|()| {
-            self.execute("COMMIT").inspect_err(|_| {
-                // If this fails as well, so does the next `BEGIN`, and its callers hear of it.
-                let _ = self.execute("ROLLBACK");
-            })
-        });
-        match &committed {
-            Ok(()) => metrics::store_commit(replies.len(), begun_at.elapsed()),
-            Err(_) => metrics::store_commit_failed(),
-        }
-        if let Some(failure) = committed.as_ref().err().or(failed.as_ref()) {
-            self.log(failure);
-        }
-        self.measure();
+        let committed = state.and_then(|()| self.end()).and_then(|()| self.sync_redo());
+        self.note(replies.len(), begun_at, committed.as_ref().err().or(failed.as_ref()));
         for reply in replies {
             reply(committed.clone());
+        }
+        left
+    }
+
+    /// Does one thing in a transaction of its own.
+    pub(super) fn at_once<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let begun_at = Instant::now();
+        let result = self.transact(work);
+        self.note(1, begun_at, super::failure_of(&result).as_ref());
+        result
+    }
+
+    fn transact<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.begin()?;
+        let done = work(&self.connection).inspect_err(|_| self.take_back())?;
+        self.end()?;
+        Ok(done)
+    }
+
+    /// Moves what running turns have written into the tables. Unless `all` is wanted, the file to which they
+    /// write stays as it is.
+    pub(super) fn fold(&self, all: bool) -> Result<(), StoreError> {
+        let folded = (0..if all { 2 } else { 1 }).try_for_each(|_| self.fold_one());
+        folded.inspect_err(|failure| self.failures.note(failure))
+    }
+
+    fn fold_one(&self) -> Result<(), StoreError> {
+        let begun = self.redo.begin_fold().map_err(|error| full_or(&error))?;
+        let Some(file) = begun else { return Ok(()) };
+        self.transact(|connection| fold::fold(connection, &file))?;
+        // What is about to be emptied may be minutes old: a power cut must not take that.
+        self.execute("PRAGMA wal_checkpoint(PASSIVE)")?;
+        self.redo.end_fold().map_err(|error| full_or(&error))
+    }
+
+    /// Whether the write-ahead log is long enough to be moved into the database. That waits for the disk, so
+    /// only the thread does it.
+    pub(super) const fn is_log_long(&self) -> bool {
+        self.commits >= limits::COMMITS_PER_CHECKPOINT
+    }
+
+    fn shorten_log(&mut self) {
+        if self.is_log_long() {
+            self.commits = 0;
+            // If it fails, the log grows on, and the next attempt comes.
+            if let Err(failure) = self.execute("PRAGMA wal_checkpoint(PASSIVE)") {
+                self.failures.note(&failure);
+            }
+        }
+    }
+
+    /// Leaves nothing beside the database, if that is possible.
+    fn close(&self) {
+        if self.fold(true).is_ok() {
+            self.redo.remove();
+        }
+    }
+
+    fn begin(&self) -> Result<(), StoreError> {
+        self.take_back();
+        self.execute("BEGIN IMMEDIATE")
+    }
+
+    fn end(&self) -> Result<(), StoreError> {
+        // If taking back fails as well, so does the next `BEGIN`, and its callers hear of it.
+        self.execute("COMMIT").inspect_err(|_| self.take_back())
+    }
+
+    /// Ends a transaction that has failed, or in which something has panicked.
+    fn take_back(&self) {
+        if !self.connection.is_autocommit() {
+            let _ = self.execute("ROLLBACK");
         }
     }
 
     fn execute(&self, sql: &str) -> Result<(), StoreError> {
-        self.connection.execute_batch(sql).map_err(unavailable)
+        let mut statement = self.connection.prepare_cached(sql).map_err(unavailable)?;
+        let mut rows = statement.query([]).map_err(unavailable)?;
+        while rows.next().map_err(unavailable)?.is_some() {}
+        Ok(())
     }
 
-    /// Logs why the file cannot be used, but not for each of the turns that suffer from it.
-    fn log(&mut self, failure: &StoreError) {
-        let now = Instant::now();
-        if self.logged_at.is_some_and(|at| now - at < limits::STORE_LOG_INTERVAL) {
-            return;
+    /// Only does something if what was committed has to reach the disk.
+    fn sync_redo(&self) -> Result<(), StoreError> {
+        self.redo.sync().map_err(|error: io::Error| full_or(&error))
+    }
+
+    /// Counts a commit, or a failure.
+    fn note(&mut self, jobs: usize, begun_at: Instant, failure: Option<&StoreError>) {
+        match failure {
+            None => {
+                self.commits += 1;
+                metrics::store_commit(jobs, begun_at.elapsed());
+            }
+            Some(failure) => {
+                metrics::store_commit_failed();
+                self.failures.note(failure);
+            }
         }
-        self.logged_at = Some(now);
-        let cause = match failure {
-            StoreError::Unavailable(cause) => cause.clone(),
-            other => other.to_string(),
-        };
-        error!(path = %self.path.display(), cause, "the file of sessions cannot be used");
+        self.measure();
     }
 
     /// Sets the gauges of the file.

@@ -167,8 +167,8 @@ async fn told(log: &TurnLog) -> End {
 }
 
 impl Play {
-    async fn run(mut self, guard: TurnGuard) {
-        let end = match self.go_on().await {
+    async fn run(mut self, mut guard: TurnGuard) {
+        let end = match guard.store_while(self.go_on()).await {
             Ok(()) => End::Stop,
             Err(end) => end,
         };

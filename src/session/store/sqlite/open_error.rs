@@ -1,0 +1,84 @@
+//! Why a file of sessions cannot be used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process uses it.
+    #[error("{} is in use by another process; a file of sessions serves one gateway", .0.display())]
+    InUse(PathBuf),
+    /// A later release has written it.
+    #[error(
+        "{} has format {version}, which this release cannot read; use a newer Tether",
+        .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        version: i32,
+    },
+    /// It is a file of another program.
+    #[error("{} is not a file of sessions", .0.display())]
+    Foreign(PathBuf),
+    /// It was cut, or something has overwritten a part of it.
+    #[error(
+        "{} is damaged ({what}); it was left as it is: restore a copy of it and of the files beside \
+         it, or move them away to begin with an empty one",
+        .path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        what: String,
+    },
+    /// It, or its folder, is read-only.
+    #[error(
+        "{} cannot be written ({what}): the user of this process needs write access to the file and \
+         its folder",
+        .path.display()
+    )]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        what: String,
+    },
+    /// It cannot be opened, read or written.
+    #[error("{}: {error}", .path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: rusqlite::Error,
+    },
+    /// It cannot be created, or its folder.
+    #[error("{}: {}", .0.display(), .1)]
+    Create(PathBuf, io::Error),
+    /// What running turns have left beside it cannot be moved into it.
+    #[error("{}: what running turns have left beside it cannot be moved into it: {}", .0.display(), .1)]
+    Unfolded(PathBuf, String),
+    /// The store's thread cannot be started.
+    #[error("no thread for the session store: {0}")]
+    Thread(io::Error),
+}
+
+impl OpenError {
+    pub(super) fn of(path: &Path, error: rusqlite::Error) -> Self {
+        let path = path.into();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::InUse(path),
+            Some(ErrorCode::NotADatabase) => Self::Foreign(path),
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: error.to_string() },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Self::ReadOnly { path, what: error.to_string() }
+            }
+            _ => Self::Sqlite { path, error },
+        }
+    }
+}

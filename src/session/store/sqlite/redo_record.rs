@@ -1,0 +1,198 @@
+//! The records of a file of running turns.
+//!
+//! ```text
+//!   file      "tether redo\n" | version u32 | generation u64 | records ...
+//!   record    length u32 | sum u32 | kind u8 | epoch u64 | first u64 | last u64 | node 16 bytes
+//!             | bytes of session, turn, journal u32 each | session | turn | journal | events
+//! ```
+//!
+//! Numbers are little-endian. `length` counts what follows the sum, and `sum` is the CRC-32 of that. A
+//! journal of no bytes is none.
+
+use uuid::Uuid;
+
+use super::super::{Lease, LogNews, NodeId};
+
+/// What every file begins with.
+const MAGIC: &[u8; 12] = b"tether redo\n";
+
+/// The format of the records.
+const VERSION: u32 = 1;
+
+/// Bytes of a file's header.
+pub(super) const HEADER_BYTES: u64 = 24;
+
+/// Bytes of a record before its texts, without its length and its sum.
+const FIXED: usize = 1 + 3 * 8 + 16 + 3 * 4;
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// What is new of a running turn.
+    News = 1,
+    /// The database has all of the turn.
+    End = 2,
+    /// The session was deleted.
+    Forget = 3,
+    /// Nothing.
+    Probe = 4,
+}
+
+/// A record, except for its texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordHead {
+    pub(super) kind: Kind,
+    pub(super) epoch: u64,
+    /// The first and the last of its events; 0 if there are none.
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) node: NodeId,
+}
+
+/// A record in a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) head: RecordHead,
+    pub(super) session_id: &'a str,
+    pub(super) turn_id: &'a str,
+    pub(super) journal: Option<&'a [u8]>,
+    pub(super) events: &'a [u8],
+}
+
+/// What a file begins with.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    Ours {
+        generation: u64,
+    },
+    Newer {
+        version: i32,
+    },
+    /// A file that was just created.
+    Cut,
+    Foreign,
+}
+
+impl RecordHead {
+    /// The head of a record without events.
+    pub(super) const fn of(kind: Kind) -> Self {
+        Self { kind, epoch: 0, first: 0, last: 0, node: NodeId(Uuid::nil()) }
+    }
+}
+
+pub(super) fn header(generation: u64) -> Vec<u8> {
+    [&MAGIC[..], &VERSION.to_le_bytes(), &generation.to_le_bytes()].concat()
+}
+
+pub(super) fn read_header(bytes: &[u8]) -> Header {
+    let mut rest = bytes;
+    let (Some(magic), Some(version), Some(generation)) =
+        (take(&mut rest, MAGIC.len()), u32_of(&mut rest), u64_of(&mut rest))
+    else {
+        return if header(0).starts_with(&bytes[..bytes.len().min(MAGIC.len())]) {
+            Header::Cut
+        } else {
+            Header::Foreign
+        };
+    };
+    match version {
+        _ if magic != MAGIC => Header::Foreign,
+        VERSION => Header::Ours { generation },
+        version => Header::Newer { version: i32::try_from(version).unwrap_or(i32::MAX) },
+    }
+}
+
+/// Replaces `record` by one with what is new of a running turn.
+pub(super) fn append(record: &mut Vec<u8>, lease: &Lease, turn_id: &str, news: &LogNews) {
+    let LogNews { batches, journal } = news;
+    let first = batches.first().map_or(0, |batch| batch.first);
+    let last = batches.last().map_or(0, |batch| batch.last);
+    let head = RecordHead { kind: Kind::News, epoch: lease.epoch, first, last, node: lease.node };
+    let events = batches.iter().map(|batch| &batch.bytes[..]);
+    encode(record, head, [&lease.session_id, turn_id], journal.as_deref(), events);
+}
+
+/// Replaces `record` by one without news.
+pub(super) fn mark(record: &mut Vec<u8>, head: RecordHead, session_id: &str, turn_id: &str) {
+    encode(record, head, [session_id, turn_id], None, [].into_iter());
+}
+
+fn encode<'a>(
+    record: &mut Vec<u8>,
+    RecordHead { kind, epoch, first, last, node }: RecordHead,
+    [session_id, turn_id]: [&'a str; 2],
+    journal: Option<&'a [u8]>,
+    events: impl Iterator<Item = &'a [u8]>,
+) {
+    let journal = journal.unwrap_or_default();
+    record.clear();
+    record.extend_from_slice(&[0; 8]);
+    record.push(kind as u8);
+    for number in [epoch, first, last] {
+        record.extend_from_slice(&number.to_le_bytes());
+    }
+    record.extend_from_slice(node.0.as_bytes());
+    let texts = [session_id.as_bytes(), turn_id.as_bytes(), journal];
+    for text in texts {
+        record.extend_from_slice(&length_of(text.len()));
+    }
+    texts.into_iter().chain(events).for_each(|text| record.extend_from_slice(text));
+    let (head, body) = record.split_at_mut(8);
+    head[..4].copy_from_slice(&length_of(body.len()));
+    head[4..].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+}
+
+/// The bounds of logs and journals are far below this.
+fn length_of(bytes: usize) -> [u8; 4] {
+    u32::try_from(bytes).expect("a record is small").to_le_bytes()
+}
+
+/// The records of a file, up to the first that is cut or damaged.
+pub(super) fn records(file: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    let mut rest = file.get(header(0).len()..).unwrap_or_default();
+    std::iter::from_fn(move || next(&mut rest))
+}
+
+fn next<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
+    let length = u32_of(rest)? as usize;
+    let sum = u32_of(rest)?;
+    let mut body = take(rest, length)?;
+    if crc32fast::hash(body) != sum || body.len() < FIXED {
+        return None;
+    }
+    let rest = &mut body;
+    let kind = match take(rest, 1)? {
+        [1] => Kind::News,
+        [2] => Kind::End,
+        [3] => Kind::Forget,
+        [4] => Kind::Probe,
+        _ => return None,
+    };
+    let (epoch, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);
+    let node = NodeId(Uuid::from_slice(take(rest, 16)?).ok()?);
+    let lengths = [u32_of(rest)?, u32_of(rest)?, u32_of(rest)?];
+    let [session_id, turn_id, journal] = lengths.map(|length| take(rest, length as usize));
+    let head = RecordHead { kind, epoch, first, last, node };
+    Some(Record {
+        head,
+        session_id: std::str::from_utf8(session_id?).ok()?,
+        turn_id: std::str::from_utf8(turn_id?).ok()?,
+        journal: Some(journal?).filter(|journal| !journal.is_empty()),
+        events: rest,
+    })
+}
+
+fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (taken, after) = rest.split_at_checked(bytes)?;
+    *rest = after;
+    Some(taken)
+}
+
+fn u32_of(rest: &mut &[u8]) -> Option<u32> {
+    take(rest, 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn u64_of(rest: &mut &[u8]) -> Option<u64> {
+    take(rest, 8)?.try_into().ok().map(u64::from_le_bytes)
+}

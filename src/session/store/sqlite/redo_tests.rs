@@ -1,0 +1,437 @@
+//! What running turns have written beside the database, after whatever has happened to their process.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+
+use super::super::MemoryStore;
+use super::*;
+
+const TTL: Duration = Duration::from_secs(60);
+
+/// A store in a folder of its own, and the node that uses it.
+struct Place {
+    directory: tempfile::TempDir,
+    store: SqliteStore,
+    node: NodeId,
+}
+
+impl Place {
+    fn new(sync: SyncMode) -> Self {
+        Self::of(tempfile::tempdir().unwrap(), sync)
+    }
+
+    fn of(directory: tempfile::TempDir, sync: SyncMode) -> Self {
+        let store = SqliteStore::open(&directory.path().join("tether.db"), sync, TTL).unwrap();
+        Self { directory, store, node: NodeId::random() }
+    }
+
+    /// What a process that is killed now leaves, opened by the next.
+    fn killed(&self) -> Self {
+        Self::of(copy_of(&self.directory), SyncMode::Normal)
+    }
+
+    fn redo(&self) -> [PathBuf; 2] {
+        redo::paths(&self.directory.path().join("tether.db"))
+    }
+
+    async fn lease(&self, session: &str) -> Lease {
+        self.store.acquire(session, self.node).await.unwrap().unwrap()
+    }
+
+    /// Begins a session with a running turn.
+    async fn begin(&self, session: &str) -> (Lease, Version) {
+        let lease = self.lease(session).await;
+        let version = self.store.save(&lease, None, "record".into()).await.unwrap();
+        (lease, version)
+    }
+
+    async fn read(&self, session: &str, turn: &str) -> Option<StoredLog> {
+        self.store.read(session, Some(turn), 0).await.unwrap()
+    }
+}
+
+fn copy_of(directory: &tempfile::TempDir) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    copy
+}
+
+fn event(sequence: u64) -> Batch {
+    Batch { first: sequence, last: sequence, bytes: format!("event {sequence}\n").into() }
+}
+
+fn news(sequence: u64) -> LogNews {
+    LogNews { batches: vec![event(sequence)], journal: Some(format!("after {sequence}").into()) }
+}
+
+/// All events up to this one, as a log has them whose batches may have been joined.
+fn text_up_to(last: u64) -> String {
+    (1..=last)
+        .flat_map(|sequence| ["event ".to_owned(), sequence.to_string(), "\n".to_owned()])
+        .collect()
+}
+
+fn text_of(log: &StoredLog) -> String {
+    let batches = log.batches.iter().map(|batch| String::from_utf8(batch.bytes.to_vec()).unwrap());
+    batches.collect()
+}
+
+/// It says what was appended up to this event.
+#[track_caller]
+fn assert_running(log: Option<StoredLog>, last: u64) {
+    let log = log.unwrap();
+    assert_eq!((log.last, text_of(&log)), (last, text_up_to(last)));
+    assert_eq!(log.journal.unwrap(), format!("after {last}"));
+}
+
+#[tokio::test]
+async fn a_killed_process_leaves_what_its_turns_have_appended() {
+    for sync in [SyncMode::Normal, SyncMode::Full] {
+        let place = Place::new(sync);
+        let (a, _) = place.begin("a").await;
+        let (b, _) = place.begin("b").await;
+        for sequence in 1..=3 {
+            place.store.append(&a, "one", news(sequence)).await.unwrap();
+            place.store.append(&b, "two", news(sequence)).await.unwrap();
+        }
+        let next = place.killed();
+        assert_eq!(next.store.interrupted(9).await.unwrap(), ["a", "b"]);
+        assert_running(next.read("a", "one").await, 3);
+        assert_running(next.read("b", "two").await, 3);
+        assert_eq!(next.lease("a").await.epoch, 2);
+    }
+}
+
+/// By a power cut, at any byte: a part of the log is left, without a gap, and nothing else.
+#[tokio::test]
+async fn a_cut_file_costs_the_last_appends_alone() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    let [file, _] = place.redo();
+    let mut lengths = vec![fs::metadata(&file).unwrap().len()];
+    for sequence in 1..=3 {
+        place.store.append(&lease, "t", news(sequence)).await.unwrap();
+        lengths.push(fs::metadata(&file).unwrap().len());
+    }
+    let whole = fs::read(&file).unwrap();
+    for cut in 0..=whole.len() {
+        let copy = copy_of(&place.directory);
+        fs::write(copy.path().join("tether.db-redo1"), &whole[..cut]).unwrap();
+        let next = Place::of(copy, SyncMode::Normal);
+        let kept = lengths.iter().filter(|length| **length <= cut as u64).count().max(1) - 1;
+        match next.read("s", "t").await {
+            None => assert_eq!(kept, 0, "cut at {cut}"),
+            log => assert_running(log, kept as u64),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_byte_costs_what_comes_after_it() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    for sequence in 1..=3 {
+        place.store.append(&lease, "t", news(sequence)).await.unwrap();
+    }
+    let [file, _] = place.redo();
+    let whole = fs::read(&file).unwrap();
+    for at in usize::try_from(redo_record::HEADER_BYTES).unwrap()..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x41;
+        let copy = copy_of(&place.directory);
+        fs::write(copy.path().join("tether.db-redo1"), &damaged).unwrap();
+        let next = Place::of(copy, SyncMode::Normal);
+        if let Some(log) = next.read("s", "t").await {
+            let last = log.last;
+            assert!(last < 3, "byte {at}");
+            assert_running(Some(log), last);
+        }
+    }
+}
+
+/// A record of which a part was written must not hide those after it.
+#[tokio::test]
+async fn what_a_failed_write_left_is_taken_back() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    place.store.redo.fail_next_write();
+    let failed = place.store.append(&lease, "t", news(2)).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    place.store.append(&lease, "t", news(2)).await.unwrap();
+    assert_running(place.killed().read("s", "t").await, 2);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_over_does_not_come_back() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, version) = place.begin("s").await;
+    // Another turn runs, so that the file is not emptied.
+    let (other, _) = place.begin("other").await;
+    place.store.append(&other, "o", news(1)).await.unwrap();
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    let before = place.redo().map(|path| fs::read(path).unwrap());
+    let end = ("t", vec![event(1), event(2)]);
+    place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+    let after = place.redo().map(|path| fs::read(path).unwrap());
+    assert!(after[0].len() > before[0].len());
+    // Killed before the file says that it is over, or after.
+    for files in [before, after] {
+        let copy = copy_of(&place.directory);
+        for (name, bytes) in ["tether.db-redo1", "tether.db-redo2"].iter().zip(&files) {
+            fs::write(copy.path().join(name), bytes).unwrap();
+        }
+        let next = Place::of(copy, SyncMode::Normal);
+        let log = next.read("s", "t").await.unwrap();
+        assert_eq!((log.last, text_of(&log), log.journal), (2, text_up_to(2), None));
+        assert_eq!(next.store.interrupted(9).await.unwrap(), ["other"]);
+        assert_running(next.read("other", "o").await, 1);
+    }
+}
+
+/// A process that is killed after it has moved a file into the database, but before it has emptied it.
+#[tokio::test]
+async fn what_was_folded_is_not_folded_twice() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    for sequence in 1..=2 {
+        place.store.append(&lease, "t", news(sequence)).await.unwrap();
+    }
+    let files = place.redo().map(|path| fs::read(path).unwrap());
+    assert_running(place.read("s", "t").await, 2);
+    for path in place.redo() {
+        assert_eq!(fs::metadata(path).unwrap().len(), redo_record::HEADER_BYTES, "it is empty");
+    }
+    let copy = copy_of(&place.directory);
+    for (name, bytes) in ["tether.db-redo1", "tether.db-redo2"].iter().zip(&files) {
+        fs::write(copy.path().join(name), bytes).unwrap();
+    }
+    let next = Place::of(copy, SyncMode::Normal);
+    assert_running(next.read("s", "t").await, 2);
+
+    // The turn goes on in the other file.
+    place.store.append(&lease, "t", news(3)).await.unwrap();
+    assert_running(place.killed().read("s", "t").await, 3);
+}
+
+#[tokio::test]
+async fn a_session_that_was_deleted_does_not_come_back() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    let (other, _) = place.begin("other").await;
+    place.store.append(&other, "o", news(1)).await.unwrap();
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    assert!(place.store.forget("s").await.unwrap());
+    let (_, version) = place.begin("s").await;
+    let next = place.killed();
+    assert_eq!(next.read("s", "t").await, None, "not in the session that has its id now");
+    assert_eq!(next.store.load("s").await.unwrap().unwrap().version, version);
+    assert_running(next.read("other", "o").await, 1);
+}
+
+/// Of a turn that runs for long, what is in the older file moves into the database once both are long.
+#[tokio::test]
+async fn a_turn_that_runs_for_long_moves_into_the_database() {
+    const MIB: u64 = 1 << 20;
+    let place = Place::new(SyncMode::Normal);
+    let (lease, version) = place.begin("s").await;
+    let text = "x".repeat(1 << 20);
+    let batch = |sequence| Batch {
+        first: sequence,
+        last: sequence,
+        bytes: format!("{sequence} {text}\n").into(),
+    };
+    let count = 2 * limits::REDO_BYTES_MAX / MIB + 8;
+    for sequence in 1..=count {
+        let news = LogNews { batches: vec![batch(sequence)], journal: Some("running".into()) };
+        place.store.append(&lease, "t", news).await.unwrap();
+    }
+    let bytes = || place.redo().iter().map(|path| fs::metadata(path).unwrap().len()).sum::<u64>();
+    while bytes() > limits::REDO_BYTES_MAX + 9 * MIB {
+        tokio::task::yield_now().await;
+    }
+    let log = place.killed().read("s", "t").await.unwrap();
+    assert_eq!((log.last, log.journal), (count, Some("running".into())));
+    let all: Vec<_> = (1..=count).map(batch).collect();
+    place.store.finish(&lease, Some(version), "over".into(), ("t", all)).await.unwrap();
+    let log = place.read("s", "t").await.unwrap();
+    assert_eq!((log.last, log.journal), (count, None));
+    let bytes: usize = log.batches.iter().map(|batch| batch.bytes.len()).sum();
+    assert_eq!(bytes as u64, (1..=count).map(|it| batch(it).bytes.len() as u64).sum::<u64>());
+}
+
+/// Turns that overlap, none of which outlives a file.
+#[tokio::test]
+async fn a_file_whose_turns_are_over_is_emptied() {
+    let place = Place::new(SyncMode::Normal);
+    let text = Bytes::from("x".repeat(8 << 20));
+    let mut before: Option<(Lease, Version)> = None;
+    for turn in 0..12 {
+        let (lease, version) = place.begin(&format!("s{turn}")).await;
+        let events = Batch { first: 1, last: 1, bytes: text.clone() };
+        let news = LogNews { batches: vec![events], journal: Some("running".into()) };
+        place.store.append(&lease, "t", news).await.unwrap();
+        if let Some((lease, version)) = before.replace((lease, version)) {
+            let end = ("t", vec![event(1)]);
+            place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+        }
+    }
+    let bytes = place.redo().map(|path| fs::metadata(path).unwrap().len());
+    assert!(bytes.iter().sum::<u64>() < 2 * limits::REDO_BYTES_MAX, "{bytes:?}");
+    let (lease, version) = before.unwrap();
+    let end = ("t", vec![event(1)]);
+    place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+    for path in place.redo() {
+        assert_eq!(fs::metadata(path).unwrap().len(), redo_record::HEADER_BYTES);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_closed_leaves_one_file() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    let Place { directory, store, .. } = place;
+    drop(store);
+    let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["tether.db"]);
+    assert_running(Place::of(directory, SyncMode::Normal).read("s", "t").await, 1);
+}
+
+#[test]
+fn a_newer_file_and_one_of_another_program_are_left_alone() {
+    for (bytes, is_newer) in
+        [(&b"tether redo\n\x02\0\0\0\0\0\0\0\0\0\0\0"[..], true), (b"theirs", false)]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tether.db");
+        drop(SqliteStore::open(&path, SyncMode::Normal, TTL).unwrap());
+        let [_, redo] = redo::paths(&path);
+        fs::write(&redo, bytes).unwrap();
+        let refused = SqliteStore::open(&path, SyncMode::Normal, TTL).unwrap_err();
+        assert_eq!(matches!(refused, OpenError::Newer { version: 2, .. }), is_newer, "{refused}");
+        assert_eq!(matches!(refused, OpenError::Foreign(_)), !is_newer, "{refused}");
+        assert_eq!(fs::read(&redo).unwrap(), bytes);
+    }
+}
+
+/// Chance, from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// A session as a test knows it.
+#[derive(Default)]
+struct Known {
+    lease: Option<[Lease; 2]>,
+    version: Option<[Version; 2]>,
+    turn: u64,
+    last: u64,
+}
+
+/// A store in a file, and one in memory beside it. Whatever is done, and wherever a process is killed, both
+/// return the same.
+#[tokio::test]
+async fn what_is_read_after_any_history_is_what_memory_has() {
+    for seed in 1..=60_u64 {
+        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let memory = MemoryStore::new(TTL);
+        let mut place = Place::new(SyncMode::Normal);
+        let mut known: HashMap<&str, Known> = HashMap::new();
+        for _ in 0..60 {
+            let session = ["a", "b", "c"][usize::try_from(dice.roll(3)).unwrap()];
+            let it = known.entry(session).or_default();
+            let stores: [&dyn Store; 2] = [&place.store, &memory];
+            let Some(leases) = &it.lease else {
+                let mut taken = Vec::new();
+                for store in stores {
+                    taken.push(store.acquire(session, place.node).await.unwrap().unwrap());
+                }
+                assert_eq!(taken[0].epoch, taken[1].epoch, "seed {seed}");
+                // An epoch in which nothing was written may be given out again.
+                let before = it.version.map(|versions| versions.map(Some)).unwrap_or_default();
+                let mut next = Vec::new();
+                for at in 0..2 {
+                    next.push(
+                        stores[at].save(&taken[at], before[at], "begun".into()).await.unwrap(),
+                    );
+                }
+                it.version = next.try_into().ok();
+                it.lease = taken.try_into().ok();
+                continue;
+            };
+            let turn = it.turn.to_string();
+            match dice.roll(12) {
+                0..=6 => {
+                    it.last += 1;
+                    for (store, lease) in stores.iter().zip(leases) {
+                        store.append(lease, &turn, news(it.last)).await.unwrap();
+                    }
+                }
+                7 | 8 => {
+                    let versions = it.version.unwrap();
+                    let [whole, rest] = [1, it.last + 1]
+                        .map(|first| (first..=it.last + 1).map(event).collect::<Vec<_>>());
+                    let mut next = Vec::new();
+                    for (at, batches) in [whole, rest].into_iter().enumerate() {
+                        let (expected, end) = (Some(versions[at]), (&*turn, batches));
+                        let record = turn.clone().into();
+                        next.push(
+                            stores[at].finish(&leases[at], expected, record, end).await.unwrap(),
+                        );
+                        stores[at].release(&leases[at]).await.unwrap();
+                    }
+                    it.version = next.try_into().ok();
+                    (it.lease, it.turn, it.last) = (None, it.turn + 1, 0);
+                }
+                9 => {
+                    for store in stores {
+                        store.forget(session).await.unwrap();
+                    }
+                    *it = Known { turn: it.turn + 1, ..Known::default() };
+                }
+                10 => {
+                    // Somebody else reads, while it runs.
+                    check(&stores, session, it.turn, seed).await;
+                }
+                _ => {
+                    for it in known.values_mut() {
+                        if let Some([_, lease]) = it.lease.take() {
+                            memory.release(&lease).await.unwrap();
+                        }
+                    }
+                    place = place.killed();
+                }
+            }
+        }
+        let stores: [&dyn Store; 2] = [&place.store, &memory];
+        for (session, it) in &known {
+            check(&stores, session, it.turn, seed).await;
+        }
+    }
+}
+
+/// The last turns and the record are the same in both.
+async fn check(stores: &[&dyn Store; 2], session: &str, turn: u64, seed: u64) {
+    let record =
+        async |store: &dyn Store| store.load(session).await.unwrap().map(|stored| stored.bytes);
+    assert_eq!(record(stores[0]).await, record(stores[1]).await, "seed {seed}");
+    for turn in [turn, turn.saturating_sub(1), turn.saturating_sub(3)] {
+        let read = async |store: &dyn Store| {
+            let log = store.read(session, Some(&turn.to_string()), 0).await.unwrap();
+            log.map(|log| (text_of(&log), log.last, log.epochs, log.journal))
+        };
+        assert_eq!(read(stores[0]).await, read(stores[1]).await, "seed {seed}, turn {turn}");
+    }
+}
