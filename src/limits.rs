@@ -573,6 +573,21 @@ pub mod session {
     /// Bytes of the turns that are cached for clients that keep the conversation themselves: a
     /// few thousand.
     pub const TURN_CACHE_BYTES_MAX: usize = 64 * MIB;
+    /// Bytes of these turns that a store keeps for one owner, so that they outlive the process and are found
+    /// on other nodes. The oldest go first.
+    pub const ENTRY_BYTES_MAX: usize = 64 * MIB;
+    /// The same for all owners together in a store in a file: the oldest of the owner who has the most go
+    /// first. On a server, the number of API keys is the bound.
+    pub const ALL_ENTRY_BYTES_MAX: usize = 512 * MIB;
+    /// Keys of turns that a store is asked for at once: one or two for each message of a long conversation.
+    pub const ENTRY_KEYS_ASKED_MAX: usize = 2048;
+    /// Bytes of turns that a store returns at once, after which it returns no more. As long as a conversation
+    /// may be.
+    pub const ENTRIES_FOUND_BYTES_MAX: usize = 8 * MIB;
+    /// How often a request asks the store for turns: what it finds may lead to others.
+    pub const ENTRY_LOOKUPS_MAX: u32 = 4;
+    /// Claims that a store keeps, of each owner on a server, and of all in a file. The oldest go first.
+    pub const CLAIMS_MAX: usize = 65_536;
     /// Cached turns with the same prompt in a conversation that are compared with what a client
     /// says was answered: each takes as long as the answer is.
     pub const SAME_PROMPT_MAX: usize = 8;

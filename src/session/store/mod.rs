@@ -7,6 +7,8 @@
 //!             lease     node, epoch 3        names who may write
 //!             logs      turn -> batches      appended to, read from a place
 //!             files     id -> bytes          kept, read whole
+//!   owner     entries   keys -> bytes        kept, found by any key
+//!             claims    key -> holder        the first one wins
 //! ```
 //!
 //! A gateway takes the lease of a session, loads the record, runs a turn and appends to its log meanwhile,
@@ -15,6 +17,9 @@
 //! none is ever overwritten, and a call that waits for the user may return one between two turns.
 
 mod copy;
+mod entries;
+#[cfg(test)]
+mod entry_tests;
 mod memory;
 mod redis;
 mod sqlite;
@@ -32,6 +37,7 @@ use uuid::Uuid;
 
 pub(crate) use copy::now_ms;
 pub use copy::{ListedSession, SessionCopy};
+pub use entries::{Entry, EntryClaim, EntryKey, FoundEntries};
 pub use memory::MemoryStore;
 pub use redis::{RedisAddress, RedisOptions, RedisStore, RedisTls, ServerReport};
 pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
@@ -203,6 +209,40 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Writes a copied session, all of it or nothing. False, and nothing is written, if a node holds
     /// the session's lease, or if the session exists and `replace` is not set.
     fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool>;
+
+    /// How long an entry is kept; `None` if the store keeps none, because they would end with the process.
+    /// A claim lasts twice as long.
+    fn entry_time(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Keeps an entry for an owner, and makes a claim last that would lapse otherwise: both or neither. If
+    /// the owner's entries become too many, the oldest are dropped. False, and nothing is done, if a later
+    /// epoch has written the entry.
+    fn keep_entry(
+        &self,
+        _owner: EntryKey,
+        _entry: Entry,
+        _settles: Option<EntryClaim>,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(ready(Ok(true)))
+    }
+
+    /// An owner's entries and claims under these keys. If they are many or long, those of the first keys
+    /// count, and the newest of each key.
+    fn entries(&self, _owner: EntryKey, _keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
+        Box::pin(ready(Ok(FoundEntries::default())))
+    }
+
+    /// Claims something for an owner, or claims it again. False if somebody else has it.
+    fn claim(&self, _owner: EntryKey, _claim: EntryClaim) -> StoreFuture<'_, bool> {
+        Box::pin(ready(Ok(true)))
+    }
+
+    /// Gives a claim up. Does nothing if somebody else has it.
+    fn free(&self, _owner: EntryKey, _claim: EntryClaim) -> StoreFuture<'_, ()> {
+        Box::pin(ready(Ok(())))
+    }
 
     /// Drops expired sessions, in a store that does not expire them by itself.
     fn sweep(&self) {}

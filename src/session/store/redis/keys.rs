@@ -9,10 +9,21 @@
 //!   tether:artifact:<id>  hash     one file
 //!   tether:running        sorted set: sessions with a lease, by its end
 //!   tether:version        string   the format of all this
+//!
+//!   tether:owner:{o}:ages       sorted set: the numbers of an owner's entries, by age
+//!   tether:owner:{o}:entries    hash: what each is
+//!   tether:owner:{o}:keys       hash: key -> numbers of entries
+//!   tether:owner:{o}:claims     hash: key -> who has claimed it, until when
+//!   tether:owner:{o}:claimed    sorted set: the keys that are claimed, by age
 //! ```
 //!
 //! A cluster keeps keys with the same text in braces together, and a script may use no others. Channels are
 //! named as the keys whose changes they tell: `session` for the lease's holder, `log` for readers.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::super::EntryKey;
 
 /// The names of one store.
 #[derive(Debug, Clone)]
@@ -36,6 +47,16 @@ impl SessionKeys {
     }
 }
 
+/// The keys of an owner, in the order in which scripts take them.
+#[derive(Debug, Clone)]
+pub(super) struct OwnerKeys([String; 5]);
+
+impl OwnerKeys {
+    pub(super) fn all(&self) -> [&str; 5] {
+        self.0.each_ref().map(String::as_str)
+    }
+}
+
 const RECORD: &str = "}:record";
 
 impl Keys {
@@ -53,6 +74,13 @@ impl Keys {
             record: key("record"),
             files: key("files"),
         }
+    }
+
+    /// All of an owner's, so that a script can keep their bytes within a bound.
+    pub(super) fn of_owner(&self, owner: EntryKey) -> OwnerKeys {
+        let tag = URL_SAFE_NO_PAD.encode(owner.bytes());
+        let key = |name: &str| format!("{}owner:{{{tag}}}:{name}", self.prefix);
+        OwnerKeys(["ages", "entries", "keys", "claims", "claimed"].map(key))
     }
 
     pub(super) fn artifact(&self, id: &str) -> String {

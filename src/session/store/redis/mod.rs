@@ -19,6 +19,7 @@ mod address;
 mod cause;
 #[cfg(test)]
 pub(super) mod cluster_tests;
+mod entries;
 mod examination;
 mod keys;
 mod link;
@@ -47,8 +48,9 @@ use redis::Value;
 use uuid::Uuid;
 
 use super::{
-    Artifact, Batch, Lease, ListedSession, LogNews, NodeId, Renewed, SessionCopy, Store,
-    StoreError, StoreFuture, StoredLog, StoredRecord, Version, Watch, Watched,
+    Artifact, Batch, Entry, EntryClaim, EntryKey, FoundEntries, Lease, ListedSession, LogNews,
+    NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
+    Watch, Watched,
 };
 use crate::limits::session as limits;
 use crate::telemetry::{metrics, millis};
@@ -436,5 +438,30 @@ impl Store for RedisStore {
 
     fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool> {
         Box::pin(self.restore_now(copy, replace))
+    }
+
+    fn entry_time(&self) -> Option<Duration> {
+        Some(Duration::from_millis(self.ttl))
+    }
+
+    fn keep_entry(
+        &self,
+        owner: EntryKey,
+        entry: Entry,
+        settles: Option<EntryClaim>,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.keep_entry_now(owner, entry, settles))
+    }
+
+    fn entries(&self, owner: EntryKey, keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
+        Box::pin(self.entries_now(owner, keys))
+    }
+
+    fn claim(&self, owner: EntryKey, claim: EntryClaim) -> StoreFuture<'_, bool> {
+        Box::pin(self.claim_now(owner, claim))
+    }
+
+    fn free(&self, owner: EntryKey, claim: EntryClaim) -> StoreFuture<'_, ()> {
+        Box::pin(self.free_now(owner, claim))
     }
 }

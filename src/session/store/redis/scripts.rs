@@ -40,6 +40,10 @@ pub(super) struct Scripts {
     pub(super) copy: Script,
     pub(super) restore: Script,
     pub(super) lapsed: Script,
+    pub(super) keep_entry: Script,
+    pub(super) find_entries: Script,
+    pub(super) claim: Script,
+    pub(super) free: Script,
 }
 
 /// The text of a script, with what all scripts of a session begin with.
@@ -47,6 +51,16 @@ macro_rules! script {
     ($name:literal) => {
         Script::new(concat!(
             include_str!("scripts/prelude.lua"),
+            include_str!(concat!("scripts/", $name, ".lua"))
+        ))
+    };
+}
+
+/// The same for a script of an owner.
+macro_rules! owner_script {
+    ($name:literal) => {
+        Script::new(concat!(
+            include_str!("scripts/owner_prelude.lua"),
             include_str!(concat!("scripts/", $name, ".lua"))
         ))
     };
@@ -70,6 +84,10 @@ impl Scripts {
             copy: script!("copy"),
             restore: script!("restore"),
             lapsed: Script::new(include_str!("scripts/lapsed.lua")),
+            keep_entry: owner_script!("keep_entry"),
+            find_entries: owner_script!("find_entries"),
+            claim: owner_script!("claim"),
+            free: owner_script!("free"),
         }
     }
 }

@@ -13,7 +13,10 @@ pub(crate) fn open(server: &RedisServer) -> RedisStore {
     open_with(server, |_| ())
 }
 
-fn open_with(server: &RedisServer, change: impl FnOnce(&mut RedisOptions)) -> RedisStore {
+pub(crate) fn open_with(
+    server: &RedisServer,
+    change: impl FnOnce(&mut RedisOptions),
+) -> RedisStore {
     open_at(&server.url(), change)
 }
 

@@ -18,6 +18,7 @@
 //!
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
+mod entries;
 mod fold;
 mod leases;
 mod open_error;
@@ -50,8 +51,8 @@ use tokio::time::Instant;
 
 use super::copy::now_ms;
 use super::{
-    Artifact, Batch, Lease, ListedSession, LogNews, NodeId, SessionCopy, Store, StoreError,
-    StoreFuture, StoredLog, StoredRecord, Version,
+    Artifact, Batch, Entry, EntryClaim, EntryKey, FoundEntries, Lease, ListedSession, LogNews,
+    NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
@@ -466,6 +467,32 @@ impl Store for SqliteStore {
         Box::pin(self.run_folded(None, false, find))
     }
 
+    fn entry_time(&self) -> Option<Duration> {
+        Some(self.ttl)
+    }
+
+    fn keep_entry(
+        &self,
+        owner: EntryKey,
+        entry: Entry,
+        settles: Option<EntryClaim>,
+    ) -> StoreFuture<'_, bool> {
+        let is_short = entry.bytes.len() <= limits::INLINE_RECORD_BYTES_MAX;
+        self.run(is_short, move |connection| entries::keep(connection, owner, &entry, settles))
+    }
+
+    fn entries(&self, owner: EntryKey, keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
+        self.run(true, move |connection| entries::find(connection, owner, &keys))
+    }
+
+    fn claim(&self, owner: EntryKey, claim: EntryClaim) -> StoreFuture<'_, bool> {
+        self.run(true, move |connection| entries::claim(connection, owner, claim))
+    }
+
+    fn free(&self, owner: EntryKey, claim: EntryClaim) -> StoreFuture<'_, ()> {
+        self.run(true, move |connection| entries::free(connection, owner, claim))
+    }
+
     fn sweep(&self) {
         let oldest = now().saturating_sub(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
         let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
@@ -476,7 +503,7 @@ impl Store for SqliteStore {
                     statements::forget(connection, &session_id)?;
                 }
             }
-            Ok(())
+            entries::sweep(connection, oldest)
         };
         let job: Job = Box::new(move |connection| {
             let swept = connection.and_then(|connection| atomically(connection, sweep));

@@ -10,13 +10,13 @@ use super::open_error::OpenError;
 use super::{SyncMode, redo};
 
 /// The format of the tables, in `user_version`: how many of the changes below it has.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
 
 /// "Teth", in `application_id`.
 const APPLICATION: i32 = 0x5465_7468;
 
 /// What has made the tables what they are. A file of an older format gets those that it lacks.
-pub(super) const CHANGES: [&str; VERSION as usize] = [TABLES, JOURNALS, EPOCHS, REDO];
+pub(super) const CHANGES: [&str; VERSION as usize] = [TABLES, JOURNALS, EPOCHS, REDO, ENTRIES];
 
 /// The journals of running turns: not beside the logs, whose rows each append writes again.
 const JOURNALS: &str = "
@@ -38,6 +38,41 @@ CREATE TABLE epochs (
 
 /// From here on, what running turns write is in files beside this one, which an older release would not see.
 const REDO: &str = "";
+
+/// What is kept for owners beside the sessions.
+const ENTRIES: &str = "
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner BLOB NOT NULL,
+    id BLOB NOT NULL,            -- the first of its keys
+    epoch INTEGER NOT NULL,
+    size INTEGER NOT NULL,       -- bytes, with those of its keys
+    written_at INTEGER NOT NULL, -- milliseconds since 1970
+    bytes BLOB NOT NULL,
+    UNIQUE (owner, id)
+) STRICT;
+CREATE INDEX entries_by_owner ON entries (owner, number);
+CREATE INDEX entries_by_age ON entries (written_at);
+
+CREATE TABLE entry_keys (
+    owner BLOB NOT NULL,
+    key BLOB NOT NULL,
+    entry INTEGER NOT NULL REFERENCES entries ON DELETE CASCADE,
+    PRIMARY KEY (owner, key, entry)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX entry_keys_by_entry ON entry_keys (entry);
+
+CREATE TABLE claims (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner BLOB NOT NULL,
+    key BLOB NOT NULL,
+    holder INTEGER NOT NULL,
+    lapses INTEGER NOT NULL,     -- whether it ends with its process
+    claimed_at INTEGER NOT NULL,
+    UNIQUE (owner, key)
+) STRICT;
+CREATE INDEX claims_by_age ON claims (claimed_at);
+";
 
 const TABLES: &str = "
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
@@ -134,7 +169,7 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
     connection
         .execute_batch(
             "BEGIN IMMEDIATE; UPDATE sessions SET lease = NULL WHERE lease IS NOT NULL; \
-             DELETE FROM sessions WHERE record IS NULL; COMMIT;",
+             DELETE FROM sessions WHERE record IS NULL; DELETE FROM claims WHERE lapses; COMMIT;",
         )
         .map_err(fault)?;
     connection.execute_batch(COUNT).map_err(fault)?;
@@ -142,8 +177,8 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
     Ok(connection)
 }
 
-/// Counts the sessions once, and from then on each that comes or goes: a transaction that is taken
-/// back takes its part of the count back as well. The file knows nothing of it.
+/// Counts the sessions and the bytes of entries once, and from then on each that comes or goes: a
+/// transaction that is taken back takes its part of the count back as well. The file knows nothing of it.
 const COUNT: &str = "
 PRAGMA temp_store=MEMORY;
 CREATE TEMP TABLE present (sessions INTEGER NOT NULL);
@@ -152,6 +187,16 @@ CREATE TEMP TRIGGER session_begun AFTER INSERT ON main.sessions
 BEGIN UPDATE present SET sessions = sessions + 1; END;
 CREATE TEMP TRIGGER session_gone AFTER DELETE ON main.sessions
 BEGIN UPDATE present SET sessions = sessions - 1; END;
+CREATE TEMP TABLE shares (owner BLOB PRIMARY KEY, bytes INTEGER NOT NULL);
+INSERT INTO shares SELECT owner, sum(size) FROM entries GROUP BY owner;
+CREATE TEMP TRIGGER entry_kept AFTER INSERT ON main.entries BEGIN
+    INSERT OR IGNORE INTO shares VALUES (new.owner, 0);
+    UPDATE shares SET bytes = bytes + new.size WHERE owner = new.owner;
+END;
+CREATE TEMP TRIGGER entry_gone AFTER DELETE ON main.entries BEGIN
+    UPDATE shares SET bytes = bytes - old.size WHERE owner = old.owner;
+    DELETE FROM shares WHERE owner = old.owner AND bytes <= 0;
+END;
 ";
 
 /// How many sessions are in the file.

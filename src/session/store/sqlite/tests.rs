@@ -134,7 +134,7 @@ async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
     assert!(matches!(open(&file.path()).unwrap_err(), OpenError::Foreign(_)));
     assert_eq!(fs::read(file.path()).unwrap(), before);
 
-    for (pragma, is_newer) in [("application_id=7", false), ("user_version=5", true)] {
+    for (pragma, is_newer) in [("application_id=7", false), ("user_version=6", true)] {
         let file = File::new();
         drop(open(&file.path()).unwrap());
         drop(file.reopen().await);
@@ -147,7 +147,7 @@ async fn another_file_and_a_newer_one_are_refused_and_left_alone() {
         };
         drop(connection);
         let refused = open(&file.path()).unwrap_err();
-        assert_eq!(matches!(refused, OpenError::Newer { version: 5, .. }), is_newer, "{refused}");
+        assert_eq!(matches!(refused, OpenError::Newer { version: 6, .. }), is_newer, "{refused}");
         assert_eq!(matches!(refused, OpenError::Foreign(_)), !is_newer, "{refused}");
     }
 }
@@ -251,7 +251,7 @@ async fn an_examination_leaves_nothing() {
     drop(store);
     for sync in [SyncMode::Normal, SyncMode::Full] {
         let report = SqliteStore::examine(&file.path(), sync).unwrap();
-        assert_eq!((report.version, report.sessions, &report.damage), (4, 1, &None));
+        assert_eq!((report.version, report.sessions, &report.damage), (5, 1, &None));
         assert!(report.bytes >= 4096 && report.commit > Duration::ZERO, "{report:?}");
     }
     let listed = open(&file.path()).unwrap().list(None, 10).await.unwrap();
@@ -259,18 +259,24 @@ async fn an_examination_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_file_of_the_first_format_gets_what_it_lacks() {
-    let file = File::new();
-    let connection = Connection::open(file.path()).unwrap();
-    schema::upgrade(&connection, &schema::CHANGES[..1], 0).unwrap();
-    drop(connection);
-    let store = open(&file.path()).unwrap();
-    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    let version = store.save(&lease, None, "{}".into()).await.unwrap();
-    let journal = Some(Bytes::from_static(b"{}"));
-    let news = LogNews { batches: vec![batch()], journal: journal.clone() };
-    store.append(&lease, "t", news).await.unwrap();
-    assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, journal);
-    store.finish(&lease, Some(version), "{}".into(), ("t", Vec::new())).await.unwrap();
-    assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, None);
+async fn a_file_of_an_older_format_gets_what_it_lacks() {
+    for format in 1..schema::CHANGES.len() {
+        let file = File::new();
+        let connection = Connection::open(file.path()).unwrap();
+        schema::upgrade(&connection, &schema::CHANGES[..format], 0).unwrap();
+        drop(connection);
+        let store = open(&file.path()).unwrap();
+        let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+        let version = store.save(&lease, None, "{}".into()).await.unwrap();
+        let journal = Some(Bytes::from_static(b"{}"));
+        let news = LogNews { batches: vec![batch()], journal: journal.clone() };
+        store.append(&lease, "t", news).await.unwrap();
+        assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, journal);
+        store.finish(&lease, Some(version), "{}".into(), ("t", Vec::new())).await.unwrap();
+        assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, None);
+        let key = EntryKey::of(&["a"]);
+        let entry = Entry { keys: vec![key], epoch: 1, bytes: "{}".into() };
+        assert!(store.keep_entry(key, entry, None).await.unwrap(), "format {format}");
+        assert_eq!(store.entries(key, vec![key]).await.unwrap().entries.len(), 1);
+    }
 }
