@@ -7,9 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::closing::ClosingQuestion;
 use super::new_turn::NewTurn;
+use super::recent_turns::RecentTurns;
+use super::run::RecentTurnDraft;
+use super::turn_cache::TurnKeys;
+use crate::conversation::claimed::PrefixHash;
 use crate::conversation::{Opening, PlacedImage};
 use crate::orchestrator::ResponseFormat;
+use crate::session::store::{EntryClaim, EntryKey};
 use crate::tools::Confirm;
 use crate::tools::client::ClientTools;
 use crate::upstream::{ExtraSampling, Sampling, ToolChoice};
@@ -58,6 +64,20 @@ pub(super) struct Asked {
     /// Those fields of it that not every server knows.
     #[serde(default)]
     extra_sampling: Map<String, Value>,
+    /// What its client, which keeps the conversation itself, will find it by.
+    #[serde(default)]
+    recent: Option<WrittenDraft>,
+}
+
+/// See [`RecentTurnDraft`].
+#[derive(Debug, Serialize, Deserialize)]
+struct WrittenDraft {
+    prefix: PrefixHash,
+    prompt: Option<EntryKey>,
+    drops: Option<String>,
+    has_files: bool,
+    knows_questions: bool,
+    closing: Option<EntryClaim>,
 }
 
 /// A tool that the client brings.
@@ -81,6 +101,7 @@ impl Asked {
         Place { session_id, parked_in }: Place<'_>,
         (opening, images): (&Opening, &[PlacedImage]),
         (instructions, disconnect_grace): (Option<String>, Option<Duration>),
+        draft: Option<&RecentTurnDraft>,
     ) -> Self {
         let client_tools = new.client_tools.specs().map(|spec| WrittenTool {
             name: spec.name.clone(),
@@ -108,6 +129,14 @@ impl Asked {
             disconnect_grace,
             sampling: new.sampling.clone(),
             extra_sampling: new.sampling.extra.fields().clone(),
+            recent: draft.map(|draft| WrittenDraft {
+                prefix: draft.prefix,
+                prompt: draft.keys.prompt,
+                drops: draft.keys.drops.clone(),
+                has_files: draft.has_files,
+                knows_questions: draft.knows_questions,
+                closing: draft.closing.as_ref().and_then(ClosingQuestion::stored),
+            }),
         }
     }
 
@@ -117,6 +146,24 @@ impl Asked {
 
     pub(super) fn read(json: &RawValue) -> serde_json::Result<Self> {
         serde_json::from_str(json.get())
+    }
+
+    /// The draft of its entry among the recent turns, with the right to close its question.
+    pub(super) fn draft(&self, turns: &Arc<RecentTurns>) -> Option<RecentTurnDraft> {
+        let recent = self.recent.as_ref()?;
+        let take_over = |claim| ClosingQuestion::take_over(turns, &self.owner, claim);
+        Some(RecentTurnDraft {
+            turns: Arc::clone(turns),
+            prefix: recent.prefix,
+            keys: TurnKeys {
+                owner: self.owner.clone(),
+                prompt: recent.prompt,
+                drops: recent.drops.clone(),
+            },
+            has_files: recent.has_files,
+            knows_questions: recent.knows_questions,
+            closing: recent.closing.map(take_over),
+        })
     }
 
     /// The request as it came, without what its opening and its history have become.

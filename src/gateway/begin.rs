@@ -16,14 +16,16 @@ use super::begin_error::BeginError;
 use super::ids::Ids;
 use super::new_turn::{ClientHistory, NewTurn};
 use super::offer::Offer;
-use super::run::{CacheEntryDraft, run};
-use super::turn_cache::TurnKeys;
+use super::run::{RecentTurnDraft, run};
+use super::turn_cache::{self, TurnKeys};
 use crate::conversation::claimed::ClientImages;
 use crate::conversation::{AnswerError, ClientInput, Conversation, Opening};
 use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{Basis, Briefing, Driver, Parts, Rules, TurnMachine};
-use crate::session::{self, AnswerSerializer, Beginning, Begun, LoggedTurn, NotBegun, TurnGuard};
+use crate::session::{
+    self, AnswerSerializer, Beginning, Begun, LoggedTurn, NotBegun, SessionError, TurnGuard,
+};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Catalog, Continuation};
 use crate::upstream::{Route, ToolChoice, Upstream};
@@ -77,7 +79,7 @@ impl Gateway {
             Err(refusal) => return Err(refusal),
         };
         let offer = self.check(&offer, &mut new)?;
-        if let Some(refusal) = self.stale_answer(&new) {
+        if let Some(refusal) = self.stale_answer(&new).await? {
             return self.repeated(new, refusal).await;
         }
         let admitted = Admitted { requested_at, cancellations, upstream, permit, offer };
@@ -129,7 +131,7 @@ impl Gateway {
         (admitted, ids): (Admitted<'_>, Ids),
         (rules, disconnect_grace): (Arc<Rules>, Option<Duration>),
         (mut draft, serializer, images): (
-            Option<CacheEntryDraft>,
+            Option<RecentTurnDraft>,
             Option<Arc<dyn AnswerSerializer>>,
             ClientImages,
         ),
@@ -137,10 +139,10 @@ impl Gateway {
         let Admitted { requested_at, cancellations, upstream, permit, mut offer } = admitted;
         let Ids { session_id, turn_id, stored_as, parked_in, .. } = ids;
         if let Some(draft) = &mut draft
-            && let Err(error) = draft.close_question(&mut opening, &new.input, &history)
+            && let Err(error) = draft.close_question(&mut opening, &new.input, &history).await
         {
             draft.leave(guard).await;
-            return Err(error.into());
+            return Err(error);
         }
         if let Opening::Prompt(prompt) = &mut opening {
             prompt.push_str(&new.aside);
@@ -163,7 +165,8 @@ impl Gateway {
                 (!Arc::ptr_eq(&rules, &self.rules)).then(|| rules.system_prompt.clone());
             let place = Place { session_id: &session_id, parked_in: &parked_in };
             let opened = (&opening, &*images.opening);
-            let asked = Asked::of(&new, place, opened, (instructions, disconnect_grace));
+            let asked =
+                Asked::of(&new, place, opened, (instructions, disconnect_grace), draft.as_ref());
             writer.note_asked(asked.write());
         }
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
@@ -215,17 +218,18 @@ impl Gateway {
 
     /// Why the answer is refused, if it comes too late. It must not cancel the turn that runs, which
     /// may be the one that has closed the question.
-    fn stale_answer(&self, new: &NewTurn) -> Option<BeginError> {
+    async fn stale_answer(&self, new: &NewTurn) -> Result<Option<BeginError>, SessionError> {
         let (ClientInput::Answer { clarification_id, .. }, Some(client_history)) =
             (&new.input, &new.client_history)
         else {
-            return None;
+            return Ok(None);
         };
         let open = client_history.history.open_questions().first();
         let may_repeat =
             open.is_some_and(|it| it.clarification_id == *clarification_id && it.may_repeat());
-        let is_stale = !may_repeat && self.turn_cache.is_closed(&new.owner, clarification_id);
-        is_stale.then(|| AnswerError::Stale(clarification_id.clone()).into())
+        let is_stale =
+            !may_repeat && self.recent_turns.is_closed(&new.owner, clarification_id).await?;
+        Ok(is_stale.then(|| AnswerError::Stale(clarification_id.clone()).into()))
     }
 
     /// The turn's rules: those of all turns, unless its request brings instructions.
@@ -256,19 +260,19 @@ impl Gateway {
         }
     }
 
-    /// Takes the client's history, if it sent one, and drafts the turn's entry in the cache.
+    /// Takes the client's history, if it sent one, and drafts the turn's entry among the recent ones.
     fn take_client_history(
         &self,
         new: &mut NewTurn,
         has_session: bool,
-    ) -> Option<(Conversation, CacheEntryDraft)> {
+    ) -> Option<(Conversation, RecentTurnDraft)> {
         let ClientHistory { history, prefix, .. } = new.client_history.take()?;
         let keys = keys(new, &history);
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
-        let cache = Arc::clone(&self.turn_cache);
+        let turns = Arc::clone(&self.recent_turns);
         let knows_questions = !new.nobody_approves;
         let draft =
-            CacheEntryDraft { cache, prefix, keys, has_files, knows_questions, closing: None };
+            RecentTurnDraft { turns, prefix, keys, has_files, knows_questions, closing: None };
         Some((history, draft))
     }
 
@@ -364,14 +368,16 @@ impl Gateway {
 /// What the turn can be found by once it has ended.
 fn keys(new: &NewTurn, history: &Conversation) -> TurnKeys {
     let prompt = match &new.input {
-        ClientInput::Words(words) | ClientInput::Prompt(words) => words.clone(),
+        ClientInput::Words(words) | ClientInput::Prompt(words) => Some(words),
         // The turn goes on from the one that handed out the calls.
         ClientInput::Results(_) | ClientInput::Answer { .. } => {
-            history.turns().next_back().map(|turn| turn.prompt.clone()).unwrap_or_default()
+            history.turns().next_back().map(|turn| &turn.prompt)
         }
     };
-    let (owner, conversation) = (new.owner.clone(), new.conversation.clone());
-    TurnKeys { owner, conversation, prompt, drops: None }
+    let prompt = prompt.map_or("", String::as_str);
+    let by_prompt = |name: &String| turn_cache::by_prompt(&new.owner, name, prompt);
+    let prompt = new.conversation.as_ref().map(by_prompt);
+    TurnKeys { owner: new.owner.clone(), prompt, drops: None }
 }
 
 /// The turn that is read instead of a new one, or why there is none.

@@ -4,9 +4,11 @@
 mod asked;
 mod begin;
 mod begin_error;
+mod closing;
 mod ids;
 mod new_turn;
 mod offer;
+mod recent_turns;
 mod resume;
 mod room;
 mod run;
@@ -41,7 +43,8 @@ pub(crate) use crate::upstream::Detected;
 pub use begin::BegunTurn;
 pub use begin_error::BeginError;
 pub use new_turn::{ClientHistory, NewTurn};
-use turn_cache::TurnCache;
+pub(crate) use recent_turns::RecentLookup;
+use recent_turns::RecentTurns;
 
 /// What a gateway is made of.
 #[derive(Debug, Clone)]
@@ -79,7 +82,7 @@ pub struct Gateway {
     offer: watch::Sender<Offer>,
     sessions: Sessions,
     parked: ParkedCalls,
-    turn_cache: Arc<TurnCache>,
+    recent_turns: Arc<RecentTurns>,
     places: Arc<Semaphore>,
     turns: TaskTracker,
     draining: CancellationToken,
@@ -121,9 +124,9 @@ impl Gateway {
             tool_timeout: options.tool_timeout,
             upstreams,
             offer,
+            recent_turns: Arc::new(RecentTurns::new(Arc::clone(&options.store))),
             sessions: Sessions::new(options.store, options.durability),
             parked: ParkedCalls::default(),
-            turn_cache: Arc::default(),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
             turns: TaskTracker::new(),
             draining: CancellationToken::new(),
@@ -246,10 +249,10 @@ impl Gateway {
         self.rules.images
     }
 
-    /// Recent turns in full, for clients that keep the conversation themselves.
+    /// Finds an owner's recent turns in full, for clients that keep the conversation themselves.
     #[must_use]
-    pub(crate) fn turn_cache(&self) -> &TurnCache {
-        &self.turn_cache
+    pub(crate) fn recent_turns(&self, owner: &str) -> RecentLookup {
+        self.recent_turns.lookup(owner)
     }
 
     /// The tools that new turns get.
@@ -334,7 +337,7 @@ impl Gateway {
     /// The memory that cached turns take.
     #[must_use]
     pub fn turn_cache_bytes(&self) -> usize {
-        self.turn_cache.bytes()
+        self.recent_turns.bytes()
     }
 
     /// Forgets sessions that have not been used for a long time.

@@ -66,6 +66,7 @@ impl Gateway {
             session_id: stored_as, guard, mut writer, asked: json, interrupted, ..
         } = taken_over;
         writer.note_asked(json);
+        let draft = asked.draft(&self.recent_turns);
         let serializers = self.serializers.get();
         let serializer = guard.answer_head().and_then(|head| serializers?.of_head(head));
         let (session_id, turn_id) = (request.session_id.clone(), request.turn_id.clone());
@@ -83,7 +84,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::turn_interrupted("resumed");
-        self.turns.spawn(run(driver, permit, guard, (None, serializer)).instrument(span));
+        self.turns.spawn(run(driver, permit, guard, (draft, serializer)).instrument(span));
     }
 
     /// The turn's request as it was, with the tools of today.

@@ -8,16 +8,21 @@ use std::task::Poll;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::turn_cache::{ClosingQuestion, TurnCache, TurnKeys};
+use super::begin_error::BeginError;
+use super::closing::{self, ClosingQuestion};
+use super::recent_turns::{EndedTurn, RecentTurns};
+use super::turn_cache::TurnKeys;
 use crate::conversation::claimed::PrefixHash;
 use crate::conversation::{self, AnswerError, ClientInput, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
-use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Writer, off_worker};
+use crate::session::{
+    AnswerSerializer, FinishedAnswer, SessionError, TurnGuard, TurnLog, Writer, off_worker,
+};
 
-/// The entry that a turn will have in the cache, if its client keeps the conversation itself.
+/// The entry that a turn will have among the recent ones, if its client keeps the conversation itself.
 #[derive(Debug)]
-pub(super) struct CacheEntryDraft {
-    pub(super) cache: Arc<TurnCache>,
+pub(super) struct RecentTurnDraft {
+    pub(super) turns: Arc<RecentTurns>,
     /// What the client had seen before the turn.
     pub(super) prefix: PrefixHash,
     pub(super) keys: TurnKeys,
@@ -30,33 +35,39 @@ pub(super) struct CacheEntryDraft {
     pub(super) closing: Option<ClosingQuestion>,
 }
 
-impl CacheEntryDraft {
+impl RecentTurnDraft {
     /// Closes the open question, which the turn answers or drops. Clients send a conversation as
     /// often as they like, but a call that was approved once runs once, and one that the user did
     /// not approve never runs. If words come too late to answer, they become a prompt.
-    pub(super) fn close_question(
+    pub(super) async fn close_question(
         &mut self,
         opening: &mut Opening,
         input: &ClientInput,
         history: &Conversation,
-    ) -> Result<(), AnswerError> {
+    ) -> Result<(), BeginError> {
         let Some(asked) = history.open_questions().first() else { return Ok(()) };
         let id = &asked.clarification_id;
-        let close = || TurnCache::close(&self.cache, &self.keys.owner, id);
         match (&*opening, input) {
             (Opening::Prompt(_), _) if self.knows_questions => {
-                self.closing = close();
+                self.closing = self.close(id, true).await?;
                 self.keys.drops = Some(id.clone());
             }
             (Opening::Prompt(_) | Opening::Results(_), _) => {}
             (Opening::Answer(_), _) if asked.may_repeat() => {}
-            (Opening::Answer(_), input) => match (close(), input) {
-                (Some(closing), _) => self.closing = Some(closing),
-                (None, ClientInput::Words(words)) => *opening = Opening::Prompt(words.clone()),
-                (None, _) => return Err(AnswerError::Stale(id.clone())),
-            },
+            (Opening::Answer(answer), input) => {
+                match (self.close(id, !closing::runs_call(asked, answer)).await?, input) {
+                    (Some(closing), _) => self.closing = Some(closing),
+                    (None, ClientInput::Words(words)) => *opening = Opening::Prompt(words.clone()),
+                    (None, _) => return Err(AnswerError::Stale(id.clone()).into()),
+                }
+            }
         }
         Ok(())
+    }
+
+    async fn close(&self, id: &str, lapses: bool) -> Result<Option<ClosingQuestion>, BeginError> {
+        let taken = ClosingQuestion::take(&self.turns, &self.keys.owner, id, lapses).await;
+        Ok(taken.map_err(SessionError::from)?)
     }
 
     /// Frees the session of a turn that leaves nothing.
@@ -70,12 +81,23 @@ impl CacheEntryDraft {
         }
     }
 
-    /// Caches a turn in which the model said `text`. `prefixes` are the hashes of the forms in which
+    /// Keeps a turn in which the model said `text`. `prefixes` are the hashes of the forms in which
     /// the client may send the answer back, if its API has several. From then on, the question that
     /// the turn answers is closed.
-    fn insert(self, record: conversation::Turn, text: String, prefixes: Option<Vec<PrefixHash>>) {
-        let prefixes = prefixes.unwrap_or_else(|| vec![self.prefix_with(&record, text)]);
-        self.cache.insert(self.keys, prefixes, record);
+    async fn keep(
+        mut self,
+        turn: conversation::Turn,
+        text: String,
+        prefixes: Option<Vec<PrefixHash>>,
+        epoch: u64,
+    ) {
+        let prefixes = prefixes.unwrap_or_else(|| vec![self.prefix_with(&turn, text)]);
+        let settles = self.closing.as_ref().and_then(ClosingQuestion::stored);
+        let ended = EndedTurn { turn, keys: self.keys, prefixes, epoch };
+        self.turns.keep(ended, settles).await;
+        if let Some(closing) = &mut self.closing {
+            closing.leave();
+        }
     }
 
     fn prefix_with(&self, record: &conversation::Turn, text: String) -> PrefixHash {
@@ -91,20 +113,24 @@ impl CacheEntryDraft {
 /// Runs a turn to its end. The turn is stored and its session freed before a client sees the last
 /// event, because the client may ask for the next turn at once. Only a panic ends the log first.
 ///
-/// A turn that has a `draft` is cached instead of stored in a session, unless tools have returned
-/// files, which belong to the session, or the client's answer is stored in it.
+/// A turn that has a `draft` is kept among the recent ones instead of in a session, unless tools have
+/// returned files, which belong to the session, or the client's answer is stored in it.
 ///
 /// The driver is boxed: a future keeps a copy of what it passes on to another.
 pub(super) async fn run(
     driver: Box<Driver>,
     permit: OwnedSemaphorePermit,
     mut guard: TurnGuard,
-    (draft, serializer): (Option<CacheEntryDraft>, Option<Arc<dyn AnswerSerializer>>),
+    (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
 ) {
     let is_stored = draft.is_none() || guard.keeps_answer();
+    let closing = draft.as_mut().and_then(|draft| draft.closing.as_mut());
+    closing.map(ClosingQuestion::begin).unwrap_or_default();
     let ran = match guard.store_while(drive(driver)).await {
         Some(Ok(ran)) => Some(ran),
         Some(Err(writer)) => {
+            let closing = draft.as_mut().and_then(|draft| draft.closing.as_mut());
+            closing.map(ClosingQuestion::leave).unwrap_or_default();
             guard.leave().await;
             writer.leave();
             return drop(permit);
@@ -128,15 +154,21 @@ pub(super) async fn run(
         guard.set_answer(end.answer);
         end.prefixes
     });
+    let epoch = guard.epoch();
+    guard.note_over();
     match draft {
         None => guard.finish(Some(record)).await,
+        // The session's end comes last: if this process is killed before, another gateway does both.
         Some(draft) if is_stored || draft.has_files || record.has_files() => {
-            draft.insert(record.clone(), text, prefixes);
+            draft.keep(record.clone(), text, prefixes, epoch).await;
             guard.finish(Some(record)).await;
         }
+        Some(draft) if writer.is_stored() => {
+            draft.keep(record, text, prefixes, epoch).await;
+            guard.discard_once_read().await;
+        }
         Some(draft) => {
-            draft.insert(record, text, prefixes);
-            guard.discard().await;
+            tokio::join!(draft.keep(record, text, prefixes, epoch), guard.discard());
         }
     }
     drop(permit);

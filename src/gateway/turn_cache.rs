@@ -4,38 +4,37 @@
 //! Without those, the model forgets what it has looked up. So each turn is cached for a while, under
 //! its id and under the hash of everything its client had seen by its end. A miss is harmless: the
 //! conversation then goes on with the visible text alone.
+//!
+//! It ends with the process. With a store that does not, it stands before that: see
+//! [`recent_turns`](super::recent_turns).
 
-use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use crate::conversation::Turn;
 use crate::conversation::claimed::PrefixHash;
 use crate::limits::session::{SAME_PROMPT_MAX, TURN_CACHE_BYTES_MAX};
+use crate::session::store::EntryKey;
 
 /// See the module docs.
 #[derive(Debug, Default)]
-pub(crate) struct TurnCache(Mutex<Inner>);
+pub(crate) struct TurnCache {
+    inner: Mutex<Inner>,
+    /// How long a turn is cached, if there is a bound.
+    ttl: Option<Duration>,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
-    by_id: HashMap<String, Arc<CachedTurn>>,
-    by_prefix: HashMap<PrefixHash, Arc<CachedTurn>>,
-    /// By the id of the question that they ended with.
-    by_question: HashMap<String, Arc<CachedTurn>>,
-    /// By the id of the question whose answer opened them.
-    by_answer: HashMap<String, Arc<CachedTurn>>,
-    /// By the id of the question that they have dropped.
-    by_drop: HashMap<String, Arc<CachedTurn>>,
-    /// The questions that running turns answer or drop, with their owners.
-    being_closed: HashSet<(String, String)>,
-    /// The turns of conversations that their clients name, the oldest first.
-    by_prompt: HashMap<PromptKey, VecDeque<Arc<CachedTurn>>>,
-    owners: HashMap<String, Share>,
+    /// Under each key, the oldest first. Only prompts lead to several that matter.
+    by_key: HashMap<EntryKey, VecDeque<Arc<CachedTurn>>>,
+    /// The questions that running turns answer or drop.
+    being_closed: HashSet<EntryKey>,
+    owners: HashMap<EntryKey, Share>,
     bytes: usize,
 }
 
@@ -49,45 +48,52 @@ struct Share {
 
 #[derive(Debug)]
 struct CachedTurn {
-    owner: String,
-    prefixes: Vec<PrefixHash>,
-    /// The key of its prompt, if its conversation has a name.
-    prompt_key: Option<PromptKey>,
-    /// The question that it has dropped.
-    drops: Option<String>,
+    owner: EntryKey,
+    /// What it is found by. The first is its id's.
+    keys: Vec<EntryKey>,
     turn: Arc<Turn>,
     bytes: usize,
+    cached_at: Instant,
 }
 
 impl TurnCache {
-    /// Caches a turn of this owner. By its end, the client had seen one of `prefixes`. The oldest
-    /// turns of the owner who has the most are evicted to make room for it.
-    pub(crate) fn insert(&self, keys: TurnKeys, prefixes: Vec<PrefixHash>, turn: Turn) {
-        let TurnKeys { owner, conversation, prompt, drops } = keys;
-        let prompt_key = conversation.map(|name| PromptKey::of(&owner, &name, &prompt));
-        let texts = owner.len() + drops.as_deref().map_or(0, str::len);
-        let bytes = turn.bytes() + texts + size_of::<CachedTurn>();
+    /// A cache that forgets turns after this time.
+    pub(super) fn new(ttl: Option<Duration>) -> Self {
+        Self { inner: Mutex::default(), ttl }
+    }
+
+    /// Caches a turn of an owner, under keys of [`TurnKeys`], in place of the one with the same id.
+    /// The oldest turns of the owner who has the most are evicted to make room for it.
+    pub(super) fn insert(&self, owner: EntryKey, keys: Vec<EntryKey>, turn: Turn) {
+        self.insert_before(owner, keys, turn, |_| false);
+    }
+
+    /// The same for a turn from the store, which may be older than those that are here.
+    pub(super) fn insert_recalled(&self, owner: EntryKey, keys: Vec<EntryKey>, turn: Turn) {
+        let began_at = turn.started_at_ms;
+        self.insert_before(owner, keys, turn, |other| other.started_at_ms > began_at);
+    }
+
+    /// The same. Under each key, the turn comes before these.
+    fn insert_before(
+        &self,
+        owner: EntryKey,
+        keys: Vec<EntryKey>,
+        turn: Turn,
+        is_newer: impl Fn(&Turn) -> bool,
+    ) {
+        let bytes = turn.bytes() + keys.len() * size_of::<EntryKey>() + size_of::<CachedTurn>();
         let turn = Arc::new(turn);
-        let cached = Arc::new(CachedTurn { owner, prefixes, prompt_key, drops, turn, bytes });
-        let mut inner = self.0.lock();
-        let id = cached.turn.turn_id.clone();
-        inner.by_id.insert(id, Arc::clone(&cached));
-        for prefix in &cached.prefixes {
-            inner.by_prefix.insert(*prefix, Arc::clone(&cached));
+        let cached = CachedTurn { owner, keys, turn, bytes, cached_at: Instant::now() };
+        let cached = Arc::new(cached);
+        let mut inner = self.inner.lock();
+        inner.replace(&cached);
+        for key in &cached.keys {
+            let turns = inner.by_key.entry(*key).or_default();
+            let newer = turns.iter().rev().take_while(|other| is_newer(&other.turn)).count();
+            turns.insert(turns.len() - newer, Arc::clone(&cached));
         }
-        if let Some(id) = cached.asks() {
-            inner.by_question.insert(id.to_owned(), Arc::clone(&cached));
-        }
-        if let Some(id) = cached.answers() {
-            inner.by_answer.insert(id.to_owned(), Arc::clone(&cached));
-        }
-        if let Some(id) = &cached.drops {
-            inner.by_drop.insert(id.clone(), Arc::clone(&cached));
-        }
-        if let Some(key) = cached.prompt_key {
-            inner.by_prompt.entry(key).or_default().push_back(Arc::clone(&cached));
-        }
-        let share = inner.owners.entry(cached.owner.clone()).or_default();
+        let share = inner.owners.entry(owner).or_default();
         share.turns.push_back(cached);
         share.bytes += bytes;
         inner.bytes += bytes;
@@ -97,126 +103,146 @@ impl TurnCache {
     }
 
     /// The memory that they take.
-    pub(crate) fn bytes(&self) -> usize {
-        self.0.lock().bytes
+    pub(super) fn bytes(&self) -> usize {
+        self.inner.lock().bytes
     }
 
-    /// The turn with this id, if it is this owner's.
-    pub(crate) fn by_id(&self, owner: &str, turn_id: &str) -> Option<Arc<Turn>> {
-        find(&self.0.lock().by_id, owner, turn_id)
+    /// The latest turn under this key.
+    pub(super) fn find(&self, key: &EntryKey) -> Option<Arc<Turn>> {
+        let inner = self.inner.lock();
+        let found = inner.by_key.get(key)?.back().filter(|turn| self.is_kept(turn))?;
+        Some(Arc::clone(&found.turn))
     }
 
-    /// The turn that ended with this question, if it is this owner's.
-    pub(crate) fn by_question(&self, owner: &str, clarification_id: &str) -> Option<Arc<Turn>> {
-        find(&self.0.lock().by_question, owner, clarification_id)
+    /// The turns under this key: the newest first, at most [`SAME_PROMPT_MAX`].
+    pub(super) fn find_all(&self, key: &EntryKey) -> Vec<Arc<Turn>> {
+        let inner = self.inner.lock();
+        let found = inner.by_key.get(key).into_iter().flat_map(|turns| turns.iter().rev());
+        let found = found.filter(|turn| self.is_kept(turn)).take(SAME_PROMPT_MAX);
+        found.map(|cached| Arc::clone(&cached.turn)).collect()
     }
 
-    /// The turn that an answer to this question opened, if it is this owner's.
-    pub(crate) fn by_answer(&self, owner: &str, clarification_id: &str) -> Option<Arc<Turn>> {
-        find(&self.0.lock().by_answer, owner, clarification_id)
+    fn is_kept(&self, cached: &CachedTurn) -> bool {
+        self.ttl.is_none_or(|ttl| cached.cached_at.elapsed() < ttl)
     }
 
-    /// Whether this owner's question has been answered or dropped, or a running turn does so.
-    pub(crate) fn is_closed(&self, owner: &str, clarification_id: &str) -> bool {
-        let inner = self.0.lock();
-        inner.has_closed(owner, clarification_id)
-            || inner.being_closed.contains(&(owner.to_owned(), clarification_id.to_owned()))
+    /// Whether a question has been answered or dropped, or a running turn does so.
+    pub(super) fn is_closed(&self, question: &QuestionKeys) -> bool {
+        let inner = self.inner.lock();
+        inner.has_closed(question) || inner.being_closed.contains(&question.claim)
     }
 
-    /// The right to answer or drop this owner's question, which only one turn gets. `None` if the
-    /// question [is closed](Self::is_closed).
-    pub(crate) fn close(
-        cache: &Arc<Self>,
-        owner: &str,
-        clarification_id: &str,
-    ) -> Option<ClosingQuestion> {
-        let mut inner = cache.0.lock();
-        let question = (owner.to_owned(), clarification_id.to_owned());
-        if inner.has_closed(owner, clarification_id) || !inner.being_closed.insert(question.clone())
-        {
-            return None;
-        }
-        Some(ClosingQuestion { cache: Arc::clone(cache), question })
+    /// Notes that a running turn answers or drops a question. False if the question
+    /// [is closed](Self::is_closed).
+    pub(super) fn begin_closing(&self, question: &QuestionKeys) -> bool {
+        let mut inner = self.inner.lock();
+        !inner.has_closed(question) && inner.being_closed.insert(question.claim)
     }
 
-    /// The turns that began with this prompt, in the conversation that this owner calls so: the
-    /// newest first, at most [`SAME_PROMPT_MAX`].
-    pub(crate) fn by_prompt(&self, owner: &str, name: &str, prompt: &str) -> Vec<Arc<Turn>> {
-        let inner = self.0.lock();
-        let Some(turns) = inner.by_prompt.get(&PromptKey::of(owner, name, prompt)) else {
-            return Vec::new();
-        };
-        turns.iter().rev().take(SAME_PROMPT_MAX).map(|it| Arc::clone(&it.turn)).collect()
-    }
-
-    /// The turn at whose end its client had seen exactly this. The hash includes the owner.
-    pub(crate) fn by_prefix(&self, prefix: &PrefixHash) -> Option<Arc<Turn>> {
-        Some(Arc::clone(&self.0.lock().by_prefix.get(prefix)?.turn))
-    }
-}
-
-/// A hash of an owner, the name of a conversation, and the prompt of a turn in it. A history of
-/// thousands of prompts costs one look each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct PromptKey([u8; 32]);
-
-impl PromptKey {
-    /// White space around the prompt does not count.
-    fn of(owner: &str, name: &str, prompt: &str) -> Self {
-        let mut hash = Sha256::new();
-        for text in [owner, name, prompt.trim()] {
-            hash.update(text.len().to_be_bytes());
-            hash.update(text);
-        }
-        Self(hash.finalize().into())
-    }
-}
-
-/// The right to answer or drop a question. Dropping this returns it.
-#[derive(Debug)]
-pub(crate) struct ClosingQuestion {
-    cache: Arc<TurnCache>,
-    question: (String, String),
-}
-
-impl Drop for ClosingQuestion {
-    fn drop(&mut self) {
-        self.cache.0.lock().being_closed.remove(&self.question);
+    /// Notes that no running turn does so any more.
+    pub(super) fn end_closing(&self, claim: &EntryKey) {
+        self.inner.lock().being_closed.remove(claim);
     }
 }
 
 /// What a turn can be found by, apart from its id and its prefix hashes.
 #[derive(Debug)]
-pub(crate) struct TurnKeys {
+pub(super) struct TurnKeys {
     /// Whose it is.
-    pub(crate) owner: String,
-    /// The name that the client gives to the conversation.
-    pub(crate) conversation: Option<String>,
-    /// What the client said to begin the turn.
-    pub(crate) prompt: String,
+    pub(super) owner: String,
+    /// What the client said to begin the turn, if its conversation has a name.
+    pub(super) prompt: Option<EntryKey>,
     /// The question that the turn has dropped, if its client asked for that.
-    pub(crate) drops: Option<String>,
+    pub(super) drops: Option<String>,
 }
 
-impl CachedTurn {
-    fn asks(&self) -> Option<&str> {
-        self.turn.questions.first().map(|question| &*question.clarification_id)
-    }
-
-    fn answers(&self) -> Option<&str> {
-        self.turn.answer.as_deref().map(|answer| &*answer.clarification_id)
+impl TurnKeys {
+    /// All keys of a turn of which its client has seen one of `prefixes`.
+    pub(super) fn of(self, prefixes: &[PrefixHash], turn: &Turn) -> Vec<EntryKey> {
+        let Self { owner, prompt, drops } = self;
+        let mut keys = vec![by_id(&owner, &turn.turn_id)];
+        keys.extend(prefixes.iter().map(by_prefix));
+        if let Some(asked) = turn.questions.first() {
+            keys.push(by_question(&owner, &asked.clarification_id));
+        }
+        if let Some(answer) = turn.answer.as_deref() {
+            keys.push(by_answer(&owner, &answer.clarification_id));
+        }
+        keys.extend(drops.map(|id| by_drop(&owner, &id)));
+        keys.extend(prompt);
+        keys
     }
 }
 
-fn find(turns: &HashMap<String, Arc<CachedTurn>>, owner: &str, id: &str) -> Option<Arc<Turn>> {
-    let found = turns.get(id).filter(|found| found.owner == owner)?;
-    Some(Arc::clone(&found.turn))
+/// The name of an owner.
+pub(super) fn of_owner(owner: &str) -> EntryKey {
+    EntryKey::of(&["owner", owner])
+}
+
+/// The turn with this id.
+pub(super) fn by_id(owner: &str, turn_id: &str) -> EntryKey {
+    EntryKey::of(&["turn", owner, turn_id])
+}
+
+/// The turn at whose end its client had seen exactly this. The hash includes the owner.
+pub(super) const fn by_prefix(prefix: &PrefixHash) -> EntryKey {
+    EntryKey::of_hash(prefix.bytes())
+}
+
+/// The turn that ended with this question.
+pub(super) fn by_question(owner: &str, clarification_id: &str) -> EntryKey {
+    EntryKey::of(&["question", owner, clarification_id])
+}
+
+/// The turn that an answer to this question opened.
+pub(super) fn by_answer(owner: &str, clarification_id: &str) -> EntryKey {
+    EntryKey::of(&["answer", owner, clarification_id])
+}
+
+/// The turn that dropped this question.
+fn by_drop(owner: &str, clarification_id: &str) -> EntryKey {
+    EntryKey::of(&["drop", owner, clarification_id])
+}
+
+/// The turns that began with this prompt, in the conversation that this owner calls so. White space
+/// around the prompt does not count. A history of thousands of prompts costs one look each.
+pub(super) fn by_prompt(owner: &str, name: &str, prompt: &str) -> EntryKey {
+    EntryKey::of(&["prompt", owner, name, prompt.trim()])
+}
+
+/// The keys of a question's end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QuestionKeys {
+    answer: EntryKey,
+    drop: EntryKey,
+    /// Who closes it.
+    pub(super) claim: EntryKey,
+}
+
+impl QuestionKeys {
+    pub(super) fn of(owner: &str, clarification_id: &str) -> Self {
+        Self {
+            answer: by_answer(owner, clarification_id),
+            drop: by_drop(owner, clarification_id),
+            claim: EntryKey::of(&["closing", owner, clarification_id]),
+        }
+    }
 }
 
 impl Inner {
-    fn has_closed(&self, owner: &str, clarification_id: &str) -> bool {
-        let mut closing = [&self.by_answer, &self.by_drop].into_iter();
-        closing.any(|turns| find(turns, owner, clarification_id).is_some())
+    fn has_closed(&self, question: &QuestionKeys) -> bool {
+        [question.answer, question.drop].iter().any(|key| self.by_key.contains_key(key))
+    }
+
+    /// Removes the turn with the same id, if there is one.
+    fn replace(&mut self, cached: &CachedTurn) {
+        let before = cached.keys.first().and_then(|id| self.by_key.get(id)?.back().cloned());
+        let Some(before) = before else { return };
+        if let Some(share) = self.owners.get_mut(&before.owner) {
+            share.turns.retain(|turn| !Arc::ptr_eq(turn, &before));
+            share.bytes -= before.bytes;
+        }
+        self.remove(&before);
     }
 
     /// Forgets the oldest turn of the owner whose turns take the most.
@@ -227,43 +253,24 @@ impl Inner {
             return;
         };
         share.bytes -= oldest.bytes;
-        self.bytes -= oldest.bytes;
         if share.turns.is_empty() {
             self.owners.remove(&oldest.owner);
         }
-        self.by_id.remove(&oldest.turn.turn_id);
-        // Later turns may have the same prefix, and the same question: asked and answered again.
-        for prefix in &oldest.prefixes {
-            remove(&mut self.by_prefix, prefix, &oldest);
-        }
-        if let Some(id) = oldest.asks() {
-            remove(&mut self.by_question, id, &oldest);
-        }
-        if let Some(id) = oldest.answers() {
-            remove(&mut self.by_answer, id, &oldest);
-        }
-        if let Some(id) = &oldest.drops {
-            remove(&mut self.by_drop, id, &oldest);
-        }
-        // Those with one prompt are evicted in the order in which they came.
-        let Some(key) = oldest.prompt_key else { return };
-        if let Some(turns) = self.by_prompt.get_mut(&key) {
-            turns.pop_front();
-            if turns.is_empty() {
-                self.by_prompt.remove(&key);
+        self.remove(&oldest);
+    }
+
+    /// Removes a turn that has left its owner's share. Others may have the same prefix, the same
+    /// prompt, or the same question: asked and answered again.
+    fn remove(&mut self, old: &Arc<CachedTurn>) {
+        self.bytes -= old.bytes;
+        for key in &old.keys {
+            if let Some(turns) = self.by_key.get_mut(key) {
+                turns.retain(|turn| !Arc::ptr_eq(turn, old));
+                if turns.is_empty() {
+                    self.by_key.remove(key);
+                }
             }
         }
-    }
-}
-
-/// Removes a turn, unless a later one has taken its place.
-fn remove<K, Q>(turns: &mut HashMap<K, Arc<CachedTurn>>, key: &Q, oldest: &Arc<CachedTurn>)
-where
-    K: Borrow<Q> + Eq + Hash,
-    Q: Eq + Hash + ?Sized,
-{
-    if turns.get(key).is_some_and(|current| Arc::ptr_eq(current, oldest)) {
-        turns.remove(key);
     }
 }
 
@@ -290,18 +297,33 @@ mod tests {
     }
 
     fn keys(prompt: &str) -> TurnKeys {
-        let conversation = Some("c".to_owned());
-        TurnKeys { owner: "a".to_owned(), conversation, prompt: prompt.to_owned(), drops: None }
+        let prompt = Some(by_prompt("a", "c", prompt));
+        TurnKeys { owner: "a".to_owned(), prompt, drops: None }
     }
 
     fn prefix(owner: &str, said: &str) -> PrefixHash {
         PrefixHash::begin(owner).then("assistant", said)
     }
 
+    impl TurnCache {
+        fn put(&self, keys: TurnKeys, seen: PrefixHash, turn: Turn) {
+            let owner = of_owner(&keys.owner);
+            self.insert(owner, keys.of(&[seen], &turn), turn);
+        }
+
+        fn by_id(&self, owner: &str, id: &str) -> Option<Arc<Turn>> {
+            self.find(&by_id(owner, id))
+        }
+
+        fn by_prefix(&self, prefix: &PrefixHash) -> Option<Arc<Turn>> {
+            self.find(&by_prefix(prefix))
+        }
+    }
+
     #[test]
     fn a_turn_is_found_by_its_id_and_by_what_was_seen() {
         let turns = TurnCache::default();
-        turns.insert(keys("1"), vec![prefix("a", "Hi.")], turn("t", 1));
+        turns.put(keys("1"), prefix("a", "Hi."), turn("t", 1));
         assert_eq!(turns.by_id("a", "t").unwrap().turn_id, "t");
         assert_eq!(turns.by_prefix(&prefix("a", "Hi.")).unwrap().turn_id, "t");
         assert!(turns.by_id("b", "t").is_none(), "another key's");
@@ -309,11 +331,8 @@ mod tests {
         assert!(turns.by_prefix(&prefix("a", "Ho.")).is_none());
     }
 
-    #[test]
-    fn a_question_leads_to_the_turn_that_asked_and_to_the_one_that_answered() {
-        let turns = TurnCache::default();
-        let question = Question { clarification_id: "q".to_owned(), ..question() };
-        let asked = Turn { questions: vec![question], ..turn("1", 1) };
+    /// A turn that answers a question.
+    fn answering(id: &str) -> Turn {
         let answer = Answer {
             clarification_id: "q".to_owned(),
             question: "Which?".to_owned(),
@@ -321,53 +340,53 @@ mod tests {
             not_chosen: Vec::new(),
             beside: None,
         };
-        let answered = Turn { answer: Some(Box::new(answer)), ..turn("2", 1) };
-        turns.insert(keys("?"), vec![prefix("a", "1")], asked);
-        turns.insert(keys("?"), vec![prefix("a", "2")], answered);
-        assert_eq!(turns.by_question("a", "q").unwrap().turn_id, "1");
-        assert_eq!(turns.by_answer("a", "q").unwrap().turn_id, "2");
-        assert!(turns.by_question("b", "q").is_none(), "another key's");
-        assert!(turns.by_answer("b", "q").is_none(), "another key's");
-        turns.insert(keys("?"), vec![prefix("a", "3")], turn("3", TURN_CACHE_BYTES_MAX));
-        assert!(turns.by_question("a", "q").is_none() && turns.by_answer("a", "q").is_none());
+        Turn { answer: Some(Box::new(answer)), ..turn(id, 1) }
+    }
+
+    #[test]
+    fn a_question_leads_to_the_turn_that_asked_and_to_the_one_that_answered() {
+        let turns = TurnCache::default();
+        let question = Question { clarification_id: "q".to_owned(), ..question() };
+        let asked = Turn { questions: vec![question], ..turn("1", 1) };
+        turns.put(keys("?"), prefix("a", "1"), asked);
+        turns.put(keys("?"), prefix("a", "2"), answering("2"));
+        let asking = |owner| turns.find(&by_question(owner, "q"));
+        let answering = |owner| turns.find(&by_answer(owner, "q"));
+        assert_eq!(asking("a").unwrap().turn_id, "1");
+        assert_eq!(answering("a").unwrap().turn_id, "2");
+        assert!(asking("b").is_none() && answering("b").is_none(), "another key's");
+        turns.put(keys("?"), prefix("a", "3"), turn("3", TURN_CACHE_BYTES_MAX));
+        assert!(asking("a").is_none() && answering("a").is_none());
     }
 
     /// In two sessions at the same time, too.
     #[test]
     fn a_question_is_answered_by_one_turn_at_a_time() {
-        let turns = Arc::new(TurnCache::default());
-        let answer = |owner| TurnCache::close(&turns, owner, "q");
-        let first = answer("a");
-        assert!(first.is_some() && answer("a").is_none());
-        assert!(answer("b").is_some(), "another key's");
-        drop(first);
-        assert!(answer("a").is_some(), "it came to nothing");
-        let given = Answer {
-            clarification_id: "q".to_owned(),
-            question: "Which?".to_owned(),
-            given: Given::Declined,
-            not_chosen: Vec::new(),
-            beside: None,
-        };
-        let answered = Turn { answer: Some(Box::new(given)), ..turn("2", 1) };
-        turns.insert(keys("?"), vec![prefix("a", "2")], answered);
-        assert!(answer("a").is_none());
+        let turns = TurnCache::default();
+        let question = QuestionKeys::of("a", "q");
+        assert!(turns.begin_closing(&question) && !turns.begin_closing(&question));
+        assert!(turns.begin_closing(&QuestionKeys::of("b", "q")), "another key's");
+        turns.end_closing(&question.claim);
+        assert!(turns.begin_closing(&question), "it came to nothing");
+        turns.put(keys("?"), prefix("a", "2"), answering("2"));
+        turns.end_closing(&question.claim);
+        assert!(!turns.begin_closing(&question));
     }
 
     #[test]
     fn a_question_that_was_dropped_is_closed() {
-        let turns = Arc::new(TurnCache::default());
-        let close = |owner| TurnCache::close(&turns, owner, "q");
-        let dropping = close("a");
-        assert!(turns.is_closed("a", "q") && !turns.is_closed("b", "q"));
+        let turns = TurnCache::default();
+        let [question, theirs] = ["a", "b"].map(|owner| QuestionKeys::of(owner, "q"));
+        assert!(turns.begin_closing(&question));
+        assert!(turns.is_closed(&question) && !turns.is_closed(&theirs));
         let drops = Some("q".to_owned());
-        turns.insert(TurnKeys { drops, ..keys("No.") }, vec![prefix("a", "1")], turn("1", 1));
-        drop(dropping);
-        assert!(turns.is_closed("a", "q") && close("a").is_none());
-        assert!(turns.by_answer("a", "q").is_none(), "nobody has answered it");
-        assert!(close("b").is_some(), "another key's");
-        turns.insert(keys("?"), vec![prefix("a", "2")], turn("2", TURN_CACHE_BYTES_MAX));
-        assert!(!turns.is_closed("a", "q"), "it is forgotten with its turn");
+        turns.put(TurnKeys { drops, ..keys("No.") }, prefix("a", "1"), turn("1", 1));
+        turns.end_closing(&question.claim);
+        assert!(turns.is_closed(&question) && !turns.begin_closing(&question));
+        assert!(turns.find(&by_answer("a", "q")).is_none(), "nobody has answered it");
+        assert!(turns.begin_closing(&theirs), "another key's");
+        turns.put(keys("?"), prefix("a", "2"), turn("2", TURN_CACHE_BYTES_MAX));
+        assert!(!turns.is_closed(&question), "it is forgotten with its turn");
     }
 
     #[test]
@@ -375,7 +394,7 @@ mod tests {
         let turns = TurnCache::default();
         let third = TURN_CACHE_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.insert(keys("1"), vec![prefix("a", id)], turn(id, third));
+            turns.put(keys("1"), prefix("a", id), turn(id, third));
         }
         assert!(turns.by_id("a", "1").is_none() && turns.by_prefix(&prefix("a", "1")).is_none());
         assert!(turns.by_id("a", "2").is_some() && turns.by_id("a", "3").is_some());
@@ -385,10 +404,10 @@ mod tests {
     fn an_owner_with_many_turns_does_not_push_out_those_of_others() {
         let turns = TurnCache::default();
         let theirs = TurnKeys { owner: "b".to_owned(), ..keys("1") };
-        turns.insert(theirs, vec![prefix("b", "0")], turn("theirs", 1));
+        turns.put(theirs, prefix("b", "0"), turn("theirs", 1));
         let third = TURN_CACHE_BYTES_MAX / 3;
         for id in ["1", "2", "3", "4"] {
-            turns.insert(keys("1"), vec![prefix("a", id)], turn(id, third));
+            turns.put(keys("1"), prefix("a", id), turn(id, third));
             assert!(turns.bytes() <= TURN_CACHE_BYTES_MAX);
         }
         assert!(turns.by_id("b", "theirs").is_some());
@@ -400,7 +419,7 @@ mod tests {
         let turns = TurnCache::default();
         let third = TURN_CACHE_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.insert(keys("1"), vec![prefix("a", "Hi.")], turn(id, third));
+            turns.put(keys("1"), prefix("a", "Hi."), turn(id, third));
         }
         assert_eq!(turns.by_prefix(&prefix("a", "Hi.")).unwrap().turn_id, "3");
     }
@@ -409,10 +428,10 @@ mod tests {
     fn a_turn_is_found_by_its_prompt_in_a_conversation_that_has_a_name() {
         let turns = TurnCache::default();
         for (id, prompt) in [("1", "Hi."), ("2", "Ho."), ("3", "Hi.\n")] {
-            turns.insert(keys(prompt), vec![prefix("a", id)], turn(id, 1));
+            turns.put(keys(prompt), prefix("a", id), turn(id, 1));
         }
         let found = |owner: &str, name: &str, prompt: &str| {
-            let found = turns.by_prompt(owner, name, prompt);
+            let found = turns.find_all(&by_prompt(owner, name, prompt));
             found.iter().map(|turn| turn.turn_id.clone()).collect::<Vec<_>>()
         };
         assert_eq!(found("a", "c", "Hi."), ["3", "1"]);
@@ -421,11 +440,7 @@ mod tests {
             assert!(found(owner, name, "Hi.").is_empty(), "{owner} {name}");
         }
         for at in 0..=SAME_PROMPT_MAX {
-            turns.insert(
-                keys("Hi."),
-                vec![prefix("a", &at.to_string())],
-                turn(&format!("n{at}"), 1),
-            );
+            turns.put(keys("Hi."), prefix("a", &at.to_string()), turn(&format!("n{at}"), 1));
         }
         assert_eq!(found("a", "c", "Hi.").len(), SAME_PROMPT_MAX);
     }
@@ -435,11 +450,39 @@ mod tests {
         let turns = TurnCache::default();
         let third = TURN_CACHE_BYTES_MAX / 3;
         for id in ["1", "2", "3", "4"] {
-            turns.insert(keys(id), vec![prefix("a", id)], turn(id, third));
+            turns.put(keys(id), prefix("a", id), turn(id, third));
         }
         for (id, is_kept) in [("1", false), ("2", false), ("3", true), ("4", true)] {
-            assert_eq!(turns.by_prompt("a", "c", id).len(), usize::from(is_kept), "{id}");
+            let found = turns.find_all(&by_prompt("a", "c", id));
+            assert_eq!(found.len(), usize::from(is_kept), "{id}");
         }
-        assert_eq!(turns.0.lock().by_prompt.values().map(VecDeque::len).sum::<usize>(), 2);
+        assert_eq!(turns.inner.lock().by_key.len(), 6, "two turns have three keys each");
+    }
+
+    /// A store may return a turn that is older than those that are here, or one that is here.
+    #[test]
+    fn turns_are_in_the_order_in_which_they_began_and_each_is_there_once() {
+        let turns = TurnCache::default();
+        for (id, started_at_ms) in [("2", 2), ("3", 3), ("1", 1), ("3", 3)] {
+            let turn = Turn { started_at_ms, ..turn(id, 1) };
+            let keys = keys("Hi.").of(&[prefix("a", id)], &turn);
+            turns.insert_recalled(of_owner("a"), keys, turn);
+        }
+        let found = turns.find_all(&by_prompt("a", "c", "Hi."));
+        let ids: Vec<_> = found.iter().map(|turn| &*turn.turn_id).collect();
+        assert_eq!(ids, ["3", "2", "1"]);
+        let one = turns.inner.lock().owners[&of_owner("a")].turns[0].bytes;
+        assert_eq!(turns.bytes(), 3 * one);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_are_forgotten_in_time() {
+        let turns = TurnCache::new(Some(Duration::from_secs(60)));
+        turns.put(keys("Hi."), prefix("a", "1"), turn("1", 1));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert!(turns.by_id("a", "1").is_some());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(turns.by_id("a", "1").is_none());
+        assert!(turns.find_all(&by_prompt("a", "c", "Hi.")).is_empty());
     }
 }

@@ -26,14 +26,14 @@ use super::dialect::{
     WholeAnswer,
 };
 use super::incoming::{self, Incoming};
-use super::owner_turns::OwnerTurns;
 use super::ready::ready;
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
-use super::{App, now_sec, openapi, query, responses};
+use super::{App, now_sec, openapi, owner_turns, query, responses};
+use crate::conversation::claimed::TurnLookup;
 use crate::gateway::{BeginError, BegunTurn, NewTurn};
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
@@ -214,15 +214,15 @@ async fn read<T: Send + 'static>(
     body: Bytes,
     idempotency_key: Option<String>,
     app: &Arc<App>,
-    in_dialect: impl FnOnce(&ClientRequest<'_>, &App) -> Result<T, Refusal> + Send + 'static,
+    in_dialect: impl Fn(&ClientRequest<'_>, &App) -> Result<T, Refusal> + Send + Sync + 'static,
 ) -> Result<T, Refusal> {
     let (accept, owner) = (accept(&request.headers), app.auth.owner(&request.headers));
     let conversation = conversation_name(&request.headers, &app.session_headers);
     let conversation = conversation.map(str::to_owned);
     let length = body.len();
     let _place = place(length, app).await;
-    let app = Arc::clone(app);
-    let read = move || {
+    let whose = owner.clone();
+    let read = move |lookup: &dyn TurnLookup, app: &App| {
         let client_request = ClientRequest {
             accept: &accept,
             body: &body,
@@ -230,13 +230,13 @@ async fn read<T: Send + 'static>(
             owner: &owner,
             models: &app.models,
             conversation: conversation.as_deref(),
-            lookup: &OwnerTurns { gateway: &app.gateway, owner: &owner },
+            lookup,
             images: ImageReader::new(app.gateway.shows_images()),
             now_sec: now_sec(),
         };
-        in_dialect(&client_request, &app)
+        in_dialect(&client_request, app)
     };
-    off_worker(length, read).await
+    owner_turns::read(app, &whose, length, read).await
 }
 
 /// A place to read a body of this length; a short one needs none.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::http::request::Parts;
+use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -16,11 +17,11 @@ use super::dialect::responses::{
 };
 use super::dialect::{ImageReader, ParsedRequest};
 use super::incoming::{self, Incoming};
-use super::owner_turns::OwnerTurns;
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
 use super::stream::{forbid_buffering, stream};
-use super::{App, now_sec, query};
+use super::{App, now_sec, owner_turns, query};
+use crate::conversation::claimed::TurnLookup;
 use crate::gateway::BeginError;
 use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
 use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
@@ -43,16 +44,18 @@ pub(super) async fn read(
             format!("Idempotency-Key must be 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes long"),
         ));
     }
-    let length = body.len();
-    let request = off_worker(length, move || Request::read(&body)).await?;
+    let (length, sent) = (body.len(), body.clone());
+    let request = off_worker(length, move || Request::read(&sent)).await?;
     let continues = request.parent().is_some();
     let found = find(&request, (&owner, key), app).await?;
-    let (app, key) = (Arc::clone(app), key.map(str::to_owned));
-    let conversation = conversation.map(str::to_owned);
-    let parse = move || {
+    let (key, conversation) = (key.map(str::to_owned), conversation.map(str::to_owned));
+    let (whose, request) = (owner.clone(), Mutex::new(Some(request)));
+    let parse = move |lookup: &dyn TurnLookup, app: &App| {
+        let request = request.lock().take();
+        let request = request.map_or_else(|| Request::read(&body), Ok)?;
         let context = RequestContext {
             owner: &owner,
-            lookup: &OwnerTurns { gateway: &app.gateway, owner: &owner },
+            lookup,
             models: &app.models,
             labels: Labels(app.gateway.tools()),
             shown: app.dialects.responses.shown,
@@ -60,12 +63,12 @@ pub(super) async fn read(
             clock: now_sec,
             images: ImageReader::new(app.gateway.shows_images()),
             image_seed: Uuid::new_v4().to_string(),
-            idempotency_key: key,
-            conversation,
+            idempotency_key: key.clone(),
+            conversation: conversation.clone(),
         };
-        request.parse(found, context)
+        request.parse(found.clone(), context)
     };
-    Ok((off_worker(length, parse).await?, continues))
+    Ok((owner_turns::read(app, &whose, length, parse).await?, continues))
 }
 
 /// The root of a new chain. The same key always leads to the same chain.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use serde_json::value::RawValue;
-use tracing::warn;
+use tokio::time::sleep;
+use tracing::{debug, warn};
 
 use super::codec;
 use super::journal;
@@ -14,8 +15,9 @@ use super::lease::OwnedLease;
 use super::log::TurnLog;
 use super::part_waker::PartWaker;
 use super::persister::{Persister, patiently};
+use super::record::SessionRecord;
 use super::running::Claim;
-use super::store::{Batch, Store, StoreError};
+use super::store::{Batch, NodeId, Store, StoreError};
 use super::{LoggedTurn, RunningSession};
 use crate::conversation;
 
@@ -30,6 +32,8 @@ pub(crate) struct TurnGuard {
     persister: Persister,
     /// The answer in the client's own form.
     answer: Option<Arc<RawValue>>,
+    /// Whether the slot was still this one's when the turn was over.
+    is_ours: Option<bool>,
 }
 
 impl TurnGuard {
@@ -42,7 +46,7 @@ impl TurnGuard {
         persister: Persister,
     ) -> Self {
         lease.keep_for(&session.turn);
-        Self { store, claim, lease, session, persister, answer: None }
+        Self { store, claim, lease, session, persister, answer: None, is_ours: None }
     }
 
     /// Does what writes the turn's log, and stores meanwhile what is new of it. When only the store has
@@ -106,6 +110,29 @@ impl TurnGuard {
         self.lease.release().await;
     }
 
+    /// Forgets the session of a turn that was stored while it ran. Readers on other nodes have yet to see
+    /// its end, so a shared store keeps the session for the time of a lease, unless another turn begins in
+    /// it.
+    pub(crate) async fn discard_once_read(mut self) {
+        let Some(time) = self.store.lease_time() else { return self.discard().await };
+        let store = Arc::clone(&self.store);
+        let session_id = self.lease.get().session_id.clone();
+        let turn_id = self.session.turn.turn_id.clone();
+        if !self.note_over() {
+            return;
+        }
+        // Nothing of it but the log: whoever asks again begins another turn.
+        let epoch = self.session.record.epoch;
+        self.end(SessionRecord { epoch, ..SessionRecord::default() }).await;
+        // If this process ends before, the store forgets the session in its own time.
+        tokio::spawn(async move {
+            sleep(time).await;
+            if let Err(error) = forget_after(&store, &session_id, &turn_id).await {
+                debug!(session = session_id, %error, "a session is not forgotten yet");
+            }
+        });
+    }
+
     /// Whether the turn's answer is kept in the client's own form.
     #[must_use]
     pub(crate) fn keeps_answer(&self) -> bool {
@@ -119,6 +146,12 @@ impl TurnGuard {
         answers.find(&self.session.turn.turn_id).map(|answer| &*answer.begun)
     }
 
+    /// The session's epoch.
+    #[must_use]
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.lease.get().epoch
+    }
+
     /// The turn's log.
     #[must_use]
     pub(crate) fn log(&self) -> &Arc<TurnLog> {
@@ -130,16 +163,27 @@ impl TurnGuard {
         self.answer = answer;
     }
 
+    /// Notes that the turn is over: whoever needs its session now waits for what it leaves. False if
+    /// somebody else has the slot.
+    pub(crate) fn note_over(&mut self) -> bool {
+        *self.is_ours.get_or_insert_with(|| self.claim.store(Arc::clone(&self.session)))
+    }
+
     /// Adds the turn to the conversation and stores its log, which is sealed. Then frees the slot.
     /// `turn` is `None` if the driver died, which leaves nothing but the log.
-    pub(crate) async fn finish(self, turn: Option<conversation::Turn>) {
-        if !self.claim.store(Arc::clone(&self.session)) {
+    pub(crate) async fn finish(mut self, turn: Option<conversation::Turn>) {
+        if !self.note_over() {
             return;
         }
+        match self.session.record_after(turn, self.answer.clone()) {
+            Some(record) => self.end(record).await,
+            None => self.discard().await,
+        }
+    }
+
+    /// Stores what is left of the session, and the log. Then frees the slot.
+    async fn end(self, record: SessionRecord) {
         let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
-        let Some(record) = self.session.record_after(turn, self.answer.clone()) else {
-            return self.discard().await;
-        };
         let record = codec::write(record).await;
         self.persister.stop().await;
         let rest = unstored(&*self.store, log);
@@ -167,4 +211,25 @@ impl TurnGuard {
 /// What a store needs of a turn's log, which is sealed.
 fn unstored(store: &dyn Store, log: &TurnLog) -> Vec<Batch> {
     if store.wants_whole_logs() { log.all() } else { log.rest() }
+}
+
+/// Forgets a session, if this is its latest turn.
+async fn forget_after(
+    store: &Arc<dyn Store>,
+    session_id: &str,
+    turn_id: &str,
+) -> Result<(), StoreError> {
+    let log = store.read(session_id, None, u64::MAX).await?;
+    if log.is_none_or(|log| log.turn_id != turn_id) {
+        return Ok(());
+    }
+    // No turn begins meanwhile. As another node, because this one would take its own lease away.
+    let nobody = NodeId::random();
+    let Some(lease) = OwnedLease::acquire(store, session_id, nobody).await? else { return Ok(()) };
+    let log = store.read(session_id, None, u64::MAX).await?;
+    if log.is_some_and(|log| log.turn_id == turn_id) {
+        store.forget(session_id).await?;
+    }
+    lease.release().await;
+    Ok(())
 }

@@ -7,24 +7,30 @@ use tether::config::Secret;
 use tether::tools::{Clarification, ClarificationOption, Policy, Registry, ToolResult};
 
 use crate::support::client::{Reply, post};
+use crate::support::gateway::Endpoint;
 use crate::support::model::call;
 use crate::support::tools::{Always, Wait, Watched};
 use crate::support::{Gateway, Model};
 
-const RUN: &str = "/api/v1/ag-ui";
+pub(super) const RUN: &str = "/api/v1/ag-ui";
 
 const CALCULATE: &str =
     r#"<<function_call>> {"name":"calculate","arguments":{"expression":"6*7"}}"#;
 
-fn user(words: &str) -> Value {
+pub(super) fn user(words: &str) -> Value {
     json!({"id": "u", "role": "user", "content": words})
 }
 
-fn body(messages: &[Value]) -> Value {
+pub(super) fn body(messages: &[Value]) -> Value {
     json!({"threadId": "t", "runId": "r", "messages": messages, "tools": [], "context": []})
 }
 
-fn resuming(messages: &[Value], id: &Value, status: &str, payload: Option<Value>) -> Value {
+pub(super) fn resuming(
+    messages: &[Value],
+    id: &Value,
+    status: &str,
+    payload: Option<Value>,
+) -> Value {
     let mut entry = json!({"interruptId": id, "status": status});
     if let Some(payload) = payload {
         entry["payload"] = payload;
@@ -35,7 +41,7 @@ fn resuming(messages: &[Value], id: &Value, status: &str, payload: Option<Value>
 }
 
 #[track_caller]
-fn events(reply: &Reply) -> Vec<Value> {
+pub(super) fn events(reply: &Reply) -> Vec<Value> {
     let text = std::str::from_utf8(&reply.body).unwrap();
     assert_eq!(reply.status(), 200, "{text}");
     let frames = text.split_terminator("\n\n").filter(|frame| *frame != ":");
@@ -44,7 +50,7 @@ fn events(reply: &Reply) -> Vec<Value> {
 }
 
 /// The messages that a client makes of events, after those that it sent.
-fn messages(sent: &[Value], events: &[Value]) -> Vec<Value> {
+pub(super) fn messages(sent: &[Value], events: &[Value]) -> Vec<Value> {
     let mut made = sent.to_vec();
     for event in events {
         let id = &event["messageId"];
@@ -86,8 +92,8 @@ fn messages(sent: &[Value], events: &[Value]) -> Vec<Value> {
 
 /// Posts a run that the model answers in these words, one round each. Returns its events, and what
 /// the model was told last.
-async fn ran(
-    gateway: &Gateway,
+pub(super) async fn ran(
+    gateway: &Endpoint,
     model: &mut Model,
     body: &Value,
     answers: &[&str],
@@ -96,12 +102,12 @@ async fn ran(
     tokio::join!(posting, model.answers(answers))
 }
 
-fn event<'e>(events: &'e [Value], kind: &str) -> &'e Value {
+pub(super) fn event<'e>(events: &'e [Value], kind: &str) -> &'e Value {
     let found = events.iter().find(|event| event["type"] == kind);
     found.unwrap_or_else(|| panic!("no {kind}: {events:?}"))
 }
 
-fn interrupt(events: &[Value]) -> &Value {
+pub(super) fn interrupt(events: &[Value]) -> &Value {
     let outcome = &event(events, "RUN_FINISHED")["outcome"];
     assert_eq!(outcome["type"], "interrupt", "{events:?}");
     &outcome["interrupts"][0]
@@ -202,7 +208,7 @@ async fn the_choice_of_a_tool_leaves_only_that_or_none() {
     assert_eq!((status, at.as_deref()), (400, Some("forwardedProps.tether.tool_choice")));
 }
 
-fn which_john() -> Always {
+pub(super) fn which_john() -> Always {
     let question = Clarification {
         r#type: "choice".to_owned(),
         question: "Which John?".to_owned(),
@@ -216,7 +222,7 @@ fn which_john() -> Always {
 }
 
 /// Asks. Returns the messages of the run's snapshot, and its interrupt.
-async fn asked(gateway: &Gateway, model: &mut Model) -> (Vec<Value>, Value) {
+pub(super) async fn asked(gateway: &Endpoint, model: &mut Model) -> (Vec<Value>, Value) {
     let words = format!("Let me see. {}", call("look", &json!({})));
     let sent = [user("Call John.")];
     let (events, _) = ran(gateway, model, &body(&sent), &[&words]).await;
@@ -398,14 +404,14 @@ async fn an_approved_call_runs_though_the_run_has_no_tools() {
 }
 
 /// Asks whether to wipe. Returns the messages so far, and the question's id.
-async fn asked_to_wipe(gateway: &Gateway, model: &mut Model) -> (Vec<Value>, Value) {
+pub(super) async fn asked_to_wipe(gateway: &Endpoint, model: &mut Model) -> (Vec<Value>, Value) {
     let sent = [user("Wipe it.")];
     let (begun, _) = ran(gateway, model, &body(&sent), &[&call("wipe", &json!({}))]).await;
     (messages(&sent, &begun), interrupt(&begun)["id"].clone())
 }
 
 #[track_caller]
-fn check_stale(events: &[Value]) {
+pub(super) fn check_stale(events: &[Value]) {
     let [error] = events else { panic!("{events:?}") };
     assert_eq!(
         (&error["type"], &error["code"]),

@@ -7,27 +7,28 @@ use tether::config::Secret;
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Client, Piece, Reply, post, request};
+use crate::support::gateway::Endpoint;
 use crate::support::model::call;
 use crate::support::tools::{Always, Wait, Watched};
 use crate::support::{Gateway, Model};
 
-const CHAT: &str = "/api/v1/ai-sdk/chat";
-const JOIN: &str = "/api/v1/ai-sdk/chat/chat%2F1/stream";
+pub(super) const CHAT: &str = "/api/v1/ai-sdk/chat";
+pub(super) const JOIN: &str = "/api/v1/ai-sdk/chat/chat%2F1/stream";
 
 const CALCULATE: &str =
     r#"<<function_call>> {"name":"calculate","arguments":{"expression":"6*7"}}"#;
 
-fn user(words: &str) -> Value {
+pub(super) fn user(words: &str) -> Value {
     json!({"id": "u", "role": "user", "parts": [{"type": "text", "text": words}]})
 }
 
-fn body(messages: &[Value]) -> Value {
+pub(super) fn body(messages: &[Value]) -> Value {
     json!({"id": "chat/1", "trigger": "submit-message", "messages": messages})
 }
 
 /// The parts of a stream, without `[DONE]`.
 #[track_caller]
-fn parts(reply: &Reply) -> Vec<Value> {
+pub(super) fn parts(reply: &Reply) -> Vec<Value> {
     let text = std::str::from_utf8(&reply.body).unwrap();
     assert_eq!(reply.status(), 200, "{text}");
     let text = text.strip_suffix("data: [DONE]\n\n").expect("it is done");
@@ -38,7 +39,7 @@ fn parts(reply: &Reply) -> Vec<Value> {
 }
 
 /// The message that a client makes of parts.
-fn message(parts: &[Value]) -> Value {
+pub(super) fn message(parts: &[Value]) -> Value {
     let mut made: Vec<Value> = Vec::new();
     for part in parts {
         let kind = part["type"].as_str().unwrap();
@@ -80,8 +81,8 @@ fn message(parts: &[Value]) -> Value {
 
 /// Posts a request that the model answers in these words, one round each. Returns the parts of the
 /// answer, and what the model was told last.
-async fn asked(
-    gateway: &Gateway,
+pub(super) async fn asked(
+    gateway: &Endpoint,
     model: &mut Model,
     body: &Value,
     answers: &[&str],
@@ -90,11 +91,11 @@ async fn asked(
     tokio::join!(posting, model.answers(answers))
 }
 
-fn part<'p>(parts: &'p [Value], kind: &str) -> &'p Value {
+pub(super) fn part<'p>(parts: &'p [Value], kind: &str) -> &'p Value {
     parts.iter().find(|part| part["type"] == kind).unwrap_or_else(|| panic!("no {kind}: {parts:?}"))
 }
 
-fn words(parts: &[Value]) -> String {
+pub(super) fn words(parts: &[Value]) -> String {
     let deltas = parts.iter().filter(|part| part["type"] == "text-delta");
     deltas.map(|part| part["delta"].as_str().unwrap()).collect()
 }
@@ -225,7 +226,7 @@ async fn a_second_try_is_another_step() {
 }
 
 /// A tool that asks which John is meant.
-fn which_john() -> Always {
+pub(super) fn which_john() -> Always {
     let question = Clarification {
         r#type: "choice".to_owned(),
         question: "Which John?".to_owned(),
@@ -239,7 +240,7 @@ fn which_john() -> Always {
 }
 
 /// Asks, and returns the first two messages and the question's data.
-async fn question(gateway: &Gateway, model: &mut Model) -> ([Value; 2], Value) {
+pub(super) async fn question(gateway: &Endpoint, model: &mut Model) -> ([Value; 2], Value) {
     let first = user("Call John.");
     let call = call("look", &json!({}));
     let (parts, _) = asked(gateway, model, &body(std::slice::from_ref(&first)), &[&call]).await;
@@ -347,7 +348,7 @@ async fn an_approval_in_two_chats_at_the_same_time_runs_its_call_once() {
 }
 
 /// Reads a stream until it has said this.
-async fn read_until(client: &mut Client, words: &str) -> String {
+pub(super) async fn read_until(client: &mut Client, words: &str) -> String {
     let mut text = String::new();
     while !text.contains(words) {
         match client.piece().await {

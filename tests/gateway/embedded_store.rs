@@ -15,8 +15,8 @@ fn upstream(model: &Model) -> String {
     format!("upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]\n")
 }
 
-async fn start(model: &Model, state: &Path) -> Process {
-    let config = upstream(model);
+pub(super) async fn start(model: &Model, state: &Path) -> Process {
+    let config = upstream(model) + "messages: {server_tools: hidden}\n";
     Process::start_with(&config, |command| {
         command.arg("--state").arg(state);
     })

@@ -36,6 +36,7 @@ mod ndjson;
 mod nodes;
 mod nonce;
 mod progress;
+mod recent_turns;
 mod redis_cluster;
 mod redis_faults;
 mod redis_sentinel;

@@ -11,9 +11,11 @@ use tether::tools::mcp::{McpOptions, McpServer};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::unix::pipe;
 
+use crate::recent_turns::store_at;
 use crate::support::events::{names, outcome};
 use crate::support::gateway::{STREAM, Setup};
 use crate::support::model::call;
+use crate::support::redis_server::RedisServer;
 use crate::support::{EventStream, Frame, Gateway, Model, mcp, within};
 
 /// A model, and a gateway with a server that asks for a size.
@@ -286,6 +288,33 @@ async fn a_modern_question_outlives_its_gateway() {
     let text = result(&frames)["data"].to_string();
     assert!(text.contains("accept"), "{text}");
     assert_eq!(result(&frames)["data"]["state"], "stäte");
+}
+
+/// The nodes have a store in common, and each has a server of its own.
+#[tokio::test]
+async fn a_modern_question_is_answered_on_another_node() {
+    let server = RedisServer::start();
+    let open = || Shop::open_with("modern_asks_one", Model::listen(), Some(store_at(&server)));
+    let (mut one, mut two) = (open().await, open().await);
+    let asked = one.asked("s").await;
+    let response = answer("s", &asked, &json!({"content": {"size": "s"}}));
+    let (_, frames) = two.turn(&response).await;
+    let got = &result(&frames)["data"];
+    assert!(got.to_string().contains("accept") && got["state"] == "stäte", "{got}");
+    let late = one.gateway.post(STREAM, &response).await;
+    assert_eq!((late.refusal().0, &*late.refusal().1), (409, "clarification_stale"));
+
+    // In a conversation that its client brings.
+    let first = json!({"role": "user", "content": "A shirt, please."});
+    let order = call("odd", &json!({"text": "shirt"}));
+    let (question, _) = ordered(&mut one, &json!([first]), &[&order]).await;
+    let asked = json!({"role": "assistant", "content": question});
+    let messages = json!([first, asked, {"role": "user", "content": "1"}]);
+    let (_, told) = ordered(&mut two, &messages, &["Well."]).await;
+    assert!(told.contains("accept") && told.contains("stäte"), "{told}");
+    // The call has got its answer, so the same words on the other node are only words.
+    let (_, told) = ordered(&mut one, &messages, &["Well."]).await;
+    assert!(told.contains("was left unanswered") && !told.contains("accept"), "{told}");
 }
 
 #[tokio::test]

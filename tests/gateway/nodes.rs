@@ -9,12 +9,13 @@ use crate::support::gateway::STREAM;
 use crate::support::process::Process;
 use crate::support::redis_server::RedisServer;
 
-async fn start(model: &Model, server: &RedisServer) -> Process {
+pub(super) async fn start(model: &Model, server: &RedisServer) -> Process {
     let url = format!("http://{}/v1", model.address);
     let config = format!(
         "server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 0.2}}
 upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
 stream: {{disconnect_grace_sec: 1}}
+messages: {{server_tools: hidden}}
 sessions: {{redis: {{url: \"{}\", lease_sec: 2}}}}
 ",
         server.url()

@@ -192,11 +192,14 @@ def call(call_id, params):
                      "url": "https://login.example.org/start?id=1"})
     elif BEHAVIOUR == "modern_asks_nothing":
         send(id=call_id, result={"resultType": "input_required", "inputRequests": {}})
-    elif BEHAVIOUR == "modern_asks":
+    elif BEHAVIOUR in ("modern_asks", "modern_asks_one"):
         responses, state = params.get("inputResponses"), params.get("requestState")
         if responses is None:
+            schema = FORM
+            if BEHAVIOUR == "modern_asks_one":
+                schema = {**FORM, "properties": {"size": FORM["properties"]["size"]}}
             form = {"method": "elicitation/create",
-                    "params": {"mode": "form", "message": "Which size?", "requestedSchema": FORM}}
+                    "params": {"mode": "form", "message": "Which size?", "requestedSchema": schema}}
             send(id=call_id, result={"resultType": "input_required", "requestState": "st\u00e4te",
                                      "inputRequests": {"size": form}})
         else:

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{ClaimedMessage, Content, markup};
@@ -10,7 +11,7 @@ use super::{ClaimedMessage, Content, markup};
 /// sends it again. Only the texts count: clients rewrite call ids and arguments.
 ///
 /// It begins with its owner's secret, so nobody finds the turns of somebody else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PrefixHash([u8; 32]);
 
 impl PrefixHash {
@@ -19,6 +20,12 @@ impl PrefixHash {
     #[must_use]
     pub fn begin(owner: &str) -> Self {
         Self(Sha256::digest(owner).into())
+    }
+
+    /// The hash itself.
+    #[must_use]
+    pub(crate) const fn bytes(self) -> [u8; 32] {
+        self.0
     }
 
     /// The hash after one more message. `role` is `system`, `user`, `assistant` or `tool`. White

@@ -7,8 +7,9 @@
 //! version. An older one refuses a newer record, because it would lose what it does not know.
 
 mod answers;
+pub(crate) mod turn;
 
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Conversation;
@@ -104,22 +105,28 @@ impl SessionRecord {
     /// # Errors
     /// See [`RecordError`].
     pub(crate) fn read(json: &[u8]) -> Result<Self, RecordError> {
-        let Head { version } = serde_json::from_slice(json)?;
-        if version > VERSION {
-            return Err(RecordError::Newer { found: version });
-        }
-        // `serde_json`'s own limit would reject the deepest results, because the record adds levels
-        // around them.
-        if is_deeper(json, limits::RECORD_DEPTH_MAX) {
-            let message = format_args!("it is nested deeper than {}", limits::RECORD_DEPTH_MAX);
-            return Err(serde_json::Error::custom(message).into());
-        }
-        let mut deserializer = serde_json::Deserializer::from_slice(json);
-        deserializer.disable_recursion_limit();
-        let Envelope { session, .. } = Envelope::deserialize(&mut deserializer)?;
-        deserializer.end()?;
+        let Envelope { session, .. } = read_as(json)?;
         Ok(session)
     }
+}
+
+/// Reads a record of this version or an older one.
+fn read_as<T: DeserializeOwned>(json: &[u8]) -> Result<T, RecordError> {
+    let Head { version } = serde_json::from_slice(json)?;
+    if version > VERSION {
+        return Err(RecordError::Newer { found: version });
+    }
+    // `serde_json`'s own limit would reject the deepest results, because the record adds levels
+    // around them.
+    if is_deeper(json, limits::RECORD_DEPTH_MAX) {
+        let message = format_args!("it is nested deeper than {}", limits::RECORD_DEPTH_MAX);
+        return Err(serde_json::Error::custom(message).into());
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    deserializer.disable_recursion_limit();
+    let record = T::deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(record)
 }
 
 #[cfg(test)]

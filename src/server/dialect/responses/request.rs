@@ -78,7 +78,7 @@ pub(in crate::server) struct Request {
 }
 
 /// What a request refers to.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::server) struct Found {
     /// The previous response's.
     pub(in crate::server) parent: Option<Parent>,
@@ -87,7 +87,7 @@ pub(in crate::server) struct Found {
 }
 
 /// The chain that a request continues.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::server) struct Parent {
     /// Everything up to the previous response.
     pub(in crate::server) history: Conversation,

@@ -405,6 +405,13 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
     assert_eq!(store.list(None, 10).await.unwrap().len(), 1);
     let copy = store.copy("s").await.unwrap().unwrap();
     assert!(store.restore(copy, true).await.unwrap());
+    let key = EntryKey::of(&["a"]);
+    let claim = EntryClaim { key, holder: 1, lapses: true };
+    assert!(store.claim(key, claim).await.unwrap());
+    let entry = Entry { keys: vec![key], epoch: 1, bytes: RECORD };
+    assert!(store.keep_entry(key, entry, Some(claim)).await.unwrap());
+    assert_eq!(store.entries(key, vec![key]).await.unwrap().entries.len(), 1);
+    store.free(key, claim).await.unwrap();
 }
 
 /// A server that is busy for too long is given up, and used again when it answers.

@@ -1,0 +1,222 @@
+//! Recent turns in full, and which questions are closed: in this process, and in a store that outlives
+//! it, where other nodes find them.
+//!
+//! ```text
+//!   a turn ends ─────> cache and store
+//!   a request ──> cache ──> what it lacks is asked of the store, and cached ──> the request again
+//! ```
+//! A turn that is not found is a miss, whatever the reason: see [`turn_cache`](super::turn_cache). But only
+//! one turn may close a question, so that is decided in the store.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::turn_cache::{self, QuestionKeys, TurnCache, TurnKeys};
+use crate::conversation::Turn;
+use crate::conversation::claimed::PrefixHash;
+use crate::limits::session as limits;
+use crate::session::off_worker;
+use crate::session::record::turn as record;
+use crate::session::store::{Entry, EntryClaim, EntryKey, FoundEntries, Store, StoreError};
+
+/// See the module docs.
+#[derive(Debug)]
+pub(crate) struct RecentTurns {
+    pub(super) cache: TurnCache,
+    pub(super) store: Arc<dyn Store>,
+    /// Whether the store keeps turns.
+    pub(super) is_stored: bool,
+}
+
+/// A turn that has ended.
+pub(super) struct EndedTurn {
+    pub(super) turn: Turn,
+    pub(super) keys: TurnKeys,
+    /// By its end, the client had seen one of these.
+    pub(super) prefixes: Vec<PrefixHash>,
+    /// The epoch of its session.
+    pub(super) epoch: u64,
+}
+
+impl RecentTurns {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        let ttl = store.entry_time();
+        Self { cache: TurnCache::new(ttl), store, is_stored: ttl.is_some() }
+    }
+
+    /// The memory that the cached ones take.
+    pub(super) fn bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
+    /// Keeps a turn, and the right to close its question for good. If the store does not take the turn,
+    /// it is found on this node alone.
+    pub(super) async fn keep(&self, ended: EndedTurn, settles: Option<EntryClaim>) {
+        let EndedTurn { turn, keys, prefixes, epoch } = ended;
+        let owner = turn_cache::of_owner(&keys.owner);
+        let keys = keys.of(&prefixes, &turn);
+        if !self.is_stored {
+            return self.cache.insert(owner, keys, turn);
+        }
+        let length = turn.bytes();
+        let (turn, json) = off_worker(length, move || {
+            let json = record::write(&turn);
+            (turn, json)
+        })
+        .await;
+        let entry = Entry { keys: keys.clone(), epoch, bytes: json.into() };
+        let kept = timeout(self.store.wait(), self.store.keep_entry(owner, entry, settles));
+        match kept.await {
+            // Another gateway has gone on with the turn.
+            Ok(Ok(false)) => return,
+            Ok(Ok(true)) => {}
+            Ok(Err(error)) => debug!(%error, "a recent turn was not stored"),
+            Err(_) => debug!("a recent turn was not stored in time"),
+        }
+        self.cache.insert(owner, keys, turn);
+    }
+
+    /// What a request of this owner finds.
+    pub(super) fn lookup(self: &Arc<Self>, owner: &str) -> RecentLookup {
+        RecentLookup {
+            turns: Arc::clone(self),
+            owner: owner.to_owned(),
+            asked: HashSet::new(),
+            missed: Vec::new(),
+            closed: HashSet::new(),
+            times: 0,
+        }
+    }
+
+    /// Whether a question has been answered or dropped, or a running turn of any node does so.
+    ///
+    /// # Errors
+    /// If the store cannot tell.
+    pub(super) async fn is_closed(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
+        let question = QuestionKeys::of(owner, id);
+        if self.cache.is_closed(&question) {
+            return Ok(true);
+        }
+        if !self.is_stored {
+            return Ok(false);
+        }
+        let found = self.store.entries(turn_cache::of_owner(owner), vec![question.claim]).await?;
+        Ok(!found.claimed.is_empty())
+    }
+
+    /// Asks the store, and caches what it has.
+    async fn recall(&self, owner: &str, keys: Vec<EntryKey>) -> Result<FoundEntries, StoreError> {
+        let owner = turn_cache::of_owner(owner);
+        let found = match timeout(self.store.wait(), self.store.entries(owner, keys)).await {
+            Ok(found) => found?,
+            Err(_) => return Err(StoreError::Unavailable("no answer in time".to_owned())),
+        };
+        for Entry { keys, bytes, .. } in &found.entries {
+            let bytes = bytes.clone();
+            match off_worker(bytes.len(), move || record::read(&bytes)).await {
+                Ok(turn) => self.cache.insert_recalled(owner, keys.clone(), turn),
+                // A newer gateway has written it. This one knows only what the client tells.
+                Err(error) => debug!(%error, "a recent turn cannot be read"),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Finds the recent turns of one owner for one request, and notes what only the store may know.
+#[derive(Debug)]
+pub(crate) struct RecentLookup {
+    turns: Arc<RecentTurns>,
+    owner: String,
+    /// What the store was asked for.
+    asked: HashSet<EntryKey>,
+    /// What it is to be asked for, in the order in which it was looked for.
+    missed: Vec<EntryKey>,
+    /// The questions that are closed on any node.
+    closed: HashSet<EntryKey>,
+    /// How often the store was asked.
+    times: u32,
+}
+
+impl RecentLookup {
+    /// The turn with this id.
+    pub(crate) fn by_id(&mut self, turn_id: &str) -> Option<Arc<Turn>> {
+        self.find(turn_cache::by_id(&self.owner, turn_id))
+    }
+
+    /// The turn at whose end its client had seen exactly this.
+    pub(crate) fn by_prefix(&mut self, prefix: &PrefixHash) -> Option<Arc<Turn>> {
+        self.find(turn_cache::by_prefix(prefix))
+    }
+
+    /// The turn that ended with this question.
+    pub(crate) fn by_question(&mut self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.find(turn_cache::by_question(&self.owner, clarification_id))
+    }
+
+    /// The turn that an answer to this question opened.
+    pub(crate) fn by_answer(&mut self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.find(turn_cache::by_answer(&self.owner, clarification_id))
+    }
+
+    /// The turns that began with this prompt, in the conversation that the owner calls so: the newest
+    /// first, and few.
+    pub(crate) fn by_prompt(&mut self, name: &str, prompt: &str) -> Vec<Arc<Turn>> {
+        let key = turn_cache::by_prompt(&self.owner, name, prompt);
+        // Other nodes may know more of them. This is the last resort of a request that has missed
+        // something before, so that it costs no question of its own.
+        self.note_missed(key);
+        self.turns.cache.find_all(&key)
+    }
+
+    /// Whether a question has been answered or dropped, or a running turn does so.
+    pub(crate) fn is_closed(&mut self, clarification_id: &str) -> bool {
+        let question = QuestionKeys::of(&self.owner, clarification_id);
+        if self.closed.contains(&question.claim) || self.turns.cache.is_closed(&question) {
+            return true;
+        }
+        self.note_missed(question.claim);
+        false
+    }
+
+    fn find(&mut self, key: EntryKey) -> Option<Arc<Turn>> {
+        let found = self.turns.cache.find(&key);
+        if found.is_none() {
+            self.note_missed(key);
+        }
+        found
+    }
+
+    fn note_missed(&mut self, key: EntryKey) {
+        if self.turns.is_stored && self.asked.insert(key) {
+            self.missed.push(key);
+        }
+    }
+
+    /// Asks the store for what was missed. True if it knows some of that, so that the same request now
+    /// finds more.
+    pub(crate) async fn recall(&mut self) -> bool {
+        let mut keys = std::mem::take(&mut self.missed);
+        if keys.is_empty() || self.times == limits::ENTRY_LOOKUPS_MAX {
+            return false;
+        }
+        self.times += 1;
+        // The end of a conversation matters most.
+        keys.reverse();
+        keys.truncate(limits::ENTRY_KEYS_ASKED_MAX);
+        match self.turns.recall(&self.owner, keys).await {
+            Ok(FoundEntries { entries, claimed }) => {
+                let is_found = !entries.is_empty() || !claimed.is_empty();
+                self.closed.extend(claimed);
+                is_found
+            }
+            Err(error) => {
+                debug!(%error, "recent turns were not looked for");
+                false
+            }
+        }
+    }
+}
