@@ -192,3 +192,39 @@ impl Asked {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::store::MemoryStore;
+
+    /// As the last release wrote it.
+    const OLDER: &str =
+        r#"{"owner":"a","session_id":"s","parked_in":"s@a","opening":{"prompt":"Hi."}}"#;
+
+    #[test]
+    fn a_turn_leaves_what_its_client_will_find_it_by() {
+        let turns =
+            Arc::new(RecentTurns::new(Arc::new(MemoryStore::new(crate::limits::session::TTL))));
+        let older = Asked::read(&RawValue::from_string(OLDER.to_owned()).unwrap()).unwrap();
+        assert!(older.draft(&turns).is_none());
+        let prefix = PrefixHash::begin("a");
+        let prompt = Some(EntryKey::of(&["Hi."]));
+        let draft = RecentTurnDraft {
+            turns: Arc::clone(&turns),
+            prefix,
+            keys: TurnKeys { owner: "a".to_owned(), prompt, drops: Some("q".to_owned()) },
+            has_files: true,
+            knows_questions: true,
+            closing: None,
+        };
+        let new = NewTurn { owner: "a".to_owned(), ..NewTurn::default() };
+        let place = Place { session_id: "s", parked_in: "s@a" };
+        let opening = Opening::Prompt("Hi.".to_owned());
+        let asked = Asked::of(&new, place, (&opening, &[]), (None, None), Some(&draft));
+        let read = Asked::read(&asked.write()).unwrap().draft(&turns).unwrap();
+        assert_eq!((read.prefix, read.keys.prompt), (prefix, prompt));
+        assert_eq!((&*read.keys.owner, read.keys.drops.as_deref()), ("a", Some("q")));
+        assert!(read.has_files && read.knows_questions && read.closing.is_none());
+    }
+}

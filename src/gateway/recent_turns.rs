@@ -220,3 +220,96 @@ impl RecentLookup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::limits::session::TTL;
+    use crate::session::store::{MemoryStore, SqliteStore, SyncMode};
+
+    fn of_file(path: &Path) -> Arc<RecentTurns> {
+        let store = SqliteStore::open(path, SyncMode::Normal, TTL).unwrap();
+        Arc::new(RecentTurns::new(Arc::new(store)))
+    }
+
+    fn ended(id: &str, epoch: u64, prompt: &str) -> EndedTurn {
+        let turn = Turn { turn_id: id.to_owned(), prompt: prompt.to_owned(), ..Turn::default() };
+        let prompt = Some(turn_cache::by_prompt("a", "c", "Hi."));
+        let keys = TurnKeys { owner: "a".to_owned(), prompt, drops: Some("q".to_owned()) };
+        EndedTurn { turn, keys, prefixes: vec![prefix(id)], epoch }
+    }
+
+    fn prefix(id: &str) -> PrefixHash {
+        PrefixHash::begin("a").then("assistant", id)
+    }
+
+    #[tokio::test]
+    async fn what_this_process_knows_costs_no_question_to_the_store() {
+        let directory = tempfile::tempdir().unwrap();
+        let stored = of_file(&directory.path().join("tether.db"));
+        let in_memory = Arc::new(RecentTurns::new(Arc::new(MemoryStore::new(TTL))));
+        for turns in [&stored, &in_memory] {
+            turns.keep(ended("t", 1, "Hi."), None).await;
+            let mut lookup = turns.lookup("a");
+            assert!(lookup.by_id("t").is_some() && lookup.by_prefix(&prefix("t")).is_some());
+            assert!(lookup.is_closed("q"));
+            assert!(lookup.missed.is_empty());
+        }
+        let mut lookup = in_memory.lookup("a");
+        assert!(lookup.by_id("other").is_none() && lookup.by_prompt("c", "Ho.").is_empty());
+        assert!(lookup.missed.is_empty(), "nobody else knows more");
+    }
+
+    #[tokio::test]
+    async fn what_the_cache_lacks_is_asked_once_and_then_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tether.db");
+        let turns = of_file(&path);
+        turns.keep(ended("t", 1, "Hi."), None).await;
+        drop(turns);
+        let turns = of_file(&path);
+        let mut lookup = turns.lookup("a");
+        assert!(lookup.by_prefix(&prefix("t")).is_none() && lookup.by_id("gone").is_none());
+        assert!(lookup.recall().await);
+        assert_eq!(lookup.by_prefix(&prefix("t")).unwrap().turn_id, "t");
+        assert_eq!(lookup.by_id("t").unwrap().prompt, "Hi.");
+        assert_eq!(lookup.by_prompt("c", "Hi.").len(), 1);
+        assert!(lookup.by_id("gone").is_none(), "it is not asked for again");
+        assert_eq!(lookup.missed.len(), 1, "other nodes may know more of that prompt");
+        let mut theirs = turns.lookup("b");
+        assert!(theirs.by_id("t").is_none() && !theirs.recall().await);
+    }
+
+    /// Whoever lost the turn to another gateway does not keep what became of it here.
+    #[tokio::test]
+    async fn a_turn_that_others_have_gone_on_with_is_theirs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tether.db");
+        let turns = of_file(&path);
+        turns.keep(ended("t", 2, "theirs"), None).await;
+        drop(turns);
+        let turns = of_file(&path);
+        turns.keep(ended("t", 1, "ours"), None).await;
+        let mut lookup = turns.lookup("a");
+        assert!(lookup.by_id("t").is_none());
+        assert!(lookup.recall().await);
+        assert_eq!(lookup.by_id("t").unwrap().prompt, "theirs");
+    }
+
+    /// As in an upgrade, in which a newer gateway runs already.
+    #[tokio::test]
+    async fn a_turn_of_a_newer_format_is_a_miss() {
+        let directory = tempfile::tempdir().unwrap();
+        let turns = of_file(&directory.path().join("tether.db"));
+        let key = turn_cache::by_id("a", "t");
+        let json = record::write(&Turn::default()).replacen("\"version\":", "\"version\":9", 1);
+        let entry = Entry { keys: vec![key], epoch: 1, bytes: json.into() };
+        turns.store.keep_entry(turn_cache::of_owner("a"), entry, None).await.unwrap();
+        let mut lookup = turns.lookup("a");
+        assert!(lookup.by_id("t").is_none());
+        lookup.recall().await;
+        assert!(lookup.by_id("t").is_none());
+    }
+}

@@ -18,6 +18,7 @@
 //!
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
+mod cause;
 mod entries;
 mod fold;
 mod leases;
@@ -37,7 +38,7 @@ mod whole;
 mod worker;
 
 use std::future::ready;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -45,7 +46,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -56,6 +57,7 @@ use super::{
 };
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
+use cause::{failure_of, stopped, unavailable, unavailable_beside};
 use leases::{Leases, Released};
 pub use open_error::OpenError;
 pub use probe::FileReport;
@@ -198,45 +200,6 @@ fn atomically<T>(
     result
 }
 
-/// Why the file could not be used, unless the caller was refused.
-fn failure_of<T>(result: &Result<T, StoreError>) -> Option<StoreError> {
-    let is_failure = |error: &&StoreError| matches!(error, StoreError::Unavailable(_));
-    result.as_ref().err().filter(is_failure).cloned()
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
-fn unavailable(error: rusqlite::Error) -> StoreError {
-    StoreError::Unavailable(cause(&error))
-}
-
-/// What is wrong, in words that say where to look. The code tells apart what `SQLite` words alike.
-fn cause(error: &rusqlite::Error) -> String {
-    let Some(failure) = error.sqlite_error() else { return error.to_string() };
-    let what = match failure.code {
-        ErrorCode::DiskFull => "the disk is full",
-        ErrorCode::SystemIoFailure => "the disk cannot be read or written, or is full",
-        ErrorCode::ReadOnly => "the file cannot be written",
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => "the file is damaged",
-        _ => return error.to_string(),
-    };
-    format!("{what} ({error}, SQLite code {})", failure.extended_code)
-}
-
-/// The same for a file beside the database.
-fn full_or(error: &io::Error) -> StoreError {
-    let what = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "the disk is full"
-        }
-        _ => "the file beside it cannot be read or written",
-    };
-    StoreError::Unavailable(format!("{what} ({error})"))
-}
-
-fn stopped() -> StoreError {
-    StoreError::Unavailable("it has stopped".to_owned())
-}
-
 /// Milliseconds since 1970.
 fn now() -> i64 {
     i64::try_from(now_ms()).unwrap_or(i64::MAX)
@@ -274,7 +237,7 @@ impl SqliteStore {
             // The thread waits for the disk once for all that it has written.
             let append = move |_: &Connection| {
                 leases.check(&lease)?;
-                redo.append(&lease, &turn_id, &news).map_err(|error| full_or(&error))
+                redo.append(&lease, &turn_id, &news).map_err(|error| unavailable_beside(&error))
             };
             self.queue(append).await?
         } else {
@@ -290,7 +253,7 @@ impl SqliteStore {
     /// Writes something beside the database, and counts that as a commit.
     fn noted<T>(&self, write: impl FnOnce() -> io::Result<T>) -> Result<T, StoreError> {
         let begun_at = Instant::now();
-        let written = write().map_err(|error| full_or(&error));
+        let written = write().map_err(|error| unavailable_beside(&error));
         match &written {
             Ok(_) => metrics::store_commit(1, begun_at.elapsed()),
             Err(failure) => {

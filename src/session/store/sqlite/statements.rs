@@ -7,7 +7,8 @@ use super::super::{
     Artifact, Batch, EpochStart, Epochs, Lease, LogNews, NodeId, StoreError, StoredLog,
     StoredRecord, Version,
 };
-use super::{now, unavailable};
+use super::cause::unavailable;
+use super::now;
 use crate::limits::session as limits;
 
 pub(super) type Done<T> = Result<T, StoreError>;

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, params};
 
 use super::super::{Artifact, ListedSession, NodeId, SessionCopy, StoredLog};
+use super::cause::unavailable;
 use super::statements::{
     Done, all, batches, epochs, execute, first, length, next, put_batches, put_epochs, put_journal,
     read_artifact, read_log, restored, stored,
 };
-use super::unavailable;
 use crate::limits::session::LIST_RECORD_BYTES_MAX;
 
 pub(super) fn list(connection: &Connection, after: &str, count: usize) -> Done<Vec<ListedSession>> {

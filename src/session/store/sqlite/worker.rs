@@ -10,8 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::error;
 
+use super::cause::{failure_of, unavailable, unavailable_beside};
 use super::redo::Redo;
-use super::{StoreError, fold, full_or, schema, unavailable};
+use super::{StoreError, fold, schema};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -151,7 +152,7 @@ impl Worker {
     ) -> Result<T, StoreError> {
         let begun_at = Instant::now();
         let result = self.transact(work);
-        self.note(1, begun_at, super::failure_of(&result).as_ref());
+        self.note(1, begun_at, failure_of(&result).as_ref());
         result
     }
 
@@ -173,12 +174,12 @@ impl Worker {
     }
 
     fn fold_one(&self) -> Result<(), StoreError> {
-        let begun = self.redo.begin_fold().map_err(|error| full_or(&error))?;
+        let begun = self.redo.begin_fold().map_err(|error| unavailable_beside(&error))?;
         let Some(file) = begun else { return Ok(()) };
         self.transact(|connection| fold::fold(connection, &file))?;
         // What is about to be emptied may be minutes old: a power cut must not take that.
         self.execute("PRAGMA wal_checkpoint(PASSIVE)")?;
-        self.redo.end_fold().map_err(|error| full_or(&error))
+        self.redo.end_fold().map_err(|error| unavailable_beside(&error))
     }
 
     /// Whether the write-ahead log is long enough to be moved into the database. That waits for the disk, so
@@ -230,7 +231,7 @@ impl Worker {
 
     /// Only does something if what was committed has to reach the disk.
     fn sync_redo(&self) -> Result<(), StoreError> {
-        self.redo.sync().map_err(|error: io::Error| full_or(&error))
+        self.redo.sync().map_err(|error: io::Error| unavailable_beside(&error))
     }
 
     /// Counts a commit, or a failure.
