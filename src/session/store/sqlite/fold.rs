@@ -9,6 +9,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, params};
 
 use super::super::{Batch, LogNews};
+use super::redo::Folding;
 use super::redo_record::{Kind, Record, records};
 use super::statements::{self, Done, execute, first, restored, stored};
 
@@ -31,15 +32,17 @@ struct Run<'a> {
 }
 
 /// Writes to the tables what this file has of turns that were not over.
-pub(super) fn fold(connection: &Connection, file: &[u8]) -> Done<()> {
-    unfinished(file).iter().try_for_each(|turn| put(connection, turn))
+pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -> Done<()> {
+    unfinished(file, later).iter().try_for_each(|turn| put(connection, turn))
 }
 
-/// The turns, in the order in which they began.
-fn unfinished(file: &[u8]) -> Vec<Unfinished<'_>> {
+/// The turns of the file, in the order in which they began. What is new of them in the `later` one is not folded
+/// yet.
+fn unfinished<'a>(file: &'a [u8], later: &'a [u8]) -> Vec<Unfinished<'a>> {
     let mut turns: Vec<Unfinished<'_>> = Vec::new();
     let mut places = HashMap::new();
-    for record in records(file) {
+    let ends = records(later).filter(|record| record.head.kind != Kind::News);
+    for record in records(file).chain(ends) {
         let Record { head, session_id, turn_id, .. } = record;
         match head.kind {
             Kind::News => {

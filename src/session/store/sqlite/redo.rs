@@ -67,6 +67,15 @@ struct Segment {
     fails_next: bool,
 }
 
+/// What is to be folded.
+#[derive(Debug)]
+pub(super) struct Folding {
+    /// The file.
+    pub(super) file: Vec<u8>,
+    /// The file after it, which may say that turns of the first are over.
+    pub(super) later: Vec<u8>,
+}
+
 impl Redo {
     /// Opens the files beside a database, and creates them if there are none.
     pub(super) fn open(database: &Path) -> Result<Self, OpenError> {
@@ -144,7 +153,7 @@ impl Redo {
 
     /// What is to be folded next: the older file or, if that is empty, the current one, to which nothing is
     /// written any more. `None` if there is nothing.
-    pub(super) fn begin_fold(&self) -> io::Result<Option<Vec<u8>>> {
+    pub(super) fn begin_fold(&self) -> io::Result<Option<Folding>> {
         let mut guard = self.0.lock();
         let state = &mut *guard;
         if !state.is_other_full {
@@ -153,11 +162,9 @@ impl Redo {
             }
             state.change_files()?;
         }
-        let (path, length) = (state.other.path.clone(), state.other.length);
+        let [older, newer] = [&state.other, &state.current].map(Segment::extent);
         drop(guard);
-        let mut bytes = Vec::new();
-        File::open(path)?.take(length).read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
+        Ok(Some(Folding { file: read(older)?, later: read(newer)? }))
     }
 
     /// The database has what was to be folded.
@@ -165,6 +172,12 @@ impl Redo {
         let mut state = self.0.lock();
         state.other.drop_all();
         state.empty_other()
+    }
+
+    /// Turns go on in the other file, as if this one were long.
+    #[cfg(test)]
+    pub(super) fn change_files(&self) {
+        self.0.lock().change_files().unwrap();
     }
 
     /// The next write leaves half of what it should write, as on a disk that is full.
@@ -257,6 +270,11 @@ impl Segment {
         Ok(segment)
     }
 
+    /// The file, and how much of it counts.
+    fn extent(&self) -> (PathBuf, u64) {
+        (self.path.clone(), self.length)
+    }
+
     /// Writes this at the end, whole or, as far as a reader is concerned, not at all.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_torn {
@@ -319,6 +337,12 @@ impl Segment {
         }
         was_live
     }
+}
+
+fn read((path, length): (PathBuf, u64)) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The bytes of both files.

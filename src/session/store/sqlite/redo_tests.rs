@@ -233,6 +233,25 @@ async fn a_session_that_was_deleted_does_not_come_back() {
     assert_running(next.read("other", "o").await, 1);
 }
 
+/// The older file has a turn, and the newer one that its session was deleted. Another has its id now.
+#[tokio::test]
+async fn what_is_over_in_the_newer_file_is_not_folded_from_the_older_one() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    let (other, _) = place.begin("other").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    place.store.append(&other, "o", news(1)).await.unwrap();
+    place.store.redo.change_files();
+    place.store.append(&other, "o", news(2)).await.unwrap();
+    assert!(place.store.forget("s").await.unwrap());
+    place.begin("s").await;
+    for place in [&place.killed(), &place] {
+        assert_running(place.read("other", "o").await, 2);
+        assert_eq!(place.read("s", "t").await, None);
+        assert_eq!(place.read("s", "t").await, None);
+    }
+}
+
 /// Of a turn that runs for long, what is in the older file moves into the database once both are long.
 #[tokio::test]
 async fn a_turn_that_runs_for_long_moves_into_the_database() {

@@ -175,8 +175,8 @@ impl Worker {
 
     fn fold_one(&self) -> Result<(), StoreError> {
         let begun = self.redo.begin_fold().map_err(|error| unavailable_beside(&error))?;
-        let Some(file) = begun else { return Ok(()) };
-        self.transact(|connection| fold::fold(connection, &file))?;
+        let Some(folding) = begun else { return Ok(()) };
+        self.transact(|connection| fold::fold(connection, &folding))?;
         // What is about to be emptied may be minutes old: a power cut must not take that.
         self.execute("PRAGMA wal_checkpoint(PASSIVE)")?;
         self.redo.end_fold().map_err(|error| unavailable_beside(&error))
