@@ -20,6 +20,8 @@ impl Tagged {
         stream: &Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
+        // Of this value, whatever becomes of it: the next one begins anew.
+        let streamed = self.streamed.take();
         let text = |range: Range<usize>| std::str::from_utf8(&stream.buffer[range]).ok();
         let hint = text(self.hint.clone()).map(str::trim);
         let (Some(key), Some(hint), Some(value)) = (text(self.key.clone()), hint, text(value))
@@ -47,7 +49,7 @@ impl Tagged {
             self.blame(ErrorCode::UnbalancedPayload, message);
             return;
         }
-        if let Some(streamed) = self.streamed.take() {
+        if let Some(streamed) = streamed {
             push_escaped(&mut self.json, &value[streamed..]);
             self.json.push('"');
         } else {

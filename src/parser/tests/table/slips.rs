@@ -91,6 +91,30 @@ fn a_value_without_its_closing_tag_does_not_swallow_the_answer() {
     );
 }
 
+/// A value that was told as it came has swallowed the next argument. The one after it is read from its own
+/// beginning.
+#[test]
+fn an_argument_after_a_spoiled_one_begins_anew() {
+    let schema =
+        serde_json::json!({"properties": {"s": {"type": "string"}, "n": {"type": "string"}}});
+    for (row, opening, between) in [
+        ("qwen3_coder", "<function=f>\n<parameter=s>\n", "\n</parameter>5<parameter=n>\n"),
+        (
+            "gcml",
+            "<｜GCML｜invoke name=\"f\">\n<｜GCML｜parameter name=\"s\" string=\"true\">",
+            "</｜GCML｜parameter>5<｜GCML｜parameter name=\"n\" string=\"true\">",
+        ),
+    ] {
+        let settings =
+            Settings { argument_deltas: true, tools: Tools::of([("f", &schema)]), ..named(row) };
+        let next = between.replace('5', "\n");
+        let input = format!("{opening}y{between}y{next}y{next}y");
+        let record = read_every_way(&settings, input.as_bytes());
+        assert_eq!(reference::events(&settings, input.as_bytes()), record.events, "{row}");
+        assert!(said(&record).1.is_empty(), "{row}: {:?}", record.events);
+    }
+}
+
 #[test]
 fn a_value_may_show_calls_and_their_ends() {
     for value in [
