@@ -48,12 +48,20 @@ impl Sessions {
     /// # Errors
     /// If the store cannot be asked.
     pub(crate) async fn settle_all(&self) -> Result<(), StoreError> {
-        for session_id in self.store.interrupted(limits::INTERRUPTED_MAX).await? {
-            if let Err(error) = self.settle(&session_id).await {
-                warn!(session = session_id, %error, "an interrupted turn was not taken over");
+        let mut before = Vec::new();
+        loop {
+            let found = self.store.interrupted(limits::INTERRUPTED_MAX).await?;
+            for session_id in &found {
+                if let Err(error) = self.settle(session_id).await {
+                    warn!(session = session_id, %error, "an interrupted turn was not taken over");
+                }
             }
+            // If there may be more, look again, unless those that were found stay as they are.
+            if found.len() < limits::INTERRUPTED_MAX || found == before {
+                return Ok(());
+            }
+            before = found;
         }
-        Ok(())
     }
 
     /// How often to do that. In a store of one node, turns are interrupted before it starts.
@@ -74,7 +82,7 @@ impl Sessions {
             }
             match self.running.claim(session_id) {
                 Claimed::Free(claim) => break claim,
-                // Somebody else is at it.
+                // Another request is taking it over.
                 Claimed::Later(over) => over.cancelled().await,
                 Claimed::Running(_) => return Ok(()),
             }
@@ -197,7 +205,7 @@ impl Sessions {
                 metrics::turn_interrupted("ended");
                 Ok(())
             }
-            // Somebody else was faster.
+            // Another gateway was faster.
             Err(StoreError::Superseded) => Ok(()),
             Err(error) => Err(error.into()),
         }

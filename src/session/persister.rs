@@ -60,7 +60,7 @@ impl Persister {
 }
 
 async fn persist(store: Arc<dyn Store>, lease: Lease, turn: LoggedTurn) {
-    let _way = Way(Arc::clone(&turn.log));
+    let _stopping = StopStoring(Arc::clone(&turn.log));
     while let Some(news) = poll_fn(|_| turn.log.poll_unstored()).await {
         let upto = news.upto;
         match append(&*store, &lease, &turn.turn_id, news).await {
@@ -133,10 +133,10 @@ fn joined(batches: Vec<Batch>) -> Vec<Batch> {
     }
 }
 
-/// Stops storing when it is dropped, so that nothing waits for a task that has panicked.
-struct Way(Arc<TurnLog>);
+/// Stops storing when it is dropped, so that nothing waits for a store that is no longer asked.
+struct StopStoring(Arc<TurnLog>);
 
-impl Drop for Way {
+impl Drop for StopStoring {
     fn drop(&mut self) {
         self.0.stop_storing(true);
     }

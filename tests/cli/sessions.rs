@@ -227,7 +227,7 @@ fn a_probe_tries_the_file() {
         let told = probed(state.folder(), sync);
         let lines: Vec<&str> = told.lines().collect();
         assert!(lines[0].contains("tether.db: 2 sessions in "), "{told}");
-        assert!(lines[0].ends_with(" KiB, format 3"), "{told}");
+        assert!(lines[0].ends_with(" KiB, format 5"), "{told}");
         assert!(
             lines[1].starts_with("note: sessions: a commit takes 0.") || sync == "full",
             "{told}"

@@ -57,12 +57,12 @@ use super::{
 };
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
-use cause::{failure_of, stopped, unavailable, unavailable_beside};
+use cause::{failure_of, stopped, unavailable_beside};
 use leases::{Leases, Released};
 pub use open_error::OpenError;
 pub use probe::FileReport;
 use redo::Redo;
-use worker::{FailureLog, Job, Ran, Task, Worker, serve};
+use worker::{FailureLog, Job, Ran, Task, Worker, atomically, serve};
 
 /// How far a commit goes before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -188,18 +188,6 @@ impl SqliteStore {
     }
 }
 
-/// Does all of a job or nothing, among others of the same transaction.
-fn atomically<T>(
-    connection: &Connection,
-    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    connection.execute_batch("SAVEPOINT job").map_err(unavailable)?;
-    let result = work(connection);
-    let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
-    connection.execute_batch(end).map_err(unavailable)?;
-    result
-}
-
 /// Milliseconds since 1970.
 fn now() -> i64 {
     i64::try_from(now_ms()).unwrap_or(i64::MAX)
@@ -225,29 +213,36 @@ impl SqliteStore {
         .await
     }
 
-    async fn append_now(
+    /// Appends on the thread, which waits for the disk once for all that it has written.
+    async fn append_synced(
         &self,
         lease: &Lease,
         turn_id: &str,
         news: LogNews,
     ) -> Result<(), StoreError> {
-        let is_fold_due = if self.sync == SyncMode::Full {
-            let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
-            let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
-            // The thread waits for the disk once for all that it has written.
-            let append = move |_: &Connection| {
-                leases.check(&lease)?;
-                redo.append(&lease, &turn_id, &news).map_err(|error| unavailable_beside(&error))
-            };
-            self.queue(append).await?
-        } else {
-            self.leases.check(lease)?;
-            self.noted(|| self.redo.append(lease, turn_id, &news))?
+        let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
+        let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
+        let append = move |_: &Connection| {
+            leases.check(&lease)?;
+            redo.append(&lease, &turn_id, &news).map_err(|error| unavailable_beside(&error))
         };
-        if is_fold_due {
-            self.jobs.send(Task::Fold(None)).await.map_err(|_| stopped())?;
-        }
+        let is_fold_due = self.queue(append).await?;
+        self.fold_later(is_fold_due);
         Ok(())
+    }
+
+    fn append_here(&self, lease: &Lease, turn_id: &str, news: &LogNews) -> Result<(), StoreError> {
+        self.leases.check(lease)?;
+        let is_fold_due = self.noted(|| self.redo.append(lease, turn_id, news))?;
+        self.fold_later(is_fold_due);
+        Ok(())
+    }
+
+    fn fold_later(&self, is_due: bool) {
+        if is_due {
+            // If so much waits that there is no room, a later append asks again.
+            let _ = self.jobs.try_send(Task::Fold(None));
+        }
     }
 
     /// Writes something beside the database, and counts that as a commit.
@@ -342,7 +337,10 @@ impl Store for SqliteStore {
         turn_id: &'a str,
         news: LogNews,
     ) -> StoreFuture<'a, ()> {
-        Box::pin(self.append_now(lease, turn_id, news))
+        if self.sync == SyncMode::Full {
+            return Box::pin(self.append_synced(lease, turn_id, news));
+        }
+        Box::pin(ready(self.append_here(lease, turn_id, &news)))
     }
 
     fn finish<'a>(

@@ -42,8 +42,8 @@ struct State {
     other: Segment,
     /// Whether `other` waits to be folded. Otherwise it is empty.
     is_other_full: bool,
-    /// Whether that was asked for.
-    is_fold_due: bool,
+    /// How long the current file is when that is due. Should it not happen, it is due again as much later.
+    fold_at: u64,
     scratch: Vec<u8>,
 }
 
@@ -84,22 +84,25 @@ impl Redo {
         if other.generation > current.generation {
             mem::swap(&mut current, &mut other);
         }
-        let (is_other_full, is_fold_due, scratch) = (true, false, Vec::new());
-        Ok(Self(Mutex::new(State { current, other, is_other_full, is_fold_due, scratch })))
+        let (is_other_full, fold_at, scratch) = (true, REDO_BYTES_MAX, Vec::new());
+        Ok(Self(Mutex::new(State { current, other, is_other_full, fold_at, scratch })))
     }
 
     /// Appends what is new of a running turn. Returns whether the older file is in the way: it should be folded.
     pub(super) fn append(&self, lease: &Lease, turn_id: &str, news: &LogNews) -> io::Result<bool> {
         let mut guard = self.0.lock();
         let state = &mut *guard;
-        let is_long = state.current.length > REDO_BYTES_MAX;
-        if is_long && !state.is_other_full {
+        if state.current.length > REDO_BYTES_MAX && !state.is_other_full {
             state.change_files()?;
         }
         redo_record::append(&mut state.scratch, lease, turn_id, news);
         state.current.write(&state.scratch)?;
         state.current.note_live(lease, turn_id);
-        Ok(is_long && state.is_other_full && !mem::replace(&mut state.is_fold_due, true))
+        let is_due = state.is_other_full && state.current.length > state.fold_at;
+        if is_due {
+            state.fold_at = state.current.length + REDO_BYTES_MAX;
+        }
+        Ok(is_due)
     }
 
     /// Writes something that says nothing, to see whether writing works.
@@ -219,7 +222,7 @@ impl State {
     }
 
     fn empty_other(&mut self) -> io::Result<()> {
-        self.is_fold_due = false;
+        self.fold_at = REDO_BYTES_MAX;
         self.other.empty()?;
         self.is_other_full = false;
         Ok(())

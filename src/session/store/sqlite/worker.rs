@@ -262,3 +262,15 @@ impl Worker {
         }
     }
 }
+
+/// Does all of a job or nothing, among others of the same transaction.
+pub(super) fn atomically<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    connection.execute_batch("SAVEPOINT job").map_err(unavailable)?;
+    let result = work(connection);
+    let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
+    connection.execute_batch(end).map_err(unavailable)?;
+    result
+}
