@@ -109,7 +109,7 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path, sync: SyncMode, ttl: Duration) -> Result<Self, OpenError> {
-        let connection = schema::open(path, sync)?;
+        let connection = (schema::open(path, sync)?, sync);
         let redo = Arc::new(Redo::open(path)?);
         let failures = Arc::new(FailureLog::new(path));
         let worker = Worker::new(connection, Arc::clone(&redo), Arc::clone(&failures), path);

@@ -154,13 +154,13 @@ impl Redo {
         })
     }
 
-    /// What is to be folded next: the older file or, if that is empty, the current one, to which nothing is
-    /// written any more. `None` if there is nothing.
-    pub(super) fn begin_fold(&self) -> io::Result<Option<Folding>> {
+    /// What is to be folded next: the older file or, if that is empty and `all` is to be folded, the current one,
+    /// to which nothing is written any more. `None` if there is nothing.
+    pub(super) fn begin_fold(&self, all: bool) -> io::Result<Option<Folding>> {
         let mut guard = self.0.lock();
         let state = &mut *guard;
         if !state.is_other_full {
-            if state.current.length <= HEADER_BYTES {
+            if !all || state.current.length <= HEADER_BYTES {
                 return Ok(None);
             }
             state.change_files()?;
@@ -202,13 +202,18 @@ impl Redo {
 
     /// Waits until what was written has reached the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
-        let mut state = self.0.lock();
-        if !mem::take(&mut state.current.is_dirty) {
-            return Ok(());
-        }
-        let file = state.current.file.try_clone()?;
-        drop(state);
-        file.sync_data()
+        let mut guard = self.0.lock();
+        let state = &mut *guard;
+        let unsynced = [state.current.take_unsynced()?, state.other.take_unsynced()?];
+        drop(guard);
+        unsynced.iter().flatten().try_for_each(File::sync_data)
+    }
+
+    /// Whether something has yet to reach the disk.
+    #[cfg(test)]
+    pub(super) fn is_dirty(&self) -> bool {
+        let state = self.0.lock();
+        state.current.is_dirty || state.other.is_dirty
     }
 }
 
@@ -271,6 +276,12 @@ impl Segment {
             segment.begin(0).map_err(|error| OpenError::Create(segment.path.clone(), error))?;
         }
         Ok(segment)
+    }
+
+    /// The file, if it was written since it was last synced.
+    fn take_unsynced(&mut self) -> io::Result<Option<File>> {
+        let was_dirty = mem::take(&mut self.is_dirty);
+        was_dirty.then(|| self.file.try_clone()).transpose()
     }
 
     /// The file, and how much of it counts.

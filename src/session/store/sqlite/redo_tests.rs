@@ -252,6 +252,22 @@ async fn what_is_over_in_the_newer_file_is_not_folded_from_the_older_one() {
     }
 }
 
+/// Also in the older file, if turns have gone on in the other one meanwhile. What need not reach the disk is not
+/// waited for.
+#[tokio::test]
+async fn what_counts_only_on_the_disk_is_brought_there() {
+    for sync in [SyncMode::Normal, SyncMode::Full] {
+        let place = Place::new(sync);
+        let (lease, _) = place.begin("s").await;
+        place.store.redo.append(&lease, "t", &news(1)).unwrap();
+        place.store.redo.change_files();
+        place.store.append(&lease, "t", news(2)).await.unwrap();
+        // On the thread, whatever the mode.
+        place.store.copy("other").await.unwrap();
+        assert_eq!(place.store.redo.is_dirty(), sync == SyncMode::Normal);
+    }
+}
+
 /// Of a turn that runs for long, what is in the older file moves into the database once both are long.
 #[tokio::test]
 async fn a_turn_that_runs_for_long_moves_into_the_database() {

@@ -1,6 +1,5 @@
 //! The use of the file: what callers want, done in transactions.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use tracing::error;
 
 use super::cause::{failure_of, unavailable, unavailable_beside};
 use super::redo::Redo;
-use super::{StoreError, fold, schema};
+use super::{StoreError, SyncMode, fold, schema};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -23,7 +22,7 @@ pub(super) type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> Ran + S
 pub(super) enum Task {
     Job(Job),
     /// Moves what running turns have written into the tables: all, if somebody waits for that, or else what
-    /// is in the longer file.
+    /// is in the older file.
     Fold(Option<oneshot::Sender<Result<(), StoreError>>>),
     /// Moves what was committed from the write-ahead log into the database.
     ShortenLog,
@@ -66,6 +65,7 @@ pub(super) fn serve(worker: &Mutex<Worker>, mut queue: mpsc::Receiver<Task>) {
 pub(super) struct Worker {
     connection: Connection,
     redo: Arc<Redo>,
+    sync: SyncMode,
     path: PathBuf,
     failures: Arc<FailureLog>,
     /// Commits since the write-ahead log was last moved into the database.
@@ -86,7 +86,7 @@ impl FailureLog {
         Self { path: path.to_owned(), logged_at: Mutex::default() }
     }
 
-    /// Counts a failure and logs it, but not for each of the turns that suffer from it.
+    /// Logs a failure, but not for each of the turns that suffer from it.
     pub(super) fn note(&self, failure: &StoreError) {
         let now = Instant::now();
         let mut logged_at = self.logged_at.lock();
@@ -104,12 +104,13 @@ impl FailureLog {
 
 impl Worker {
     pub(super) fn new(
-        connection: Connection,
+        (connection, sync): (Connection, SyncMode),
         redo: Arc<Redo>,
         failures: Arc<FailureLog>,
         path: &Path,
     ) -> Self {
-        Self { connection, redo, path: path.to_owned(), failures, commits: 0, measured_at: None }
+        let path = path.to_owned();
+        Self { connection, redo, sync, path, failures, commits: 0, measured_at: None }
     }
 
     /// Does this job and all others that are ready in one transaction. Returns what is next, if it is no job.
@@ -169,12 +170,13 @@ impl Worker {
     /// Moves what running turns have written into the tables. Unless `all` is wanted, the file to which they
     /// write stays as it is.
     pub(super) fn fold(&self, all: bool) -> Result<(), StoreError> {
-        let folded = (0..if all { 2 } else { 1 }).try_for_each(|_| self.fold_one());
+        // The older file, and then the current one.
+        let folded = (0..2).try_for_each(|_| self.fold_one(all));
         folded.inspect_err(|failure| self.failures.note(failure))
     }
 
-    fn fold_one(&self) -> Result<(), StoreError> {
-        let begun = self.redo.begin_fold().map_err(|error| unavailable_beside(&error))?;
+    fn fold_one(&self, all: bool) -> Result<(), StoreError> {
+        let begun = self.redo.begin_fold(all).map_err(|error| unavailable_beside(&error))?;
         let Some(folding) = begun else { return Ok(()) };
         self.transact(|connection| fold::fold(connection, &folding))?;
         // What is about to be emptied may be minutes old: a power cut must not take that.
@@ -229,9 +231,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Only does something if what was committed has to reach the disk.
+    /// Commits go to the disk by themselves if they have to, but not what is written beside the database.
     fn sync_redo(&self) -> Result<(), StoreError> {
-        self.redo.sync().map_err(|error: io::Error| unavailable_beside(&error))
+        match self.sync {
+            SyncMode::Normal => Ok(()),
+            SyncMode::Full => self.redo.sync().map_err(|error| unavailable_beside(&error)),
+        }
     }
 
     /// Counts a commit, or a failure.
