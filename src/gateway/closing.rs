@@ -35,7 +35,7 @@ impl ClosingQuestion {
     /// Takes the right; `None` if the question is closed.
     ///
     /// # Errors
-    /// If the store cannot tell: then nobody has the right.
+    /// If the store cannot tell. The right is not given then.
     pub(super) async fn take(
         turns: &Arc<RecentTurns>,
         owner: &str,
@@ -80,7 +80,7 @@ impl ClosingQuestion {
         self.is_returned = self.claim.lapses;
     }
 
-    /// Whoever goes on with the turn has the right now, or nobody any more.
+    /// Does not give the right back: it goes to whoever goes on with the turn, or ends with it.
     pub(super) fn leave(&mut self) {
         self.is_returned = false;
     }

@@ -25,7 +25,7 @@ use crate::limits::session as limits;
 /// then costs no second task for each token.
 pub(super) struct Persister(Option<Mutex<Persisting>>);
 
-/// In a mutex that nobody locks: references to the turn may then be sent to other threads.
+/// In a mutex that is never locked, only so that references to the turn can be sent to other threads.
 type Persisting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl fmt::Debug for Persister {

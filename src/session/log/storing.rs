@@ -148,8 +148,8 @@ impl Storing {
 }
 
 impl TurnLog {
-    /// What is not stored yet; `None` once it is no longer to be stored on its own. Nobody is woken: whoever
-    /// writes the log asks again after that.
+    /// What is not stored yet; `None` once it is no longer to be stored on its own. It wakes no task: whoever
+    /// writes the log asks again afterwards.
     pub(crate) fn poll_unstored(&self) -> Poll<Option<Unstored>> {
         let mut guard = self.state.lock();
         let State { storing: Some(storing), records, .. } = &mut *guard else {

@@ -57,7 +57,7 @@ pub struct FoundEntries {
 pub struct EntryClaim {
     /// What is claimed.
     pub key: EntryKey,
-    /// Who claims it: a number that nobody else has.
+    /// Who claims it: a unique number.
     pub holder: u64,
     /// Whether it lapses unless it is claimed again within the time of a lease, or for as long as this
     /// process lives if leases do not expire.
