@@ -21,6 +21,8 @@
 mod cause;
 mod entries;
 mod fold;
+#[cfg(test)]
+mod history_tests;
 mod leases;
 mod open_error;
 mod probe;
