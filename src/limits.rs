@@ -487,6 +487,9 @@ pub mod session {
     /// Bytes that running turns write to a file beside that of the sessions before they go on in another.
     /// Hundreds of turns together fill it in seconds. What a killed process leaves there is read at start.
     pub const REDO_BYTES_MAX: u64 = 32 * MIB as u64;
+    /// Bytes that stay in such a file although nothing in it counts any more: to empty it takes as long as dozens
+    /// of writes to it.
+    pub const REDO_BYTES_KEPT: u64 = MIB as u64;
 
     /// Commits in a file of sessions after which its write-ahead log is moved into it. Each takes some
     /// pages of 4 KiB.

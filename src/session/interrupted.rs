@@ -93,15 +93,6 @@ impl Sessions {
         self.take_over(claim, lease).await
     }
 
-    /// Whether the session's latest turn was interrupted.
-    pub(super) async fn is_interrupted(&self, session_id: &str) -> Result<bool, SessionError> {
-        if !self.store.is_durable() {
-            return Ok(false);
-        }
-        let log = self.store.read(session_id, None, u64::MAX).await?;
-        Ok(log.is_some_and(|log| log.journal.is_some()))
-    }
-
     /// Takes the session's interrupted turn over, or ends it, under a claim and a lease of the session.
     pub(super) async fn take_over(
         &self,

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, warn};
 
 use super::LoggedTurn;
-use super::store::{Lease, NodeId, Renewed, Store, StoreError, Watch, Watched};
+use super::store::{Entered, Lease, NodeId, Renewed, Store, StoreError, Watch, Watched};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -34,10 +34,23 @@ impl OwnedLease {
     ) -> Result<Option<Self>, StoreError> {
         let asked_at = Instant::now();
         let lease = store.acquire(session_id, node).await?;
-        Ok(lease.map(|lease| {
-            let store = Arc::clone(store);
-            Self { store, lease, asked_at, renewal: None, is_released: false }
-        }))
+        Ok(lease.map(|lease| Self::new(store, lease, asked_at)))
+    }
+
+    /// Does the same for a turn that is to begin there.
+    pub(super) async fn enter(
+        store: &Arc<dyn Store>,
+        session_id: &str,
+        node: NodeId,
+    ) -> Result<Option<(Self, Entered)>, StoreError> {
+        let asked_at = Instant::now();
+        let entered = store.enter(session_id, node).await?;
+        Ok(entered.map(|entered| (Self::new(store, entered.lease.clone(), asked_at), entered)))
+    }
+
+    fn new(store: &Arc<dyn Store>, lease: Lease, asked_at: Instant) -> Self {
+        let store = Arc::clone(store);
+        Self { store, lease, asked_at, renewal: None, is_released: false }
     }
 
     pub(super) const fn get(&self) -> &Lease {

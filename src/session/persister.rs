@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -15,22 +15,36 @@ use super::LoggedTurn;
 use super::codec::off_worker;
 use super::journal::Journal;
 use super::log::TurnLog;
-use super::log::storing::Unstored;
+use super::log::storing::{Draft, Stored, Unstored};
 use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
 
 /// Stores what is new of a turn, all that has gathered at a time. Readers see it after that.
 ///
-/// It has no task of its own: whoever writes the turn's log polls it after that. A store that answers at once
-/// then costs no second task for each token.
+/// It has no task of its own: whoever writes the turn's log polls it after that, because nothing else wakes
+/// it. A store that answers at once then costs no second task for each token, and no future.
+///
+/// ```text
+///   news ── append_at_once ──> stored
+///    '── not at once, failed, a long journal ──> asking ── answer ──> stored
+/// ```
+#[derive(Debug)]
 pub(super) struct Persister(Option<Mutex<Persisting>>);
 
-/// In a mutex that is never locked, only so that references to the turn can be sent to other threads.
-type Persisting = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The turn, and where its news go.
+struct Persisting {
+    store: Arc<dyn Store>,
+    lease: Lease,
+    turn: LoggedTurn,
+    /// Whether the store has always answered at once.
+    is_at_once: bool,
+    /// Never locked: the mutex around it is there so that references to the turn can be sent to other threads.
+    asking: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
 
-impl fmt::Debug for Persister {
+impl fmt::Debug for Persisting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Persister").field(&self.0.is_some()).finish()
+        f.debug_struct("Persisting").field("turn", &self.turn).finish_non_exhaustive()
     }
 }
 
@@ -39,44 +53,109 @@ impl Persister {
     pub(super) const NONE: Self = Self(None);
 
     pub(super) fn new(store: &Arc<dyn Store>, lease: &Lease, turn: &LoggedTurn) -> Self {
-        Self(Some(Mutex::new(Box::pin(persist(Arc::clone(store), lease.clone(), turn.clone())))))
+        let (store, lease, turn) = (Arc::clone(store), lease.clone(), turn.clone());
+        let (is_at_once, asking) = (true, None);
+        Self(Some(Mutex::new(Persisting { store, lease, turn, is_at_once, asking })))
     }
 
     /// Stores what is new. The task is woken when the store has answered.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         if let Some(persisting) = &mut self.0
-            && persisting.get_mut().as_mut().poll(cx).is_ready()
+            && persisting.get_mut().poll(cx).is_ready()
         {
             self.0 = None;
         }
     }
 
-    /// Waits until nothing is on its way to the store any more. The log is sealed.
+    /// Waits until nothing is on its way to the store any more. The log is sealed, or this never returns.
     pub(super) async fn stop(self) {
         if let Some(persisting) = self.0 {
-            persisting.into_inner().await;
+            let mut persisting = persisting.into_inner();
+            poll_fn(|cx| persisting.poll(cx)).await;
         }
     }
 }
 
-async fn persist(store: Arc<dyn Store>, lease: Lease, turn: LoggedTurn) {
-    let _stopping = StopStoring(Arc::clone(&turn.log));
-    while let Some(news) = poll_fn(|_| turn.log.poll_unstored()).await {
-        let upto = news.upto;
-        match append(&*store, &lease, &turn.turn_id, news).await {
-            Ok(()) => turn.log.note_stored(upto),
-            Err(StoreError::Unavailable(cause)) => {
-                error!(session = lease.session_id, cause, "a running turn is not stored");
-                return turn.log.stop_storing(true);
+impl Persisting {
+    /// Ready once nothing more is to be stored.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(asking) = &mut self.asking {
+                ready!(asking.as_mut().poll(cx));
+                self.asking = None;
             }
-            Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
-                debug!(session = lease.session_id, %error, "a running turn is not stored");
-                turn.log.stop_storing(false);
-                // Whoever has the session now decides what happens in it.
-                turn.log.cancel();
-                return;
+            let Some(news) = ready!(self.turn.log.poll_unstored()) else { return Poll::Ready(()) };
+            match self.append_at_once(news) {
+                Ok(()) => return Poll::Pending,
+                Err(news) => self.asking = Some(self.ask(news)),
             }
         }
+    }
+
+    /// Appends what is new, or returns it, if that takes longer.
+    fn append_at_once(&mut self, news: Unstored) -> Result<(), Unstored> {
+        let is_short = |draft: &Draft| draft.turn.bytes() <= limits::INLINE_RECORD_BYTES_MAX;
+        if !self.is_at_once || !news.draft.as_deref().is_none_or(is_short) {
+            return Err(news);
+        }
+        let Unstored { batches, draft, upto } = news;
+        let journal = draft.as_ref().map(|draft| Journal::new((**draft).clone()).write().into());
+        let log_news = LogNews { batches, journal };
+        match self.store.append_at_once(&self.lease, &self.turn.turn_id, &log_news) {
+            Some(Ok(())) => {
+                self.turn.log.note_stored(upto);
+                return Ok(());
+            }
+            None => self.is_at_once = false,
+            // It is asked again for a while.
+            Some(Err(_)) => {}
+        }
+        Err(Unstored { batches: log_news.batches, draft, upto })
+    }
+
+    /// Appends this, and then all that follows, unless the store may take that at once.
+    fn ask(&self, news: Unstored) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
+        let (turn, is_at_once) = (self.turn.clone(), self.is_at_once);
+        Box::pin(async move {
+            let mut next = Some(news);
+            while let Some(news) = next {
+                let upto = news.upto;
+                let stored = append(&*store, &lease, &turn.turn_id, news).await;
+                if !note(&lease, &turn.log, upto, stored) || is_at_once {
+                    return;
+                }
+                next = poll_fn(|_| turn.log.poll_unstored()).await;
+            }
+        })
+    }
+}
+
+/// Notes how storing this much has gone. False if nothing more is to be stored.
+fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreError>) -> bool {
+    let session = &lease.session_id;
+    match stored {
+        Ok(()) => log.note_stored(upto),
+        Err(StoreError::Unavailable(cause)) => {
+            error!(session, cause, "a running turn is not stored");
+            log.stop_storing(true);
+            return false;
+        }
+        Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
+            debug!(session, %error, "a running turn is not stored");
+            log.stop_storing(false);
+            // Whoever has the session now decides what happens in it.
+            log.cancel();
+            return false;
+        }
+    }
+    true
+}
+
+/// Whoever waits for the store hears that it is no longer asked.
+impl Drop for Persisting {
+    fn drop(&mut self) {
+        self.turn.log.stop_storing(true);
     }
 }
 
@@ -130,14 +209,5 @@ fn joined(batches: Vec<Batch>) -> Vec<Batch> {
             vec![Batch { first: *first, last: *last, bytes: lines.concat().into() }]
         }
         _ => batches,
-    }
-}
-
-/// Stops storing when it is dropped, so that nothing waits for a store that is no longer asked.
-struct StopStoring(Arc<TurnLog>);
-
-impl Drop for StopStoring {
-    fn drop(&mut self) {
-        self.0.stop_storing(true);
     }
 }

@@ -15,7 +15,7 @@ use super::log::{TurnLog, Writer};
 use super::persister::Persister;
 use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
-use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
+use super::store::{Entered, Lease, MemoryUsage, NodeId, Store, StoreError, StoredRecord, Version};
 use super::taken_over::TakenOver;
 use super::turn_guard::TurnGuard;
 use super::{
@@ -82,21 +82,21 @@ impl Sessions {
     ) -> Result<Box<Begun>, NotBegun> {
         let Beginning { session_id, turn_id, .. } = beginning;
         let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
-        let (claim, lease) = loop {
+        let (claim, lease, stored) = loop {
             let claim = self.claim(&beginning).await?;
-            let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
-            let Some(lease) = lease else {
+            let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
+            let Some((lease, Entered { is_interrupted, record, .. })) = entered else {
                 drop(claim);
                 self.make_way(&beginning, deadline).await?;
                 continue;
             };
-            if !self.is_interrupted(session_id).await? {
-                break (claim, lease);
+            if !is_interrupted {
+                break (claim, lease, record);
             }
             // It goes on, so the next claim finds it running, or it is over.
             self.take_over(claim, lease).await?;
         };
-        let new = match self.load(lease.get(), &beginning, is_parked).await {
+        let new = match self.prepare(lease.get(), stored, &beginning, is_parked).await {
             Ok(new) => new,
             Err(reason) => {
                 lease.release().await;
@@ -146,17 +146,17 @@ impl Sessions {
         }
     }
 
-    /// Loads a session that is claimed and leased, for a turn. From then on the session exists, and
+    /// Prepares a session that is claimed and leased for a turn. From then on the session exists, and
     /// so does the key, for everyone.
-    async fn load(
+    async fn prepare(
         &self,
         lease: &Lease,
+        stored: Option<StoredRecord>,
         beginning: &Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
         let Beginning { turn_id, key, input, is_passing, .. } = *beginning;
         let Beginning { client_history, head, .. } = beginning;
-        let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
             None => SessionRecord::default(),

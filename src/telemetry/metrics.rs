@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::metrics::{Gauge, counter, gauge, histogram};
+use ::metrics::{Counter, Gauge, counter, gauge, histogram};
 
 /// Counts something as present for as long as it lives.
 #[derive(Debug)]
@@ -152,6 +152,26 @@ pub(crate) fn store_commit(jobs: usize, duration: Duration) {
     #[expect(clippy::cast_precision_loss, reason = "there are at most thousands")]
     histogram!("tether_store_commit_jobs").record(jobs as f64);
     histogram!("tether_store_commit_seconds").record(duration);
+}
+
+/// What running turns append to a file, for each token: so it is counted without looking the counters up.
+#[derive(Debug)]
+pub(crate) struct Appends {
+    count: Counter,
+    bytes: Counter,
+}
+
+impl Appends {
+    pub(crate) fn new() -> Self {
+        let count = counter!("tether_store_appends_total");
+        Self { count, bytes: counter!("tether_store_appended_bytes_total") }
+    }
+
+    /// So many bytes were appended.
+    pub(crate) fn note(&self, bytes: usize) {
+        self.count.increment(1);
+        self.bytes.increment(bytes as u64);
+    }
 }
 
 /// Counts a log of another node for as long as the value lives.

@@ -61,6 +61,18 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// because nodes die. The epoch rises whenever the session changes hands.
     fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>>;
 
+    /// Takes the lease of a session as [`acquire`](Self::acquire) does, and says what a turn has to know before
+    /// it begins there.
+    fn enter<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Entered>> {
+        Box::pin(async move {
+            let Some(lease) = self.acquire(session_id, node).await? else { return Ok(None) };
+            let log = self.read(session_id, None, u64::MAX).await?;
+            let is_interrupted = log.is_some_and(|log| log.journal.is_some());
+            let record = self.load(session_id).await?;
+            Ok(Some(Entered { lease, is_interrupted, record }))
+        })
+    }
+
     /// How long a lease lasts unless it is [renewed](Self::renew); `None` if it never expires.
     fn lease_time(&self) -> Option<Duration> {
         None
@@ -146,6 +158,17 @@ pub trait Store: fmt::Debug + Send + Sync {
         turn_id: &'a str,
         news: LogNews,
     ) -> StoreFuture<'a, ()>;
+
+    /// Does the same at once, if that takes no waiting: for each token of a turn, a future costs as much as a
+    /// write. `None`, and nothing is done, if it has to wait.
+    fn append_at_once(
+        &self,
+        _lease: &Lease,
+        _turn_id: &str,
+        _news: &LogNews,
+    ) -> Option<Result<(), StoreError>> {
+        None
+    }
 
     /// Writes a session's record as [`save`](Self::save) does, and the end of the log of the turn with this id,
     /// which needs no journal any more. It does both or neither. The end is what was not appended or, if it
@@ -276,6 +299,17 @@ pub struct Lease {
     pub epoch: u64,
     /// Which lease of the session it is. No two of a store are alike.
     pub grant: u64,
+}
+
+/// A session whose lease was taken for a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entered {
+    /// The lease.
+    pub lease: Lease,
+    /// Whether the session's latest turn has a journal: its gateway died.
+    pub is_interrupted: bool,
+    /// The session's record, if it has one.
+    pub record: Option<StoredRecord>,
 }
 
 /// What the holder of a lease learns when it renews it.

@@ -148,12 +148,12 @@ pub(super) fn free(
     Ok(())
 }
 
-/// Drops what has not been written since then, claims that are as old again, and the oldest claims
+/// Drops what was not written for the time `ttl`, claims that are twice as old, and the oldest claims
 /// beyond their bound.
-pub(super) fn sweep(connection: &Connection, oldest: i64) -> Done<()> {
-    execute(connection, "DELETE FROM entries WHERE written_at <= ?", [oldest])?;
-    let twice = oldest.saturating_sub(now().saturating_sub(oldest));
-    execute(connection, "DELETE FROM claims WHERE claimed_at <= ?", [twice])?;
+pub(super) fn sweep(connection: &Connection, now: i64, ttl: i64) -> Done<()> {
+    execute(connection, "DELETE FROM entries WHERE written_at <= ?", [now.saturating_sub(ttl)])?;
+    let claimed_at = now.saturating_sub(ttl.saturating_mul(2));
+    execute(connection, "DELETE FROM claims WHERE claimed_at <= ?", [claimed_at])?;
     let sql = "DELETE FROM claims WHERE number <= (SELECT max(number) FROM claims) - ?";
     execute(connection, sql, [length(limits::CLAIMS_MAX)])?;
     Ok(())

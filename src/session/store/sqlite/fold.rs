@@ -1,4 +1,4 @@
-//! Moves what running turns have written [beside the database](super::redo) into its tables.
+//! Moves what was written [beside the database](super::redo) into its tables.
 //!
 //! That may be done twice: if the process ends before the file is emptied, the next one finds it again. So
 //! what the database has already is skipped.
@@ -31,17 +31,28 @@ struct Run<'a> {
     journal: Option<&'a [u8]>,
 }
 
-/// Writes to the tables what this file has of turns that were not over.
-pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -> Done<()> {
-    unfinished(file, later).iter().try_for_each(|turn| put(connection, turn))
+/// What a file has that is not over.
+#[derive(Debug, Default)]
+struct Contents<'a> {
+    /// The turns, in the order in which they began.
+    turns: Vec<Unfinished<'a>>,
+    /// The last record of each session.
+    saves: HashMap<&'a str, Record<'a>>,
 }
 
-/// The turns of the file, in the order in which they began. What is new of them in the `later` one is not folded
-/// yet.
-fn unfinished<'a>(file: &'a [u8], later: &'a [u8]) -> Vec<Unfinished<'a>> {
-    let mut turns: Vec<Unfinished<'_>> = Vec::new();
+/// Writes to the tables what this file has of sessions whose turns were not over.
+pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -> Done<()> {
+    let Contents { turns, saves } = contents(file, later);
+    saves.values().try_for_each(|save| put_record(connection, save))?;
+    turns.iter().try_for_each(|turn| put(connection, turn))
+}
+
+/// What is in the file. What is new in the `later` one is not folded yet.
+fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
+    let Contents { mut turns, mut saves } = Contents::default();
     let mut places = HashMap::new();
-    let ends = records(later).filter(|record| record.head.kind != Kind::News);
+    let is_end = |record: &Record<'_>| matches!(record.head.kind, Kind::End | Kind::Forget);
+    let ends = records(later).filter(is_end);
     for record in records(file).chain(ends) {
         let Record { head, session_id, turn_id, .. } = record;
         match head.kind {
@@ -52,19 +63,38 @@ fn unfinished<'a>(file: &'a [u8], later: &'a [u8]) -> Vec<Unfinished<'a>> {
                 }
                 turns[place].news.push(record);
             }
+            Kind::Save => {
+                saves.insert(session_id, record);
+            }
             Kind::End => {
+                saves.remove(session_id);
                 if let Some(place) = places.get(&(session_id, turn_id)) {
                     turns[*place].news.clear();
                 }
             }
             Kind::Forget => {
+                saves.remove(session_id);
                 let its = turns.iter_mut().filter(|turn| turn.session_id == session_id);
                 its.for_each(|turn| turn.news.clear());
             }
             Kind::Probe => {}
         }
     }
-    turns
+    Contents { turns, saves }
+}
+
+/// Writes the record of a session, unless the tables have a later one.
+fn put_record(connection: &Connection, save: &Record<'_>) -> Done<()> {
+    let Record { head, session_id, journal: record, .. } = *save;
+    let sql = "INSERT INTO sessions (id, version, record, epoch, node, used_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (id) DO UPDATE
+        SET version = ?2, record = ?3, epoch = max(epoch, ?4), node = ?5, used_at = ?6
+        WHERE version IS NULL OR version < ?2";
+    let [version, epoch, used_at] = [head.first, head.epoch, head.last].map(stored);
+    let (record, node) = (record.unwrap_or_default(), head.node.0.as_bytes());
+    execute(connection, sql, params![session_id, version, record, epoch, node, used_at])?;
+    Ok(())
 }
 
 fn put(connection: &Connection, turn: &Unfinished<'_>) -> Done<()> {

@@ -49,17 +49,17 @@ async fn what_is_read_after_any_history_is_what_memory_has() {
                 // An epoch in which nothing was written may be given out again.
                 let before = it.version.map(|versions| versions.map(Some)).unwrap_or_default();
                 let mut next = Vec::new();
+                let record = Bytes::from(format!("turn {} begins", it.turn));
                 for at in 0..2 {
-                    next.push(
-                        stores[at].save(&taken[at], before[at], "begun".into()).await.unwrap(),
-                    );
+                    let saved = stores[at].save(&taken[at], before[at], record.clone()).await;
+                    next.push(saved.unwrap());
                 }
                 it.version = next.try_into().ok();
                 it.lease = taken.try_into().ok();
                 continue;
             };
             let turn = it.turn.to_string();
-            match dice.roll(12) {
+            match dice.roll(15) {
                 0..=6 => {
                     it.last += 1;
                     for (store, lease) in stores.iter().zip(leases) {
@@ -89,6 +89,25 @@ async fn what_is_read_after_any_history_is_what_memory_has() {
                     *it = Known { turn: it.turn + 1, ..Known::default() };
                 }
                 10 => {
+                    // A step that changes the session.
+                    let record = Bytes::from(format!("turn {turn} at {}", it.last));
+                    let mut next = Vec::new();
+                    for (at, version) in it.version.unwrap().into_iter().enumerate() {
+                        let saved =
+                            stores[at].save(&leases[at], Some(version), record.clone()).await;
+                        next.push(saved.unwrap());
+                    }
+                    it.version = next.try_into().ok();
+                }
+                11 => {
+                    // The turn is dropped.
+                    for (store, lease) in stores.iter().zip(leases) {
+                        store.release(lease).await.unwrap();
+                    }
+                    it.lease = None;
+                }
+                12 => place.store.redo.change_files(),
+                13 => {
                     // Somebody else reads, while it runs.
                     check(&stores, session, it.turn, seed).await;
                 }

@@ -1,12 +1,13 @@
-//! Who holds which session. The file belongs to one process, so this is in its memory: whatever a process held
-//! is free when it ends.
+//! Who holds which session, and which version of its record is the latest. The file belongs to one process,
+//! and only the holder of a session writes its record, so this is in memory: whatever a process held is free
+//! when it ends.
 
 use std::collections::{HashMap, HashSet};
 
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::super::{Lease, NodeId, StoreError};
+use super::super::{Lease, NodeId, StoreError, Version};
 
 /// The leases that are held.
 #[derive(Debug)]
@@ -14,12 +15,21 @@ pub(super) struct Leases(Mutex<Held>);
 
 #[derive(Debug)]
 struct Held {
-    by_session: HashMap<String, Lease>,
+    by_session: HashMap<String, Holding>,
     /// Their grants, which are looked up for each token.
     grants: HashSet<u64>,
     last_grant: u64,
+    last_version: u64,
     /// Held sessions that have files, but may not have been saved.
     unsaved: HashSet<String>,
+}
+
+/// A session that is held.
+#[derive(Debug)]
+struct Holding {
+    lease: Lease,
+    /// Of its record, wherever that was written.
+    version: Option<Version>,
 }
 
 /// What becomes of a lease that is given back.
@@ -33,30 +43,40 @@ pub(super) enum Released {
 }
 
 impl Leases {
-    /// None is held. Its first grant is one that no earlier process has given.
-    pub(super) fn new() -> Self {
+    /// None is held, and no record has a later version than this. The first grant is one that no earlier
+    /// process has given.
+    pub(super) fn new(last_version: u64) -> Self {
         let last_grant = Uuid::new_v4().as_u64_pair().0 >> 1;
         let (by_session, grants, unsaved) = Default::default();
-        Self(Mutex::new(Held { by_session, grants, last_grant, unsaved }))
+        Self(Mutex::new(Held { by_session, grants, last_grant, last_version, unsaved }))
     }
 
     /// Who holds a session, and in which epoch.
     pub(super) fn holder(&self, session_id: &str) -> Option<(NodeId, u64)> {
-        self.0.lock().by_session.get(session_id).map(|lease| (lease.node, lease.epoch))
+        self.0.lock().by_session.get(session_id).map(|it| (it.lease.node, it.lease.epoch))
     }
 
     pub(super) fn is_held(&self, session_id: &str) -> bool {
         self.0.lock().by_session.contains_key(session_id)
     }
 
-    /// Gives a session to a node, in this epoch. A lease that the node had before is lost.
-    pub(super) fn grant(&self, session_id: String, node: NodeId, epoch: u64) -> Lease {
+    /// Gives a session to a node, in this epoch. A lease that the node had before is lost. The `version` is
+    /// that of the session's record.
+    pub(super) fn grant(
+        &self,
+        session_id: &str,
+        node: NodeId,
+        epoch: u64,
+        version: Option<Version>,
+    ) -> Lease {
         let mut held = self.0.lock();
         held.last_grant += 1;
-        let lease = Lease { session_id: session_id.clone(), node, epoch, grant: held.last_grant };
+        let lease =
+            Lease { session_id: session_id.to_owned(), node, epoch, grant: held.last_grant };
         held.grants.insert(lease.grant);
-        if let Some(before) = held.by_session.insert(session_id, lease.clone()) {
-            held.grants.remove(&before.grant);
+        let holding = Holding { lease: lease.clone(), version };
+        if let Some(before) = held.by_session.insert(session_id.to_owned(), holding) {
+            held.grants.remove(&before.lease.grant);
         }
         lease
     }
@@ -68,10 +88,42 @@ impl Leases {
         if is_held { Ok(()) } else { Err(StoreError::Superseded) }
     }
 
+    /// A version for a record that is to be written over the version `expected`. Once it is written,
+    /// [note](Self::note_version) that.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if the lease is lost or the version is another one.
+    pub(super) fn next_version(
+        &self,
+        lease: &Lease,
+        expected: Option<Version>,
+    ) -> Result<Version, StoreError> {
+        let mut held = self.0.lock();
+        let is_expected = |it: &Holding| it.lease.grant == lease.grant && it.version == expected;
+        if !held.by_session.get(&lease.session_id).is_some_and(is_expected) {
+            return Err(StoreError::Superseded);
+        }
+        Ok(held.next_version())
+    }
+
+    /// A version for a session that nobody holds.
+    pub(super) fn free_version(&self) -> Version {
+        self.0.lock().next_version()
+    }
+
+    /// The session's record has this version now.
+    pub(super) fn note_version(&self, lease: &Lease, version: Version) {
+        let mut held = self.0.lock();
+        let holding = held.by_session.get_mut(&lease.session_id);
+        if let Some(holding) = holding.filter(|it| it.lease.grant == lease.grant) {
+            holding.version = Some(version);
+        }
+    }
+
     /// Notes that a session has files, and returns who holds it, and in which epoch.
     pub(super) fn note_file(&self, session_id: &str) -> Option<(NodeId, u64)> {
         let mut held = self.0.lock();
-        let Lease { node, epoch, .. } = *held.by_session.get(session_id)?;
+        let Lease { node, epoch, .. } = held.by_session.get(session_id)?.lease;
         held.unsaved.insert(session_id.to_owned());
         Some((node, epoch))
     }
@@ -89,8 +141,15 @@ impl Leases {
     /// Takes a session from whoever holds it.
     pub(super) fn forget(&self, session_id: &str) {
         let mut held = self.0.lock();
-        if let Some(lease) = held.by_session.remove(session_id) {
+        if let Some(Holding { lease, .. }) = held.by_session.remove(session_id) {
             held.grants.remove(&lease.grant);
         }
+    }
+}
+
+impl Held {
+    fn next_version(&mut self) -> Version {
+        self.last_version += 1;
+        Version(self.last_version)
     }
 }

@@ -2,7 +2,8 @@
 //! was told is done outlives the process, however that ends.
 //!
 //! ```text
-//!   append     a running turn's news ──> one write to the end of a file
+//!   save       a record, as a turn begins ─┐
+//!   append     a running turn's news ──────┴──> one write to the end of a file
 //!
 //!   the rest   the database is free? ──> BEGIN, the job, COMMIT, here and now
 //!              or else a queue of jobs ──> a thread: BEGIN, all jobs that are ready, COMMIT
@@ -18,6 +19,7 @@
 //!
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
+mod access;
 mod cause;
 mod entries;
 mod fold;
@@ -28,6 +30,7 @@ mod open_error;
 mod probe;
 mod redo;
 mod redo_record;
+mod redo_segment;
 #[cfg(test)]
 mod redo_tests;
 mod schema;
@@ -40,7 +43,6 @@ mod whole;
 mod worker;
 
 use std::future::ready;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -49,21 +51,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 
 use super::copy::now_ms;
 use super::{
-    Artifact, Batch, Entry, EntryClaim, EntryKey, FoundEntries, Lease, ListedSession, LogNews,
-    NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
+    Artifact, Batch, Entered, Entry, EntryClaim, EntryKey, FoundEntries, Lease, ListedSession,
+    LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
-use crate::telemetry::metrics;
-use cause::{failure_of, stopped, unavailable_beside};
+use cause::{failure_of, unavailable_beside};
 use leases::{Leases, Released};
 pub use open_error::OpenError;
 pub use probe::FileReport;
 use redo::Redo;
+use statements::KnownSession;
 use worker::{FailureLog, Job, Ran, Task, Worker, atomically, serve};
 
 /// How far a commit goes before it counts.
@@ -115,7 +116,9 @@ impl SqliteStore {
         let redo = Arc::new(Redo::open(path)?);
         let failures = Arc::new(FailureLog::new(path));
         let worker = Worker::new(connection, Arc::clone(&redo), Arc::clone(&failures), path);
-        worker.fold(true).map_err(|error| OpenError::Unfolded(path.into(), error.to_string()))?;
+        let unfolded = |error: StoreError| OpenError::Unfolded(path.into(), error.to_string());
+        worker.fold(true).map_err(unfolded)?;
+        let leases = Arc::new(Leases::new(worker.begin_use().map_err(unfolded)?));
         let worker = Arc::new(Mutex::new(worker));
         let (jobs, queue) = mpsc::channel(limits::STORE_JOBS_MAX);
         let thread = thread::Builder::new().name("session-store".to_owned());
@@ -124,7 +127,6 @@ impl SqliteStore {
             thread.spawn(move || serve(&worker, queue))
         };
         let thread = Thread(Some(spawned.map_err(OpenError::Thread)?));
-        let leases = Arc::new(Leases::new());
         Ok(Self { ttl, sync, leases, redo, failures, worker, jobs, _thread: thread })
     }
 
@@ -135,59 +137,6 @@ impl SqliteStore {
     pub fn examine(path: &Path, sync: SyncMode) -> Result<FileReport, OpenError> {
         probe::examine(path, sync)
     }
-
-    /// Does something in a transaction, and returns its result once that is durable: here, if it is `short`
-    /// and the file is free, or on the thread.
-    fn run<T: Send + 'static>(
-        &self,
-        is_short: bool,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> StoreFuture<'_, T> {
-        if is_short
-            && self.sync == SyncMode::Normal
-            && let Some(mut worker) = self.worker.try_lock()
-        {
-            let done = worker.at_once(work);
-            if worker.is_log_long() {
-                // If so much waits that there is no room, the next commit comes soon enough.
-                let _ = self.jobs.try_send(Task::ShortenLog);
-            }
-            return Box::pin(ready(done));
-        }
-        Box::pin(self.queue(work))
-    }
-
-    /// The same for something that reads the log of this session, or of any.
-    async fn run_folded<T: Send + 'static>(
-        &self,
-        session_id: Option<&str>,
-        is_short: bool,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        if self.redo.has(session_id) {
-            self.fold().await?;
-        }
-        self.run(is_short, work).await
-    }
-
-    /// Does something on the thread.
-    async fn queue<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (sender, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            let result = connection.and_then(|connection| atomically(connection, work));
-            let failure = failure_of(&result);
-            let reply = Box::new(move |committed: Result<(), StoreError>| {
-                // The caller may have dropped its future.
-                let _ = sender.send(committed.and(result));
-            });
-            Ran { reply, failure }
-        });
-        self.jobs.send(Task::Job(job)).await.map_err(|_| stopped())?;
-        receiver.await.map_err(|_| stopped())?
-    }
 }
 
 /// Milliseconds since 1970.
@@ -196,69 +145,30 @@ fn now() -> i64 {
 }
 
 impl SqliteStore {
-    async fn acquire_now(
+    async fn enter_now(
         &self,
         session_id: &str,
         node: NodeId,
-    ) -> Result<Option<Lease>, StoreError> {
+    ) -> Result<Option<Entered>, StoreError> {
         // A turn that cannot be written is better refused than begun.
-        self.noted(|| self.redo.probe())?;
+        self.write_here(|_, redo| {
+            redo.probe().map_err(|error| unavailable_beside(&error))?;
+            Ok(access::Written { result: (), is_fold_due: false })
+        })?;
         let (leases, id) = (Arc::clone(&self.leases), session_id.to_owned());
-        self.run_folded(Some(session_id), true, move |connection| {
-            let epoch = match leases.holder(&id) {
-                Some((holder, _)) if holder != node => return Ok(None),
-                Some((_, epoch)) => epoch,
-                None => statements::epoch_of(connection, &id, node)?,
-            };
-            Ok(Some(leases.grant(id, node, epoch)))
+        self.look(session_id, move |connection| {
+            let holder = leases.holder(&id);
+            if holder.is_some_and(|(holder, _)| holder != node) {
+                return Ok(None);
+            }
+            let known = statements::known(connection, &id)?;
+            let KnownSession { record, is_interrupted, .. } = &known;
+            let version = record.as_ref().map(|record| record.version);
+            let epoch = holder.map_or_else(|| known.epoch_for(node), |(_, epoch)| epoch);
+            let lease = leases.grant(&id, node, epoch, version);
+            Ok(Some(Entered { lease, is_interrupted: *is_interrupted, record: known.record }))
         })
         .await
-    }
-
-    /// Appends on the thread, which waits for the disk once for all that it has written.
-    async fn append_synced(
-        &self,
-        lease: &Lease,
-        turn_id: &str,
-        news: LogNews,
-    ) -> Result<(), StoreError> {
-        let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
-        let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
-        let append = move |_: &Connection| {
-            leases.check(&lease)?;
-            redo.append(&lease, &turn_id, &news).map_err(|error| unavailable_beside(&error))
-        };
-        let is_fold_due = self.queue(append).await?;
-        self.fold_later(is_fold_due);
-        Ok(())
-    }
-
-    fn append_here(&self, lease: &Lease, turn_id: &str, news: &LogNews) -> Result<(), StoreError> {
-        self.leases.check(lease)?;
-        let is_fold_due = self.noted(|| self.redo.append(lease, turn_id, news))?;
-        self.fold_later(is_fold_due);
-        Ok(())
-    }
-
-    fn fold_later(&self, is_due: bool) {
-        if is_due {
-            // If so much waits that there is no room, a later append asks again.
-            let _ = self.jobs.try_send(Task::Fold(None));
-        }
-    }
-
-    /// Writes something beside the database, and counts that as a commit.
-    fn noted<T>(&self, write: impl FnOnce() -> io::Result<T>) -> Result<T, StoreError> {
-        let begun_at = Instant::now();
-        let written = write().map_err(|error| unavailable_beside(&error));
-        match &written {
-            Ok(_) => metrics::store_commit(1, begun_at.elapsed()),
-            Err(failure) => {
-                metrics::store_commit_failed();
-                self.failures.note(failure);
-            }
-        }
-        written
     }
 
     async fn finish_now(
@@ -272,8 +182,8 @@ impl SqliteStore {
         let bytes = record.len() + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
         let (leases, ended, turn) = (Arc::clone(&self.leases), lease.clone(), turn_id.to_owned());
         let finish = move |connection: &Connection| {
-            leases.check(&ended)?;
-            let version = statements::save(connection, &ended, expected, &record)?;
+            let version = leases.next_version(&ended, expected)?;
+            statements::save(connection, &ended, version, &record)?;
             statements::end_log(connection, &ended, &turn, batches)?;
             Ok(version)
         };
@@ -283,41 +193,50 @@ impl SqliteStore {
         } else {
             self.run_folded(Some(&lease.session_id), is_short, finish).await?
         };
+        self.leases.note_version(lease, version);
         self.redo.end(&lease.session_id, turn_id);
         Ok(version)
     }
 
     async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
         self.leases.forget(session_id);
-        self.redo.forget(session_id);
+        let was_beside = self.write_here(|_, redo| {
+            let result = access::forget(redo, session_id)?;
+            Ok(access::Written { result, is_fold_due: false })
+        })?;
         let session_id = session_id.to_owned();
-        self.run(true, move |connection| statements::forget(connection, &session_id)).await
-    }
-
-    /// Moves what running turns have written into the tables.
-    async fn fold(&self) -> Result<(), StoreError> {
-        let (sender, receiver) = oneshot::channel();
-        self.jobs.send(Task::Fold(Some(sender))).await.map_err(|_| stopped())?;
-        receiver.await.map_err(|_| stopped())?
+        let forget = move |connection: &Connection| statements::forget(connection, &session_id);
+        Ok(self.run(true, forget).await? || was_beside)
     }
 }
 
 impl Store for SqliteStore {
     fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
-        Box::pin(self.acquire_now(session_id, node))
+        Box::pin(async move { Ok(self.enter_now(session_id, node).await?.map(|it| it.lease)) })
+    }
+
+    fn enter<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Entered>> {
+        Box::pin(self.enter_now(session_id, node))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
-        if self.leases.release(lease) != Released::Unsaved {
-            return Box::pin(ready(Ok(())));
+        match self.leases.release(lease) {
+            Released::Lost => Box::pin(ready(Ok(()))),
+            Released::Done if !self.redo.has(Some(&lease.session_id)) => Box::pin(ready(Ok(()))),
+            // Its turn has not ended as turns do. Whoever sweeps or asks for the session looks into the tables.
+            Released::Done => Box::pin(self.fold()),
+            Released::Unsaved => {
+                let id = lease.session_id.clone();
+                let drop = move |connection: &Connection| statements::drop_unsaved(connection, &id);
+                Box::pin(self.run_folded(Some(&lease.session_id), true, drop))
+            }
         }
-        let session_id = lease.session_id.clone();
-        self.run(true, move |connection| statements::drop_unsaved(connection, &session_id))
     }
 
     fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
-        let session_id = session_id.to_owned();
-        self.run(true, move |connection| statements::load(connection, &session_id))
+        let id = session_id.to_owned();
+        let load = move |connection: &Connection| statements::load(connection, &id);
+        Box::pin(self.look(session_id, load))
     }
 
     fn save<'a>(
@@ -326,10 +245,10 @@ impl Store for SqliteStore {
         expected: Option<Version>,
         record: Bytes,
     ) -> StoreFuture<'a, Version> {
-        let (leases, lease) = (Arc::clone(&self.leases), lease.clone());
-        self.run(record.len() <= limits::INLINE_RECORD_BYTES_MAX, move |connection| {
-            leases.check(&lease)?;
-            statements::save(connection, &lease, expected, &record)
+        let is_short = record.len() <= limits::INLINE_RECORD_BYTES_MAX;
+        let lease = lease.clone();
+        self.write(is_short, move |leases, redo| {
+            access::save(leases, redo, &lease, expected, &record)
         })
     }
 
@@ -339,10 +258,20 @@ impl Store for SqliteStore {
         turn_id: &'a str,
         news: LogNews,
     ) -> StoreFuture<'a, ()> {
-        if self.sync == SyncMode::Full {
-            return Box::pin(self.append_synced(lease, turn_id, news));
-        }
-        Box::pin(ready(self.append_here(lease, turn_id, &news)))
+        let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
+        self.write(true, move |leases, redo| access::append(leases, redo, &lease, &turn_id, &news))
+    }
+
+    fn append_at_once(
+        &self,
+        lease: &Lease,
+        turn_id: &str,
+        news: &LogNews,
+    ) -> Option<Result<(), StoreError>> {
+        let is_at_once = self.sync == SyncMode::Normal;
+        let write =
+            |leases: &Leases, redo: &Redo| access::append(leases, redo, lease, turn_id, news);
+        is_at_once.then(|| self.write_here(write))
     }
 
     fn finish<'a>(
@@ -373,11 +302,16 @@ impl Store for SqliteStore {
     }
 
     fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()> {
-        let (leases, session_id) = (Arc::clone(&self.leases), session_id.to_owned());
-        self.run(false, move |connection| {
-            let holder = leases.note_file(&session_id);
-            statements::keep_artifact(connection, &session_id, holder, &artifact)
-        })
+        let (leases, id) = (Arc::clone(&self.leases), session_id.to_owned());
+        let keep = move |connection: &Connection| {
+            let holder = leases.note_file(&id);
+            statements::keep_artifact(connection, &id, holder, &artifact)
+        };
+        // One that is held need not be in the tables yet.
+        if self.leases.is_held(session_id) {
+            return self.run(false, keep);
+        }
+        Box::pin(self.run_folded(Some(session_id), false, keep))
     }
 
     fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>> {
@@ -413,7 +347,7 @@ impl Store for SqliteStore {
                 if leases.is_held(&copy.id) {
                     return Ok(false);
                 }
-                whole::restore(connection, &copy, replace)
+                whole::restore(connection, &copy, leases.free_version(), replace)
             };
             self.run_folded(Some(&id), false, restore).await
         })
@@ -457,16 +391,16 @@ impl Store for SqliteStore {
     }
 
     fn sweep(&self) {
-        let oldest = now().saturating_sub(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
+        let (now, ttl) = (now(), i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
         let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
         let sweep = move |connection: &Connection| {
-            for session_id in statements::unused_since(connection, oldest)? {
+            for session_id in statements::unused_since(connection, now.saturating_sub(ttl))? {
                 if !leases.is_held(&session_id) {
-                    redo.forget(&session_id);
+                    access::forget(&redo, &session_id)?;
                     statements::forget(connection, &session_id)?;
                 }
             }
-            entries::sweep(connection, oldest)
+            entries::sweep(connection, now, ttl)
         };
         let job: Job = Box::new(move |connection| {
             let swept = connection.and_then(|connection| atomically(connection, sweep));

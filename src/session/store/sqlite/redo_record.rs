@@ -7,17 +7,18 @@
 //! ```
 //!
 //! Numbers are little-endian. `length` counts what follows the sum, and `sum` is the CRC-32 of that. A
-//! journal of no bytes is none.
+//! journal of no bytes is none. When a session was saved, its record stands in place of the journal, `first`
+//! is the version, and `last` is the time, in milliseconds since 1970. Format 1 has no such records.
 
 use uuid::Uuid;
 
-use super::super::{Lease, LogNews, NodeId};
+use super::super::{Lease, LogNews, NodeId, Version};
 
 /// What every file begins with.
 const MAGIC: &[u8; 12] = b"tether redo\n";
 
-/// The format of the records.
-const VERSION: u32 = 1;
+/// The format of the records. All earlier ones are read as well.
+const VERSION: u32 = 2;
 
 /// Bytes of a file's header.
 pub(super) const HEADER_BYTES: u64 = 24;
@@ -31,12 +32,14 @@ const FIXED: usize = 1 + 3 * 8 + 16 + 3 * 4;
 pub(super) enum Kind {
     /// What is new of a running turn.
     News = 1,
-    /// The database has all of the turn.
+    /// The database has all of the turn, and the record of its session.
     End = 2,
     /// The session was deleted.
     Forget = 3,
     /// Nothing.
     Probe = 4,
+    /// The record of a session.
+    Save = 5,
 }
 
 /// A record, except for its texts.
@@ -98,7 +101,7 @@ pub(super) fn read_header(bytes: &[u8]) -> Header {
     };
     match version {
         _ if magic != MAGIC => Header::Foreign,
-        VERSION => Header::Ours { generation },
+        1..=VERSION => Header::Ours { generation },
         version => Header::Newer { version: i32::try_from(version).unwrap_or(i32::MAX) },
     }
 }
@@ -111,6 +114,19 @@ pub(super) fn append(record: &mut Vec<u8>, lease: &Lease, turn_id: &str, news: &
     let head = RecordHead { kind: Kind::News, epoch: lease.epoch, first, last, node: lease.node };
     let events = batches.iter().map(|batch| &batch.bytes[..]);
     encode(record, head, [&lease.session_id, turn_id], journal.as_deref(), events);
+}
+
+/// Replaces `record` by one with the record of a session.
+pub(super) fn save(
+    record: &mut Vec<u8>,
+    lease: &Lease,
+    (version, saved_at): (Version, u64),
+    saved: &[u8],
+) {
+    let Lease { session_id, node, epoch, .. } = lease;
+    let (epoch, node) = (*epoch, *node);
+    let head = RecordHead { kind: Kind::Save, epoch, first: version.0, last: saved_at, node };
+    encode(record, head, [session_id, ""], Some(saved), [].into_iter());
 }
 
 /// Replaces `record` by one without news.
@@ -167,6 +183,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
         [2] => Kind::End,
         [3] => Kind::Forget,
         [4] => Kind::Probe,
+        [5] => Kind::Save,
         _ => return None,
     };
     let (epoch, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);

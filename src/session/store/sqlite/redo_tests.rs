@@ -104,6 +104,64 @@ async fn a_killed_process_leaves_what_its_turns_have_appended() {
     }
 }
 
+/// Before its turn has appended anything.
+#[tokio::test]
+async fn a_killed_process_leaves_what_it_has_saved() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, first) = place.begin("s").await;
+    let second = place.store.save(&lease, Some(first), "second".into()).await.unwrap();
+    let refused = place.store.save(&lease, Some(first), "third".into()).await;
+    assert_eq!(refused, Err(StoreError::Superseded));
+    let next = place.killed();
+    let stored = StoredRecord { version: second, bytes: "second".into() };
+    assert_eq!(next.store.load("s").await.unwrap(), Some(stored.clone()));
+    let entered = next.store.enter("s", next.node).await.unwrap().unwrap();
+    assert_eq!(
+        (entered.record, entered.is_interrupted, entered.lease.epoch),
+        (Some(stored), false, 2)
+    );
+    let third = next.store.save(&entered.lease, Some(second), "third".into()).await.unwrap();
+    assert!(third.0 > second.0, "{third:?}");
+}
+
+/// Although the tables have nothing else of the session yet.
+#[tokio::test]
+async fn a_file_that_a_first_turn_has_kept_outlives_a_kill() {
+    let place = Place::new(SyncMode::Normal);
+    place.begin("s").await;
+    let artifact = Artifact {
+        owner: String::new(),
+        id: "file".to_owned(),
+        name: None,
+        mime_type: "text/plain".to_owned(),
+        bytes: "text".into(),
+    };
+    place.store.keep_artifact("s", artifact.clone()).await.unwrap();
+    assert_eq!(place.killed().store.artifact("file").await.unwrap(), Some(artifact));
+}
+
+/// What its turn had begun with is still in the file then.
+#[tokio::test]
+async fn a_session_that_was_deleted_after_its_turn_does_not_come_back() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, version) = place.begin("s").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    let end = ("t", vec![event(1), event(2)]);
+    place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+    place.store.release(&lease).await.unwrap();
+    assert!(place.store.forget("s").await.unwrap());
+    assert_eq!(place.killed().store.load("s").await.unwrap(), None);
+
+    // And not if the file does not say that the turn is over, because that could not be written.
+    let place = Place::new(SyncMode::Normal);
+    let (lease, version) = place.begin("s").await;
+    place.store.redo.fail_next_write();
+    place.store.finish(&lease, Some(version), "over".into(), ("t", vec![event(1)])).await.unwrap();
+    assert_eq!(place.killed().store.load("s").await.unwrap().unwrap().bytes, "over");
+    assert!(place.store.forget("s").await.unwrap());
+    assert_eq!(place.killed().store.load("s").await.unwrap(), None);
+}
+
 /// By a power cut, at any byte: a part of the log is left, without a gap, and nothing else.
 #[tokio::test]
 async fn a_cut_file_costs_the_last_appends_alone() {
@@ -335,10 +393,26 @@ async fn a_store_that_is_closed_leaves_one_file() {
     assert_running(Place::of(directory, SyncMode::Normal).read("s", "t").await, 1);
 }
 
+/// Of the release before, which had no records of sessions in these files.
+#[tokio::test]
+async fn a_file_of_the_first_format_is_read() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    place.store.copy("s").await.unwrap();
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    let copy = copy_of(&place.directory);
+    for name in ["tether.db-redo1", "tether.db-redo2"] {
+        let mut file = fs::read(copy.path().join(name)).unwrap();
+        file[12] = 1;
+        fs::write(copy.path().join(name), file).unwrap();
+    }
+    assert_running(Place::of(copy, SyncMode::Normal).read("s", "t").await, 1);
+}
+
 #[test]
 fn a_newer_file_and_one_of_another_program_are_left_alone() {
     for (bytes, is_newer) in
-        [(&b"tether redo\n\x02\0\0\0\0\0\0\0\0\0\0\0"[..], true), (b"theirs", false)]
+        [(&b"tether redo\n\x03\0\0\0\0\0\0\0\0\0\0\0"[..], true), (b"theirs", false)]
     {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tether.db");
@@ -346,7 +420,7 @@ fn a_newer_file_and_one_of_another_program_are_left_alone() {
         let [_, redo] = redo::paths(&path);
         fs::write(&redo, bytes).unwrap();
         let refused = SqliteStore::open(&path, SyncMode::Normal, TTL).unwrap_err();
-        assert_eq!(matches!(refused, OpenError::Newer { version: 2, .. }), is_newer, "{refused}");
+        assert_eq!(matches!(refused, OpenError::Newer { version: 3, .. }), is_newer, "{refused}");
         assert_eq!(matches!(refused, OpenError::Foreign(_)), !is_newer, "{refused}");
         assert_eq!(fs::read(&redo).unwrap(), bytes);
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::open_error::OpenError;
@@ -122,7 +123,8 @@ CREATE INDEX artifacts_by_session ON artifacts (session_id, number);
 /// More than there are statements, so that each is parsed once.
 const STATEMENTS: usize = 128;
 
-/// Opens a file of sessions, and creates it if there is none. No lease in it is held.
+/// Opens a file of sessions, and creates it if there is none. No lease in it is held. Once what is beside it was
+/// folded, [drop](drop_unsaved) what was never saved.
 pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError> {
     let fault = |error: rusqlite::Error| OpenError::of(path, error);
     create_file(path).map_err(|error| OpenError::Create(path.into(), error))?;
@@ -169,12 +171,19 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
     connection
         .execute_batch(
             "BEGIN IMMEDIATE; UPDATE sessions SET lease = NULL WHERE lease IS NOT NULL; \
-             DELETE FROM sessions WHERE record IS NULL; DELETE FROM claims WHERE lapses; COMMIT;",
+             DELETE FROM claims WHERE lapses; COMMIT;",
         )
         .map_err(fault)?;
+    // Otherwise, many statements are compiled again with each value that is bound to them.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(fault)?;
     connection.execute_batch(COUNT).map_err(fault)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
+}
+
+/// Drops what is left of sessions that were never saved: files of theirs, and what an examination has written.
+pub(super) fn drop_unsaved(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("DELETE FROM sessions WHERE record IS NULL")
 }
 
 /// Counts the sessions and the bytes of entries once, and from then on each that comes or goes: a

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
 
 use super::super::{
     Artifact, Batch, EpochStart, Epochs, Lease, LogNews, NodeId, StoreError, StoredLog,
@@ -34,6 +35,17 @@ pub(super) fn execute(
     connection.prepare_cached(sql).and_then(|mut it| it.execute(values)).map_err(unavailable)
 }
 
+/// The row of a query that has one.
+pub(super) fn only<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl rusqlite::Params,
+    read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Done<T> {
+    let row = connection.prepare_cached(sql).and_then(|mut it| it.query_row(values, read));
+    row.map_err(unavailable)
+}
+
 /// The first row of a query.
 pub(super) fn first<T>(
     connection: &Connection,
@@ -46,20 +58,55 @@ pub(super) fn first<T>(
     row.map_err(unavailable)
 }
 
-/// Counts on, and returns the number.
-pub(super) fn next(connection: &Connection, counter: &str) -> Done<u64> {
-    let sql = "UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value";
-    let number = first(connection, sql, [counter], |row| row.get(0))?;
-    number.map(restored).ok_or_else(|| StoreError::Unavailable(format!("no counter {counter}")))
+/// The latest version that a record has, or had when the file had a counter for that.
+pub(super) fn last_version(connection: &Connection) -> Done<u64> {
+    let sql = "SELECT max(value, (SELECT coalesce(max(version), 0) FROM sessions))
+        FROM counters WHERE name = 'version'";
+    only(connection, sql, [], |row| row.get(0)).map(restored)
 }
 
-/// The epoch of a session in which this node writes. It rises whenever the session changes hands.
-pub(super) fn epoch_of(connection: &Connection, session_id: &str, node: NodeId) -> Done<u64> {
-    let sql = "SELECT epoch, node FROM sessions WHERE id = ?";
-    let known = first(connection, sql, [session_id], |row| {
-        Ok((restored(row.get(0)?), row.get::<_, [u8; 16]>(1)?))
+/// A session as whoever takes its lease finds it.
+#[derive(Debug, Default)]
+pub(super) struct KnownSession {
+    epoch: u64,
+    last_node: Option<NodeId>,
+    /// `None` if it was never saved.
+    pub(super) record: Option<StoredRecord>,
+    /// Whether its latest turn has a journal.
+    pub(super) is_interrupted: bool,
+}
+
+impl KnownSession {
+    /// The epoch in which this node writes. It rises whenever the session changes hands.
+    pub(super) fn epoch_for(&self, node: NodeId) -> u64 {
+        self.epoch + u64::from(self.last_node != Some(node))
+    }
+}
+
+/// What is known of a session. It counts as used.
+pub(super) fn known(connection: &Connection, session_id: &str) -> Done<KnownSession> {
+    let sql = "SELECT epoch, node, version, record, used_at, EXISTS (SELECT 1 FROM journals
+            WHERE log = (SELECT max(number) FROM logs WHERE session_id = ?1))
+        FROM sessions WHERE id = ?1";
+    let found = first(connection, sql, [session_id], |row| {
+        let record = match row.get::<_, Option<i64>>(2)? {
+            Some(version) => Some(read_record(version, row.get(3)?)),
+            None => None,
+        };
+        let (epoch, last_node) =
+            (restored(row.get(0)?), Some(NodeId(Uuid::from_bytes(row.get(1)?))));
+        let known = KnownSession { epoch, last_node, record, is_interrupted: row.get(5)? };
+        Ok((known, row.get::<_, i64>(4)?))
     })?;
-    Ok(known.map_or(1, |(epoch, last)| epoch + u64::from(last != *node.0.as_bytes())))
+    let Some((known, used_at)) = found else { return Ok(KnownSession::default()) };
+    if used_at < now() - lately() {
+        use_session(connection, session_id)?;
+    }
+    Ok(known)
+}
+
+fn read_record(version: i64, bytes: Vec<u8>) -> StoredRecord {
+    StoredRecord { version: Version(restored(version)), bytes: bytes.into() }
 }
 
 /// Drops a session that has files but was never saved.
@@ -72,61 +119,53 @@ pub(super) fn drop_unsaved(connection: &Connection, session_id: &str) -> Done<()
 pub(super) fn load(connection: &Connection, session_id: &str) -> Done<Option<StoredRecord>> {
     use_session(connection, session_id)?;
     let sql = "SELECT version, record FROM sessions WHERE id = ? AND record IS NOT NULL";
-    first(connection, sql, [session_id], |row| {
-        let (version, bytes) = (row.get(0)?, row.get::<_, Vec<u8>>(1)?);
-        Ok(StoredRecord { version: Version(restored(version)), bytes: bytes.into() })
-    })
+    first(connection, sql, [session_id], |row| Ok(read_record(row.get(0)?, row.get(1)?)))
 }
 
 /// Notes that a session is in use, unless that was noted lately.
 fn use_session(connection: &Connection, session_id: &str) -> Done<()> {
     let sql = "UPDATE sessions SET used_at = ?1 WHERE id = ?2 AND used_at < ?1 - ?3";
-    let lately = i64::try_from(limits::USE_NOTED_INTERVAL.as_millis()).unwrap_or(i64::MAX);
-    execute(connection, sql, params![now(), session_id, lately])?;
+    execute(connection, sql, params![now(), session_id, lately()])?;
     Ok(())
 }
 
+/// Use within so many milliseconds is noted once.
+fn lately() -> i64 {
+    i64::try_from(limits::USE_NOTED_INTERVAL.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Writes the record of a session in this version.
 pub(super) fn save(
     connection: &Connection,
     lease: &Lease,
-    expected: Option<Version>,
-    record: &Bytes,
-) -> Done<Version> {
-    let sql = "SELECT version FROM sessions WHERE id = ?";
-    let known =
-        first(connection, sql, [&lease.session_id], |row| row.get::<_, Option<i64>>(0))?.flatten();
-    if known.map(|version| Version(restored(version))) != expected {
-        return Err(StoreError::Superseded);
-    }
-    let version = next(connection, "version")?;
+    version: Version,
+    record: &[u8],
+) -> Done<()> {
     let sql = "INSERT INTO sessions (id, version, record, epoch, node, used_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
         ON CONFLICT (id) DO UPDATE SET version = ?2, record = ?3, epoch = ?4, node = ?5, used_at = ?6";
     let (id, epoch, node) = (&lease.session_id, stored(lease.epoch), lease.node.0.as_bytes());
-    execute(connection, sql, params![id, stored(version), &record[..], epoch, node, now()])?;
-    Ok(Version(version))
+    execute(connection, sql, params![id, stored(version.0), record, epoch, node, now()])?;
+    Ok(())
 }
 
-/// Appends to the log of a turn, and starts the log if there is none.
+/// Appends to the log of a turn, and starts the log if there is none. Returns its number.
 pub(super) fn append(
     connection: &Connection,
     (session_id, epoch): (&str, u64),
     turn_id: &str,
     LogNews { batches, journal }: &LogNews,
-) -> Done<()> {
+) -> Done<i64> {
     let last = batches.last().map_or(0, |batch| batch.last);
     let sql = "INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES (?, ?, ?, ?, ?)
         ON CONFLICT (session_id, turn_id) DO UPDATE
         SET last = max(last, excluded.last), bytes = bytes + excluded.bytes
         RETURNING number, epoch, last";
     let values = params![session_id, turn_id, stored(epoch), stored(last), bytes_of(batches)];
-    let row = first(connection, sql, values, |row| {
-        Ok((row.get::<_, i64>(0)?, restored(row.get(1)?), restored(row.get(2)?)))
-    })?;
-    let log = row.map(|(log, ..)| log);
-    if let Some((log, before, last)) = row
-        && before != epoch
-    {
+    let (log, before, last): (i64, i64, i64) =
+        only(connection, sql, values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let (before, last) = (restored(before), restored(last));
+    if before != epoch {
         let first = batches.first().map_or(last + 1, |batch| batch.first);
         let epochs = epochs(connection, log, before)?.then(first, epoch);
         put_epochs(connection, log, &epochs)?;
@@ -137,10 +176,10 @@ pub(super) fn append(
     if batches.first().is_some_and(|batch| batch.first == 1) {
         trim_logs(connection, session_id)?;
     }
-    Ok(())
+    Ok(log)
 }
 
-/// Writes the whole log of a turn, in place of what there is of it.
+/// Writes the whole log of a turn that is over, in place of what there is of it.
 fn put_whole_log(
     connection: &Connection,
     lease: &Lease,
@@ -153,8 +192,10 @@ fn put_whole_log(
     })?;
     let news = LogNews::from(in_pieces(batches));
     let Some((log, before, last)) = known else {
-        return append(connection, (&lease.session_id, lease.epoch), turn_id, &news);
+        append(connection, (&lease.session_id, lease.epoch), turn_id, &news)?;
+        return Ok(());
     };
+    end_journal(connection, log)?;
     if before != lease.epoch {
         let epochs = epochs(connection, log, before)?.then(last + 1, lease.epoch);
         put_epochs(connection, log, &epochs)?;
@@ -163,7 +204,8 @@ fn put_whole_log(
     let last = batches.last().map_or(0, |batch| batch.last);
     let sql = "UPDATE logs SET last = ?, bytes = ? WHERE number = ?";
     execute(connection, sql, params![stored(last), bytes_of(batches), log])?;
-    put_batches(connection, Some(log), &news.batches)
+    put_batches(connection, log, &news.batches)?;
+    trim_logs(connection, &lease.session_id)
 }
 
 /// The same batches, joined to a few long ones: each takes a row.
@@ -218,21 +260,19 @@ pub(super) fn end_log(
     batches: Vec<Batch>,
 ) -> Done<()> {
     if batches.first().is_some_and(|batch| batch.first == 1) {
-        put_whole_log(connection, lease, turn_id, &batches)?;
-    } else {
-        append(connection, (&lease.session_id, lease.epoch), turn_id, &batches.into())?;
+        return put_whole_log(connection, lease, turn_id, &batches);
     }
-    let sql = "DELETE FROM journals
-        WHERE log = (SELECT number FROM logs WHERE session_id = ? AND turn_id = ?)";
-    execute(connection, sql, params![lease.session_id, turn_id])?;
+    let log = append(connection, (&lease.session_id, lease.epoch), turn_id, &batches.into())?;
+    end_journal(connection, log)?;
     trim_logs(connection, &lease.session_id)
 }
 
-pub(super) fn put_journal(
-    connection: &Connection,
-    log: Option<i64>,
-    journal: Option<&[u8]>,
-) -> Done<()> {
+fn end_journal(connection: &Connection, log: i64) -> Done<()> {
+    execute(connection, "DELETE FROM journals WHERE log = ?", [log])?;
+    Ok(())
+}
+
+pub(super) fn put_journal(connection: &Connection, log: i64, journal: Option<&[u8]>) -> Done<()> {
     let Some(journal) = journal else { return Ok(()) };
     let sql = "INSERT INTO journals (log, json) VALUES (?, ?)
         ON CONFLICT (log) DO UPDATE SET json = excluded.json";
@@ -240,11 +280,7 @@ pub(super) fn put_journal(
     Ok(())
 }
 
-pub(super) fn put_batches(
-    connection: &Connection,
-    log: Option<i64>,
-    batches: &[Batch],
-) -> Done<()> {
+pub(super) fn put_batches(connection: &Connection, log: i64, batches: &[Batch]) -> Done<()> {
     let sql = "INSERT INTO batches (log, first, last, bytes) VALUES (?, ?, ?, ?)";
     for Batch { first, last, bytes } in batches {
         execute(connection, sql, params![log, stored(*first), stored(*last), &bytes[..]])?;

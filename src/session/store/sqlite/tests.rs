@@ -41,7 +41,7 @@ impl File {
 pub(super) fn save(connection: &Connection, session_id: &str, record: &Bytes) {
     let lease =
         Lease { session_id: session_id.to_owned(), node: NodeId::random(), epoch: 1, grant: 1 };
-    statements::save(connection, &lease, None, record).unwrap();
+    statements::save(connection, &lease, Version(1), record).unwrap();
 }
 
 fn batch() -> Batch {

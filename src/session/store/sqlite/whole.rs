@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, params};
 
-use super::super::{Artifact, ListedSession, NodeId, SessionCopy, StoredLog};
+use super::super::{Artifact, ListedSession, NodeId, SessionCopy, StoredLog, Version};
 use super::cause::unavailable;
 use super::statements::{
-    Done, all, batches, epochs, execute, first, length, next, put_batches, put_epochs, put_journal,
+    Done, all, batches, epochs, execute, first, length, only, put_batches, put_epochs, put_journal,
     read_artifact, read_log, restored, stored,
 };
 use crate::limits::session::LIST_RECORD_BYTES_MAX;
@@ -56,7 +56,13 @@ pub(super) fn copy(connection: &Connection, session_id: String) -> Done<Option<S
     Ok(Some(SessionCopy { id, epoch, used_at_ms, record, logs, artifacts }))
 }
 
-pub(super) fn restore(connection: &Connection, copy: &SessionCopy, replace: bool) -> Done<bool> {
+/// Writes a copy, whose record gets this version.
+pub(super) fn restore(
+    connection: &Connection,
+    copy: &SessionCopy,
+    version: Version,
+    replace: bool,
+) -> Done<bool> {
     let SessionCopy { id, epoch, used_at_ms, record, logs, artifacts } = copy;
     let sql = "SELECT epoch FROM sessions WHERE id = ?";
     let known = first(connection, sql, [id], |row| Ok(restored(row.get(0)?)))?;
@@ -66,7 +72,6 @@ pub(super) fn restore(connection: &Connection, copy: &SessionCopy, replace: bool
         Some(_) => return Ok(false),
     };
     execute(connection, "DELETE FROM sessions WHERE id = ?", [id])?;
-    let version = next(connection, "version")?;
     let sql = "INSERT INTO sessions (id, version, record, epoch, node, used_at)
         VALUES (?, ?, ?, ?, ?, ?)";
     // No node had it last, so the next one begins another epoch.
@@ -75,7 +80,7 @@ pub(super) fn restore(connection: &Connection, copy: &SessionCopy, replace: bool
     execute(
         connection,
         sql,
-        params![id, stored(version), &record[..], stored(epoch), node, used_at],
+        params![id, stored(version.0), &record[..], stored(epoch), node, used_at],
     )?;
     logs.iter().try_for_each(|log| put_log(connection, id, log))?;
     artifacts.iter().try_for_each(|artifact| put_artifact(connection, id, artifact))?;
@@ -89,8 +94,8 @@ fn put_log(connection: &Connection, session_id: &str, log: &StoredLog) -> Done<(
         RETURNING number";
     let epoch = stored(epochs.last());
     let values = params![session_id, turn_id, epoch, stored(*last), length(bytes)];
-    let number: Option<i64> = first(connection, sql, values, |row| row.get(0))?;
-    number.map_or(Ok(()), |number| put_epochs(connection, number, epochs))?;
+    let number = only(connection, sql, values, |row| row.get(0))?;
+    put_epochs(connection, number, epochs)?;
     put_batches(connection, number, batches)?;
     put_journal(connection, number, journal.as_deref())
 }

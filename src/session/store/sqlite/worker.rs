@@ -11,7 +11,7 @@ use tracing::error;
 
 use super::cause::{failure_of, unavailable, unavailable_beside};
 use super::redo::Redo;
-use super::{StoreError, SyncMode, fold, schema};
+use super::{StoreError, SyncMode, fold, schema, statements};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -113,6 +113,13 @@ impl Worker {
         Self { connection, redo, sync, path, failures, commits: 0, measured_at: None }
     }
 
+    /// Drops what was never saved, now that the tables have what was written beside them. Returns the latest
+    /// version of a record.
+    pub(super) fn begin_use(&self) -> Result<u64, StoreError> {
+        schema::drop_unsaved(&self.connection).map_err(unavailable)?;
+        statements::last_version(&self.connection)
+    }
+
     /// Does this job and all others that are ready in one transaction. Returns what is next, if it is no job.
     fn commit(&mut self, first: Job, queue: &mut mpsc::Receiver<Task>) -> Option<Task> {
         let begun_at = Instant::now();
@@ -154,6 +161,19 @@ impl Worker {
         let begun_at = Instant::now();
         let result = self.transact(work);
         self.note(1, begun_at, failure_of(&result).as_ref());
+        result
+    }
+
+    /// Reads something that is in one statement, and so needs no transaction.
+    pub(super) fn look<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.take_back();
+        let result = read(&self.connection);
+        if let Some(failure) = failure_of(&result) {
+            self.failures.note(&failure);
+        }
         result
     }
 

@@ -1,0 +1,176 @@
+//! How the file is used: here and now if that is quick, or else on the thread; in the tables, or beside them.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::super::{Lease, LogNews, StoreError, StoreFuture, Version};
+use super::cause::{failure_of, stopped, unavailable_beside};
+use super::leases::Leases;
+use super::redo::Redo;
+use super::worker::{Job, Ran, Task, atomically};
+use super::{SqliteStore, SyncMode, now_ms};
+use crate::telemetry::metrics;
+
+/// What a write beside the database has done, and whether the older file is in the way now.
+pub(super) struct Written<T> {
+    pub(super) result: T,
+    pub(super) is_fold_due: bool,
+}
+
+/// Writes the record of a session.
+pub(super) fn save(
+    leases: &Leases,
+    redo: &Redo,
+    lease: &Lease,
+    expected: Option<Version>,
+    record: &[u8],
+) -> Result<Written<Version>, StoreError> {
+    let begun_at = Instant::now();
+    let version = leases.next_version(lease, expected)?;
+    let saved = redo.save(lease, (version, now_ms()), record);
+    let is_fold_due = saved.map_err(|error| unavailable_beside(&error))?;
+    leases.note_version(lease, version);
+    metrics::store_commit(1, begun_at.elapsed());
+    Ok(Written { result: version, is_fold_due })
+}
+
+/// Writes what is new of a running turn.
+pub(super) fn append(
+    leases: &Leases,
+    redo: &Redo,
+    lease: &Lease,
+    turn_id: &str,
+    news: &LogNews,
+) -> Result<Written<()>, StoreError> {
+    leases.check(lease)?;
+    let appended = redo.append(lease, turn_id, news);
+    let is_fold_due = appended.map_err(|error| unavailable_beside(&error))?;
+    Ok(Written { result: (), is_fold_due })
+}
+
+/// Forgets what is beside the database of a session. Returns whether there was something.
+pub(super) fn forget(redo: &Redo, session_id: &str) -> Result<bool, StoreError> {
+    redo.forget(session_id).map_err(|error| unavailable_beside(&error))
+}
+
+impl SqliteStore {
+    /// Does something in a transaction, and returns its result once that is durable: here, if it is `short`
+    /// and the file is free, or on the thread.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        is_short: bool,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<'_, T> {
+        if is_short
+            && self.sync == SyncMode::Normal
+            && let Some(mut worker) = self.worker.try_lock()
+        {
+            let done = worker.at_once(work);
+            if worker.is_log_long() {
+                // If so much waits that there is no room, the next commit comes soon enough.
+                let _ = self.jobs.try_send(Task::ShortenLog);
+            }
+            return Box::pin(ready(done));
+        }
+        Box::pin(self.queue(work))
+    }
+
+    /// Reads something of a session in one statement: here, if the file is free, or on the thread.
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        session_id: &str,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.redo.has(Some(session_id)) {
+            self.fold().await?;
+        }
+        match self.worker.try_lock() {
+            // Noting that the session is used may have to reach the disk.
+            Some(worker) if self.sync == SyncMode::Normal => return worker.look(read),
+            _ => {}
+        }
+        self.queue(read).await
+    }
+
+    /// The same for something that reads the log of this session, or of any.
+    pub(super) async fn run_folded<T: Send + 'static>(
+        &self,
+        session_id: Option<&str>,
+        is_short: bool,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.redo.has(session_id) {
+            self.fold().await?;
+        }
+        self.run(is_short, work).await
+    }
+
+    /// Does something on the thread.
+    async fn queue<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (sender, receiver) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let result = connection.and_then(|connection| atomically(connection, work));
+            let failure = failure_of(&result);
+            let reply = Box::new(move |committed: Result<(), StoreError>| {
+                // The caller may have dropped its future.
+                let _ = sender.send(committed.and(result));
+            });
+            Ran { reply, failure }
+        });
+        self.jobs.send(Task::Job(job)).await.map_err(|_| stopped())?;
+        receiver.await.map_err(|_| stopped())?
+    }
+
+    /// Writes something beside the database: here, if it is `short` and need not reach the disk, or on the
+    /// thread, which then waits for the disk once for all that it has written.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        is_short: bool,
+        write: impl FnOnce(&Leases, &Redo) -> Result<Written<T>, StoreError> + Send + 'static,
+    ) -> StoreFuture<'_, T> {
+        if is_short && self.sync == SyncMode::Normal {
+            return Box::pin(ready(self.write_here(write)));
+        }
+        let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
+        Box::pin(async move {
+            let written = self.queue(move |_: &Connection| write(&leases, &redo)).await?;
+            self.fold_later(written.is_fold_due);
+            Ok(written.result)
+        })
+    }
+
+    pub(super) fn write_here<T>(
+        &self,
+        write: impl FnOnce(&Leases, &Redo) -> Result<Written<T>, StoreError>,
+    ) -> Result<T, StoreError> {
+        let written = write(&self.leases, &self.redo);
+        if let Some(failure) = failure_of(&written) {
+            metrics::store_commit_failed();
+            self.failures.note(&failure);
+        }
+        let Written { result, is_fold_due } = written?;
+        self.fold_later(is_fold_due);
+        Ok(result)
+    }
+
+    fn fold_later(&self, is_due: bool) {
+        if is_due {
+            // If so much waits that there is no room, a later append asks again.
+            let _ = self.jobs.try_send(Task::Fold(None));
+        }
+    }
+
+    /// Moves what running turns have written into the tables.
+    pub(super) async fn fold(&self) -> Result<(), StoreError> {
+        let (sender, receiver) = oneshot::channel();
+        self.jobs.send(Task::Fold(Some(sender))).await.map_err(|_| stopped())?;
+        receiver.await.map_err(|_| stopped())?
+    }
+}
