@@ -16,13 +16,13 @@ use tracing::{info, warn};
 
 use super::codec::{self, off_worker};
 use super::journal::{self, Journal};
-use super::lease::OwnedLease;
+use super::lease::{Finish, OwnedLease};
 use super::log::Writer;
 use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::{Claim, Claimed};
 use super::sessions::{SessionError, Sessions};
-use super::store::{Lease, StoreError, StoredLog, StoredRecord};
+use super::store::{StoreError, StoredLog, StoredRecord};
 use super::taken_over::TakenOver;
 use super::turn_guard::TurnGuard;
 use super::{Durability, LoggedTurn, RunningSession};
@@ -115,9 +115,7 @@ impl Sessions {
         let may_go_on = !is_own && takeovers < limits::TAKEOVERS_MAX;
         let successor = self.successor.get().filter(|_| may_go_on);
         let (Some(asked), Some(successor)) = (asked, successor) else {
-            let ended = self.end_interrupted(lease.get(), found, interrupted).await;
-            lease.release().await;
-            return ended;
+            return self.end_interrupted(lease, found, interrupted).await;
         };
         let taken_over =
             self.resume((claim, lease), found, (asked, interrupted, takeovers)).await?;
@@ -177,22 +175,23 @@ impl Sessions {
     /// Ends an interrupted turn: its log gets a last event, and the conversation what it had said and done.
     async fn end_interrupted(
         &self,
-        lease: &Lease,
+        lease: OwnedLease,
         Found { log, stored, .. }: Found,
         interrupted: Interrupted,
     ) -> Result<(), SessionError> {
+        let session_id = &lease.get().session_id;
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
         let turn = interrupted.into_ended();
-        warn!(session = lease.session_id, turn = log.turn_id, "an interrupted turn is ended");
+        warn!(session = session_id, turn = log.turn_id, "an interrupted turn is ended");
         record.answers.end(&log.turn_id, None);
         if turn.continues {
             record.answers.keep_replaced(&record.conversation);
         }
         record.conversation.push(turn);
         let record = codec::write(record).await;
-        let end = (&*log.turn_id, vec![journal::end_after(log.last)]);
-        match self.store.finish(lease, Some(stored.version), record, end).await {
-            Ok(_) => {
+        let (expected, end) = (Some(stored.version), vec![journal::end_after(log.last)]);
+        match lease.finish(Finish { expected, record, turn_id: &log.turn_id, end }).await {
+            Ok(()) => {
                 metrics::turn_interrupted("ended");
                 Ok(())
             }

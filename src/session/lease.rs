@@ -1,8 +1,10 @@
 //! A lease, from its acquisition to its release.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::select;
 use tokio::task::JoinHandle;
@@ -10,7 +12,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, warn};
 
 use super::LoggedTurn;
-use super::store::{Entered, Lease, NodeId, Renewed, Store, StoreError, Watch, Watched};
+use super::persister::patiently;
+use super::store::{
+    Batch, Entered, Lease, NodeId, Renewed, Store, StoreError, Version, Watch, Watched,
+};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -22,7 +27,18 @@ pub(super) struct OwnedLease {
     /// When it was asked for: before it began, whatever clock the store has.
     asked_at: Instant,
     renewal: Option<JoinHandle<()>>,
+    /// Whether the store has been asked to end the turn, and so may have released the lease.
+    is_ending: Arc<AtomicBool>,
     is_released: bool,
+}
+
+/// What the end of a turn leaves: see [`Store::finish`].
+#[derive(Debug)]
+pub(super) struct Finish<'a> {
+    pub(super) expected: Option<Version>,
+    pub(super) record: Bytes,
+    pub(super) turn_id: &'a str,
+    pub(super) end: Vec<Batch>,
 }
 
 impl OwnedLease {
@@ -50,7 +66,8 @@ impl OwnedLease {
 
     fn new(store: &Arc<dyn Store>, lease: Lease, asked_at: Instant) -> Self {
         let store = Arc::clone(store);
-        Self { store, lease, asked_at, renewal: None, is_released: false }
+        let is_ending = Arc::default();
+        Self { store, lease, asked_at, renewal: None, is_ending, is_released: false }
     }
 
     pub(super) const fn get(&self) -> &Lease {
@@ -67,8 +84,27 @@ impl OwnedLease {
             turn: turn.clone(),
             time,
             until: self.asked_at + usable(time),
+            is_ending: Arc::clone(&self.is_ending),
         };
         self.renewal = Some(tokio::spawn(renewal.run(self.asked_at)));
+    }
+
+    /// Ends a turn in the store, which releases the lease in the same step. It is kept until then, and a store
+    /// that fails is asked again for a while.
+    pub(super) async fn finish(
+        mut self,
+        Finish { expected, record, turn_id, end }: Finish<'_>,
+    ) -> Result<(), StoreError> {
+        self.is_ending.store(true, Ordering::SeqCst);
+        let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
+        let finish = || store.finish(&lease, expected, record.clone(), (turn_id, end.clone()));
+        let finished = patiently(&*store, finish).await.map(drop);
+        self.stop_renewal();
+        match finished {
+            Ok(()) => self.is_released = true,
+            Err(_) => self.release().await,
+        }
+        finished
     }
 
     /// Releases the lease. If that fails, the store will let it expire.
@@ -118,6 +154,7 @@ struct Renewal {
     time: Duration,
     /// From then on, another node may have the session.
     until: Instant,
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Renewal {
@@ -163,6 +200,11 @@ impl Renewal {
             }
             Ok(Err(StoreError::Unavailable(_))) if Instant::now() < self.until => {
                 Some(self.until.min(Instant::now() + limits::STORE_RETRY_INTERVAL))
+            }
+            Ok(Err(StoreError::Superseded | StoreError::NoSession))
+                if self.is_ending.load(Ordering::SeqCst) =>
+            {
+                None
             }
             Ok(Err(StoreError::Superseded | StoreError::NoSession)) => {
                 debug!(session = self.lease.session_id, "a lease was lost");

@@ -11,10 +11,10 @@ use tracing::{debug, warn};
 
 use super::codec;
 use super::journal;
-use super::lease::OwnedLease;
+use super::lease::{Finish, OwnedLease};
 use super::log::TurnLog;
 use super::part_waker::PartWaker;
-use super::persister::{Persister, patiently};
+use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::Claim;
 use super::store::{Batch, NodeId, Store, StoreError};
@@ -89,13 +89,14 @@ impl TurnGuard {
         let Some(record) = record.filter(|record| !record.answers.is_empty()) else {
             return self.discard().await;
         };
-        self.persister.stop().await;
-        let json = codec::write(record).await;
-        let end = (&*turn.turn_id, unstored(&*self.store, &turn.log));
-        if let Err(error) = self.store.finish(self.lease.get(), *version, json, end).await {
+        // Its log is not sealed, and nothing of it is on its way to the store.
+        drop(self.persister);
+        let record = codec::write(record).await;
+        let end = unstored(&*self.store, &turn.log);
+        let finish = Finish { expected: *version, record, turn_id: &turn.turn_id, end };
+        if let Err(error) = self.lease.finish(finish).await {
             warn!("a session was not left as it was: {error}");
         }
-        self.lease.release().await;
     }
 
     /// Forgets the session, unless another node has it by now.
@@ -186,13 +187,10 @@ impl TurnGuard {
         let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
         let record = codec::write(record).await;
         self.persister.stop().await;
-        let rest = unstored(&*self.store, log);
-        let finish = || {
-            let end = (&**turn_id, rest.clone());
-            self.store.finish(self.lease.get(), *version, record.clone(), end)
-        };
-        match patiently(&*self.store, finish).await {
-            Ok(_) => {}
+        let end = unstored(&*self.store, log);
+        // The lease is released before the slot is free: the next turn takes a lease of its own.
+        match self.lease.finish(Finish { expected: *version, record, turn_id, end }).await {
+            Ok(()) => {}
             Err(StoreError::Superseded) => {
                 log.note_superseded();
                 warn!("the turn was not stored: its session was deleted, or taken over");
@@ -203,8 +201,6 @@ impl TurnGuard {
                 warn!("the end of the turn was not stored: {error}");
             }
         }
-        // Before the slot is free: the next turn takes a lease of its own.
-        self.lease.release().await;
     }
 }
 

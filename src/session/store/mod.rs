@@ -11,8 +11,8 @@
 //!             claims    key -> holder        the first one wins
 //! ```
 //!
-//! A gateway takes the lease of a session, loads the record, runs a turn and appends to its log meanwhile,
-//! saves the record with the end of the log, and releases the lease. Each write to the record and the logs
+//! A gateway takes the lease of a session, loads the record, runs a turn and appends to its log meanwhile, and
+//! saves the record with the end of the log, which releases the lease. Each write to the record and the logs
 //! names its lease; the store refuses it if another node has taken the session since. Files need no lease:
 //! none is ever overwritten, and a call that waits for the user may return one between two turns.
 
@@ -171,8 +171,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     }
 
     /// Writes a session's record as [`save`](Self::save) does, and the end of the log of the turn with this id,
-    /// which needs no journal any more. It does both or neither. The end is what was not appended or, if it
-    /// begins with event 1, the whole log.
+    /// which needs no journal any more, and releases the lease: all of it or nothing. The end is what was not
+    /// appended or, if it begins with event 1, the whole log.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if the lease is lost or the version is another one.

@@ -59,6 +59,10 @@ async fn a_turn_ends_with_its_session_or_not_at_all() {
         let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
         assert_eq!((log.last, log.journal), (3, None));
         assert_eq!(store.load("s").await.unwrap().unwrap().bytes, bytes("b"));
+        // With its lease.
+        let late = store.append(&lease, "u", vec![batch(1, 1)].into()).await;
+        assert_eq!(late, Err(StoreError::Superseded));
+        assert_eq!(take(&*store, NodeId::random()).await.epoch, 2);
     })
     .await;
 }

@@ -127,7 +127,9 @@ impl MemoryStore {
     ) -> Result<Version, StoreError> {
         let version = self.save_now(lease, expected, record)?;
         self.append_now(lease, turn_id, batches.into())?;
-        self.state.lock().drop_journal(lease, turn_id)?;
+        let mut state = self.state.lock();
+        state.drop_journal(lease, turn_id)?;
+        state.release(lease);
         Ok(version)
     }
 

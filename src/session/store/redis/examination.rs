@@ -146,6 +146,8 @@ impl RedisStore {
         self.read(id, None, 0).await?.ok_or_else(lost)?;
         self.load(id).await?.ok_or_else(lost)?;
         self.interrupted(0).await?;
+        // The end of the turn has given the first one back.
+        let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(lost)?;
         self.release(&lease).await
     }
 

@@ -26,6 +26,7 @@ mod link;
 mod node;
 mod reply;
 mod request;
+mod running;
 mod scripts;
 mod sentinel;
 #[cfg(test)]
@@ -44,7 +45,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::Value;
 use uuid::Uuid;
 
 use super::{
@@ -58,8 +58,8 @@ use crate::telemetry::{metrics, millis};
 pub use address::{RedisAddress, RedisTls};
 pub use examination::ServerReport;
 use keys::{Keys, SessionKeys};
-use reply::{bytes, parts, plain};
-use request::{Command, Commands};
+use reply::{bytes, list, parts, plain};
+use request::Commands;
 use scripts::{Call, Scripts};
 use servers::Servers;
 use watches::Watches;
@@ -86,7 +86,7 @@ pub struct RedisOptions {
 pub struct RedisStore {
     servers: Arc<Servers>,
     watches: Watches,
-    scripts: Scripts,
+    scripts: Arc<Scripts>,
     keys: Keys,
     lease: Duration,
     wait: Duration,
@@ -108,7 +108,7 @@ impl RedisStore {
         Self {
             watches: Watches::new(Arc::clone(&servers)),
             servers,
-            scripts: Scripts::new(),
+            scripts: Arc::new(Scripts::new()),
             keys: Keys::new(prefix),
             lease,
             wait,
@@ -142,18 +142,6 @@ impl RedisStore {
         Ok(Some(lease))
     }
 
-    /// Lists the session as running, and makes its files last. If that fails, the next renewal lists it.
-    async fn note_running(&self, session_id: &str, deadline: u64, files: &[String]) {
-        let mut commands = Commands::default();
-        commands.add("ZADD", self.keys.running()).arg(deadline).arg(session_id);
-        commands.add("PEXPIRE", self.keys.running()).arg(self.ttl);
-        for file in files {
-            let key = self.keys.artifact(whole::id_of_file(file));
-            commands.add("PEXPIRE", key).arg(2 * self.ttl);
-        }
-        let _ = self.servers.commands(&commands).await;
-    }
-
     async fn renew_now(&self, lease: &Lease) -> Result<Renewed, StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
         let call = Call::new(&self.scripts.renew, &keys.all())
@@ -176,15 +164,12 @@ impl RedisStore {
         let keys = self.keys.of_session(&lease.session_id);
         let call =
             Call::new(&self.scripts.release, &keys.all()).number(lease.grant).number(self.ttl);
-        let Some([files, is_left]) = parts(self.servers.call(&call).await?)? else { return Ok(()) };
-        let (files, is_left): (Vec<String>, bool) = (plain(files)?, plain(is_left)?);
+        let Some([files, deadline, is_left]) = parts(self.servers.call(&call).await?)? else {
+            return Ok(());
+        };
+        self.list_given_back(&lease.session_id, plain(deadline)?, plain(is_left)?).await;
         let mut commands = Commands::default();
-        if is_left {
-            commands.add("ZADD", self.keys.running()).arg(0).arg(&lease.session_id);
-        } else {
-            commands.add("ZREM", self.keys.running()).arg(&lease.session_id);
-        }
-        for file in &files {
+        for file in &plain::<Vec<String>>(files)? {
             commands.add("UNLINK", self.keys.artifact(whole::id_of_file(file)));
         }
         self.servers.commands(&commands).await
@@ -211,10 +196,9 @@ impl RedisStore {
         ends: bool,
     ) -> Result<Option<Version>, StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
-        let SessionKeys { session, log: log_key, journal: journal_key, record: record_key, .. } =
-            &keys;
-        let written = [&**session, log_key, journal_key, record_key];
-        let written = if record.is_some() { &written[..] } else { &written[..3] };
+        // With the record, all of the session is made to last.
+        let all = keys.all();
+        let written = if record.is_some() { &all[..] } else { &all[..3] };
         let (turn_id, batches, journal) = match log {
             Some((turn_id, LogNews { batches, journal })) => {
                 (turn_id, &batches[..], journal.as_deref())
@@ -241,8 +225,15 @@ impl RedisStore {
         for Batch { first, last, bytes } in batches {
             call = call.number(*first).number(*last).bytes(bytes);
         }
-        let answer = parts(self.servers.call(&call).await?)?;
-        let [done, version] = answer.ok_or_else(|| reply::unreadable("nothing"))?;
+        let mut answer = list(self.servers.call(&call).await?)?.into_iter();
+        let (Some(done), Some(version)) = (answer.next(), answer.next()) else {
+            return Err(reply::unreadable("too few values"));
+        };
+        if let (Some(deadline), Some(is_left)) = (answer.next(), answer.next()) {
+            // Nobody waits for that: the turn is over.
+            let session_id = &lease.session_id;
+            tokio::spawn(self.list_given_back(session_id, plain(deadline)?, plain(is_left)?));
+        }
         match plain(done)? {
             1 => Ok(plain::<Option<u64>>(version).ok().flatten().map(Version)),
             0 => {
@@ -291,27 +282,6 @@ impl RedisStore {
         let keys = self.keys.of_session(session_id);
         let call = Call::new(&self.scripts.cancel, &[&keys.session]);
         self.servers.call(&call.text(turn_id.unwrap_or_default())).await
-    }
-
-    async fn interrupted_now(&self, count: usize) -> Result<Vec<String>, StoreError> {
-        let running = self.keys.running();
-        let call = Call::new(&self.scripts.lapsed, &[&running]).number(count as u64);
-        let lapsed: Vec<String> = self.servers.call(&call).await?;
-        let mut interrupted = Vec::new();
-        for id in lapsed {
-            let keys = self.keys.of_session(&id);
-            let call = Call::new(&self.scripts.state, &[&keys.session, &keys.log, &keys.journal]);
-            let (deadline, is_left): (u64, bool) = self.servers.call(&call).await?;
-            if deadline > 0 {
-                self.note_running(&id, deadline, &[]).await;
-            } else if is_left {
-                interrupted.push(id);
-            } else {
-                let mut command = Command::new("ZREM", running.clone());
-                self.servers.command::<Value>(command.arg(id)).await?;
-            }
-        }
-        Ok(interrupted)
     }
 }
 

@@ -161,6 +161,24 @@ async fn interrupted_turns_are_found() {
     assert!(store.interrupted(10).await.unwrap().is_empty());
 }
 
+/// Or else nobody would find its turn if its gateway dies before the next renewal.
+#[tokio::test]
+async fn a_lease_that_is_given_back_late_unlists_no_later_one() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let score = server.command(&["ZSCORE", "tether:running", "s"]);
+    let deadline = score.lines().nth(1).unwrap().parse().unwrap();
+    let version = store.save(&lease, None, RECORD).await.unwrap();
+    store.finish(&lease, Some(version), RECORD, ("t", vec![batch(1, 1)])).await.unwrap();
+    while server.command(&["ZCARD", "tether:running"]) != ":0\r\n" {
+        tokio::task::yield_now().await;
+    }
+    store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.list_given_back("s", deadline, false).await;
+    assert_eq!(server.command(&["ZCARD", "tether:running"]), ":1\r\n");
+}
+
 #[tokio::test]
 async fn a_cancellation_reaches_whoever_holds_the_lease() {
     let server = RedisServer::start();

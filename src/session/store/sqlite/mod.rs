@@ -195,6 +195,7 @@ impl SqliteStore {
         };
         self.leases.note_version(lease, version);
         self.redo.end(&lease.session_id, turn_id);
+        self.leases.release(lease);
         Ok(version)
     }
 

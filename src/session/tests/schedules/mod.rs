@@ -85,7 +85,7 @@ fn the_promise_holds_in_every_schedule() {
 const FOUND: &[(&str, &[u64])] = &[
     ("a call ran although its start was not stored", &[17, 19]),
     ("a call ran on a node that came back, after it had run elsewhere", &[182, 292]),
-    ("an append that came late brought back the journal of a turn that was over", &[41, 110]),
+    ("an append that came late brought back an older journal", &[41, 110]),
     ("a reader was refused by a node that had heard less than it", &[46, 156, 272]),
 ];
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Answer, Request, Server, event_of, events_of};
 use crate::event::Kind;
+use crate::session::journal::Journal;
 use crate::session::record::SessionRecord;
 use crate::session::store::{Epochs, NodeId, StoreError, StoredLog};
 
@@ -37,6 +38,8 @@ pub(super) struct Rules {
     calls: BTreeMap<(String, u64), (u32, u32)>,
     /// The events that readers have seen, by turn.
     told: BTreeMap<String, BTreeMap<u64, (u64, String)>>,
+    /// How far turns had come by their journals.
+    journals: BTreeMap<String, u64>,
     /// Turns that were ended as soon as they were taken over.
     pub(super) ended_at_once: BTreeSet<String>,
     /// What the schedule's coverage is told with the next request.
@@ -115,8 +118,18 @@ impl Rules {
         if let Err(what) = check_log(log) {
             return self.fail(format!("{turn}: {what}"));
         }
+        self.check_journal(log);
         if *ends {
             self.note_end(log, turn, lease.epoch);
+        }
+    }
+
+    /// A journal takes the place of an older one only.
+    fn check_journal(&mut self, log: &StoredLog) {
+        let Some(Ok(journal)) = log.journal.as_deref().map(Journal::read) else { return };
+        let before = self.journals.insert(log.turn_id.clone(), journal.after);
+        if before.is_some_and(|before| before > journal.after) {
+            self.fail(format!("{}: its journal goes back to {}", log.turn_id, journal.after));
         }
     }
 

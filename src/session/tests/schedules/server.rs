@@ -242,7 +242,10 @@ impl Server {
         log: Option<(String, LogNews)>,
         ends: bool,
     ) -> Result<Option<Version>, StoreError> {
-        self.held(lease)?;
+        if let Err(lost) = self.held(lease) {
+            // The end of a turn gives its lease back.
+            return self.was_finished(lease, record.filter(|_| ends)).map(Some).ok_or(lost);
+        }
         let (flaw, writer) = (self.flaw, (lease.session_id.clone(), lease.epoch));
         let kept = self.sessions.get_mut(&lease.session_id).ok_or(StoreError::Superseded)?;
         if kept.asked > asked && flaw != Flaw::NoOrder {
@@ -283,7 +286,18 @@ impl Server {
             kept.record = Some(Saved { record, before: expected, by: lease.grant });
         }
         kept.asked = kept.asked.max(asked);
+        if ends {
+            kept.lease = None;
+        }
         Ok(written)
+    }
+
+    /// The version of a record that this lease has written in this way before.
+    fn was_finished(&self, lease: &Lease, record: Option<NewRecord>) -> Option<Version> {
+        let (new, kept) = (record?, self.sessions.get(&lease.session_id)?);
+        let saved = kept.record.as_ref()?;
+        let is_same = saved.before == new.expected && saved.by == lease.grant;
+        (is_same && saved.record.bytes == new.bytes).then_some(saved.record.version)
     }
 
     fn interrupted(&self) -> Vec<String> {

@@ -83,3 +83,15 @@ local function holds(grant)
   local has = redis.call('HMGET', SESSION, 'grant', 'deadline')
   return has[1] == grant and is_leased(has[1], has[2])
 end
+
+-- Gives the lease back. Returns when it would have lapsed, and whether a turn is left that is not over.
+local function give_back(ttl)
+  local deadline, is_left = redis.call('HGET', SESSION, 'deadline'), redis.call('EXISTS', JOURNAL)
+  redis.call('HDEL', SESSION, 'grant', 'deadline')
+  if is_left == 0 then
+    redis.call('HDEL', SESSION, 'cancel')
+  end
+  redis.call('HSET', SESSION, 'used', now)
+  last_for(ttl)
+  return deadline, is_left
+end

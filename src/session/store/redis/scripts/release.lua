@@ -1,16 +1,13 @@
--- Returns the files of a session that never came to be, and whether a turn is left that is not over.
+-- Returns the files of a session that never came to be, when the lease would have lapsed, and whether a turn is
+-- left that is not over.
 local grant, ttl = unpack(ARGV)
 if redis.call('HGET', SESSION, 'grant') ~= grant then
   return false
 end
 if redis.call('HEXISTS', SESSION, 'version') == 0 then
-  return {remove(), 0}
+  local deadline = redis.call('HGET', SESSION, 'deadline')
+  return {remove(), deadline, 0}
 end
-redis.call('HDEL', SESSION, 'grant', 'deadline')
-if redis.call('EXISTS', JOURNAL) == 0 then
-  redis.call('HDEL', SESSION, 'cancel')
-end
-redis.call('HSET', SESSION, 'used', now)
-last_for(ttl)
+local deadline, is_left = give_back(ttl)
 redis.call('SPUBLISH', LOG, '')
-return {{}, redis.call('EXISTS', JOURNAL)}
+return {{}, deadline, is_left}

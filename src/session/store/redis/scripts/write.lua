@@ -1,10 +1,26 @@
 -- Writes a record, news of a log, or both. Returns 1 and the record's version if that is done, 0 if the lease
--- or the version is another one, and -1 if the log lacks what came before.
+-- or the version is another one, and -1 if the log lacks what came before. If the turn ends, it gives the lease
+-- back, and also returns when that would have lapsed, and whether a turn is left that is not over.
 --
 -- A gateway that got no answer asks again. What it finds done already by its own lease is not refused.
 local grant, ttl, epoch, turn, journal, ends, count_max, bytes_max, asked = unpack(ARGV, 1, 9)
-local next_argument = 10
+local expected, version, record = ARGV[10], ARGV[11], nil
+local next_argument = 12
+if version ~= '' then
+  record, next_argument = ARGV[12], 13
+end
+
+-- Whether this lease has written the record over the same version before.
+local function is_saved()
+  local has = redis.call('HMGET', SESSION, 'before', 'by')
+  return has[1] == expected and has[2] == grant and redis.call('GET', RECORD) == record
+end
+
 if not holds(grant) then
+  -- The end of a turn gives its lease back.
+  if ends == '1' and is_saved() and redis.call('HEXISTS', JOURNAL, turn) == 0 then
+    return {1, redis.call('HGET', SESSION, 'version')}
+  end
   return {0, ''}
 end
 -- The connection has lost its order: this request is older than what is written. Its journal must not come back.
@@ -18,14 +34,12 @@ local function take()
 end
 
 -- The record, if there is one.
-local expected, version, record = take(), take(), nil
-if version ~= '' then
-  record = take()
-  local has = redis.call('HMGET', SESSION, 'version', 'before', 'by')
-  if (has[1] or '') == expected then
+if record then
+  local has = redis.call('HGET', SESSION, 'version')
+  if (has or '') == expected then
     -- It is written below.
-  elseif has[2] == expected and has[3] == grant and redis.call('GET', RECORD) == record then
-    record, version = nil, has[1]
+  elseif is_saved() then
+    record, version = nil, has
   else
     return {0, ''}
   end
@@ -81,10 +95,12 @@ if record then
   redis.call('HSET', SESSION, 'version', version, 'before', expected, 'by', grant, 'used', now,
     'asked', asked)
 end
+local answer = {1, version}
 if ends == '1' then
   redis.call('HDEL', JOURNAL, turn)
+  answer[3], answer[4] = give_back(ttl)
 end
 if turn ~= '' then
   redis.call('SPUBLISH', LOG, '')
 end
-return {1, version}
+return answer

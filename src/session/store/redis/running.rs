@@ -1,0 +1,69 @@
+//! The list of sessions that are leased: if a gateway dies, the others find its turns there.
+//!
+//! It is one key, in any slot of a cluster, and so it is written after the session: it may lag behind. Whoever
+//! looks for interrupted turns asks the sessions themselves, and corrects it.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::super::StoreError;
+use super::request::{Command, Commands};
+use super::scripts::Call;
+use super::{RedisStore, whole};
+
+impl RedisStore {
+    /// Lists the session as running, and makes its files last. If that fails, the next renewal lists it.
+    pub(super) async fn note_running(&self, session_id: &str, deadline: u64, files: &[String]) {
+        let mut commands = Commands::default();
+        commands.add("ZADD", self.keys.running()).arg(deadline).arg(session_id);
+        commands.add("PEXPIRE", self.keys.running()).arg(self.ttl);
+        for file in files {
+            let key = self.keys.artifact(whole::id_of_file(file));
+            commands.add("PEXPIRE", key).arg(2 * self.ttl);
+        }
+        let _ = self.servers.commands(&commands).await;
+    }
+
+    /// Lists a session whose lease was given back as interrupted if a turn of it is left, or else no more. The
+    /// lease would have lapsed then. If this fails, whoever looks for interrupted turns finds out.
+    pub(super) fn list_given_back(
+        &self,
+        session_id: &str,
+        deadline: u64,
+        is_left: bool,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (servers, scripts) = (Arc::clone(&self.servers), Arc::clone(&self.scripts));
+        let (running, session_id) = (self.keys.running(), session_id.to_owned());
+        async move {
+            if is_left {
+                let mut command = Command::new("ZADD", running);
+                let _ = servers.command::<Value>(command.arg(0).arg(&session_id)).await;
+            } else {
+                let call = Call::new(&scripts.unlist, &[&running]);
+                let _ = servers.call::<Value>(&call.text(&session_id).number(deadline)).await;
+            }
+        }
+    }
+
+    pub(super) async fn interrupted_now(&self, count: usize) -> Result<Vec<String>, StoreError> {
+        let running = self.keys.running();
+        let call = Call::new(&self.scripts.lapsed, &[&running]).number(count as u64);
+        let lapsed: Vec<String> = self.servers.call(&call).await?;
+        let mut interrupted = Vec::new();
+        for id in lapsed {
+            let keys = self.keys.of_session(&id);
+            let call = Call::new(&self.scripts.state, &[&keys.session, &keys.log, &keys.journal]);
+            let (deadline, is_left): (u64, bool) = self.servers.call(&call).await?;
+            if deadline > 0 {
+                self.note_running(&id, deadline, &[]).await;
+            } else if is_left {
+                interrupted.push(id);
+            } else {
+                let mut command = Command::new("ZREM", running.clone());
+                self.servers.command::<Value>(command.arg(id)).await?;
+            }
+        }
+        Ok(interrupted)
+    }
+}
