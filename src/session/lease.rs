@@ -107,6 +107,18 @@ impl OwnedLease {
         finished
     }
 
+    /// Forgets the session, unless the lease is lost.
+    pub(super) async fn discard(mut self) -> Result<(), StoreError> {
+        self.is_ending.store(true, Ordering::SeqCst);
+        let discarded = self.store.discard(&self.lease).await;
+        self.stop_renewal();
+        match discarded {
+            Ok(()) => self.is_released = true,
+            Err(_) => self.release().await,
+        }
+        discarded
+    }
+
     /// Releases the lease. If that fails, the store will let it expire.
     pub(super) async fn release(mut self) {
         self.stop_renewal();

@@ -102,13 +102,12 @@ impl TurnGuard {
     /// Forgets the session, unless another node has it by now.
     pub(crate) async fn discard(self) {
         drop(self.persister);
-        if self.store.is_shared() && self.store.renew(self.lease.get()).await.is_err() {
-            return self.lease.release().await;
+        match self.lease.discard().await {
+            Ok(()) | Err(StoreError::Superseded) => {}
+            Err(error) => {
+                warn!("a session that is no longer needed was not forgotten: {error}");
+            }
         }
-        if let Err(error) = self.store.forget(&self.lease.get().session_id).await {
-            warn!("a session that is no longer needed was not forgotten: {error}");
-        }
-        self.lease.release().await;
     }
 
     /// Forgets the session of a turn that was stored while it ran. Readers on other nodes have yet to see
@@ -224,7 +223,7 @@ async fn forget_after(
     let Some(lease) = OwnedLease::acquire(store, session_id, nobody).await? else { return Ok(()) };
     let log = store.read(session_id, None, u64::MAX).await?;
     if log.is_some_and(|log| log.turn_id == turn_id) {
-        store.forget(session_id).await?;
+        return lease.discard().await;
     }
     lease.release().await;
     Ok(())

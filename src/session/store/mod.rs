@@ -216,6 +216,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Forgets a session with its lease, its logs and its files; false if it has no record.
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool>;
 
+    /// Forgets a session as [`forget`](Self::forget) does, if the lease is not lost.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if it is.
+    fn discard<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()>;
+
     /// Sessions that have a record, in the order of their ids: up to `count` of those after the id
     /// `after`. A page whose records are long ends early; only an empty one is the end. Listing a
     /// session does not count as using it. Sessions that come or go between two pages may be missing

@@ -216,6 +216,24 @@ async fn a_forgotten_session_is_gone_with_its_lease() {
     .await;
 }
 
+#[tokio::test]
+async fn a_session_is_forgotten_by_whoever_holds_it_only() {
+    check(async |store| {
+        let old = take(&*store, NodeId::random()).await;
+        store.save(&old, None, bytes("a")).await.unwrap();
+        store.release(&old).await.unwrap();
+        assert_eq!(store.discard(&old).await, Err(StoreError::Superseded));
+        let lease = take(&*store, NodeId::random()).await;
+        assert_eq!(store.discard(&old).await, Err(StoreError::Superseded));
+        assert_eq!(store.load("s").await.unwrap().unwrap().bytes, "a");
+        store.discard(&lease).await.unwrap();
+        assert_eq!(store.load("s").await, Ok(None));
+        assert_eq!(store.discard(&lease).await, Err(StoreError::Superseded));
+        assert_eq!(take(&*store, NodeId::random()).await.epoch, 1, "it is another session");
+    })
+    .await;
+}
+
 fn artifact(id: &str) -> Artifact {
     let (name, mime_type) = (Some("a.txt".to_owned()), "text/plain".to_owned());
     let owner = "alice".to_owned();

@@ -395,6 +395,10 @@ impl Store for Slow {
         Box::pin(async move { self.pass().await?.forget(session_id).await })
     }
 
+    fn discard<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.pass().await?.discard(lease).await })
+    }
+
     fn list<'a>(
         &'a self,
         after: Option<&'a str>,

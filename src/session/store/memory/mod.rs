@@ -416,6 +416,16 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(self.forget_now(session_id))))
     }
 
+    fn discard<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
+        let mut state = self.state.lock();
+        let discarded = match leased(&mut state.sessions, lease) {
+            Ok(_) => Ok(state.remove(&lease.session_id)),
+            Err(lost) => Err(lost),
+        };
+        drop(state);
+        Box::pin(ready(discarded.map(drop)))
+    }
+
     fn list<'a>(
         &'a self,
         after: Option<&'a str>,

@@ -394,6 +394,10 @@ impl Store for RedisStore {
         Box::pin(self.forget_now(session_id))
     }
 
+    fn discard<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
+        Box::pin(self.discard_now(lease))
+    }
+
     fn list<'a>(
         &'a self,
         after: Option<&'a str>,

@@ -11,7 +11,7 @@ use redis::{Value, cmd};
 use tokio::time::Instant;
 
 use super::super::{
-    Artifact, Batch, EpochStart, ListedSession, SessionCopy, StoreError, StoredLog,
+    Artifact, Batch, EpochStart, Lease, ListedSession, SessionCopy, StoreError, StoredLog,
 };
 use super::reply::{self, bytes, list, parts, plain};
 use super::request::{Command, Commands};
@@ -95,8 +95,25 @@ impl RedisStore {
 
     pub(super) async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
         let keys = self.keys.of_session(session_id);
-        let answer = self.servers.call(&Call::new(&self.scripts.forget, &keys.all())).await?;
-        let Some([had_record, files]) = parts(answer)? else { return Ok(false) };
+        let call = Call::new(&self.scripts.forget, &keys.all());
+        self.forget_by(call, session_id).await.map(Option::unwrap_or_default)
+    }
+
+    pub(super) async fn discard_now(&self, lease: &Lease) -> Result<(), StoreError> {
+        let keys = self.keys.of_session(&lease.session_id);
+        let call = Call::new(&self.scripts.forget, &keys.all()).number(lease.grant);
+        let forgotten = self.forget_by(call, &lease.session_id).await?;
+        forgotten.map(drop).ok_or(StoreError::Superseded)
+    }
+
+    /// Forgets a session by this call of the script. Whether it had a record; `None` if the call was refused.
+    async fn forget_by(
+        &self,
+        call: Call<'_>,
+        session_id: &str,
+    ) -> Result<Option<bool>, StoreError> {
+        let answer = self.servers.call(&call).await?;
+        let Some([had_record, files]) = parts(answer)? else { return Ok(None) };
         let files: Vec<String> = plain(files)?;
         let mut commands = Commands::default();
         commands.add("ZREM", self.keys.running()).arg(session_id);
@@ -104,7 +121,7 @@ impl RedisStore {
             commands.add("UNLINK", self.keys.artifact(id_of_file(file)));
         }
         self.servers.commands(&commands).await?;
-        plain(had_record)
+        plain(had_record).map(Some)
     }
 
     pub(super) async fn list_now(

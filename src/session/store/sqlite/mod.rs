@@ -324,6 +324,15 @@ impl Store for SqliteStore {
         Box::pin(self.forget_now(session_id))
     }
 
+    fn discard<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            if self.leases.release(lease) == Released::Lost {
+                return Err(StoreError::Superseded);
+            }
+            self.forget_now(&lease.session_id).await.map(drop)
+        })
+    }
+
     fn list<'a>(
         &'a self,
         after: Option<&'a str>,

@@ -402,6 +402,10 @@ impl Store for Link {
         ask!(self, Request::Forget(session_id.to_owned()), Answer::Flag(had) => had)
     }
 
+    fn discard<'a>(&'a self, _: &'a Lease) -> StoreFuture<'a, ()> {
+        unreachable!("no schedule has clients that keep the conversation")
+    }
+
     fn keep_artifact<'a>(&'a self, _: &'a str, _: Artifact) -> StoreFuture<'a, ()> {
         unreachable!("no schedule has files")
     }
