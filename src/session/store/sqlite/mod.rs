@@ -234,6 +234,13 @@ impl Store for SqliteStore {
         }
     }
 
+    fn check(&self) -> StoreFuture<'_, ()> {
+        if let Err(failure) = self.noted(|| self.redo.probe()) {
+            return Box::pin(ready(Err(failure)));
+        }
+        self.run(true, statements::read_something)
+    }
+
     fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
         let id = session_id.to_owned();
         let load = move |connection: &Connection| statements::load(connection, &id);

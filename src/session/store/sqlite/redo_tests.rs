@@ -223,6 +223,15 @@ async fn what_a_failed_write_left_is_taken_back() {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_written_is_not_ready() {
+    let place = Place::new(SyncMode::Normal);
+    place.store.check().await.unwrap();
+    place.store.redo.fail_next_write();
+    assert!(matches!(place.store.check().await, Err(StoreError::Unavailable(_))));
+    place.store.check().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_turn_that_is_over_does_not_come_back() {
     let place = Place::new(SyncMode::Normal);
     let (lease, version) = place.begin("s").await;

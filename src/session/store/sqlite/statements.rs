@@ -65,6 +65,11 @@ pub(super) fn last_version(connection: &Connection) -> Done<u64> {
     only(connection, sql, [], |row| row.get(0)).map(restored)
 }
 
+/// Reads something, to see whether reading works.
+pub(super) fn read_something(connection: &Connection) -> Done<()> {
+    first(connection, "SELECT count(*) FROM counters", [], |_| Ok(())).map(drop)
+}
+
 /// A session as whoever takes its lease finds it.
 #[derive(Debug, Default)]
 pub(super) struct KnownSession {
