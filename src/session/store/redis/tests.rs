@@ -167,8 +167,8 @@ async fn a_lease_that_is_given_back_late_unlists_no_later_one() {
     let server = RedisServer::start();
     let store = open(&server);
     let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    let score = server.command(&["ZSCORE", "tether:running", "s"]);
-    let deadline = score.lines().nth(1).unwrap().parse().unwrap();
+    let listed = server.command(&["ZSCORE", "tether:running", "s"]);
+    let deadline = listed.lines().nth(1).unwrap().parse().unwrap();
     let version = store.save(&lease, None, RECORD).await.unwrap();
     store.finish(&lease, Some(version), RECORD, ("t", vec![batch(1, 1)])).await.unwrap();
     while server.command(&["ZCARD", "tether:running"]) != ":0\r\n" {
