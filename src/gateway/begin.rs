@@ -56,7 +56,7 @@ impl Gateway {
     /// Begins a turn. It runs on its own, with or without readers.
     ///
     /// If the future is dropped, no turn begins, but its session and idempotency key may already be
-    /// stored; a retry with that key then gets [`BeginError::TurnGone`].
+    /// stored. A retry with that key begins the turn.
     ///
     /// # Errors
     /// See [`BeginError`]; nothing has begun then.

@@ -183,6 +183,7 @@ impl Sessions {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
         let turn = interrupted.into_ended();
         warn!(session = session_id, turn = log.turn_id, "an interrupted turn is ended");
+        record.beginning = None;
         record.answers.end(&log.turn_id, None);
         if turn.continues {
             record.answers.keep_replaced(&record.conversation);

@@ -252,6 +252,7 @@ impl RunningSession {
         if record.answers.is_empty() && !self.record.answers.is_empty() {
             return None;
         }
+        record.beginning = None;
         record.answers.end(&self.turn.turn_id, answer);
         if turn.as_ref().is_some_and(|turn| turn.continues) {
             record.answers.keep_replaced(&record.conversation);

@@ -161,6 +161,11 @@ impl Sessions {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
             None => SessionRecord::default(),
         };
+        if let Some(before) = record.beginning.take()
+            && self.left_nothing(&lease.session_id, &before).await?
+        {
+            record.drop_key_of(&before);
+        }
         if let Some(turn_id) = key.and_then(|key| record.begun_by(key)) {
             return Err(self.repeated(&lease.session_id, turn_id).await?);
         }
@@ -207,6 +212,12 @@ impl Sessions {
         })
     }
 
+    /// Whether a turn whose key was stored has left no log. Its gateway was stopped in between, or is about to
+    /// store more. Nothing ran yet, and nobody has seen anything of it.
+    async fn left_nothing(&self, session_id: &str, turn_id: &str) -> Result<bool, StoreError> {
+        Ok(self.store.read(session_id, Some(turn_id), u64::MAX).await?.is_none())
+    }
+
     /// What a request with this idempotency key would repeat; `None` if nothing.
     ///
     /// # Errors
@@ -217,10 +228,14 @@ impl Sessions {
         key: &str,
     ) -> Result<Option<NotBegun>, SessionError> {
         let Some(record) = self.record(session_id).await? else { return Ok(None) };
-        match record.begun_by(key) {
-            Some(turn_id) => self.repeated(session_id, turn_id).await.map(Some),
-            None => Ok(None),
+        let Some(turn_id) = record.begun_by(key) else { return Ok(None) };
+        let runs_here =
+            self.running.get(session_id).is_some_and(|running| running.turn.turn_id == turn_id);
+        let is_beginning = record.beginning.as_deref() == Some(turn_id) && !runs_here;
+        if is_beginning && self.left_nothing(session_id, turn_id).await? {
+            return Ok(None);
         }
+        self.repeated(session_id, turn_id).await.map(Some)
     }
 
     /// The record of a session. If a turn runs in it, the record includes that turn's key.

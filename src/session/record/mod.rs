@@ -32,6 +32,9 @@ pub(crate) struct SessionRecord {
     pub(crate) nonce: Option<String>,
     /// Idempotency keys and the turns that they began, the latest last.
     pub(crate) keys: Vec<(String, String)>,
+    /// The turn whose key was written at its beginning, until its end is. If it has no log, it has done nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) beginning: Option<String>,
     /// The turns that are over.
     pub(crate) conversation: Conversation,
     /// Answers in clients' own forms.
@@ -84,12 +87,18 @@ impl SessionRecord {
             self.keys.remove(0);
         }
         self.keys.push((key.to_owned(), turn_id.to_owned()));
+        self.beginning = Some(turn_id.to_owned());
+    }
+
+    /// Forgets the key of a turn that has done nothing: it begins another one.
+    pub(super) fn drop_key_of(&mut self, turn_id: &str) {
+        self.keys.retain(|(_, begun)| begun != turn_id);
     }
 
     /// Deletes the answer of a turn; false if there is none. Its turn stays in the conversation,
     /// because later ones continue from it, but its key begins a new one.
     pub(super) fn delete_answer(&mut self, turn_id: &str) -> bool {
-        self.keys.retain(|(_, begun)| begun != turn_id);
+        self.drop_key_of(turn_id);
         self.answers.delete(turn_id)
     }
 

@@ -3,13 +3,68 @@
 use super::*;
 use store::{SqliteStore, SyncMode};
 
+/// A store in a file of its own, which goes with the directory.
+fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tether.db");
+    let store = SqliteStore::open(&path, SyncMode::Normal, limits::TTL).unwrap();
+    (directory, Arc::new(store))
+}
+
+/// Stores the first journal of a turn and what it says.
+async fn say(guard: &mut TurnGuard, writer: &mut Writer, text: &str) {
+    let saying = async {
+        writer.note_journal(&Arc::new(turn("t")), conversation::Tally::default(), None);
+        writer.push(&Event::TextDelta { text });
+        writer.publish();
+    };
+    guard.store_while(saying).await;
+}
+
+/// Its gateway is stopped after the key is stored, and before anything else is.
+#[tokio::test]
+async fn a_turn_that_left_nothing_but_its_key_begins_again() {
+    let (_directory, embedded) = embedded();
+    for store in [memory(), embedded] {
+        let sessions = of(Arc::clone(&store));
+        play(&sessions, "one", Some("first"), "Hi.").await;
+        drop(begin(&sessions, "two", Some("key")).await);
+        tokio::task::yield_now().await;
+        let next = of(store);
+        assert!(next.begun_by("s", "key").await.unwrap().is_none());
+        play(&next, "three", Some("key"), "Hi.").await;
+        for (key, turn_id) in [("first", "one"), ("key", "three")] {
+            let repeated = ask(&next, "four", Some(key)).await;
+            assert!(matches!(repeated, Err(NotBegun::Repeated(turn)) if turn.turn_id == turn_id));
+        }
+    }
+}
+
+/// The key of a turn that left nothing is not the next turn's.
+#[tokio::test]
+async fn a_turn_that_left_nothing_begins_again_after_another_one() {
+    let sessions = sessions();
+    drop(begin(&sessions, "one", Some("key")).await);
+    tokio::task::yield_now().await;
+    play(&sessions, "two", Some("other"), "Hi.").await;
+    let (_running, _) = begin(&sessions, "three", Some("key")).await;
+}
+
+/// A retry on another node re-joins the turn, once there is something to join.
+#[tokio::test]
+async fn a_key_is_known_to_other_nodes_while_its_turn_runs() {
+    let (_directory, store) = embedded();
+    let (a, b) = (of(Arc::clone(&store)), of(store));
+    let (mut guard, mut writer) = begin(&a, "t", Some("key")).await;
+    assert!(matches!(ask(&b, "two", Some("key")).await, Err(NotBegun::Busy)));
+    say(&mut guard, &mut writer, "Hi.").await;
+    assert!(matches!(b.begun_by("s", "key").await, Ok(Some(NotBegun::Repeated(_)))));
+}
+
 /// More than are looked for at a time.
 #[tokio::test]
 async fn all_interrupted_turns_are_settled_at_start() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("tether.db");
-    let store: Arc<dyn Store> =
-        Arc::new(SqliteStore::open(&path, SyncMode::Normal, limits::TTL).unwrap());
+    let (_directory, store) = embedded();
     let sessions = of(Arc::clone(&store));
     let input = ClientInput::default();
     for number in 0..=limits::INTERRUPTED_MAX {
@@ -17,12 +72,7 @@ async fn all_interrupted_turns_are_settled_at_start() {
         let beginning = Beginning { session_id: &session_id, ..beginning("t", None, &input) };
         let begun = sessions.begin(beginning, |_| false).await.unwrap();
         let Begun { mut guard, mut writer, .. } = *begun;
-        guard
-            .store_while(async {
-                writer.note_journal(&Arc::new(turn("t")), conversation::Tally::default(), None);
-                writer.publish();
-            })
-            .await;
+        say(&mut guard, &mut writer, "Hi.").await;
         guard.leave().await;
         writer.leave();
     }

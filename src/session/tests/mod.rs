@@ -615,16 +615,6 @@ async fn a_dropped_turn_releases_its_lease() {
     begin(&b, "two", None).await;
 }
 
-/// A retry on another node re-joins the turn, or hears that it cannot.
-#[tokio::test]
-async fn a_key_is_known_to_other_nodes_while_its_turn_runs() {
-    let store = memory();
-    let (a, b) = (of(Arc::clone(&store)), of(store));
-    play(&a, "one", None, "Hi.").await;
-    let _running = begin(&a, "two", Some("key")).await;
-    assert!(b.begun_by("s", "key").await.unwrap().is_some());
-}
-
 #[tokio::test]
 async fn running_conversations_count() {
     let sessions = sessions();
