@@ -31,8 +31,8 @@ use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::SettingsError;
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store, StoreError};
 use crate::session::{
-    AnswerSerializers, Cancel, Chain, DeletedAnswer, Durability, Found, SessionError, Sessions,
-    Snapshot, StoredAnswer,
+    AnswerSerializers, Cancel, Chain, DeletedAnswer, Durability, Found, LoggedTurn, SessionError,
+    Sessions, Snapshot, StoredAnswer,
 };
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
@@ -196,6 +196,18 @@ impl Gateway {
         key: &str,
     ) -> Result<bool, SessionError> {
         Ok(self.sessions.begun_by(session_id, key).await?.is_some())
+    }
+
+    /// Cancels the turn of such an answer, and waits for its end.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub(crate) async fn cancel_to_end(
+        &self,
+        session_id: &str,
+        turn: &LoggedTurn,
+    ) -> Result<(), SessionError> {
+        self.sessions.cancel_to_end(session_id, turn).await
     }
 
     /// Deletes such an answer, and its session if it was the only one there.

@@ -227,7 +227,7 @@ pub(super) async fn delete(request: &Parts, id: &str, app: &App) -> Result<Reply
 /// `POST /v1/responses/{id}/cancel`: waits for the end. A response that is over stays as it is.
 pub(super) async fn cancel(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let loaded = load(request, id, app).await?;
-    if let Some(LoggedTurn { log, .. }) = &loaded.stored_answer.running {
+    if let Some(turn) = &loaded.stored_answer.running {
         if !loaded.response.is_background() {
             return Err(Refusal::invalid(
                 "id",
@@ -235,7 +235,7 @@ pub(super) async fn cancel(request: &Parts, id: &str, app: &App) -> Result<Reply
                  its connection",
             ));
         }
-        session::cancelled(log).await;
+        app.gateway.cancel_to_end(&loaded.stored_as, turn).await?;
     }
     Ok(object(loaded, app).await)
 }

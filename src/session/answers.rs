@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep};
 
 use super::lease::OwnedLease;
 use super::record::Replaced;
@@ -10,6 +11,7 @@ use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
 use super::{LoggedTurn, codec};
 use crate::conversation::Conversation;
+use crate::limits::session as limits;
 
 /// An answer, as of one moment.
 #[derive(Debug, Clone)]
@@ -116,7 +118,8 @@ impl Sessions {
     }
 
     /// Deletes a turn's answer, even while a turn runs in its session. If its own turn is still
-    /// running, that is cancelled.
+    /// running, that is cancelled. The answer is busy if another turn runs on another node, and that does not
+    /// end soon.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -125,19 +128,38 @@ impl Sessions {
         session_id: &str,
         turn_id: &str,
     ) -> Result<DeletedAnswer, SessionError> {
-        let claim = loop {
-            match self.running.claim(session_id) {
-                Claimed::Free(claim) => break claim,
-                Claimed::Later(over) => over.cancelled().await,
+        let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
+        let (claim, lease) = loop {
+            let claim = match self.running.claim(session_id) {
+                Claimed::Free(claim) => claim,
+                Claimed::Later(over) => {
+                    over.cancelled().await;
+                    continue;
+                }
                 Claimed::Running(session) => return Ok(session.delete_answer(turn_id)),
+            };
+            if let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? {
+                break (claim, lease);
             }
+            drop(claim);
+            if !self.store.is_shared() || Instant::now() > deadline {
+                return Ok(DeletedAnswer::Busy);
+            }
+            self.free_elsewhere(session_id, turn_id).await?;
         };
-        let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
-        let Some(lease) = lease else { return Ok(DeletedAnswer::Busy) };
         let deleted = self.delete_leased(&lease, turn_id).await;
         lease.release().await;
         drop(claim);
         deleted
+    }
+
+    /// Waits a moment for a session that another node holds. If this turn runs there, it is cancelled first.
+    async fn free_elsewhere(&self, session_id: &str, turn_id: &str) -> Result<(), SessionError> {
+        if self.turn_elsewhere(session_id).await?.as_deref() == Some(turn_id) {
+            self.store.request_cancel(session_id, Some(turn_id)).await?;
+        }
+        sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+        Ok(())
     }
 
     async fn delete_leased(

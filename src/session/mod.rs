@@ -47,7 +47,7 @@ pub(crate) use codec::off_worker;
 pub(crate) use log::storing::Barrier;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
-pub(crate) use sessions::{Sessions, cancelled};
+pub(crate) use sessions::Sessions;
 pub(crate) use taken_over::TakenOver;
 pub(crate) use turn_guard::TurnGuard;
 

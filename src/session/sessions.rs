@@ -412,7 +412,7 @@ impl Sessions {
 }
 
 /// Cancels a turn, and waits for its end.
-pub(crate) async fn cancelled(log: &Arc<TurnLog>) {
+async fn cancelled(log: &Arc<TurnLog>) {
     log.cancel();
     ended(log).await;
 }

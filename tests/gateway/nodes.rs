@@ -1,11 +1,15 @@
 //! Several gateways with one Redis server: any of them reads, steers and takes over any turn.
 
+use std::pin::pin;
+
 use serde_json::{Value, json};
+use tokio::{join, select};
 
 use crate::support::Model;
 use crate::support::client::{Piece, request};
 use crate::support::events::{Frame, names, said};
 use crate::support::gateway::STREAM;
+use crate::support::model::Round;
 use crate::support::process::Process;
 use crate::support::redis_server::RedisServer;
 
@@ -195,15 +199,62 @@ async fn a_background_response_goes_on_on_another_node_and_is_kept() {
     assert!(response.to_string().contains("Half a word."), "{response}");
     // The conversation goes on from it.
     let body = json!({"model": "fake", "input": "And?", "previous_response_id": queued["id"]});
-    let next = two.post("/v1/responses", &body);
-    let (next, round) = tokio::join!(next, async {
-        let round = model.round().await;
-        let told = round.request.body.to_string();
-        round.answer("The end.").await;
-        told
-    });
+    let mut next = pin!(two.post("/v1/responses", &body));
+    let round = select! {
+        biased;
+        refused = &mut next => panic!("{}", refused.json()),
+        round = model.round() => round,
+    };
+    let told = round.request.body.to_string();
+    let ((), next) = join!(round.answer("The end."), next);
     assert_eq!(next.json()["status"], "completed");
-    assert!(round.contains("Half a word."), "{round}");
+    assert!(told.contains("Half a word."), "{told}");
+}
+
+/// A background response that has begun on this node.
+async fn begun_in_the_background(node: &Process, model: &mut Model) -> (String, Round) {
+    let body = json!({"model": "fake", "input": "Hi.", "background": true});
+    let queued = node.post("/v1/responses", &body).await.json();
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("One").await;
+    (format!("/v1/responses/{}", queued["id"].as_str().unwrap()), round)
+}
+
+#[tokio::test]
+async fn a_background_response_is_cancelled_from_another_node() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (path, mut round) = begun_in_the_background(&one, &mut model).await;
+    let cancelled = two.post(&format!("{path}/cancel"), &json!({})).await.json();
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
+    round.closed().await;
+    assert_eq!(one.get(&path).await.json()["status"], "cancelled");
+}
+
+/// Nobody holds its session until a node takes it over.
+#[tokio::test]
+async fn a_background_response_of_a_dead_node_is_cancelled_from_another_one() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (path, _round) = begun_in_the_background(&one, &mut model).await;
+    one.signal("KILL");
+    one.exit().await;
+    let cancelled = two.post(&format!("{path}/cancel"), &json!({})).await.json();
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
+}
+
+#[tokio::test]
+async fn a_background_response_is_deleted_from_another_node() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (path, mut round) = begun_in_the_background(&one, &mut model).await;
+    let deleted = two.exchange(request("DELETE", &path, &[], "")).await.json();
+    assert_eq!(deleted["deleted"], true, "{deleted}");
+    round.closed().await;
+    for node in [&one, &two] {
+        assert_eq!(node.get(&path).await.status(), 404);
+    }
 }
 
 /// Its own node has none, and would give it up after a second.

@@ -1,6 +1,7 @@
 //! How the file is used: here and now if that is quick, or else on the thread; in the tables, or beside them.
 
 use std::future::ready;
+use std::io;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -50,11 +51,6 @@ pub(super) fn append(
     let appended = redo.append(lease, turn_id, news);
     let is_fold_due = appended.map_err(|error| unavailable_beside(&error))?;
     Ok(Written { result: (), is_fold_due })
-}
-
-/// Forgets what is beside the database of a session. Returns whether there was something.
-pub(super) fn forget(redo: &Redo, session_id: &str) -> Result<bool, StoreError> {
-    redo.forget(session_id).map_err(|error| unavailable_beside(&error))
 }
 
 impl SqliteStore {
@@ -143,6 +139,17 @@ impl SqliteStore {
             let written = self.queue(move |_: &Connection| write(&leases, &redo)).await?;
             self.fold_later(written.is_fold_due);
             Ok(written.result)
+        })
+    }
+
+    /// Writes a mark beside the database, here.
+    pub(super) fn mark<T>(
+        &self,
+        write: impl FnOnce(&Redo) -> io::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.write_here(|_, redo| {
+            let result = write(redo).map_err(|error| unavailable_beside(&error))?;
+            Ok(Written { result, is_fold_due: false })
         })
     }
 

@@ -151,10 +151,7 @@ impl SqliteStore {
         node: NodeId,
     ) -> Result<Option<Entered>, StoreError> {
         // A turn that cannot be written is better refused than begun.
-        self.write_here(|_, redo| {
-            redo.probe().map_err(|error| unavailable_beside(&error))?;
-            Ok(access::Written { result: (), is_fold_due: false })
-        })?;
+        self.mark(Redo::probe)?;
         let (leases, id) = (Arc::clone(&self.leases), session_id.to_owned());
         self.look(session_id, move |connection| {
             let holder = leases.holder(&id);
@@ -201,10 +198,7 @@ impl SqliteStore {
 
     async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
         self.leases.forget(session_id);
-        let was_beside = self.write_here(|_, redo| {
-            let result = access::forget(redo, session_id)?;
-            Ok(access::Written { result, is_fold_due: false })
-        })?;
+        let was_beside = self.mark(|redo| redo.forget(session_id))?;
         let session_id = session_id.to_owned();
         let forget = move |connection: &Connection| statements::forget(connection, &session_id);
         Ok(self.run(true, forget).await? || was_beside)
@@ -235,7 +229,7 @@ impl Store for SqliteStore {
     }
 
     fn check(&self) -> StoreFuture<'_, ()> {
-        if let Err(failure) = self.noted(|| self.redo.probe()) {
+        if let Err(failure) = self.mark(Redo::probe) {
             return Box::pin(ready(Err(failure)));
         }
         self.run(true, statements::read_something)
@@ -413,7 +407,7 @@ impl Store for SqliteStore {
         let sweep = move |connection: &Connection| {
             for session_id in statements::unused_since(connection, now.saturating_sub(ttl))? {
                 if !leases.is_held(&session_id) {
-                    access::forget(&redo, &session_id)?;
+                    redo.forget(&session_id).map_err(|error| unavailable_beside(&error))?;
                     statements::forget(connection, &session_id)?;
                 }
             }
