@@ -9,7 +9,6 @@ const DECLARED: &[&str] = &[
     "begin: busy",
     "begin: its key began a turn that runs elsewhere",
     "begin: its key began a turn that is over",
-    "begin: its key began a turn that left nothing",
     "cancel: from another node",
     "cancel: where it runs",
     "cancel: the turn ended as cancelled",

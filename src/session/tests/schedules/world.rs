@@ -441,8 +441,8 @@ impl World {
                 }
             }
             Begins::Gone => {
-                client.wish = None;
-                self.net.lock().seen.saw("begin: its key began a turn that left nothing");
+                let what = format!("{}: its key began a turn that left nothing", client.session);
+                self.net.lock().rules.fail(what);
             }
             Begins::Later => {}
         }
