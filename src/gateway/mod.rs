@@ -362,6 +362,7 @@ impl Gateway {
     /// [`limits::turn::CANCEL_TIMEOUT`] to end. Returns whether all turns finished by themselves.
     pub async fn drain(&self, within: Duration) -> bool {
         self.draining.cancel();
+        self.sessions.take_over_no_more();
         self.turns.close();
         // No turn can answer them any more.
         self.parked.stop_all();

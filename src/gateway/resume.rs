@@ -43,16 +43,18 @@ impl Gateway {
     /// comes across.
     pub fn resume_interrupted(self: &Arc<Self>) {
         let (successor, taken_over) = mpsc::channel(TAKEN_OVER_MAX);
-        self.sessions.resume_with(successor);
+        self.sessions.resume_with(successor, Arc::clone(&self.places));
         tokio::spawn(resume_all(Arc::downgrade(self), taken_over));
         tokio::spawn(look_for_interrupted(Arc::downgrade(self)));
     }
 
-    /// Goes on with a turn, once there is a place for it.
-    async fn resume(&self, taken_over: TakenOver) {
-        let Ok(permit) = Arc::clone(&self.places).acquire_owned().await else {
-            return taken_over.leave().await;
+    /// Goes on with a turn. If no other gateway can, it waits for a place here.
+    async fn resume(&self, mut taken_over: TakenOver) {
+        let permit = match taken_over.permit.take() {
+            Some(permit) => Ok(permit),
+            None => Arc::clone(&self.places).acquire_owned().await,
         };
+        let Ok(permit) = permit else { return taken_over.leave().await };
         if self.is_draining() {
             return taken_over.leave().await;
         }

@@ -1,4 +1,5 @@
-//! Turns whose gateway was stopped while they ran: the next one that comes across such a turn takes it over.
+//! Turns whose gateway was stopped while they ran: the next one that comes across such a turn, and has a place
+//! for it, takes it over.
 //!
 //! ```text
 //!   journal and log ── claim, lease ──> TakenOver ──> the gateway resumes it
@@ -12,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{info, warn};
 
 use super::codec::{self, off_worker};
@@ -22,13 +24,25 @@ use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::{Claim, Claimed};
 use super::sessions::{SessionError, Sessions};
-use super::store::{StoreError, StoredLog, StoredRecord};
+use super::store::{Lease, LogNews, StoreError, StoredLog, StoredRecord};
 use super::taken_over::TakenOver;
 use super::turn_guard::TurnGuard;
 use super::{Durability, LoggedTurn, RunningSession};
 use crate::conversation::Interrupted;
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
+
+/// Who goes on with turns that are taken over.
+#[derive(Debug)]
+pub(super) struct Successor {
+    turns: Sender<TakenOver>,
+    /// The places of running turns.
+    places: Arc<Semaphore>,
+}
+
+/// A place for a turn that is taken over, unless it has to wait for one.
+#[derive(Debug)]
+pub(super) struct Place(Option<OwnedSemaphorePermit>);
 
 /// What the store has of an interrupted turn.
 struct Found {
@@ -38,9 +52,19 @@ struct Found {
 }
 
 impl Sessions {
-    /// From now on, interrupted turns are not ended but handed to this successor.
-    pub(crate) fn resume_with(&self, successor: Sender<TakenOver>) {
-        let _ = self.successor.set(successor);
+    /// From now on, interrupted turns are not ended but handed over here. Each needs one of these places.
+    pub(crate) fn resume_with(&self, turns: Sender<TakenOver>, places: Arc<Semaphore>) {
+        let _ = self.successor.set(Successor { turns, places });
+    }
+
+    /// A place for a turn that is to be taken over. `None` if another node may have one sooner.
+    pub(super) fn place(&self) -> Option<Place> {
+        let Some(Successor { places, .. }) = self.successor.get() else { return Some(Place(None)) };
+        match Arc::clone(places).try_acquire_owned() {
+            Ok(permit) => Some(Place(Some(permit))),
+            Err(_) if self.store.is_shared() => None,
+            Err(_) => Some(Place(None)),
+        }
     }
 
     /// Takes over the turns that were interrupted, as far as the store knows of any.
@@ -87,10 +111,11 @@ impl Sessions {
                 Claimed::Running(_) => return Ok(()),
             }
         };
+        let Some(place) = self.place() else { return Ok(()) };
         let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? else {
             return Ok(());
         };
-        self.take_over(claim, lease).await
+        self.take_over(claim, lease, place).await
     }
 
     /// Takes the session's interrupted turn over, or ends it, under a claim and a lease of the session.
@@ -98,6 +123,7 @@ impl Sessions {
         &self,
         claim: Claim,
         lease: OwnedLease,
+        place: Place,
     ) -> Result<(), SessionError> {
         let Some(found) = self.find_interrupted(&lease.get().session_id).await? else {
             lease.release().await;
@@ -105,26 +131,44 @@ impl Sessions {
         };
         let (length, json) = (found.journal.len(), found.journal.clone());
         let mut journal = off_worker(length, move || Journal::read(&json)).await?;
-        let asked = journal.asked.take();
-        let takeovers = journal.takeovers;
+        // A turn of this very node has failed here, because the store did not answer. Its client knows.
+        let is_own = found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.get().epoch;
+        let may_go_on = !is_own && journal.takeovers < limits::TAKEOVERS_MAX;
+        let successor = self.successor.get().filter(|_| may_go_on);
+        let (asked, takeovers) = (journal.asked.clone(), journal.takeovers + 1);
+        if asked.is_some() && successor.is_some() {
+            journal.takeovers = takeovers;
+            journal = self.count_takeover(lease.get(), &found, journal).await?;
+        }
         let batches = found.log.batches.clone();
         let length = length + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
         let interrupted = off_worker(length, move || journal.interrupted(&batches)).await;
-        // A turn of this very node has failed here, because the store did not answer. Its client knows.
-        let is_own = found.log.epochs.last() == lease.get().epoch;
-        let may_go_on = !is_own && takeovers < limits::TAKEOVERS_MAX;
-        let successor = self.successor.get().filter(|_| may_go_on);
         let (Some(asked), Some(successor)) = (asked, successor) else {
             return self.end_interrupted(lease, found, interrupted).await;
         };
         let taken_over =
-            self.resume((claim, lease), found, (asked, interrupted, takeovers)).await?;
+            self.resume((claim, lease, place), found, (asked, interrupted, takeovers)).await?;
         let Some(taken_over) = taken_over else { return Ok(()) };
-        if let Err(unsent) = successor.send(taken_over).await {
+        if let Err(unsent) = successor.turns.send(taken_over).await {
             // The gateway is about to stop.
             unsent.0.leave().await;
         }
         Ok(())
+    }
+
+    /// Stores how often the turn has now been taken over, before anything is done with it that could end this
+    /// process.
+    async fn count_takeover(
+        &self,
+        lease: &Lease,
+        found: &Found,
+        journal: Journal,
+    ) -> Result<Journal, StoreError> {
+        let write = move || (Bytes::from(journal.write()), journal);
+        let (json, journal) = off_worker(found.journal.len(), write).await;
+        let news = LogNews { batches: Vec::new(), journal: Some(json) };
+        self.store.append(lease, &found.log.turn_id, news).await?;
+        Ok(journal)
     }
 
     async fn find_interrupted(&self, session_id: &str) -> Result<Option<Found>, SessionError> {
@@ -140,8 +184,8 @@ impl Sessions {
     /// Makes the session one with a running turn. `None` if it was forgotten meanwhile.
     async fn resume(
         &self,
-        (claim, lease): (Claim, OwnedLease),
-        Found { log, stored, .. }: Found,
+        (claim, lease, Place(permit)): (Claim, OwnedLease, Place),
+        Found { log, stored, journal }: Found,
         (asked, interrupted, takeovers): (Arc<RawValue>, Interrupted, u32),
     ) -> Result<Option<TakenOver>, SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
@@ -149,7 +193,7 @@ impl Sessions {
         record.epoch = epoch;
         let StoredLog { turn_id, epochs, last, batches, .. } = log;
         let is_lazy = self.durability == Durability::Lazy;
-        let resumed = Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeovers + 1);
+        let resumed = Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeovers);
         let (log, writer) = resumed.ok_or(super::record::RecordError::DamagedLog)?;
         let turn = LoggedTurn { turn_id, log };
         info!(
@@ -157,7 +201,7 @@ impl Sessions {
             turn = turn.turn_id,
             epoch,
             after = last,
-            takeovers = takeovers + 1,
+            takeovers,
             rounds = interrupted.tally.rounds,
             "an interrupted turn is taken over"
         );
@@ -169,7 +213,16 @@ impl Sessions {
         }
         let store = Arc::clone(&self.store);
         let guard = TurnGuard::new(store, claim, lease, session, persister);
-        Ok(Some(TakenOver { session_id, guard, writer, conversation, asked, interrupted }))
+        Ok(Some(TakenOver {
+            session_id,
+            guard,
+            writer,
+            conversation,
+            asked,
+            interrupted,
+            permit,
+            journal,
+        }))
     }
 
     /// Ends an interrupted turn: its log gets a last event, and the conversation what it had said and done.

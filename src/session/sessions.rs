@@ -4,19 +4,18 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
 use super::artifacts::Artifacts;
 use super::codec;
 use super::followed::Followed;
+use super::interrupted::Successor;
 use super::lease::OwnedLease;
 use super::log::{TurnLog, Writer};
 use super::persister::Persister;
 use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Entered, Lease, MemoryUsage, NodeId, Store, StoreError, StoredRecord, Version};
-use super::taken_over::TakenOver;
 use super::turn_guard::TurnGuard;
 use super::{
     Beginning, Begun, Cancel, Durability, Found, LoggedTurn, NotBegun, RunningSession, Snapshot,
@@ -32,7 +31,7 @@ pub(crate) struct Sessions {
     pub(super) running: Arc<RunningSessions>,
     pub(super) durability: Durability,
     /// Who goes on with turns that are taken over.
-    pub(super) successor: Arc<OnceLock<Sender<TakenOver>>>,
+    pub(super) successor: Arc<OnceLock<Successor>>,
     /// Whether this node is about to stop, and takes nothing over.
     pub(super) is_leaving: Arc<AtomicBool>,
     /// The turns of other nodes that are read here.
@@ -93,8 +92,12 @@ impl Sessions {
             if !is_interrupted {
                 break (claim, lease, record);
             }
+            let Some(place) = self.place() else {
+                lease.release().await;
+                return Err(NotBegun::Busy);
+            };
             // It goes on, so the next claim finds it running, or it is over.
-            self.take_over(claim, lease).await?;
+            self.take_over(claim, lease, place).await?;
         };
         let new = match self.prepare(lease.get(), stored, &beginning, is_parked).await {
             Ok(new) => new,
@@ -384,10 +387,14 @@ impl Sessions {
         self.store.check().await
     }
 
+    /// Takes no more turns over: this gateway is about to stop, and would only leave them again.
+    pub(crate) fn take_over_no_more(&self) {
+        self.is_leaving.store(true, Ordering::SeqCst);
+    }
+
     /// Leaves the running turns to other nodes, as far as there may be any.
     pub(crate) fn leave_all(&self) {
         if self.store.is_shared() {
-            self.is_leaving.store(true, Ordering::SeqCst);
             for session in self.running.all() {
                 session.turn.log.leave();
             }

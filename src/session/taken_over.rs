@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::value::RawValue;
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
 use super::journal;
@@ -24,11 +26,16 @@ pub(crate) struct TakenOver {
     /// The turn's request, as the gateway that began it wrote it.
     pub(crate) asked: Arc<RawValue>,
     pub(crate) interrupted: Interrupted,
+    /// Its place among those that run, unless it has to wait for one.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    /// The journal as it was, which does not count this takeover.
+    pub(super) journal: Bytes,
 }
 
 impl TakenOver {
     /// Leaves the turn to whoever comes next, who finds it as it was.
     pub(crate) async fn leave(self) {
+        self.guard.restore_journal(self.journal).await;
         self.guard.leave().await;
         self.writer.leave();
     }

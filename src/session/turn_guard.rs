@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 use tracing::{debug, warn};
@@ -17,7 +18,7 @@ use super::part_waker::PartWaker;
 use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::Claim;
-use super::store::{Batch, NodeId, Store, StoreError};
+use super::store::{Batch, LogNews, NodeId, Store, StoreError};
 use super::{LoggedTurn, RunningSession};
 use crate::conversation;
 
@@ -71,6 +72,15 @@ impl TurnGuard {
     pub(crate) async fn leave(self) {
         drop(self.persister);
         self.lease.release().await;
+    }
+
+    /// Puts this journal in place of the one that the store has. If that fails, the store keeps the other one.
+    pub(super) async fn restore_journal(&self, journal: Bytes) {
+        let news = LogNews { batches: Vec::new(), journal: Some(journal) };
+        let turn_id = &self.session.turn.turn_id;
+        if let Err(error) = self.store.append(self.lease.get(), turn_id, news).await {
+            debug!(turn = turn_id, %error, "a turn is left with a takeover too many");
+        }
     }
 
     /// The session's nonce, eight hexadecimal digits.

@@ -14,9 +14,14 @@ use crate::support::process::Process;
 use crate::support::redis_server::RedisServer;
 
 pub(super) async fn start(model: &Model, server: &RedisServer) -> Process {
+    start_with_places(model, server, 100).await
+}
+
+/// The same with room for so many turns at a time.
+async fn start_with_places(model: &Model, server: &RedisServer, places: usize) -> Process {
     let url = format!("http://{}/v1", model.address);
     let config = format!(
-        "server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 0.2}}
+        "server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 0.2, max_concurrent_turns: {places}}}
 upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
 stream: {{disconnect_grace_sec: 1}}
 messages: {{server_tools: hidden}}
@@ -138,6 +143,50 @@ async fn a_turn_goes_on_when_its_node_is_killed_while_another_one_reads() {
     let all = read_on(&[&three, &two], seen.clone()).await;
     assert_eq!(all, [seen, rest].concat());
     assert_eq!(said(&all), "Half a word.");
+}
+
+/// It does not even take their sessions' leases.
+#[tokio::test]
+async fn a_full_node_leaves_interrupted_turns_to_others() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let one = start(&model, &server).await;
+    let full = start_with_places(&model, &server, 1).await;
+    let _running = full.begin_saying(&mut model, "own", "Here").await;
+    let sessions = ["a", "b", "c", "d"];
+    let mut begun = Vec::new();
+    for session in sessions {
+        begun.push(one.begin_saying(&mut model, session, "Half a wo").await);
+    }
+    let free = start(&model, &server).await;
+    one.signal("KILL");
+    one.exit().await;
+    drop(begun);
+    for _ in sessions {
+        model.round().await.answer("rd.").await;
+    }
+    for session in sessions {
+        let end = free.rejoin(&format!("session_id={session}"), &[]).await.rest().await;
+        assert_eq!(said(&end), "Half a word.");
+    }
+}
+
+#[tokio::test]
+async fn a_full_node_goes_on_with_an_interrupted_turn_once_it_has_a_place() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let one = start(&model, &server).await;
+    let full = start_with_places(&model, &server, 1).await;
+    let (mut its_own, mut running, _) = full.begin_saying(&mut model, "own", "Here").await;
+    let begun = one.begin_saying(&mut model, "s", "Half a wo").await;
+    let mut reader = full.rejoin("session_id=s", &[]).await;
+    one.signal("KILL");
+    one.exit().await;
+    drop(begun);
+    // Nobody goes on with it yet.
+    assert_eq!(full.post(STREAM, &json!({"session_id": "s", "prompt": "?"})).await.status(), 503);
+    running.end().await;
+    its_own.rest().await;
+    model.round().await.answer("rd.").await;
+    assert_eq!(said(&reader.rest().await), "Half a word.");
 }
 
 /// As in an upgrade, one node after another.

@@ -1,6 +1,10 @@
 //! Turns that were interrupted, and the next process.
 
+use tokio::sync::{Semaphore, mpsc};
+
 use super::*;
+use journal::Journal;
+use serde_json::value::RawValue;
 use store::{SqliteStore, SyncMode};
 
 /// A store in a file of its own, which goes with the directory.
@@ -14,6 +18,8 @@ fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
 /// Stores the first journal of a turn and what it says.
 async fn say(guard: &mut TurnGuard, writer: &mut Writer, text: &str) {
     let saying = async {
+        let asked = RawValue::from_string("{}".to_owned()).unwrap();
+        writer.note_asked(asked.into());
         writer.note_journal(&Arc::new(turn("t")), conversation::Tally::default(), None);
         writer.push(&Event::TextDelta { text });
         writer.publish();
@@ -79,4 +85,51 @@ async fn all_interrupted_turns_are_settled_at_start() {
     assert_eq!(store.interrupted(usize::MAX).await.unwrap().len(), limits::INTERRUPTED_MAX + 1);
     of(Arc::clone(&store)).settle_all().await.unwrap();
     assert!(store.interrupted(usize::MAX).await.unwrap().is_empty());
+}
+
+/// Begins a turn that its gateway then leaves as it is.
+async fn interrupt(sessions: &Sessions) {
+    let (mut guard, mut writer) = begin(sessions, "t", None).await;
+    say(&mut guard, &mut writer, "Hi.").await;
+    guard.leave().await;
+    writer.leave();
+}
+
+/// The next process takes the session's turn over, if it may go on.
+async fn next(store: &Arc<dyn Store>) -> Option<TakenOver> {
+    let (sender, mut taken_over) = mpsc::channel(1);
+    let sessions = of(Arc::clone(store));
+    sessions.resume_with(sender, Arc::new(Semaphore::new(1)));
+    sessions.settle("s").await.unwrap();
+    taken_over.try_recv().ok()
+}
+
+async fn takeovers(store: &Arc<dyn Store>) -> Option<u32> {
+    let log = store.read("s", None, 0).await.unwrap().unwrap();
+    log.journal.map(|json| Journal::read(&json).unwrap().takeovers)
+}
+
+/// Each of these processes is gone before it has done anything with the turn.
+#[tokio::test]
+async fn a_turn_that_ends_each_process_while_it_is_prepared_is_ended() {
+    let (_directory, store) = embedded();
+    interrupt(&of(Arc::clone(&store))).await;
+    for count in 1..=limits::TAKEOVERS_MAX {
+        drop(next(&store).await.expect("it goes on"));
+        tokio::task::yield_now().await;
+        assert_eq!(takeovers(&store).await, Some(count));
+    }
+    assert!(next(&store).await.is_none());
+    assert_eq!(takeovers(&store).await, None, "it is over");
+}
+
+/// They are about to stop, which is not the turn's fault.
+#[tokio::test]
+async fn a_turn_that_is_left_unprepared_does_not_count() {
+    let (_directory, store) = embedded();
+    interrupt(&of(Arc::clone(&store))).await;
+    for _ in 0..=limits::TAKEOVERS_MAX {
+        next(&store).await.expect("it goes on").leave().await;
+        assert_eq!(takeovers(&store).await, Some(0));
+    }
 }

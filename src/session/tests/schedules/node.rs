@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::{advance, sleep};
 
@@ -117,7 +117,7 @@ impl Node {
         net.note(&format!("{name} starts, its clock at {rate} %"));
         drop(net);
         let (successor, mut taken_over) = mpsc::channel(TAKEN_OVER_MAX);
-        sessions.resume_with(successor);
+        sessions.resume_with(successor, Arc::new(Semaphore::new(PLACES)));
         let for_turns = Arc::clone(shared);
         runtime.spawn(async move {
             while let Some(taken_over) = taken_over.recv().await {
@@ -293,6 +293,9 @@ async fn stream_from(
         inbox.lock().push(News::Read { stream, events });
     }
 }
+
+/// How many turns of other nodes a node goes on with at the same time.
+const PLACES: usize = 100;
 
 /// The longest that a schedule lets a node be stopped.
 pub(super) const STOP_MS_MAX: u64 = 3 * LEASE_MS;
