@@ -271,6 +271,8 @@ impl Driver {
         }
         if audience.cancelled {
             self.turn.handle(Input::Cancel);
+            // Nothing is asked of a model or a tool any more, not even what was about to be.
+            self.run_outputs();
         }
         if audience.is_store_lost {
             self.turn.handle(Input::StoreLost);

@@ -196,6 +196,10 @@ impl Sessions {
         let resumed = Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeovers);
         let (log, writer) = resumed.ok_or(super::record::RecordError::DamagedLog)?;
         let turn = LoggedTurn { turn_id, log };
+        // What was asked of its gateway before it died is asked of this one.
+        if self.store.renew(lease.get()).await?.cancels(&turn.turn_id) {
+            turn.log.cancel();
+        }
         info!(
             session = session_id,
             turn = turn.turn_id,

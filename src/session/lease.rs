@@ -13,9 +13,7 @@ use tracing::{debug, warn};
 
 use super::LoggedTurn;
 use super::persister::patiently;
-use super::store::{
-    Batch, Entered, Lease, NodeId, Renewed, Store, StoreError, Version, Watch, Watched,
-};
+use super::store::{Batch, Entered, Lease, NodeId, Store, StoreError, Version, Watch, Watched};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -201,11 +199,11 @@ impl Renewal {
     async fn renew(&mut self) -> Option<Instant> {
         let asked_at = Instant::now();
         match timeout_at(self.until, self.store.renew(&self.lease)).await {
-            Ok(Ok(Renewed { cancel, is_read })) => {
-                self.turn.log.note_remote_reader(is_read);
+            Ok(Ok(renewed)) => {
+                self.turn.log.note_remote_reader(renewed.is_read);
                 metrics::lease_renewed();
                 self.until = asked_at + usable(self.time);
-                if cancel.is_some_and(|id| id.is_empty() || id == self.turn.turn_id) {
+                if renewed.cancels(&self.turn.turn_id) {
                     self.turn.log.cancel();
                 }
                 Some(asked_at + self.interval())

@@ -175,7 +175,7 @@ async fn a_full_node_goes_on_with_an_interrupted_turn_once_it_has_a_place() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let one = start(&model, &server).await;
     let full = start_with_places(&model, &server, 1).await;
-    let (mut its_own, mut running, _) = full.begin_saying(&mut model, "own", "Here").await;
+    let (mut its_own, running, _) = full.begin_saying(&mut model, "own", "Here").await;
     let begun = one.begin_saying(&mut model, "s", "Half a wo").await;
     let mut reader = full.rejoin("session_id=s", &[]).await;
     one.signal("KILL");
@@ -258,6 +258,23 @@ async fn a_background_response_goes_on_on_another_node_and_is_kept() {
     let ((), next) = join!(round.answer("The end."), next);
     assert_eq!(next.json()["status"], "completed");
     assert!(told.contains("Half a word."), "{told}");
+}
+
+/// Its client was told that it is being cancelled. Whoever takes it over asks neither the model nor a tool.
+#[tokio::test]
+async fn a_turn_that_was_cancelled_after_its_node_died_does_not_go_on() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    let (_stream, _round, seen) = one.begin_saying(&mut model, "s", "One").await;
+    one.signal("KILL");
+    one.exit().await;
+    assert_eq!(two.cancel("s").await, 202);
+    let last = format!("Last-Event-ID: {}", seen.last().unwrap().id);
+    let end = two.rejoin("session_id=s", &[&last]).await.rest().await;
+    assert_eq!(end.last().unwrap().data["finish_reason"], "cancelled", "{end:?}");
+    // The next round is the next turn's.
+    let (_stream, round, _) = two.begin_saying(&mut model, "other", "Two").await;
+    assert!(!round.request.body.to_string().contains("One"), "{}", round.request.body);
 }
 
 /// A background response that has begun on this node.

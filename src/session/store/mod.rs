@@ -327,6 +327,13 @@ pub struct Renewed {
     pub is_read: bool,
 }
 
+impl Renewed {
+    /// Whether someone has asked to cancel this turn, which runs.
+    pub(crate) fn cancels(&self, turn_id: &str) -> bool {
+        self.cancel.as_deref().is_some_and(|asked| asked.is_empty() || asked == turn_id)
+    }
+}
+
 /// A file that a tool has returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
