@@ -179,7 +179,11 @@ const ROWS: &[Row] = &[
         &["call_format", "conversation", "event", "limits", "parser", "text", "tools", "upstream"],
     ),
     row("orchestrator/mod.rs", Io, &[]),
-    row("orchestrator/driver", Io, &["conversation", "session", "telemetry", "tools", "upstream"]),
+    row(
+        "orchestrator/driver",
+        Io,
+        &["conversation", "event", "limits", "session", "telemetry", "tools", "upstream"],
+    ),
     row("orchestrator/meter", Io, &["event", "telemetry", "tools", "upstream"]),
     row("orchestrator/tool_task", Io, &["session", "telemetry", "tools"]),
     row("orchestrator/parked_calls", Io, &["limits", "tools"]),

@@ -5,8 +5,10 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::call_format::ContractSetting;
+use crate::event;
 use crate::rehearsal::Rehearsal;
 use crate::session::LoggedTurn;
+use crate::session::store::{SqliteStore, SyncMode};
 use crate::session::tests::Slow;
 use crate::tools::source::SourceState;
 use crate::tools::{
@@ -210,22 +212,73 @@ impl Tool for Asks {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_call_that_asks_while_the_gateway_drains_is_stopped_too() {
+/// A gateway whose model calls this tool.
+fn calling(options: Options, tool: impl FnOnce(Arc<ToolSpec>) -> Arc<dyn Tool>) -> Gateway {
     let kind = Kind::Local(Arc::new(CallsAsks));
-    let options = upstream::Options {
-        name: "m".to_owned(),
-        contract: ContractSetting::default(),
-        history: History::Text,
-        kind,
-    };
-    let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
-    let allowed = Arc::new(Semaphore::new(0));
+    let (name, contract, history) = ("m".to_owned(), ContractSetting::default(), History::Text);
+    let upstream = upstream::Options { name, contract, history, kind };
     let parameters = json!({"type": "object"});
     let spec = ToolSpec { name: "asks".to_owned(), parameters, ..ToolSpec::default() };
     let mut tools = Registry::default();
-    tools.add(Arc::new(Asks(Arc::new(spec), Arc::clone(&allowed)))).unwrap();
-    let gateway = Gateway::new(Options::default(), upstreams, tools).unwrap();
+    tools.add(tool(Arc::new(spec))).unwrap();
+    Gateway::new(options, vec![Arc::new(Upstream::new(upstream).unwrap())], tools).unwrap()
+}
+
+/// A tool that returns once the test allows it.
+#[derive(Debug)]
+struct Returns(Arc<ToolSpec>, Arc<Semaphore>);
+
+impl Tool for Returns {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    fn call(&self, _: Value, _: CallContext) -> ToolFuture {
+        let allowed = Arc::clone(&self.1);
+        Box::pin(async move {
+            allowed.acquire().await.unwrap().forget();
+            Ok(ToolResult::data(json!({})))
+        })
+    }
+}
+
+/// Or else the next gateway would not know what the call has done.
+#[tokio::test]
+async fn a_result_that_has_just_come_is_stored_before_the_turn_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tether.db");
+    let store = SqliteStore::open(&path, SyncMode::Normal, limits::session::TTL).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let allowed = Arc::new(Semaphore::new(0));
+    let options = Options { store: Arc::clone(&store), ..Options::default() };
+    let gateway = calling(options, |spec| Arc::new(Returns(spec, Arc::clone(&allowed))));
+    let ask = NewTurn { session_id: Some("s".to_owned()), ..NewTurn::default() };
+    let BegunTurn { turn, .. } = gateway.begin(ask).await.unwrap();
+    let (mut reader, mut has_started) = (turn.log.read_after(0), false);
+    while !has_started {
+        poll_fn(|cx| {
+            reader.poll_read(cx, |record| has_started |= record.kind == event::Kind::ToolStarted)
+        })
+        .await
+        .unwrap();
+    }
+    // The tool's task is woken before the turn's.
+    allowed.add_permits(1);
+    assert!(turn.log.leave());
+    gateway.turns.close();
+    gateway.turns.wait().await;
+    let log = store.read("s", None, 0).await.unwrap().unwrap();
+    assert!(log.journal.is_some(), "it is not over");
+    let events: Vec<_> = log.batches.iter().map(|batch| &*batch.bytes).collect();
+    let events = String::from_utf8(events.concat()).unwrap();
+    assert_eq!(events.matches("\"type\":\"tool_completed\"").count(), 1, "{events}");
+    assert_eq!(events.matches("\"type\":\"tool_started\"").count(), 1, "{events}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_while_the_gateway_drains_is_stopped_too() {
+    let allowed = Arc::new(Semaphore::new(0));
+    let gateway = calling(Options::default(), |spec| Arc::new(Asks(spec, Arc::clone(&allowed))));
     let BegunTurn { turn, .. } = gateway.begin(NewTurn::default()).await.unwrap();
     let ask = async {
         assert!(gateway.is_draining());

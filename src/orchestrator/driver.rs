@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Sleep, sleep_until};
+use futures::future::BoxFuture;
+use tokio::time::{Sleep, Timeout, sleep_until, timeout};
 use tracing::Instrument as _;
 
 use super::meter::Meter;
@@ -21,6 +22,8 @@ use super::parked_calls::ParkedCalls;
 use super::running_tools::{News, RunningTools};
 use super::turn::{Input, Output, TurnMachine};
 use crate::conversation;
+use crate::event::Event;
+use crate::limits::turn::CANCEL_TIMEOUT;
 use crate::session::{Artifacts, Barrier, Writer};
 use crate::telemetry::millis;
 use crate::tools::Registry;
@@ -108,6 +111,8 @@ pub(crate) struct Driver {
     meter: Meter,
     /// Whether another pass is needed: something was started, or the machine handled an input.
     needs_pass: bool,
+    /// Waits until all that is known is stored, because another gateway is to go on with the turn.
+    leaving: Option<Pin<Box<Timeout<BoxFuture<'static, ()>>>>>,
 }
 
 impl fmt::Debug for Driver {
@@ -140,6 +145,7 @@ impl Driver {
             timer: None,
             meter: Meter::new(),
             needs_pass: false,
+            leaving: None,
         };
         let (turn, tally) = (driver.turn.so_far(), driver.turn.tally());
         driver.writer.note_journal(turn, tally, driver.turn.steps_end());
@@ -160,7 +166,7 @@ impl Driver {
     /// The writer alone, if another gateway is to go on with the turn.
     pub(crate) async fn run(mut self: Box<Self>) -> Result<RanTurn, Writer> {
         poll_fn(|cx| self.poll(cx)).await;
-        if !self.turn.is_over() {
+        if self.leaving.is_some() {
             return Err(self.writer);
         }
         let waiting = self.tools.take_parked();
@@ -177,6 +183,9 @@ impl Driver {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.leaving.is_some() {
+            return self.poll_leaving(cx);
+        }
         self.needs_pass = true;
         self.update_clock();
         loop {
@@ -192,7 +201,8 @@ impl Driver {
                 return Poll::Pending;
             }
             if self.take_audience(cx).is_break() {
-                return Poll::Ready(());
+                self.leave(cx);
+                return self.poll_leaving(cx);
             }
             self.take_round(cx);
             self.take_tools(cx);
@@ -279,6 +289,42 @@ impl Driver {
         }
         self.turn.handle(Input::Audience { is_present: audience.readers > 0 });
         ControlFlow::Continue(())
+    }
+
+    /// Leaves the turn to another gateway: keeps what its tools have returned, or else nobody would know what they
+    /// have done. Nothing begins any more.
+    fn leave(&mut self, cx: &mut Context<'_>) {
+        // Tools that have ended come first, with one report at most before their end.
+        for _ in 0..=2 * self.tools.len() {
+            let Poll::Ready(news) = self.tools.poll(cx) else { break };
+            if let News::Ended { call, run: Run { result, attempts, .. }, duration, .. } = news {
+                let duration_ms = millis(duration);
+                self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts });
+                self.keep_results();
+            }
+        }
+        self.tools.stop_all();
+        self.writer.publish();
+        let stored: BoxFuture<'static, ()> = Box::pin(self.writer.barrier().wait());
+        self.leaving = Some(Box::pin(timeout(CANCEL_TIMEOUT / 2, stored)));
+    }
+
+    /// Of what the machine would do next, only tells what calls have come to.
+    fn keep_results(&mut self) {
+        while let Some(output) = self.turn.poll() {
+            if let Output::Event(event @ Event::ToolCompleted { .. }) = output {
+                self.writer.push(&event);
+            }
+        }
+    }
+
+    /// Ready once everything is stored, or the store does not answer.
+    fn poll_leaving(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(leaving) = &mut self.leaving else { return Poll::Ready(()) };
+        if self.writer.log().watch_audience(cx).is_store_lost {
+            return Poll::Ready(());
+        }
+        leaving.as_mut().poll(cx).map(drop)
     }
 
     fn take_timer(&mut self, cx: &mut Context<'_>) {
