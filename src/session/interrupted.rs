@@ -196,8 +196,7 @@ impl Sessions {
         let resumed = Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeovers);
         let (log, writer) = resumed.ok_or(super::record::RecordError::DamagedLog)?;
         let turn = LoggedTurn { turn_id, log };
-        // What was asked of its gateway before it died is asked of this one.
-        if self.store.renew(lease.get()).await?.cancels(&turn.turn_id) {
+        if self.was_cancelled(lease.get(), &turn.turn_id).await? {
             turn.log.cancel();
         }
         info!(

@@ -8,6 +8,7 @@
 mod answer_serializer;
 mod answers;
 mod artifacts;
+mod cancel;
 mod codec;
 pub(crate) mod exported;
 mod follow;

@@ -17,9 +17,7 @@ use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Entered, Lease, MemoryUsage, NodeId, Store, StoreError, StoredRecord, Version};
 use super::turn_guard::TurnGuard;
-use super::{
-    Beginning, Begun, Cancel, Durability, Found, LoggedTurn, NotBegun, RunningSession, Snapshot,
-};
+use super::{Beginning, Begun, Durability, Found, LoggedTurn, NotBegun, RunningSession, Snapshot};
 use crate::conversation::{AnswerError, ClientInput, Opening};
 use crate::limits::session as limits;
 
@@ -336,24 +334,6 @@ impl Sessions {
             Some(turn) => Snapshot::elsewhere(turn, record.conversation),
             None => Snapshot::idle(record.conversation),
         }))
-    }
-
-    /// Cancels the turn of a session, wherever it runs.
-    ///
-    /// # Errors
-    /// See [`SessionError`].
-    pub(crate) async fn cancel(&self, session_id: &str) -> Result<Cancel, SessionError> {
-        self.settle(session_id).await?;
-        if self.running.get(session_id).is_some_and(|session| session.turn.log.cancel()) {
-            return Ok(Cancel::Cancelling);
-        }
-        if let Some(turn_id) = self.turn_elsewhere(session_id).await?
-            && self.store.request_cancel(session_id, Some(&turn_id)).await?
-        {
-            return Ok(Cancel::Cancelling);
-        }
-        let is_known = self.store.load(session_id).await?.is_some();
-        Ok(if is_known { Cancel::NothingRuns } else { Cancel::NoSession })
     }
 
     /// Where an owner's files are kept.

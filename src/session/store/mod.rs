@@ -95,8 +95,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Releases a lease. Does nothing if it is already lost.
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()>;
 
-    /// Asks whoever holds the session's lease to cancel the turn with this id, or the one that runs.
-    /// The holder learns of it when it renews the lease. False if nobody holds it.
+    /// Asks whoever holds the session's lease to cancel the turn with this id, or the one that runs. If the turn is
+    /// interrupted, this asks whoever takes it over. The holder learns of it when it renews the lease. False if
+    /// nobody holds it and no turn is interrupted.
     fn request_cancel<'a>(
         &'a self,
         _session_id: &'a str,

@@ -133,3 +133,22 @@ async fn a_turn_that_is_left_unprepared_does_not_count() {
         assert_eq!(takeovers(&store).await, Some(0));
     }
 }
+
+#[tokio::test]
+async fn a_cancelled_turn_is_cancelled_for_whoever_goes_on_with_it() {
+    for cancels in [false, true] {
+        let (_directory, store) = embedded();
+        let sessions = of(Arc::clone(&store));
+        let (mut guard, mut writer) = begin(&sessions, "t", None).await;
+        say(&mut guard, &mut writer, "Hi.").await;
+        if cancels {
+            assert_eq!(sessions.cancel("s").await.unwrap(), Cancel::Cancelling);
+        }
+        // It has no time to end.
+        guard.leave().await;
+        writer.leave();
+        let taken_over = next(&store).await.unwrap();
+        let audience = taken_over.writer.log().watch_audience(&Context::from_waker(Waker::noop()));
+        assert_eq!(audience.cancelled, cancels);
+    }
+}

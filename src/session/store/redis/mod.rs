@@ -280,7 +280,8 @@ impl RedisStore {
         turn_id: Option<&str>,
     ) -> Result<bool, StoreError> {
         let keys = self.keys.of_session(session_id);
-        let call = Call::new(&self.scripts.cancel, &[&keys.session]);
+        let written = [&*keys.session, &keys.log, &keys.journal];
+        let call = Call::new(&self.scripts.cancel, &written);
         self.servers.call(&call.text(turn_id.unwrap_or_default())).await
     }
 }

@@ -195,6 +195,13 @@ async fn a_cancellation_reaches_whoever_holds_the_lease() {
     assert_eq!(other.request_cancel("s", None).await, Ok(false));
     let lease = owner.acquire("s", NodeId::random()).await.unwrap().unwrap();
     assert_eq!(owner.renew(&lease).await.unwrap().cancel, None, "it was for the turn before");
+    // Whoever goes on with a turn ends it, if that was asked of its owner or of nobody.
+    let news = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
+    owner.append(&lease, "t", news).await.unwrap();
+    owner.release(&lease).await.unwrap();
+    assert_eq!(other.request_cancel("s", Some("t")).await, Ok(true));
+    let lease = other.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    assert!(other.renew(&lease).await.unwrap().cancels("t"));
     other.forget("s").await.unwrap();
     watch.changed().await;
     assert_eq!(owner.renew(&lease).await, Err(StoreError::Superseded));

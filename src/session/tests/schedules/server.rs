@@ -88,6 +88,7 @@ pub(super) struct Kept {
     node: Option<NodeId>,
     asked: u64,
     lease: Option<Granted>,
+    cancel: Option<String>,
     record: Option<Saved>,
     pub(super) logs: Vec<StoredLog>,
 }
@@ -96,7 +97,6 @@ pub(super) struct Kept {
 struct Granted {
     grant: u64,
     deadline: u64,
-    cancel: Option<String>,
 }
 
 #[derive(Debug)]
@@ -133,9 +133,10 @@ impl Server {
             }
             Request::Renew(lease) => {
                 let deadline = self.now + self.lease_ms;
-                let granted = self.held(&lease)?;
-                granted.deadline = deadline;
-                Answer::Renewed(Renewed { cancel: granted.cancel.clone(), ..Renewed::default() })
+                self.held(&lease)?.deadline = deadline;
+                let kept = self.sessions.get(&lease.session_id);
+                let cancel = kept.and_then(|kept| kept.cancel.clone());
+                Answer::Renewed(Renewed { cancel, ..Renewed::default() })
             }
             Request::Release(lease) => self.release(&lease),
             Request::Cancel { session, turn } => Answer::Flag(self.cancel(&session, turn)),
@@ -196,7 +197,8 @@ impl Server {
         }
         kept.node = Some(node);
         kept.asked = asked;
-        kept.lease = Some(Granted { grant, deadline, cancel: None });
+        kept.lease = Some(Granted { grant, deadline });
+        kept.forget_cancel();
         Some(Lease { session_id: session.to_owned(), node, epoch: kept.epoch, grant })
     }
 
@@ -206,6 +208,7 @@ impl Server {
             return Answer::Done;
         }
         kept.lease = None;
+        kept.forget_cancel();
         if kept.record.is_none() {
             self.sessions.remove(&lease.session_id);
         }
@@ -215,10 +218,12 @@ impl Server {
 
     fn cancel(&mut self, session: &str, turn: String) -> bool {
         let now = self.now;
-        let kept = self.sessions.get_mut(session);
-        let granted = kept.and_then(|kept| kept.lease.as_mut());
-        let Some(granted) = granted.filter(|granted| granted.deadline > now) else { return false };
-        granted.cancel = Some(turn);
+        let Some(kept) = self.sessions.get_mut(session) else { return false };
+        let is_held = kept.lease.as_ref().is_some_and(|granted| granted.deadline > now);
+        if !is_held && !kept.has_journal() {
+            return false;
+        }
+        kept.cancel = Some(turn);
         self.published.push((session.to_owned(), Watched::Owner));
         true
     }
@@ -288,6 +293,7 @@ impl Server {
         kept.asked = kept.asked.max(asked);
         if ends {
             kept.lease = None;
+            kept.forget_cancel();
         }
         Ok(written)
     }
@@ -303,7 +309,7 @@ impl Server {
     fn interrupted(&self) -> Vec<String> {
         let is_left = |kept: &Kept| {
             let is_held = kept.lease.as_ref().is_some_and(|granted| granted.deadline > self.now);
-            !is_held && kept.logs.iter().any(|log| log.journal.is_some())
+            !is_held && kept.has_journal()
         };
         let left = self.sessions.iter().filter(|(_, kept)| is_left(kept));
         left.map(|(session, _)| session.clone()).collect()
@@ -311,6 +317,17 @@ impl Server {
 }
 
 impl Kept {
+    fn has_journal(&self) -> bool {
+        self.logs.iter().any(|log| log.journal.is_some())
+    }
+
+    /// A turn that its owner has left behind is still to be cancelled.
+    fn forget_cancel(&mut self) {
+        if !self.has_journal() {
+            self.cancel = None;
+        }
+    }
+
     fn append(
         &mut self,
         turn: &str,
