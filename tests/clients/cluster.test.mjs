@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -16,15 +15,10 @@ import { BINARY, REPOSITORY } from '../lib/binary.mjs';
 import { readFrames, readOpenFrames, textOf } from '../lib/frames.mjs';
 import { CHAT_STREAM, turn } from '../lib/gateway.mjs';
 import { startModel } from '../lib/model.mjs';
+import { freePorts, program } from '../lib/programs.mjs';
 
 const LEASE_SEC = 1;
 const COMMAND = path.join(REPOSITORY, 'examples/cluster/run');
-
-/** A program that `tests/run` has unpacked, or else the one that is installed. */
-function program(name, folder) {
-  const unpacked = path.join(REPOSITORY, 'tests/.cache', folder, name);
-  return existsSync(unpacked) ? unpacked : name;
-}
 
 const ENVIRONMENT = {
   ...process.env,
@@ -33,15 +27,6 @@ const ENVIRONMENT = {
   NGINX: process.env.NGINX ?? program('nginx', 'nginx'),
   LEASE_SEC,
 };
-
-/** Ports that nobody uses now. */
-async function freePorts(count) {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => server.address().port);
-  await Promise.all(servers.map((server) => once(server.close(), 'close')));
-  return ports;
-}
 
 /** Starts the example in front of a model with this script. `end` stops it, if the test does not. */
 async function startCluster(t, script, end = (child) => child.kill('SIGINT')) {
