@@ -8,6 +8,8 @@ readonly SKIPPED=77
 # Of Debian packages.
 readonly REDIS_VERSION=5:7.0.15-1~deb12u10
 readonly NGINX_VERSION=1.22.1-9+deb12u11
+readonly CADDY_VERSION=2.6.2-5
+readonly HAPROXY_VERSION=2.6.12-1+deb12u4
 
 mkdir -p "$CACHE"
 
@@ -88,16 +90,31 @@ need_redis() {
   with_libraries "$CACHE/redis/redis-server" usr/bin/redis-server
 }
 
-# The same for nginx.
-need_nginx() {
-  if [[ -x $CACHE/nginx/nginx ]] || command -v nginx >/dev/null; then
+# need_unpacked NAME PACKAGE PROGRAM: a program of a Debian package in the cache, with the libraries that
+# the package asks for, unless there is one.
+need_unpacked() {
+  local name=$1 locked=$2 program=$3
+  if [[ -x $CACHE/$name/$name ]] || command -v "$name" >/dev/null; then
     return
   fi
   local libraries
-  libraries=$(apt-cache depends nginx | awk '$1 == "Depends:" && $2 ~ /^(lib|zlib)/ && $2 !~ /^libc6/ { print $2 }')
+  libraries=$(apt-cache depends "${locked%%=*}" |
+    awk '$1 == "Depends:" && $2 ~ /^(lib|zlib)/ && $2 !~ /^libc6/ { print $2 }')
   # shellcheck disable=SC2086 # one word each
-  unpacked nginx "nginx=$NGINX_VERSION" $libraries
-  with_libraries "$CACHE/nginx/nginx" usr/sbin/nginx
+  unpacked "$name" "$locked" $libraries
+  with_libraries "$CACHE/$name/$name" "$program"
+}
+
+need_nginx() {
+  need_unpacked nginx "nginx=$NGINX_VERSION" usr/sbin/nginx
+}
+
+need_caddy() {
+  need_unpacked caddy "caddy=$CADDY_VERSION" usr/bin/caddy
+}
+
+need_haproxy() {
+  need_unpacked haproxy "haproxy=$HAPROXY_VERSION" usr/sbin/haproxy
 }
 
 # need_crate NAME VERSION: a cargo subcommand. Its own speed does not matter, so that the

@@ -78,6 +78,10 @@ stage_openapi() {
   tests/openapi/run
 }
 
+stage_operations() {
+  tests/operations/run
+}
+
 stage_grammars() {
   tests/grammars/run
 }
