@@ -10,6 +10,7 @@ readonly REDIS_VERSION=5:7.0.15-1~deb12u10
 readonly NGINX_VERSION=1.22.1-9+deb12u11
 readonly CADDY_VERSION=2.6.2-5
 readonly HAPROXY_VERSION=2.6.12-1+deb12u4
+readonly PROMETHEUS_VERSION=2.42.0+ds-5+deb12u1
 
 mkdir -p "$CACHE"
 
@@ -99,7 +100,7 @@ need_unpacked() {
   fi
   local libraries
   libraries=$(apt-cache depends "${locked%%=*}" |
-    awk '$1 == "Depends:" && $2 ~ /^(lib|zlib)/ && $2 !~ /^libc6/ { print $2 }')
+    awk '$1 == "Depends:" && $2 ~ /^(lib|zlib)/ && $2 !~ /^lib(c6|js-)/ { print $2 }')
   # shellcheck disable=SC2086 # one word each
   unpacked "$name" "$locked" $libraries
   with_libraries "$CACHE/$name/$name" "$program"
@@ -115,6 +116,10 @@ need_caddy() {
 
 need_haproxy() {
   need_unpacked haproxy "haproxy=$HAPROXY_VERSION" usr/sbin/haproxy
+}
+
+need_promtool() {
+  need_unpacked promtool "prometheus=$PROMETHEUS_VERSION" usr/bin/promtool
 }
 
 # need_crate NAME VERSION: a cargo subcommand. Its own speed does not matter, so that the
