@@ -149,7 +149,7 @@ const ROWS: &[Row] = &[
     ),
     row("session/mod.rs", Io, &["conversation", "event"]),
     row("session/record", Nothing, &["conversation", "limits", "text"]),
-    row("session/answers", Io, &["conversation"]),
+    row("session/answers", Io, &["conversation", "limits"]),
     row("session/answer_serializer", Nothing, &["conversation"]),
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),
     row("session/cancel", Io, &[]),

@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Parse(ParseArgs),
     /// List the tools offered to the model, with their schemas, or run one of them
     Tools(ToolsArgs),
-    /// List, show, export, import or delete the sessions in a file
+    /// List, show, export, import or delete the sessions of a store
     Sessions(SessionsArgs),
     /// Print a shell completion script
     Completions {

@@ -52,7 +52,7 @@ async fn a_body_in_memory_is_read() {
 async fn an_incomplete_body_is_refused() {
     let pieces = [Ok(Frame::data(Bytes::from_static(b"{"))), Err("the client is gone")];
     let body = StreamBody::new(tokio_stream::iter(pieces));
-    let reply = handlers::answer(post(body), app()).await;
+    let reply = Box::pin(handlers::answer(post(body), app())).await;
     assert_eq!(reply.status(), StatusCode::BAD_REQUEST);
 }
 

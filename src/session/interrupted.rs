@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{info, warn};
 
 use super::codec::{self, off_worker};
@@ -25,24 +25,12 @@ use super::record::SessionRecord;
 use super::running::{Claim, Claimed};
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, LogNews, StoreError, StoredLog, StoredRecord};
-use super::taken_over::TakenOver;
+use super::taken_over::{Place, Successor, TakenOver};
 use super::turn_guard::TurnGuard;
 use super::{Durability, LoggedTurn, RunningSession};
 use crate::conversation::Interrupted;
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
-
-/// Who goes on with turns that are taken over.
-#[derive(Debug)]
-pub(super) struct Successor {
-    turns: Sender<TakenOver>,
-    /// The places of running turns.
-    places: Arc<Semaphore>,
-}
-
-/// A place for a turn that is taken over, unless it has to wait for one.
-#[derive(Debug)]
-pub(super) struct Place(Option<OwnedSemaphorePermit>);
 
 /// What the store has of an interrupted turn.
 struct Found {

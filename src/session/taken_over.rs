@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
 use super::journal;
@@ -31,6 +32,18 @@ pub(crate) struct TakenOver {
     /// The journal as it was, which does not count this takeover.
     pub(super) journal: Bytes,
 }
+
+/// Who goes on with turns that are taken over.
+#[derive(Debug)]
+pub(super) struct Successor {
+    pub(super) turns: Sender<TakenOver>,
+    /// The places of running turns.
+    pub(super) places: Arc<Semaphore>,
+}
+
+/// A place for a turn that is taken over, unless it has to wait for one.
+#[derive(Debug)]
+pub(super) struct Place(pub(super) Option<OwnedSemaphorePermit>);
 
 impl TakenOver {
     /// Leaves the turn to whoever comes next, who finds it as it was.

@@ -65,6 +65,9 @@ pub(super) async fn run(
         let id = copy.id.clone();
         match store.restore(copy, replace).await {
             Ok(true) => imported += 1,
+            Ok(false) if replace => failures.report(format_args!(
+                "line {number}: a turn runs in the session {id:?}; import it again once that is over"
+            )),
             Ok(false) => failures.report(format_args!(
                 "line {number}: there is a session {id:?} already; `--replace` overwrites it"
             )),

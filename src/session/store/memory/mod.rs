@@ -458,17 +458,5 @@ impl Store for MemoryStore {
     }
 }
 
-impl StoredLog {
-    /// The log without the batches that end at or before event `seen`.
-    fn after_seen(&self, seen: u64) -> Self {
-        let skipped = self.batches.partition_point(|batch| batch.last <= seen);
-        let batches = self.batches[skipped..].to_vec();
-        let Self { turn_id, epochs, last, journal, .. } = self;
-        let (turn_id, epochs) = (turn_id.clone(), epochs.clone());
-        let journal = journal.clone().map(|json| if seen == 0 { json } else { Bytes::new() });
-        Self { turn_id, epochs, last: *last, batches, journal }
-    }
-}
-
 #[cfg(test)]
 mod tests;

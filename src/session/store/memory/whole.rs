@@ -1,5 +1,6 @@
 //! Whole sessions: listed, copied out and written back.
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{Bounds, Kept, State};
@@ -101,5 +102,17 @@ impl State {
 impl Kept {
     fn used_at_ms(&self) -> u64 {
         now_ms().saturating_sub(millis(self.used_at.elapsed()))
+    }
+}
+
+impl StoredLog {
+    /// The log without the batches that end at or before event `seen`.
+    pub(super) fn after_seen(&self, seen: u64) -> Self {
+        let skipped = self.batches.partition_point(|batch| batch.last <= seen);
+        let batches = self.batches[skipped..].to_vec();
+        let Self { turn_id, epochs, last, journal, .. } = self;
+        let (turn_id, epochs) = (turn_id.clone(), epochs.clone());
+        let journal = journal.clone().map(|json| if seen == 0 { json } else { Bytes::new() });
+        Self { turn_id, epochs, last: *last, batches, journal }
     }
 }
