@@ -10,10 +10,11 @@ import { REPOSITORY } from '../lib/binary.mjs';
 const read = (file) => readFile(path.join(REPOSITORY, file), 'utf8');
 
 test('every direct dependency has a row', async () => {
-  const sections = (await read('Cargo.toml')).split(/^\[/m).filter((section) => /^(target\..*\.)?dependencies\]/.test(section));
-  const named = sections.flatMap((section) => section.match(/^[\w-]+ = .*/gm)).map((line) => {
-    return line.match(/package = "([^"]+)"/)?.[1] ?? line.split(' ')[0];
-  });
+  const sections = (await read('Cargo.toml')).split(/^\[/m);
+  const lines = sections
+    .filter((section) => /^(target\..*\.)?dependencies\]/.test(section))
+    .flatMap((section) => section.match(/^[\w-]+ = .*/gm));
+  const named = lines.map((line) => line.match(/package = "([^"]+)"/)?.[1] ?? line.split(' ')[0]);
   const direct = (await read('docs/dependencies.md')).split(/^## /m).find((part) => part.startsWith('Direct'));
   const rows = [...direct.matchAll(/^\| `([^`]+)` \|/gm)].map(([, name]) => name);
   assert.deepEqual(rows.sort(), named.sort());

@@ -6,6 +6,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import http2 from 'node:http2';
 import https from 'node:https';
 import { tmpdir } from 'node:os';
@@ -72,6 +73,8 @@ const PROXIES = [
       ['/etc/haproxy/tether.pem', BOTH],
     ],
     command: (file) => ['-db', '-f', file],
+    // Its file says why that matters.
+    asksToRepeat: true,
   },
 ];
 
@@ -216,8 +219,8 @@ function held(say) {
 /** A gateway whose model follows a script. */
 async function scripted(t, script, sections = {}) {
   const upstream = await startModel(t, script);
-  const { server, ...others } = sections;
-  return startGateway(t, { upstreams: [upstream], server: { cors_origins: [`https://${HOST}`], ...server }, ...others });
+  const server = { cors_origins: [`https://${HOST}`], ...sections.server };
+  return startGateway(t, { upstreams: [upstream], ...sections, server });
 }
 
 /** A proxy in front of a gateway with this script, and of one that is down. */
@@ -292,6 +295,27 @@ for (const proxy of PROXIES) {
       const metrics = await (await fetch(`${gateway.origin}/metrics`)).text();
       // One is for this request.
       assert.ok(Number(metrics.match(/^tether_connections_open (\d+)/m)[1]) >= 2, metrics);
+    });
+
+    test('a POST that a gateway has read is not sent again', async (t) => {
+      // Two that answer every GET, and die of every POST.
+      let posts = 0;
+      const frail = createServer((request, response) => {
+        if (request.method === 'GET') {
+          response.end('{}');
+        } else {
+          posts += 1;
+          request.resume().on('end', () => request.socket.destroy());
+        }
+      }).listen(0, '127.0.0.1');
+      await once(frail, 'listening');
+      t.after(() => { frail.close(); frail.closeAllConnections(); });
+      const { port } = frail.address();
+      const client = await startProxy(t, proxy, [port, port]);
+      const answer = client.get(CHAT_STREAM, { body: JSON.stringify({ prompt: 'Count.' }) });
+      if (proxy.asksToRepeat) await assert.rejects(answer, /REFUSED_STREAM/);
+      else assert.equal((await answer).status, 502);
+      assert.equal(posts, 1);
     });
 
     test('while a gateway drains, new turns go to the other one', async (t) => {
