@@ -24,9 +24,10 @@ test('systemd finds no fault, and little exposure', { skip }, async (t) => {
   const folder = await mkdtemp(path.join(tmpdir(), 'tether-test-'));
   t.after(() => rm(folder, { recursive: true }));
   const file = path.join(folder, 'tether.service');
-  await writeFile(file, UNIT.replace('/usr/local/bin/tether', BINARY));
-  const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', file], { encoding: 'utf8' });
-  assert.deepEqual([status, stderr], [0, '']);
+  await writeFile(file, UNIT.replace('/usr/local/bin/tether', path.resolve(BINARY)));
+  const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', file], { encoding: 'utf8' });
+  // It may also complain of units of this machine.
+  assert.deepEqual(stderr.split('\n').filter((line) => line.includes('tether.service')), []);
   execFileSync('systemd-analyze', ['security', '--offline=true', `--threshold=${EXPOSURE_MAX}`, file]);
 });
 
