@@ -126,12 +126,20 @@ impl TurnLog {
         state.wake_readers();
     }
 
-    /// Passes on everything that readers can see now and, once the log is
-    /// [sealed](Writer::seal), what they will see.
+    /// Passes on everything that readers can see now.
     pub(crate) fn replay(&self, sink: impl FnMut(Record<'_>)) {
+        self.replay_to(|state| state.visible, sink);
+    }
+
+    /// Passes on everything that readers will see of a log that is [sealed](Writer::seal).
+    pub(crate) fn replay_sealed(&self, sink: impl FnMut(Record<'_>)) {
+        self.replay_to(|state| state.records.last(), sink);
+    }
+
+    fn replay_to(&self, last: impl FnOnce(&State) -> u64, sink: impl FnMut(Record<'_>)) {
         let mut taken = Taken::default();
         let state = self.state.lock();
-        state.records.take_after(0, state.records.last(), usize::MAX, &mut taken);
+        state.records.take_after(0, last(&state), usize::MAX, &mut taken);
         let epochs = state.epochs.clone();
         drop(state);
         taken.drain(&epochs, sink);

@@ -417,3 +417,27 @@ fn what_no_log_has_stored_is_refused() {
         );
     }
 }
+
+/// Or else it would be told what a killed process forgets, and that a turn is over before its session is free.
+#[test]
+fn a_replay_shows_no_more_than_readers_see() {
+    let (log, mut writer) = Writer::stored(1, false);
+    let replayed = || {
+        let mut count = 0;
+        log.replay(|_| count += 1);
+        count
+    };
+    writer.push(&Event::TextDelta { text: "a" });
+    writer.publish();
+    assert_eq!(replayed(), 0, "it is not stored yet");
+    let Poll::Ready(Some(news)) = log.poll_unstored() else { panic!("nothing is new") };
+    log.note_stored(news.upto);
+    assert_eq!(replayed(), 1);
+    writer.seal();
+    assert_eq!(replayed(), 1, "the end is not stored yet");
+    let mut whole = 0;
+    log.replay_sealed(|_| whole += 1);
+    assert_eq!(whole, 2);
+    drop(writer);
+    assert_eq!(replayed(), 2);
+}

@@ -48,7 +48,7 @@ impl AnswerSerializer for ResponseSerializer {
 
     fn end(&self, log: &TurnLog) -> FinishedAnswer {
         let mut collected = ResponseCollector::new(self.options.clone());
-        log.replay(|record| collected.take(&record));
+        log.replay_sealed(|record| collected.take(&record));
         let output = collected.answer.items().done().map(dialect::json::event);
         let prefixes = match self.prefix {
             Some(prefix) => history::prefixes(prefix, &output.collect::<Vec<_>>()),
@@ -113,7 +113,7 @@ impl StoredResponse {
         Box::new(ResponseEncoder::new(self.options(rendering), from))
     }
 
-    /// The response up to the last record of its log.
+    /// The response as far as readers of its log can see.
     pub(in crate::server) fn object_of(&self, rendering: Rendering, log: &TurnLog) -> Vec<u8> {
         let mut collected = ResponseCollector::new(self.options(rendering));
         let mut has_begun = false;
