@@ -165,7 +165,7 @@ const ROWS: &[Row] = &[
     row("session/follow", Io, &["limits", "telemetry"]),
     row("session/followed", Io, &[]),
     row("session/taken_over", Io, &["conversation", "telemetry"]),
-    row("session/turn_guard", Io, &["conversation"]),
+    row("session/turn_guard", Io, &["conversation", "limits"]),
     row("session/store", Io, &["limits", "telemetry"]),
     row("session/log/mod.rs", Io, &["event"]),
     row("session/log/reader", Io, &["limits"]),

@@ -246,6 +246,15 @@ fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>
         config.server.listen = listen;
     }
     if let Some(folder) = &overrides.state {
+        if config.sessions.store == Store::Redis {
+            mistakes.push(Mistake {
+                place: None,
+                key: "--state".to_owned(),
+                message: "the configuration keeps sessions in Redis, where other gateways reach them, and \
+                          --state would keep them in a file; leave one of them out"
+                    .to_owned(),
+            });
+        }
         config.sessions.store = Store::Embedded;
         config.sessions.embedded.path = folder.join(STORE_FILE);
     }

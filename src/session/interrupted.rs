@@ -235,7 +235,8 @@ impl Sessions {
         record.conversation.push(turn);
         let record = codec::write(record).await;
         let (expected, end) = (Some(stored.version), vec![journal::end_after(log.last)]);
-        match lease.finish(Finish { expected, record, turn_id: &log.turn_id, end }).await {
+        let (turn_id, patience) = (&*log.turn_id, self.store.wait());
+        match lease.finish(Finish { expected, record, turn_id, end, patience }).await {
             Ok(()) => {
                 metrics::turn_interrupted("ended");
                 Ok(())

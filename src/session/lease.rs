@@ -37,6 +37,8 @@ pub(super) struct Finish<'a> {
     pub(super) record: Bytes,
     pub(super) turn_id: &'a str,
     pub(super) end: Vec<Batch>,
+    /// How long a store that fails is asked again.
+    pub(super) patience: Duration,
 }
 
 impl OwnedLease {
@@ -88,15 +90,15 @@ impl OwnedLease {
     }
 
     /// Ends a turn in the store, which releases the lease in the same step. It is kept until then, and a store
-    /// that fails is asked again for a while.
+    /// that fails is asked again as long as there is patience.
     pub(super) async fn finish(
         mut self,
-        Finish { expected, record, turn_id, end }: Finish<'_>,
+        Finish { expected, record, turn_id, end, patience }: Finish<'_>,
     ) -> Result<(), StoreError> {
         self.is_ending.store(true, Ordering::SeqCst);
         let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
         let finish = || store.finish(&lease, expected, record.clone(), (turn_id, end.clone()));
-        let finished = patiently(&*store, finish).await.map(drop);
+        let finished = patiently(patience, finish).await.map(drop);
         self.stop_renewal();
         match finished {
             Ok(()) => self.is_released = true,

@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -175,20 +176,20 @@ async fn append(
         None => None,
     };
     let news = LogNews { batches: joined(batches), journal };
-    patiently(store, || store.append(lease, turn_id, news.clone())).await
+    patiently(store.wait(), || store.append(lease, turn_id, news.clone())).await
 }
 
-/// Asks a store that fails again, for a while. One that does not answer at all is not asked again, because it
-/// may have done it.
+/// Asks a store that fails again, for this long. One that does not answer at all is not asked again, because
+/// it may have done it.
 pub(super) async fn patiently<'s, T>(
-    store: &dyn Store,
+    patience: Duration,
     ask: impl Fn() -> StoreFuture<'s, T>,
 ) -> Result<T, StoreError> {
-    let deadline = Instant::now() + store.wait();
+    let deadline = Instant::now() + patience;
     loop {
         match timeout_at(deadline, ask()).await {
             Err(_) => {
-                let waited = store.wait().as_secs();
+                let waited = patience.as_secs_f32();
                 return Err(StoreError::Unavailable(format!("no answer within {waited} s")));
             }
             Ok(Err(StoreError::Unavailable(_)))

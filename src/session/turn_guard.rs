@@ -21,6 +21,7 @@ use super::running::Claim;
 use super::store::{Batch, LogNews, NodeId, Store, StoreError};
 use super::{LoggedTurn, RunningSession};
 use crate::conversation;
+use crate::limits::session as limits;
 
 /// A session's slot for a running turn. Dropping it frees the slot, but only
 /// [`finish`](Self::finish) keeps what the turn leaves.
@@ -103,7 +104,8 @@ impl TurnGuard {
         drop(self.persister);
         let record = codec::write(record).await;
         let end = unstored(&*self.store, &turn.log);
-        let finish = Finish { expected: *version, record, turn_id: &turn.turn_id, end };
+        let (expected, turn_id, patience) = (*version, &*turn.turn_id, self.store.wait());
+        let finish = Finish { expected, record, turn_id, end, patience };
         if let Err(error) = self.lease.finish(finish).await {
             warn!("a session was not left as it was: {error}");
         }
@@ -197,8 +199,12 @@ impl TurnGuard {
         let record = codec::write(record).await;
         self.persister.stop().await;
         let end = unstored(&*self.store, log);
+        // One that has let the turn wait in vain is asked once more: the lease is still held.
+        let patience =
+            if log.is_store_lost() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
+        let finish = Finish { expected: *version, record, turn_id, end, patience };
         // The lease is released before the slot is free: the next turn takes a lease of its own.
-        match self.lease.finish(Finish { expected: *version, record, turn_id, end }).await {
+        match self.lease.finish(finish).await {
             Ok(()) => {}
             Err(StoreError::Superseded) => {
                 log.note_superseded();

@@ -243,6 +243,27 @@ async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
     assert!(turns[0].to_string().contains("One"), "{transcript}");
 }
 
+/// The turn's events still fit beside the database, but its end does not fit into it.
+#[tokio::test]
+async fn a_turn_whose_end_does_not_fit_on_the_disk_ends_honestly() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
+    process.whole_turn(&mut model, "before", "Well.").await.rest().await;
+    let (mut stream, round, _) = process.begin_saying(&mut model, "s", "One").await;
+    // A commit is several pages of 4 KiB.
+    let bytes = std::fs::metadata(directory.path().join("tether.db-redo1")).unwrap().len();
+    process.limit_file_bytes(Some(bytes + 1024));
+    round.end().await;
+    let rest = stream.rest().await;
+    let end = &rest.last().unwrap().data;
+    assert_eq!(end["code"], "store_unavailable", "{rest:?}");
+    process.limit_file_bytes(None);
+    let again = process.rejoin("session_id=s", &[]).await.rest().await;
+    assert!(again.iter().any(|frame| frame.data["text"] == "One"), "{again:?}");
+    assert!(again.last().unwrap().is_last(), "{again:?}");
+}
+
 /// A folder and a file that this process may not write. Root may write anything, unless it gives up
 /// the right to.
 #[cfg(target_os = "linux")]

@@ -221,6 +221,11 @@ impl TurnLog {
         state.records.end_after(visible, encode::line(event).into(), event.kind());
     }
 
+    /// Whether the store has let the turn wait in vain.
+    pub(crate) fn is_store_lost(&self) -> bool {
+        self.state.lock().storing.as_ref().is_some_and(Storing::is_lost)
+    }
+
     /// Notes that another gateway has the session: see [`stop_storing`](Self::stop_storing). The log may be
     /// sealed.
     pub(crate) fn note_superseded(&self) {

@@ -19,7 +19,8 @@
 //! ```
 //!
 //! A `write` outlives the process. A power cut may cost the last of them; what is left then ends with a
-//! record that is cut or has the wrong sum, and nothing after it counts.
+//! record that is cut or has the wrong sum, and nothing after it counts. Whoever opens such a file says so, and
+//! leaves a copy of it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -67,6 +68,7 @@ impl Redo {
     pub(super) fn open(database: &Path) -> Result<Self, OpenError> {
         let [first, second] = paths(database).map(Segment::open);
         let (mut current, mut other) = (first?, second?);
+        [&current, &other].into_iter().for_each(Segment::set_damage_aside);
         if other.generation > current.generation {
             mem::swap(&mut current, &mut other);
         }

@@ -164,6 +164,17 @@ fn length_of(bytes: usize) -> [u8; 4] {
     u32::try_from(bytes).expect("a record is small").to_le_bytes()
 }
 
+/// How many bytes of a file count: those up to the first record that is cut or damaged.
+pub(super) fn counted(file: &[u8]) -> usize {
+    let mut rest = file.get(header(0).len()..).unwrap_or_default();
+    loop {
+        let unread = rest.len();
+        if next(&mut rest).is_none() {
+            return file.len() - unread;
+        }
+    }
+}
+
 /// The records of a file, up to the first that is cut or damaged.
 pub(super) fn records(file: &[u8]) -> impl Iterator<Item = Record<'_>> {
     let mut rest = file.get(header(0).len()..).unwrap_or_default();

@@ -1,10 +1,12 @@
 //! One of the two files of [running turns](super::redo).
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write as _};
 use std::mem;
 use std::path::PathBuf;
+
+use tracing::warn;
 
 use super::super::Lease;
 use super::open_error::OpenError;
@@ -73,6 +75,27 @@ impl Segment {
             segment.begin(0).map_err(|error| OpenError::Create(segment.path.clone(), error))?;
         }
         Ok(segment)
+    }
+
+    /// Keeps a copy of a file that is cut or damaged: it is read as far as it can be, and then emptied.
+    pub(super) fn set_damage_aside(&self) {
+        // If it cannot be read now, folding it says so.
+        let Ok(file) = fs::read(&self.path) else { return };
+        let unread = file.len() - redo_record::counted(&file);
+        if unread == 0 {
+            return;
+        }
+        let mut copy = self.path.as_os_str().to_owned();
+        copy.push(".damaged");
+        let copy = PathBuf::from(copy);
+        let kept = match fs::copy(&self.path, &copy) {
+            Ok(_) => format!("a copy is kept as {}", copy.display()),
+            Err(error) => format!("no copy could be kept: {error}"),
+        };
+        warn!(
+            path = %self.path.display(),
+            "the last {unread} bytes of running turns are cut or damaged, and were not read; {kept}"
+        );
     }
 
     /// The file, if it was written since it was last synced.

@@ -209,6 +209,28 @@ async fn a_damaged_byte_costs_what_comes_after_it() {
     }
 }
 
+/// By a fault of the disk, or by hand. Somebody may want to look.
+#[tokio::test]
+async fn a_damaged_file_is_kept_as_a_copy() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    let copies = |place: &Place| {
+        let names = fs::read_dir(place.directory.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains("damaged")).collect::<Vec<_>>()
+    };
+    assert!(copies(&place.killed()).is_empty());
+    let copy = copy_of(&place.directory);
+    let file = copy.path().join("tether.db-redo1");
+    let mut damaged = fs::read(&file).unwrap();
+    *damaged.last_mut().unwrap() ^= 0x41;
+    fs::write(&file, &damaged).unwrap();
+    let next = Place::of(copy, SyncMode::Normal);
+    assert_eq!(copies(&next), ["tether.db-redo1.damaged"]);
+    assert_eq!(fs::read(next.directory.path().join("tether.db-redo1.damaged")).unwrap(), damaged);
+}
+
 /// A record of which a part was written must not hide those after it.
 #[tokio::test]
 async fn what_a_failed_write_left_is_taken_back() {
