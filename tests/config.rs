@@ -293,6 +293,18 @@ mod overrides {
     }
 
     #[test]
+    fn a_file_of_sessions_takes_no_gateway_out_of_its_cluster() {
+        let overrides = Overrides { state: Some("/d".into()), ..Overrides::default() };
+        for text in ["sessions: {store: redis}", "sessions: {redis: {url: \"redis://h\"}}"] {
+            let error = load_with(text, &overrides, &[]).unwrap_err().to_string();
+            assert!(
+                error.contains("--state: the configuration keeps sessions in Redis"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn a_url_without_a_path_gets_the_version() {
         let url = |text| config::base_url_with_version(text).unwrap().to_string();
         assert_eq!(url("http://h"), "http://h/v1");
