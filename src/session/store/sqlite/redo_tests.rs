@@ -137,7 +137,13 @@ async fn a_file_that_a_first_turn_has_kept_outlives_a_kill() {
         bytes: "text".into(),
     };
     place.store.keep_artifact("s", artifact.clone()).await.unwrap();
-    assert_eq!(place.killed().store.artifact("file").await.unwrap(), Some(artifact));
+    assert_eq!(place.killed().store.artifact("file").await.unwrap(), Some(artifact.clone()));
+
+    // Of a session that was never saved, nothing is left.
+    let place = Place::new(SyncMode::Normal);
+    let _lease = place.lease("s").await;
+    place.store.keep_artifact("s", artifact).await.unwrap();
+    assert_eq!(place.killed().store.artifact("file").await.unwrap(), None);
 }
 
 /// What its turn had begun with is still in the file then.
