@@ -46,7 +46,8 @@ test('llama_completion behind llama.cpp', async (all) => {
       } else {
         assert.equal(reasons[0], 'incomplete_call', JSON.stringify(events));
       }
-      assert.ok(!reasons.includes('malformed_call'), JSON.stringify(events));
+      // Only the first call is forced: in a later one, the model may repeat the words of the feedback.
+      assert.notEqual(reasons[0], 'malformed_call', JSON.stringify(events));
       assert.ok(['turn_completed', 'turn_failed'].includes(events.at(-1).type));
     });
   }
