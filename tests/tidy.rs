@@ -152,7 +152,7 @@ const ROWS: &[Row] = &[
     row("session/answers", Io, &["conversation", "limits"]),
     row("session/answer_serializer", Nothing, &["conversation"]),
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),
-    row("session/cancel", Io, &[]),
+    row("session/cancel", Io, &["limits"]),
     row("session/codec", Io, &["limits"]),
     row("session/exported", Nothing, &["limits"]),
     row("session/interrupted", Io, &["conversation", "limits", "telemetry"]),

@@ -291,7 +291,7 @@ impl Driver {
         ControlFlow::Continue(())
     }
 
-    /// Leaves the turn to another gateway: keeps what its tools have returned, or else nobody would know what they
+    /// Leaves the turn to another gateway: keeps what its tools have returned, because otherwise nobody would know what they
     /// have done. Nothing begins any more.
     fn leave(&mut self, cx: &mut Context<'_>) {
         // Tools that have ended come first, with one report at most before their end.

@@ -1,9 +1,12 @@
 //! Cancelling a turn, wherever it runs. Whoever asks is told once nothing can undo it: if the turn's gateway is
 //! killed in that instant, the next one ends the turn.
 
-use super::Cancel;
-use super::sessions::{SessionError, Sessions};
+use tokio::time::sleep;
+
+use super::sessions::{SessionError, Sessions, ended};
 use super::store::{EntryClaim, EntryKey, Lease, StoreError};
+use super::{Cancel, LoggedTurn};
+use crate::limits::session as limits;
 
 impl Sessions {
     /// Cancels the turn of a session, wherever it runs.
@@ -12,19 +15,47 @@ impl Sessions {
     /// See [`SessionError`].
     pub(crate) async fn cancel(&self, session_id: &str) -> Result<Cancel, SessionError> {
         self.settle(session_id).await?;
-        if let Some(session) = self.running.get(session_id)
-            && session.turn.log.cancel()
-        {
-            self.note_cancel(session_id, &session.turn.turn_id).await?;
-            return Ok(Cancel::Cancelling);
-        }
-        if let Some(turn_id) = self.turn_elsewhere(session_id).await?
-            && self.store.request_cancel(session_id, Some(&turn_id)).await?
+        let turn_id = match self.running.get(session_id) {
+            Some(session) if !session.turn.log.has_ended() => Some(session.turn.turn_id.clone()),
+            _ => self.turn_elsewhere(session_id).await?,
+        };
+        if let Some(turn_id) = turn_id
+            && self.cancel_turn(session_id, &turn_id).await?
         {
             return Ok(Cancel::Cancelling);
         }
         let is_known = self.store.load(session_id).await?.is_some();
         Ok(if is_known { Cancel::NothingRuns } else { Cancel::NoSession })
+    }
+
+    /// Cancels a turn, wherever it runs, and waits for its end.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub(crate) async fn cancel_to_end(
+        &self,
+        session_id: &str,
+        turn: &LoggedTurn,
+    ) -> Result<(), SessionError> {
+        while !turn.log.has_ended() && !self.cancel_turn(session_id, &turn.turn_id).await? {
+            // No gateway holds the session: the turn has just ended, or its gateway was stopped.
+            self.settle(session_id).await?;
+            sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+        }
+        ended(&turn.log).await;
+        Ok(())
+    }
+
+    /// Cancels the turn with this id. False if no gateway runs it.
+    async fn cancel_turn(&self, session_id: &str, turn_id: &str) -> Result<bool, SessionError> {
+        if let Some(session) = self.running.get(session_id)
+            && session.turn.turn_id == turn_id
+            && session.turn.log.cancel()
+        {
+            self.note_cancel(session_id, turn_id).await?;
+            return Ok(true);
+        }
+        Ok(self.store.request_cancel(session_id, Some(turn_id)).await?)
     }
 
     /// Notes in the store that a turn of this node is cancelled.

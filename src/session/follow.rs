@@ -46,32 +46,6 @@ impl Sessions {
         Ok(turn.filter(|turn| !turn.log.has_ended()))
     }
 
-    /// Cancels a turn, wherever it runs, and waits for its end.
-    ///
-    /// # Errors
-    /// See [`SessionError`].
-    pub(crate) async fn cancel_to_end(
-        &self,
-        session_id: &str,
-        turn: &LoggedTurn,
-    ) -> Result<(), SessionError> {
-        while !turn.log.has_ended() {
-            let running = self.running.get(session_id);
-            if let Some(here) = running.filter(|here| here.turn.turn_id == turn.turn_id) {
-                here.turn.log.cancel();
-                break;
-            }
-            if self.store.request_cancel(session_id, Some(&turn.turn_id)).await? {
-                break;
-            }
-            // Nobody holds the session: the turn has just ended, or its gateway was stopped.
-            self.settle(session_id).await?;
-            sleep(limits::STORE_RETRY_INTERVAL / 4).await;
-        }
-        ended(&turn.log).await;
-        Ok(())
-    }
-
     /// Waits until a turn may begin in a session that another node holds, if that makes way.
     pub(super) async fn make_way(
         &self,

@@ -214,7 +214,7 @@ impl Sessions {
     }
 
     /// Whether a turn whose key was stored has left no log. Its gateway was stopped in between, or is about to
-    /// store more. Nothing ran yet, and nobody has seen anything of it.
+    /// store more. Nothing has run yet, and nobody has seen any of it.
     async fn left_nothing(&self, session_id: &str, turn_id: &str) -> Result<bool, StoreError> {
         Ok(self.store.read(session_id, Some(turn_id), u64::MAX).await?.is_none())
     }

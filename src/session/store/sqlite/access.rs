@@ -30,12 +30,10 @@ pub(super) fn save(
     expected: Option<Version>,
     record: &[u8],
 ) -> Result<Written<Version>, StoreError> {
-    let begun_at = Instant::now();
     let version = leases.next_version(lease, expected)?;
     let saved = redo.save(lease, (version, now_ms()), record);
     let is_fold_due = saved.map_err(|error| unavailable_beside(&error))?;
     leases.note_version(lease, version);
-    metrics::store_commit(1, begun_at.elapsed());
     Ok(Written { result: version, is_fold_due })
 }
 
@@ -75,15 +73,24 @@ impl SqliteStore {
         Box::pin(self.queue(work))
     }
 
-    /// Reads something of a session in one statement: here, if the file is free, or on the thread.
+    /// The same for something that reads the log of this session, or of any.
+    pub(super) async fn run_folded<T: Send + 'static>(
+        &self,
+        session_id: Option<&str>,
+        is_short: bool,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.fold_live(session_id).await?;
+        self.run(is_short, work).await
+    }
+
+    /// Reads something of a session without a transaction: here, if the file is free, or on the thread.
     pub(super) async fn look<T: Send + 'static>(
         &self,
         session_id: &str,
         read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        if self.redo.has(Some(session_id)) {
-            self.fold().await?;
-        }
+        self.fold_live(Some(session_id)).await?;
         match self.worker.try_lock() {
             // Noting that the session is used may have to reach the disk.
             Some(worker) if self.sync == SyncMode::Normal => return worker.look(read),
@@ -92,17 +99,9 @@ impl SqliteStore {
         self.queue(read).await
     }
 
-    /// The same for something that reads the log of this session, or of any.
-    pub(super) async fn run_folded<T: Send + 'static>(
-        &self,
-        session_id: Option<&str>,
-        is_short: bool,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        if self.redo.has(session_id) {
-            self.fold().await?;
-        }
-        self.run(is_short, work).await
+    /// Completes the tables, if they lack something of this session, or of any.
+    async fn fold_live(&self, session_id: Option<&str>) -> Result<(), StoreError> {
+        if self.redo.has(session_id) { self.fold().await } else { Ok(()) }
     }
 
     /// Does something on the thread.
@@ -132,7 +131,12 @@ impl SqliteStore {
         write: impl FnOnce(&Leases, &Redo) -> Result<Written<T>, StoreError> + Send + 'static,
     ) -> StoreFuture<'_, T> {
         if is_short && self.sync == SyncMode::Normal {
-            return Box::pin(ready(self.write_here(write)));
+            let begun_at = Instant::now();
+            let written = self.write_here(write);
+            if written.is_ok() {
+                metrics::store_commit(1, begun_at.elapsed());
+            }
+            return Box::pin(ready(written));
         }
         let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
         Box::pin(async move {
@@ -153,6 +157,7 @@ impl SqliteStore {
         })
     }
 
+    /// Writes something beside the database, here.
     pub(super) fn write_here<T>(
         &self,
         write: impl FnOnce(&Leases, &Redo) -> Result<Written<T>, StoreError>,

@@ -38,22 +38,27 @@ struct Contents<'a> {
     turns: Vec<Unfinished<'a>>,
     /// The last record of each session.
     saves: HashMap<&'a str, Record<'a>>,
+    /// Bytes at its end that are cut or damaged.
+    unread: usize,
 }
 
-/// Writes to the tables what this file has of sessions whose turns were not over.
-pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -> Done<()> {
-    let Contents { turns, saves } = contents(file, later);
+/// Writes to the tables what this file has of sessions whose turns were not over. Returns how many bytes at its
+/// end are cut or damaged, and were not read.
+pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -> Done<usize> {
+    let Contents { turns, saves, unread } = contents(file, later);
     saves.values().try_for_each(|save| put_record(connection, save))?;
-    turns.iter().try_for_each(|turn| put(connection, turn))
+    turns.iter().try_for_each(|turn| put(connection, turn))?;
+    Ok(unread)
 }
 
 /// What is in the file. What is new in the `later` one is not folded yet.
 fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
-    let Contents { mut turns, mut saves } = Contents::default();
+    let Contents { mut turns, mut saves, .. } = Contents::default();
     let mut places = HashMap::new();
     let is_end = |record: &Record<'_>| matches!(record.head.kind, Kind::End | Kind::Forget);
     let ends = records(later).filter(is_end);
-    for record in records(file).chain(ends) {
+    let mut records = records(file);
+    for record in records.by_ref().chain(ends) {
         let Record { head, session_id, turn_id, .. } = record;
         match head.kind {
             Kind::News => {
@@ -80,7 +85,7 @@ fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
             Kind::Probe => {}
         }
     }
-    Contents { turns, saves }
+    Contents { turns, saves, unread: records.unread() }
 }
 
 /// Writes the record of a session, unless the tables have a later one.

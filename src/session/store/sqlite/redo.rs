@@ -19,8 +19,8 @@
 //! ```
 //!
 //! A `write` outlives the process. A power cut may cost the last of them; what is left then ends with a
-//! record that is cut or has the wrong sum, and nothing after it counts. Whoever opens such a file says so, and
-//! leaves a copy of it.
+//! record that is cut or has the wrong sum, and nothing after it counts. Whoever folds such a file says so, and
+//! keeps a copy of it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -68,7 +68,6 @@ impl Redo {
     pub(super) fn open(database: &Path) -> Result<Self, OpenError> {
         let [first, second] = paths(database).map(Segment::open);
         let (mut current, mut other) = (first?, second?);
-        [&current, &other].into_iter().for_each(Segment::set_damage_aside);
         if other.generation > current.generation {
             mem::swap(&mut current, &mut other);
         }
@@ -155,6 +154,11 @@ impl Redo {
         let [older, newer] = [&state.other, &state.current].map(Segment::extent);
         drop(guard);
         Ok(Some(Folding { file: read(older)?, later: read(newer)? }))
+    }
+
+    /// Keeps a copy of the file that is folded, because so many bytes of it could not be read.
+    pub(super) fn keep_damaged(&self, unread: usize) {
+        self.state.lock().other.keep_damaged(unread);
     }
 
     /// The database has what was to be folded.

@@ -164,21 +164,32 @@ fn length_of(bytes: usize) -> [u8; 4] {
     u32::try_from(bytes).expect("a record is small").to_le_bytes()
 }
 
-/// How many bytes of a file count: those up to the first record that is cut or damaged.
-pub(super) fn counted(file: &[u8]) -> usize {
-    let mut rest = file.get(header(0).len()..).unwrap_or_default();
-    loop {
-        let unread = rest.len();
-        if next(&mut rest).is_none() {
-            return file.len() - unread;
-        }
+/// The records of a file, up to the first that is cut or damaged.
+#[derive(Debug)]
+pub(super) struct Records<'a> {
+    unread: &'a [u8],
+}
+
+pub(super) fn records(file: &[u8]) -> Records<'_> {
+    Records { unread: file.get(header(0).len()..).unwrap_or_default() }
+}
+
+impl Records<'_> {
+    /// The bytes that are left.
+    pub(super) const fn unread(&self) -> usize {
+        self.unread.len()
     }
 }
 
-/// The records of a file, up to the first that is cut or damaged.
-pub(super) fn records(file: &[u8]) -> impl Iterator<Item = Record<'_>> {
-    let mut rest = file.get(header(0).len()..).unwrap_or_default();
-    std::iter::from_fn(move || next(&mut rest))
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        let mut rest = self.unread;
+        let record = next(&mut rest)?;
+        self.unread = rest;
+        Some(record)
+    }
 }
 
 fn next<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {

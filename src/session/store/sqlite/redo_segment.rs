@@ -77,14 +77,8 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Keeps a copy of a file that is cut or damaged: it is read as far as it can be, and then emptied.
-    pub(super) fn set_damage_aside(&self) {
-        // If it cannot be read now, folding it says so.
-        let Ok(file) = fs::read(&self.path) else { return };
-        let unread = file.len() - redo_record::counted(&file);
-        if unread == 0 {
-            return;
-        }
+    /// Keeps a copy of a file whose end is cut or damaged: it is about to be emptied.
+    pub(super) fn keep_damaged(&self, unread: usize) {
         let mut copy = self.path.as_os_str().to_owned();
         copy.push(".damaged");
         let copy = PathBuf::from(copy);

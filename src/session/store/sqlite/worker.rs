@@ -164,7 +164,7 @@ impl Worker {
         result
     }
 
-    /// Reads something that is in one statement, and so needs no transaction.
+    /// Reads something that needs no transaction.
     pub(super) fn look<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -198,7 +198,10 @@ impl Worker {
     fn fold_one(&self, all: bool) -> Result<(), StoreError> {
         let begun = self.redo.begin_fold(all).map_err(|error| unavailable_beside(&error))?;
         let Some(folding) = begun else { return Ok(()) };
-        self.transact(|connection| fold::fold(connection, &folding))?;
+        let unread = self.transact(|connection| fold::fold(connection, &folding))?;
+        if unread > 0 {
+            self.redo.keep_damaged(unread);
+        }
         // What is about to be emptied may be minutes old: a power cut must not take that.
         self.execute("PRAGMA wal_checkpoint(PASSIVE)")?;
         self.redo.end_fold().map_err(|error| unavailable_beside(&error))
