@@ -62,7 +62,11 @@ unpacked() {
   mkdir -p "$folder/packages"
   (
     cd "$folder/packages"
-    apt-get download -qq "$locked" "$@" || apt-get download -qq "${locked%%=*}" "$@"
+    if ! apt-get download -qq "$locked" "$@"; then
+      # The lists of packages may be older than the lock. Without root, they stay so.
+      if ((EUID == 0)); then apt-get update -qq || true; else sudo -n apt-get update -qq || true; fi
+      apt-get download -qq "$locked" "$@" || apt-get download -qq "${locked%%=*}" "$@"
+    fi
   ) || fail "apt-get could not download ${locked%%=*}"
   local package
   for package in "$folder"/packages/*.deb; do
