@@ -5,7 +5,7 @@
 
 #[path = "../../src/call_format/mod.rs"]
 pub mod call_format;
-#[path = "../../src/limits.rs"]
+#[path = "../../src/limits/mod.rs"]
 pub mod limits;
 #[path = "../../src/parser/mod.rs"]
 pub mod parser;
