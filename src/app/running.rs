@@ -63,7 +63,13 @@ pub async fn start(
     metrics: PrometheusHandle,
 ) -> Result<Running, StartError> {
     let Parts { mut tools, store } = parts;
-    assemble::check_store(&config.sessions, &*store).await.map_err(StartError::Store)?;
+    if let Err(cause) = assemble::check_store(&config.sessions, &*store).await {
+        if store.is_shared() {
+            return Err(StartError::Store(cause));
+        }
+        // What a file has can be read as long as the disk is full.
+        warn!(cause, "no turn can begin until the file of sessions can be written");
+    }
     tools.start();
     let toolset = tools.toolset();
     let gateway = Arc::new(assemble::gateway_with(config, toolset, store)?);

@@ -60,6 +60,9 @@ pub async fn open_sessions(
         StoreOpenError::File(OpenError::InUse(path)) => SessionsError::InUse(path),
         error => SessionsError::Open(error),
     })?;
-    check_store(config, &*store).await.map_err(SessionsError::Server)?;
+    // A file that was opened can be read, even if the disk is full.
+    if store.is_shared() {
+        check_store(config, &*store).await.map_err(SessionsError::Server)?;
+    }
     Ok(store)
 }

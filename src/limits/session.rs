@@ -23,6 +23,15 @@ pub const REDO_BYTES_MAX: u64 = 32 * MIB as u64;
 /// of writes to it.
 pub const REDO_BYTES_KEPT: u64 = MIB as u64;
 
+/// Turns whose ends the tables of such a file get in one transaction, under load. Of more, each costs hardly less.
+pub const ENDED_TURNS_PER_COMMIT: usize = 64;
+/// How long the first of them waits for others: then the tables have what a backup or another program reads.
+pub const ENDED_TURNS_WAIT: Duration = Duration::from_secs(1);
+/// How many wait at most, if the thread that writes them is late. Further turns end with a transaction of their own.
+pub const ENDED_TURNS_MAX: usize = 4 * ENDED_TURNS_PER_COMMIT;
+/// Bytes of those that wait.
+pub const ENDED_TURNS_BYTES_MAX: usize = 4 * MIB;
+
 /// Commits in a file of sessions after which its write-ahead log is moved into it. Each takes some
 /// pages of 4 KiB.
 pub const COMMITS_PER_CHECKPOINT: usize = 256;

@@ -22,6 +22,7 @@ mod documented;
 mod drain;
 mod embedded_store;
 mod extra_sampling;
+mod full_disk;
 mod http2;
 mod idempotency;
 mod images;

@@ -12,7 +12,7 @@ use super::super::{Lease, LogNews, StoreError, StoreFuture, Version};
 use super::cause::{failure_of, stopped, unavailable_beside};
 use super::leases::Leases;
 use super::redo::Redo;
-use super::worker::{Job, Ran, Task, atomically};
+use super::worker::{Asked, Job, Look, Ran, Task, atomically};
 use super::{SqliteStore, SyncMode, now_ms};
 use crate::telemetry::metrics;
 
@@ -52,6 +52,11 @@ pub(super) fn append(
 }
 
 impl SqliteStore {
+    /// Whether what was written counts at once, without waiting for the disk.
+    pub(super) fn is_at_once(&self) -> bool {
+        self.sync == SyncMode::Normal
+    }
+
     /// Does something in a transaction, and returns its result once that is durable: here, if it is `short`
     /// and the file is free, or on the thread.
     pub(super) fn run<T: Send + 'static>(
@@ -60,7 +65,7 @@ impl SqliteStore {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> StoreFuture<'_, T> {
         if is_short
-            && self.sync == SyncMode::Normal
+            && self.is_at_once()
             && let Some(mut worker) = self.worker.try_lock()
         {
             let done = worker.at_once(work);
@@ -84,6 +89,25 @@ impl SqliteStore {
         self.run(is_short, work).await
     }
 
+    /// Reads something that the tables may lack, of this session or of any, which counts as using it. If they
+    /// cannot be completed, because the disk is full, it is read as if they had been.
+    pub(super) async fn read_folded<T: Send + 'static>(
+        &self,
+        session_id: Option<&str>,
+        is_short: bool,
+        read: impl Fn(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let usual = self.run_folded(session_id, is_short, read.clone()).await;
+        let Err(StoreError::Unavailable(_)) = usual else { return usual };
+        let (sender, receiver) = oneshot::channel();
+        let look: Look = Box::new(move |worker| {
+            // The caller may have dropped its future.
+            let _ = sender.send(worker.read_unwritten(read));
+        });
+        self.jobs.send(Task::Look(look)).await.map_err(|_| stopped())?;
+        receiver.await.map_err(|_| stopped())?.or(usual)
+    }
+
     /// Reads something of a session without a transaction: here, if the file is free, or on the thread.
     pub(super) async fn look<T: Send + 'static>(
         &self,
@@ -93,7 +117,7 @@ impl SqliteStore {
         self.fold_live(Some(session_id)).await?;
         match self.worker.try_lock() {
             // Noting that the session is used may have to reach the disk.
-            Some(worker) if self.sync == SyncMode::Normal => return worker.look(read),
+            Some(worker) if self.is_at_once() => return worker.look(read),
             _ => {}
         }
         self.queue(read).await
@@ -101,7 +125,18 @@ impl SqliteStore {
 
     /// Completes the tables, if they lack something of this session, or of any.
     async fn fold_live(&self, session_id: Option<&str>) -> Result<(), StoreError> {
+        if self.ended.has(session_id) {
+            self.put_ended().await?;
+        }
         if self.redo.has(session_id) { self.fold().await } else { Ok(()) }
+    }
+
+    /// Moves ended turns into the tables: here, if the file is free, or on the thread.
+    async fn put_ended(&self) -> Result<(), StoreError> {
+        if let Some(mut worker) = self.worker.try_lock() {
+            return worker.put_ended();
+        }
+        self.ask(Task::PutEnded).await
     }
 
     /// Does something on the thread.
@@ -130,7 +165,7 @@ impl SqliteStore {
         is_short: bool,
         write: impl FnOnce(&Leases, &Redo) -> Result<Written<T>, StoreError> + Send + 'static,
     ) -> StoreFuture<'_, T> {
-        if is_short && self.sync == SyncMode::Normal {
+        if is_short && self.is_at_once() {
             let begun_at = Instant::now();
             let written = self.write_here(write);
             if written.is_ok() {
@@ -181,8 +216,13 @@ impl SqliteStore {
 
     /// Moves what running turns have written into the tables.
     pub(super) async fn fold(&self) -> Result<(), StoreError> {
+        self.ask(Task::Fold).await
+    }
+
+    /// Asks the thread for something, and waits for it.
+    async fn ask(&self, task: impl FnOnce(Option<Asked>) -> Task) -> Result<(), StoreError> {
         let (sender, receiver) = oneshot::channel();
-        self.jobs.send(Task::Fold(Some(sender))).await.map_err(|_| stopped())?;
+        self.jobs.send(task(Some(sender))).await.map_err(|_| stopped())?;
         receiver.await.map_err(|_| stopped())?
     }
 }

@@ -15,10 +15,13 @@ use super::statements::{self, Done, execute, first, restored, stored};
 
 /// A turn in the file, and what it says of it.
 #[derive(Debug)]
-struct Unfinished<'a> {
+struct LoggedTurn<'a> {
     session_id: &'a str,
     turn_id: &'a str,
+    /// What is new of it, if it has not ended.
     news: Vec<Record<'a>>,
+    /// Its end.
+    end: Option<Record<'a>>,
 }
 
 /// Records of one epoch that follow one another.
@@ -31,23 +34,26 @@ struct Run<'a> {
     journal: Option<&'a [u8]>,
 }
 
-/// What a file has that is not over.
+/// What a file has that the tables lack.
 #[derive(Debug, Default)]
 struct Contents<'a> {
     /// The turns, in the order in which they began.
-    turns: Vec<Unfinished<'a>>,
-    /// The last record of each session.
+    turns: Vec<LoggedTurn<'a>>,
+    /// The last record of each session, unless the end of a turn has it.
     saves: HashMap<&'a str, Record<'a>>,
     /// Bytes at its end that are cut or damaged.
     unread: usize,
 }
 
-/// Writes to the tables what this file has of sessions whose turns were not over. Returns how many bytes at its
-/// end are cut or damaged, and were not read.
+/// Writes to the tables what this file has that they lack. Returns how many bytes at its end are cut or damaged,
+/// and were not read.
 pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -> Done<usize> {
     let Contents { turns, saves, unread } = contents(file, later);
-    saves.values().try_for_each(|save| put_record(connection, save))?;
-    turns.iter().try_for_each(|turn| put(connection, turn))?;
+    turns.iter().try_for_each(|turn| put_end(connection, turn))?;
+    for save in saves.values() {
+        put_record(connection, save)?;
+    }
+    turns.iter().try_for_each(|turn| put_news(connection, turn))?;
     Ok(unread)
 }
 
@@ -55,32 +61,38 @@ pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -
 fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
     let Contents { mut turns, mut saves, .. } = Contents::default();
     let mut places = HashMap::new();
-    let is_end = |record: &Record<'_>| matches!(record.head.kind, Kind::End | Kind::Forget);
-    let ends = records(later).filter(is_end);
+    // An end in the later file is in the tables before anything that comes after it.
+    let is_settled = |record: &Record<'_>| matches!(record.head.kind, Kind::Settled | Kind::Forget);
+    let settled = records(later).filter(is_settled);
     let mut records = records(file);
-    for record in records.by_ref().chain(ends) {
+    for record in records.by_ref().chain(settled) {
         let Record { head, session_id, turn_id, .. } = record;
         match head.kind {
-            Kind::News => {
+            Kind::News | Kind::Ended => {
                 let place = *places.entry((session_id, turn_id)).or_insert(turns.len());
                 if place == turns.len() {
-                    turns.push(Unfinished { session_id, turn_id, news: Vec::new() });
+                    turns.push(LoggedTurn { session_id, turn_id, news: Vec::new(), end: None });
                 }
-                turns[place].news.push(record);
+                if head.kind == Kind::News {
+                    turns[place].news.push(record);
+                } else {
+                    turns[place].end(Some(record));
+                    saves.remove(session_id);
+                }
             }
             Kind::Save => {
                 saves.insert(session_id, record);
             }
-            Kind::End => {
+            Kind::Settled => {
                 saves.remove(session_id);
                 if let Some(place) = places.get(&(session_id, turn_id)) {
-                    turns[*place].news.clear();
+                    turns[*place].end(None);
                 }
             }
             Kind::Forget => {
                 saves.remove(session_id);
                 let its = turns.iter_mut().filter(|turn| turn.session_id == session_id);
-                its.for_each(|turn| turn.news.clear());
+                its.for_each(|turn| turn.end(None));
             }
             Kind::Probe => {}
         }
@@ -88,22 +100,35 @@ fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
     Contents { turns, saves, unread: records.unread() }
 }
 
-/// Writes the record of a session, unless the tables have a later one.
-fn put_record(connection: &Connection, save: &Record<'_>) -> Done<()> {
-    let Record { head, session_id, journal: record, .. } = *save;
-    let sql = "INSERT INTO sessions (id, version, record, epoch, node, used_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-        ON CONFLICT (id) DO UPDATE
-        SET version = ?2, record = ?3, epoch = max(epoch, ?4), node = ?5, used_at = ?6
-        WHERE version IS NULL OR version < ?2";
-    let [version, epoch, used_at] = [head.first, head.epoch, head.last].map(stored);
-    let (record, node) = (record.unwrap_or_default(), head.node.0.as_bytes());
-    execute(connection, sql, params![session_id, version, record, epoch, node, used_at])?;
+impl<'a> LoggedTurn<'a> {
+    /// What was new of the turn is worthless, because of its end, or because the tables have that.
+    fn end(&mut self, end: Option<Record<'a>>) {
+        self.news.clear();
+        self.end = end;
+    }
+}
+
+/// Writes the end of a turn, unless the tables have it, or a later one.
+fn put_end(connection: &Connection, turn: &LoggedTurn<'_>) -> Done<()> {
+    let Some(end) = &turn.end else { return Ok(()) };
+    if put_record(connection, end)? {
+        let Record { head, session_id, turn_id, events, .. } = *end;
+        let bytes = Bytes::copy_from_slice(events);
+        let batch = Batch { first: head.first, last: head.last, bytes };
+        statements::put_whole_log(connection, (session_id, head.epoch), turn_id, &[batch])?;
+    }
     Ok(())
 }
 
-fn put(connection: &Connection, turn: &Unfinished<'_>) -> Done<()> {
-    let Unfinished { session_id, turn_id, ref news } = *turn;
+/// Writes the record of a session. False if the tables have it, or a later one.
+fn put_record(connection: &Connection, record: &Record<'_>) -> Done<bool> {
+    let Record { head, session_id, .. } = *record;
+    let Some(saved) = record.saved() else { return Ok(false) };
+    statements::put_record(connection, session_id, (head.node, head.epoch), saved)
+}
+
+fn put_news(connection: &Connection, turn: &LoggedTurn<'_>) -> Done<()> {
+    let LoggedTurn { session_id, turn_id, ref news, .. } = *turn;
     let Some(newest) = news.last() else { return Ok(()) };
     let sql = "UPDATE sessions
         SET node = CASE WHEN epoch <= ?1 THEN ?2 ELSE node END, epoch = max(epoch, ?1) WHERE id = ?3";

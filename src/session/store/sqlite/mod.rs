@@ -21,7 +21,11 @@
 
 mod access;
 mod cause;
+mod ended;
+#[cfg(test)]
+mod ended_tests;
 mod entries;
+mod finish;
 mod fold;
 #[cfg(test)]
 mod history_tests;
@@ -60,6 +64,7 @@ use super::{
 };
 use crate::limits::session as limits;
 use cause::{failure_of, unavailable_beside};
+use ended::EndedTurns;
 use leases::{Leases, Released};
 pub use open_error::OpenError;
 pub use probe::FileReport;
@@ -85,6 +90,7 @@ pub struct SqliteStore {
     sync: SyncMode,
     leases: Arc<Leases>,
     redo: Arc<Redo>,
+    ended: Arc<EndedTurns>,
     failures: Arc<FailureLog>,
     /// Whoever uses the file holds this.
     worker: Arc<Mutex<Worker>>,
@@ -115,9 +121,10 @@ impl SqliteStore {
         let connection = (schema::open(path, sync)?, sync);
         let redo = Arc::new(Redo::open(path)?);
         let failures = Arc::new(FailureLog::new(path));
-        let worker = Worker::new(connection, Arc::clone(&redo), Arc::clone(&failures), path);
+        let ended = Arc::new(EndedTurns::default());
+        let beside = (Arc::clone(&redo), Arc::clone(&ended));
+        let mut worker = Worker::new(connection, beside, Arc::clone(&failures), path);
         let unfolded = |error: StoreError| OpenError::Unfolded(path.into(), error.to_string());
-        worker.fold(true).map_err(unfolded)?;
         let leases = Arc::new(Leases::new(worker.begin_use().map_err(unfolded)?));
         let worker = Arc::new(Mutex::new(worker));
         let (jobs, queue) = mpsc::channel(limits::STORE_JOBS_MAX);
@@ -127,7 +134,7 @@ impl SqliteStore {
             thread.spawn(move || serve(&worker, queue))
         };
         let thread = Thread(Some(spawned.map_err(OpenError::Thread)?));
-        Ok(Self { ttl, sync, leases, redo, failures, worker, jobs, _thread: thread })
+        Ok(Self { ttl, sync, leases, redo, ended, failures, worker, jobs, _thread: thread })
     }
 
     /// Opens the file as [`open`](Self::open) does, which creates it, tries it, and closes it again.
@@ -150,10 +157,8 @@ impl SqliteStore {
         session_id: &str,
         node: NodeId,
     ) -> Result<Option<Entered>, StoreError> {
-        // A turn that cannot be written is better refused than begun.
-        self.mark(Redo::probe)?;
         let (leases, id) = (Arc::clone(&self.leases), session_id.to_owned());
-        self.look(session_id, move |connection| {
+        let enter = move |connection: &Connection| {
             let holder = leases.holder(&id);
             if holder.is_some_and(|(holder, _)| holder != node) {
                 return Ok(None);
@@ -164,41 +169,22 @@ impl SqliteStore {
             let epoch = holder.map_or_else(|| known.epoch_for(node), |(_, epoch)| epoch);
             let lease = leases.grant(&id, node, epoch, version);
             Ok(Some(Entered { lease, is_interrupted: *is_interrupted, record: known.record }))
-        })
-        .await
-    }
-
-    async fn finish_now(
-        &self,
-        lease: &Lease,
-        expected: Option<Version>,
-        record: Bytes,
-        (turn_id, batches): (&str, Vec<Batch>),
-    ) -> Result<Version, StoreError> {
-        let is_whole = batches.first().is_some_and(|batch| batch.first == 1);
-        let bytes = record.len() + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
-        let (leases, ended, turn) = (Arc::clone(&self.leases), lease.clone(), turn_id.to_owned());
-        let finish = move |connection: &Connection| {
-            let version = leases.next_version(&ended, expected)?;
-            statements::save(connection, &ended, version, &record)?;
-            statements::end_log(connection, &ended, &turn, batches)?;
-            Ok(version)
         };
-        let is_short = bytes <= limits::INLINE_RECORD_BYTES_MAX;
-        let version = if is_whole {
-            self.run(is_short, finish).await?
-        } else {
-            self.run_folded(Some(&lease.session_id), is_short, finish).await?
-        };
-        self.leases.note_version(lease, version);
-        self.redo.end(&lease.session_id, turn_id);
-        self.leases.release(lease);
-        Ok(version)
+        let Some(entered) = self.look(session_id, enter).await? else { return Ok(None) };
+        // A turn that cannot be written is better refused than begun. One that begins a session writes at once.
+        if entered.record.is_some()
+            && let Err(failure) = self.mark(Redo::probe)
+        {
+            self.leases.release(&entered.lease);
+            return Err(failure);
+        }
+        Ok(Some(entered))
     }
 
     async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
         self.leases.forget(session_id);
-        let was_beside = self.mark(|redo| redo.forget(session_id))?;
+        let mark = || self.mark(|redo| redo.forget(session_id));
+        let was_beside = self.ended.forget(session_id, mark)?;
         let session_id = session_id.to_owned();
         let forget = move |connection: &Connection| statements::forget(connection, &session_id);
         Ok(self.run(true, forget).await? || was_beside)
@@ -238,7 +224,7 @@ impl Store for SqliteStore {
     fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
         let id = session_id.to_owned();
         let load = move |connection: &Connection| statements::load(connection, &id);
-        Box::pin(self.look(session_id, load))
+        Box::pin(self.read_folded(Some(session_id), true, load))
     }
 
     fn save<'a>(
@@ -270,10 +256,9 @@ impl Store for SqliteStore {
         turn_id: &str,
         news: &LogNews,
     ) -> Option<Result<(), StoreError>> {
-        let is_at_once = self.sync == SyncMode::Normal;
         let write =
             |leases: &Leases, redo: &Redo| access::append(leases, redo, lease, turn_id, news);
-        is_at_once.then(|| self.write_here(write))
+        self.is_at_once().then(|| self.write_here(write))
     }
 
     fn finish<'a>(
@@ -300,7 +285,7 @@ impl Store for SqliteStore {
         let read = move |connection: &Connection| {
             statements::read(connection, &id, turn_id.as_deref(), seen)
         };
-        Box::pin(self.run_folded(Some(session_id), true, read))
+        Box::pin(self.read_folded(Some(session_id), true, read))
     }
 
     fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()> {
@@ -341,13 +326,13 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'a, Vec<ListedSession>> {
         let after = after.unwrap_or_default().to_owned();
         let list = move |connection: &Connection| whole::list(connection, &after, count);
-        Box::pin(self.run_folded(None, false, list))
+        Box::pin(self.read_folded(None, false, list))
     }
 
     fn copy<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<SessionCopy>> {
         let id = session_id.to_owned();
-        let copy = move |connection: &Connection| whole::copy(connection, id);
-        Box::pin(self.run_folded(Some(session_id), false, copy))
+        let copy = move |connection: &Connection| whole::copy(connection, &id);
+        Box::pin(self.read_folded(Some(session_id), false, copy))
     }
 
     fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool> {

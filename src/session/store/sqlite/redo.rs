@@ -2,15 +2,14 @@
 //!
 //! A commit of `SQLite` costs more than all else that a token does, and as much as all else that happens
 //! before the first one. So the record of a session whose turn begins, and what is new of a running turn, is
-//! one `write` to the end of this file. Once the turn is over, the database gets its whole log and the new
-//! record, and what is here of it is worthless: when all is, and it is more than a little, the file is
-//! emptied. What a killed process leaves here, the next one [folds](super::fold) into the database. When the
+//! one `write` to the end of this file, and so is the end of a turn. Once the database has [that](super::ended),
+//! what is here of the turn is worthless: when all is, and it is more than a little, the file is emptied. What a killed process leaves here, the next one [folds](super::fold) into the database. When the
 //! file has grown long, turns go on in a second one. The first is emptied once its turns are over, or it is
 //! folded when the second is long, too: then only turns that have run for long are written twice. Both are
 //! folded when somebody reads a session with a running turn.
 //!
 //! ```text
-//!   running turns ── append ──> current [ save a, a1 b1 a2 | a ends | b2 .. ]
+//!   running turns ── append ──> current [ save a, a1 b1 a2 | a ends | b2 | a is in the database | b3 .. ]
 //!                                  │ long
 //!                                  v
 //!                               other   [ ....................... ] ── its turns are over ──> emptied
@@ -30,6 +29,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::super::{Lease, LogNews, Version};
+use super::ended::EndedTurn;
 use super::open_error::OpenError;
 use super::redo_record::{self, HEADER_BYTES, Kind, RecordHead};
 use super::redo_segment::Segment;
@@ -106,17 +106,34 @@ impl Redo {
     pub(super) fn probe(&self) -> io::Result<()> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        state.scratch.clear();
         redo_record::mark(&mut state.scratch, RecordHead::of(Kind::Probe), "", "");
         state.write_scratch()
     }
 
-    /// The database has all of this turn, and the record of its session. If that cannot be written, a later fold
-    /// finds a later record, and a turn that is over.
-    pub(super) fn end(&self, session_id: &str, turn_id: &str) {
+    /// Appends the end of a turn. Returns the same.
+    pub(super) fn end(&self, turn: &EndedTurn) -> io::Result<bool> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        if state.drop_live(session_id, Some(turn_id)) {
-            redo_record::mark(&mut state.scratch, RecordHead::of(Kind::End), session_id, turn_id);
+        redo_record::ended(&mut state.scratch, turn);
+        state.write_scratch()?;
+        state.current.note_turn(&turn.lease, &turn.turn_id);
+        Ok(state.is_fold_due())
+    }
+
+    /// The database has all of these turns, each of a session, and the records of the sessions. If that cannot be
+    /// written, a later fold finds records that are not older, and turns that are over.
+    pub(super) fn settle<'a>(&self, turns: impl Iterator<Item = (&'a str, &'a str)>) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        state.scratch.clear();
+        for (session_id, turn_id) in turns {
+            if state.drop_live(session_id, Some(turn_id)) {
+                let head = RecordHead::of(Kind::Settled);
+                redo_record::mark(&mut state.scratch, head, session_id, turn_id);
+            }
+        }
+        if !state.empty_unneeded() && !state.scratch.is_empty() {
             let _ = state.current.write(&state.scratch);
         }
     }
@@ -126,12 +143,14 @@ impl Redo {
     pub(super) fn forget(&self, session_id: &str) -> io::Result<bool> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let was_live = state.is_live(Some(session_id));
-        state.drop_live(session_id, None);
         if !state.is_empty() {
-            redo_record::mark(&mut state.scratch, RecordHead::of(Kind::Forget), session_id, "");
+            state.scratch.clear();
+            let head = RecordHead::of(Kind::Forget);
+            redo_record::mark(&mut state.scratch, head, session_id, "");
             state.current.write(&state.scratch)?;
         }
+        let was_live = state.drop_live(session_id, None);
+        state.empty_unneeded();
         Ok(was_live)
     }
 
@@ -154,6 +173,29 @@ impl Redo {
         let [older, newer] = [&state.other, &state.current].map(Segment::extent);
         drop(guard);
         Ok(Some(Folding { file: read(older)?, later: read(newer)? }))
+    }
+
+    /// What would be folded if all were, the older file first.
+    pub(super) fn unfolded(&self) -> io::Result<Vec<Folding>> {
+        let guard = self.state.lock();
+        let [older, newer] = [&guard.other, &guard.current].map(Segment::extent);
+        let is_other_full = guard.is_other_full;
+        drop(guard);
+        let (older, newer) = (is_other_full.then(|| read(older)).transpose()?, read(newer)?);
+        let older = older.map(|file| Folding { file, later: newer.clone() });
+        Ok(older.into_iter().chain([Folding { file: newer, later: Vec::new() }]).collect())
+    }
+
+    /// Notes what the files have of an earlier process, which could not be folded: the database lacks it.
+    pub(super) fn note_unfolded(&self) -> io::Result<()> {
+        let files = self.unfolded()?;
+        let mut state = self.state.lock();
+        for record in files.iter().flat_map(|folding| redo_record::records(&folding.file)) {
+            if matches!(record.head.kind, Kind::News | Kind::Save | Kind::Ended) {
+                state.other.note_saved(record.session_id);
+            }
+        }
+        Ok(())
     }
 
     /// Keeps a copy of the file that is folded, because so many bytes of it could not be read.
@@ -229,19 +271,23 @@ impl State {
         is_due
     }
 
-    /// Drops what is live of a turn, or of a whole session, and empties files in which nothing is. Returns
-    /// whether a record has to say so, because something was live, and the files still have it.
+    /// Drops what is live of a turn, or of a whole session. Returns whether something was.
     fn drop_live(&mut self, session_id: &str, turn_id: Option<&str>) -> bool {
         let in_current = self.current.drop_live(session_id, turn_id);
         let in_other = self.other.drop_live(session_id, turn_id);
+        in_current || in_other
+    }
+
+    /// Empties files in which nothing is live. Returns whether the current one was emptied: no record has to say
+    /// what is over then.
+    fn empty_unneeded(&mut self) -> bool {
         if self.is_other_full && !self.other.is_live(None) {
             // If that fails, it is folded.
             let _ = self.empty_other();
         }
         let is_worth_it = self.current.length > REDO_BYTES_KEPT;
         let is_over = !self.current.is_live(None) && !self.is_other_full;
-        let is_emptied = is_worth_it && is_over && self.current.empty().is_ok();
-        (in_current || in_other) && !is_emptied
+        is_worth_it && is_over && self.current.empty().is_ok()
     }
 
     fn is_live(&self, session_id: Option<&str>) -> bool {

@@ -8,17 +8,20 @@
 //!
 //! Numbers are little-endian. `length` counts what follows the sum, and `sum` is the CRC-32 of that. A
 //! journal of no bytes is none. When a session was saved, its record stands in place of the journal, `first`
-//! is the version, and `last` is the time, in milliseconds since 1970. Format 1 has no such records.
+//! is the version, and `last` is the time, in milliseconds since 1970. When a turn has ended, its whole log
+//! are the events, and version u64, time u64 and the session's record stand in place of the journal. Format 1
+//! has no saved sessions, and format 2 no ended turns.
 
 use uuid::Uuid;
 
 use super::super::{Lease, LogNews, NodeId, Version};
+use super::ended::EndedTurn;
 
 /// What every file begins with.
 const MAGIC: &[u8; 12] = b"tether redo\n";
 
 /// The format of the records. All earlier ones are read as well.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Bytes of a file's header.
 pub(super) const HEADER_BYTES: u64 = 24;
@@ -33,13 +36,15 @@ pub(super) enum Kind {
     /// What is new of a running turn.
     News = 1,
     /// The database has all of the turn, and the record of its session.
-    End = 2,
+    Settled = 2,
     /// The session was deleted.
     Forget = 3,
     /// Nothing.
     Probe = 4,
     /// The record of a session.
     Save = 5,
+    /// A turn has ended: the record of its session, and its whole log.
+    Ended = 6,
 }
 
 /// A record, except for its texts.
@@ -61,6 +66,28 @@ pub(super) struct Record<'a> {
     pub(super) turn_id: &'a str,
     pub(super) journal: Option<&'a [u8]>,
     pub(super) events: &'a [u8],
+}
+
+/// The record of a session, as a record of the file has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Saved<'a> {
+    pub(super) version: Version,
+    /// Milliseconds since 1970.
+    pub(super) at: u64,
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The record of the session, in those that have one.
+    pub(super) fn saved(&self) -> Option<Saved<'a>> {
+        let mut bytes = self.journal.unwrap_or_default();
+        let (version, at) = match self.head.kind {
+            Kind::Save => (self.head.first, self.head.last),
+            Kind::Ended => (u64_of(&mut bytes)?, u64_of(&mut bytes)?),
+            _ => return None,
+        };
+        Some(Saved { version: Version(version), at, bytes })
+    }
 }
 
 /// What a file begins with.
@@ -109,11 +136,13 @@ pub(super) fn read_header(bytes: &[u8]) -> Header {
 /// Replaces `record` by one with what is new of a running turn.
 pub(super) fn append(record: &mut Vec<u8>, lease: &Lease, turn_id: &str, news: &LogNews) {
     let LogNews { batches, journal } = news;
+    record.clear();
     let first = batches.first().map_or(0, |batch| batch.first);
     let last = batches.last().map_or(0, |batch| batch.last);
     let head = RecordHead { kind: Kind::News, epoch: lease.epoch, first, last, node: lease.node };
     let events = batches.iter().map(|batch| &batch.bytes[..]);
-    encode(record, head, [&lease.session_id, turn_id], journal.as_deref(), events);
+    let journal = journal.as_deref().unwrap_or_default();
+    encode(record, head, [&lease.session_id, turn_id], [journal], events);
 }
 
 /// Replaces `record` by one with the record of a session.
@@ -126,35 +155,51 @@ pub(super) fn save(
     let Lease { session_id, node, epoch, .. } = lease;
     let (epoch, node) = (*epoch, *node);
     let head = RecordHead { kind: Kind::Save, epoch, first: version.0, last: saved_at, node };
-    encode(record, head, [session_id, ""], Some(saved), [].into_iter());
+    record.clear();
+    encode(record, head, [session_id, ""], [saved], [].into_iter());
 }
 
-/// Replaces `record` by one without news.
-pub(super) fn mark(record: &mut Vec<u8>, head: RecordHead, session_id: &str, turn_id: &str) {
-    encode(record, head, [session_id, turn_id], None, [].into_iter());
+/// Replaces `record` by one with the end of a turn.
+pub(super) fn ended(record: &mut Vec<u8>, turn: &EndedTurn) {
+    let EndedTurn { lease, turn_id, version, at, record: saved, batches } = turn;
+    let Lease { session_id, node, epoch, .. } = lease;
+    let last = batches.last().map_or(0, |batch| batch.last);
+    let head = RecordHead { kind: Kind::Ended, epoch: *epoch, first: 1, last, node: *node };
+    let (version, at) = (version.0.to_le_bytes(), at.to_le_bytes());
+    let events = batches.iter().map(|batch| &batch.bytes[..]);
+    record.clear();
+    encode(record, head, [session_id, turn_id], [&version, &at, saved], events);
 }
 
-fn encode<'a>(
-    record: &mut Vec<u8>,
+/// Appends a record without news to `records`.
+pub(super) fn mark(records: &mut Vec<u8>, head: RecordHead, session_id: &str, turn_id: &str) {
+    encode(records, head, [session_id, turn_id], [&[]], [].into_iter());
+}
+
+/// Appends a record. Its journal is in parts.
+fn encode<'a, const PARTS: usize>(
+    records: &mut Vec<u8>,
     RecordHead { kind, epoch, first, last, node }: RecordHead,
     [session_id, turn_id]: [&'a str; 2],
-    journal: Option<&'a [u8]>,
+    journal: [&'a [u8]; PARTS],
     events: impl Iterator<Item = &'a [u8]>,
 ) {
-    let journal = journal.unwrap_or_default();
-    record.clear();
+    let start = records.len();
+    let record = records;
     record.extend_from_slice(&[0; 8]);
     record.push(kind as u8);
     for number in [epoch, first, last] {
         record.extend_from_slice(&number.to_le_bytes());
     }
     record.extend_from_slice(node.0.as_bytes());
-    let texts = [session_id.as_bytes(), turn_id.as_bytes(), journal];
-    for text in texts {
-        record.extend_from_slice(&length_of(text.len()));
+    let ids = [session_id.as_bytes(), turn_id.as_bytes()];
+    let journal_bytes = journal.iter().map(|part| part.len()).sum();
+    for bytes in [ids[0].len(), ids[1].len(), journal_bytes] {
+        record.extend_from_slice(&length_of(bytes));
     }
-    texts.into_iter().chain(events).for_each(|text| record.extend_from_slice(text));
-    let (head, body) = record.split_at_mut(8);
+    let texts = ids.into_iter().chain(journal).chain(events);
+    texts.for_each(|text| record.extend_from_slice(text));
+    let (head, body) = record[start..].split_at_mut(8);
     head[..4].copy_from_slice(&length_of(body.len()));
     head[4..].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
 }
@@ -202,10 +247,11 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
     let rest = &mut body;
     let kind = match take(rest, 1)? {
         [1] => Kind::News,
-        [2] => Kind::End,
+        [2] => Kind::Settled,
         [3] => Kind::Forget,
         [4] => Kind::Probe,
         [5] => Kind::Save,
+        [6] => Kind::Ended,
         _ => return None,
     };
     let (epoch, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);

@@ -163,7 +163,7 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
     connection
         .execute_batch(&format!(
             "PRAGMA journal_mode=WAL; PRAGMA synchronous={sync}; PRAGMA foreign_keys=ON; \
-             PRAGMA wal_autocheckpoint=0;"
+             PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY;"
         ))
         .map_err(fault)?;
     upgrade(&connection, &CHANGES, version).map_err(fault)?;

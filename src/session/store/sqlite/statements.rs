@@ -9,7 +9,9 @@ use super::super::{
     StoredRecord, Version,
 };
 use super::cause::unavailable;
+use super::ended::EndedTurn;
 use super::now;
+use super::redo_record::Saved;
 use crate::limits::session as limits;
 
 pub(super) type Done<T> = Result<T, StoreError>;
@@ -154,6 +156,35 @@ pub(super) fn save(
     Ok(())
 }
 
+/// Writes the record of a session that was written beside the database, in this epoch of this node. False, and
+/// nothing is done, if there is one that is not older.
+pub(super) fn put_record(
+    connection: &Connection,
+    session_id: &str,
+    (node, epoch): (NodeId, u64),
+    Saved { version, at, bytes }: Saved<'_>,
+) -> Done<bool> {
+    let sql = "INSERT INTO sessions (id, version, record, epoch, node, used_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (id) DO UPDATE
+        SET version = ?2, record = ?3, epoch = max(epoch, ?4), node = ?5, used_at = ?6
+        WHERE version IS NULL OR version < ?2";
+    let [version, epoch, used_at] = [version.0, epoch, at].map(stored);
+    let values = params![session_id, version, bytes, epoch, node.0.as_bytes(), used_at];
+    Ok(execute(connection, sql, values)? > 0)
+}
+
+/// Writes what a turn has left beside the database.
+pub(super) fn put_ended(connection: &Connection, turn: &EndedTurn) -> Done<()> {
+    let EndedTurn { lease, turn_id, version, at, record, batches } = turn;
+    let Lease { session_id, node, epoch, .. } = lease;
+    let saved = Saved { version: *version, at: *at, bytes: record };
+    if put_record(connection, session_id, (*node, *epoch), saved)? {
+        put_whole_log(connection, (session_id, *epoch), turn_id, batches)?;
+    }
+    Ok(())
+}
+
 /// Appends to the log of a turn, and starts the log if there is none. Returns its number.
 pub(super) fn append(
     connection: &Connection,
@@ -185,24 +216,24 @@ pub(super) fn append(
 }
 
 /// Writes the whole log of a turn that is over, in place of what there is of it.
-fn put_whole_log(
+pub(super) fn put_whole_log(
     connection: &Connection,
-    lease: &Lease,
+    (session_id, epoch): (&str, u64),
     turn_id: &str,
     batches: &[Batch],
 ) -> Done<()> {
     let sql = "SELECT number, epoch, last FROM logs WHERE session_id = ? AND turn_id = ?";
-    let known = first(connection, sql, [&*lease.session_id, turn_id], |row| {
+    let known = first(connection, sql, [session_id, turn_id], |row| {
         Ok((row.get::<_, i64>(0)?, restored(row.get(1)?), restored(row.get(2)?)))
     })?;
     let news = LogNews::from(in_pieces(batches));
     let Some((log, before, last)) = known else {
-        append(connection, (&lease.session_id, lease.epoch), turn_id, &news)?;
+        append(connection, (session_id, epoch), turn_id, &news)?;
         return Ok(());
     };
     end_journal(connection, log)?;
-    if before != lease.epoch {
-        let epochs = epochs(connection, log, before)?.then(last + 1, lease.epoch);
+    if before != epoch {
+        let epochs = epochs(connection, log, before)?.then(last + 1, epoch);
         put_epochs(connection, log, &epochs)?;
     }
     execute(connection, "DELETE FROM batches WHERE log = ?", [log])?;
@@ -210,7 +241,7 @@ fn put_whole_log(
     let sql = "UPDATE logs SET last = ?, bytes = ? WHERE number = ?";
     execute(connection, sql, params![stored(last), bytes_of(batches), log])?;
     put_batches(connection, log, &news.batches)?;
-    trim_logs(connection, &lease.session_id)
+    trim_logs(connection, session_id)
 }
 
 /// The same batches, joined to a few long ones: each takes a row.
@@ -265,7 +296,8 @@ pub(super) fn end_log(
     batches: Vec<Batch>,
 ) -> Done<()> {
     if batches.first().is_some_and(|batch| batch.first == 1) {
-        return put_whole_log(connection, lease, turn_id, &batches);
+        let session = (&*lease.session_id, lease.epoch);
+        return put_whole_log(connection, session, turn_id, &batches);
     }
     let log = append(connection, (&lease.session_id, lease.epoch), turn_id, &batches.into())?;
     end_journal(connection, log)?;

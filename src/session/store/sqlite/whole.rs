@@ -35,15 +35,15 @@ fn read_listed(row: &rusqlite::Row<'_>) -> rusqlite::Result<ListedSession> {
     Ok(ListedSession { id: row.get(0)?, used_at_ms, bytes, record })
 }
 
-pub(super) fn copy(connection: &Connection, session_id: String) -> Done<Option<SessionCopy>> {
+pub(super) fn copy(connection: &Connection, session_id: &str) -> Done<Option<SessionCopy>> {
     let sql = "SELECT epoch, used_at, record FROM sessions WHERE id = ? AND record IS NOT NULL";
-    let found = first(connection, sql, [&session_id], |row| {
+    let found = first(connection, sql, [session_id], |row| {
         Ok((restored(row.get(0)?), restored(row.get(1)?), row.get::<_, Vec<u8>>(2)?))
     })?;
     let Some((epoch, used_at_ms, record)) = found else { return Ok(None) };
     let sql = "SELECT number, turn_id, epoch, last, json
         FROM logs LEFT JOIN journals ON log = number WHERE session_id = ? ORDER BY number";
-    let found = all(connection, sql, [&session_id], read_log)?;
+    let found = all(connection, sql, [session_id], read_log)?;
     let mut logs = Vec::with_capacity(found.len());
     for (number, log) in found {
         let epochs = epochs(connection, number, log.epochs.last())?;
@@ -51,8 +51,8 @@ pub(super) fn copy(connection: &Connection, session_id: String) -> Done<Option<S
     }
     let sql = "SELECT owner, id, name, mime_type, bytes FROM artifacts
         WHERE session_id = ? ORDER BY number";
-    let artifacts = all(connection, sql, [&session_id], read_artifact)?;
-    let (id, record) = (session_id, record.into());
+    let artifacts = all(connection, sql, [session_id], read_artifact)?;
+    let (id, record) = (session_id.to_owned(), record.into());
     Ok(Some(SessionCopy { id, epoch, used_at_ms, record, logs, artifacts }))
 }
 

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::cause::{failure_of, unavailable, unavailable_beside};
+use super::ended::EndedTurns;
 use super::redo::Redo;
 use super::{StoreError, SyncMode, fold, schema, statements};
 use crate::limits::session as limits;
@@ -18,15 +19,24 @@ use crate::telemetry::metrics;
 /// What one caller wants, done within a transaction.
 pub(super) type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> Ran + Send>;
 
+/// What one caller wants to read, whether or not the file can be written.
+pub(super) type Look = Box<dyn FnOnce(&Worker) + Send>;
+
 /// What the thread does.
 pub(super) enum Task {
     Job(Job),
+    Look(Look),
     /// Moves what running turns have written into the tables: all, if somebody waits for that, or else what
     /// is in the older file.
-    Fold(Option<oneshot::Sender<Result<(), StoreError>>>),
+    Fold(Option<Asked>),
+    /// Moves ended turns into the tables. Somebody may wait for that.
+    PutEnded(Option<Asked>),
     /// Moves what was committed from the write-ahead log into the database.
     ShortenLog,
 }
+
+/// Who waits.
+pub(super) type Asked = oneshot::Sender<Result<(), StoreError>>;
 
 /// What is left of a job.
 pub(super) struct Ran {
@@ -44,12 +54,18 @@ pub(super) fn serve(worker: &Mutex<Worker>, mut queue: mpsc::Receiver<Task>) {
     while let Some(task) = next {
         let left = match task {
             Task::Job(job) => worker.lock().commit(job, &mut queue),
-            Task::Fold(waiting) => {
-                let folded = worker.lock().fold(waiting.is_some());
-                if let Some(waiting) = waiting {
-                    // The caller may have dropped its future.
-                    let _ = waiting.send(folded);
-                }
+            Task::Look(look) => {
+                look(&worker.lock());
+                None
+            }
+            Task::Fold(asked) => {
+                let folded = worker.lock().fold(asked.is_some());
+                answer(asked, folded);
+                None
+            }
+            Task::PutEnded(asked) => {
+                let put = worker.lock().put_ended();
+                answer(asked, put);
                 None
             }
             Task::ShortenLog => None,
@@ -60,11 +76,19 @@ pub(super) fn serve(worker: &Mutex<Worker>, mut queue: mpsc::Receiver<Task>) {
     worker.lock().close();
 }
 
+fn answer(asked: Option<Asked>, done: Result<(), StoreError>) {
+    if let Some(asked) = asked {
+        // The caller may have dropped its future.
+        let _ = asked.send(done);
+    }
+}
+
 /// The only user of the file at a time.
 #[derive(Debug)]
 pub(super) struct Worker {
     connection: Connection,
     redo: Arc<Redo>,
+    ended: Arc<EndedTurns>,
     sync: SyncMode,
     path: PathBuf,
     failures: Arc<FailureLog>,
@@ -105,19 +129,52 @@ impl FailureLog {
 impl Worker {
     pub(super) fn new(
         (connection, sync): (Connection, SyncMode),
-        redo: Arc<Redo>,
+        (redo, ended): (Arc<Redo>, Arc<EndedTurns>),
         failures: Arc<FailureLog>,
         path: &Path,
     ) -> Self {
         let path = path.to_owned();
-        Self { connection, redo, sync, path, failures, commits: 0, measured_at: None }
+        Self { connection, redo, ended, sync, path, failures, commits: 0, measured_at: None }
     }
 
-    /// Drops what was never saved, now that the tables have what was written beside them. Returns the latest
-    /// version of a record.
-    pub(super) fn begin_use(&self) -> Result<u64, StoreError> {
-        schema::drop_unsaved(&self.connection).map_err(unavailable)?;
-        statements::last_version(&self.connection)
+    /// Completes the tables, and drops what was never saved. Returns the latest version of a record. If the disk
+    /// is full, the tables have to wait: sessions can be read, and no turn begins.
+    pub(super) fn begin_use(&mut self) -> Result<u64, StoreError> {
+        let mut begun = self.fold(true);
+        if begun.is_ok() {
+            begun = schema::drop_unsaved(&self.connection).map_err(unavailable);
+        }
+        let Err(failure) = begun else { return statements::last_version(&self.connection) };
+        let version = self.read_unwritten(statements::last_version).map_err(|_| failure)?;
+        self.redo.note_unfolded().map_err(|error| unavailable_beside(&error))?;
+        Ok(version)
+    }
+
+    /// Reads something as if the tables had what is beside them, and writes nothing.
+    pub(super) fn read_unwritten<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.begin()?;
+        // What is changed stays in memory, and is taken back.
+        let result = self
+            .execute("PRAGMA cache_spill=OFF")
+            .and_then(|()| self.put_all())
+            .and_then(|()| read(&self.connection));
+        self.take_back();
+        self.execute("PRAGMA cache_spill=ON")?;
+        result
+    }
+
+    /// Puts what is beside the tables into them, within a transaction.
+    fn put_all(&self) -> Result<(), StoreError> {
+        for turn in self.ended.all() {
+            statements::put_ended(&self.connection, &turn)?;
+        }
+        for file in self.redo.unfolded().map_err(|error| unavailable_beside(&error))? {
+            fold::fold(&self.connection, &file)?;
+        }
+        Ok(())
     }
 
     /// Does this job and all others that are ready in one transaction. Returns what is next, if it is no job.
@@ -187,9 +244,28 @@ impl Worker {
         Ok(done)
     }
 
-    /// Moves what running turns have written into the tables. Unless `all` is wanted, the file to which they
-    /// write stays as it is.
-    pub(super) fn fold(&self, all: bool) -> Result<(), StoreError> {
+    /// Moves ended turns into the tables. Whoever has the worker next finds them there.
+    pub(super) fn put_ended(&mut self) -> Result<(), StoreError> {
+        let turns = self.ended.all();
+        if turns.is_empty() {
+            return Ok(());
+        }
+        let begun_at = Instant::now();
+        let put = self.transact(|connection| {
+            turns.iter().try_for_each(|turn| statements::put_ended(connection, turn))
+        });
+        self.note(turns.len(), begun_at, put.as_ref().err());
+        put?;
+        self.redo.settle(turns.iter().map(|turn| turn.ids()));
+        // A session is here until nothing of it is live in the other files.
+        self.ended.remove(&turns);
+        Ok(())
+    }
+
+    /// Moves what running turns have written into the tables, after the turns that have ended. Unless `all` is
+    /// wanted, the file to which they write stays as it is.
+    pub(super) fn fold(&mut self, all: bool) -> Result<(), StoreError> {
+        self.put_ended()?;
         // The older file, and then the current one.
         let folded = (0..2).try_for_each(|_| self.fold_one(all));
         folded.inspect_err(|failure| self.failures.note(failure))
@@ -224,7 +300,7 @@ impl Worker {
     }
 
     /// Leaves nothing beside the database, if that is possible.
-    fn close(&self) {
+    fn close(&mut self) {
         if self.fold(true).is_ok() {
             self.redo.remove();
         }

@@ -1,0 +1,133 @@
+//! Turns that are over, and that the tables do not have yet.
+//!
+//! A turn's end alone would change ten pages of the database, most of which the next end changes again. So it is
+//! one write to the [file of running turns](super::redo), and the tables get many ends in one transaction: once
+//! there are enough of them, once the oldest has waited, and before anybody asks for one of their sessions.
+//!
+//! ```text
+//!   finish ── one write ──> file of running turns
+//!      '────> ended turns ── enough, waited for, asked for ──> BEGIN, all of them, COMMIT ──> tables
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::super::{Batch, Lease, StoreError, Version};
+use crate::limits::session as limits;
+
+/// What a turn has left.
+#[derive(Debug)]
+pub(super) struct EndedTurn {
+    /// Under which it ran.
+    pub(super) lease: Lease,
+    pub(super) turn_id: String,
+    /// Of the session's record.
+    pub(super) version: Version,
+    /// When it ended, in milliseconds since 1970.
+    pub(super) at: u64,
+    /// The session's record.
+    pub(super) record: Bytes,
+    /// The whole log.
+    pub(super) batches: Vec<Batch>,
+}
+
+impl EndedTurn {
+    /// The session's and its own.
+    pub(super) fn ids(&self) -> (&str, &str) {
+        (&self.lease.session_id, &self.turn_id)
+    }
+
+    fn bytes(&self) -> usize {
+        self.record.len() + self.batches.iter().map(|batch| batch.bytes.len()).sum::<usize>()
+    }
+}
+
+/// See the module docs. No session has two of them: the tables get the first before the next turn begins.
+#[derive(Debug, Default)]
+pub(super) struct EndedTurns(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_session: HashMap<String, Arc<EndedTurn>>,
+    bytes: usize,
+}
+
+/// What an ended turn finds among those that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    /// None.
+    None,
+    Few,
+    /// So many that the tables should get them.
+    Enough,
+}
+
+impl EndedTurns {
+    /// Ends a turn as `end` does, and keeps what it has left. Its session is not deleted meanwhile.
+    pub(super) fn end<T>(
+        &self,
+        end: impl FnOnce() -> Result<(T, EndedTurn), StoreError>,
+    ) -> Result<(T, Others), StoreError> {
+        let mut waiting = self.0.lock();
+        let (ended, turn) = end()?;
+        let is_first = waiting.by_session.is_empty();
+        waiting.bytes += turn.bytes();
+        let before = waiting.by_session.insert(turn.lease.session_id.clone(), Arc::new(turn));
+        waiting.bytes -= before.map_or(0, |before| before.bytes());
+        let others = match waiting.by_session.len() {
+            _ if is_first => Others::None,
+            limits::ENDED_TURNS_PER_COMMIT.. => Others::Enough,
+            _ => Others::Few,
+        };
+        Ok((ended, others))
+    }
+
+    /// Whether there is room for one more of so many bytes.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let waiting = self.0.lock();
+        waiting.by_session.len() < limits::ENDED_TURNS_MAX
+            && waiting.bytes + bytes <= limits::ENDED_TURNS_BYTES_MAX
+    }
+
+    /// Whether the tables lack the end of a turn of this session, or of any.
+    pub(super) fn has(&self, session_id: Option<&str>) -> bool {
+        let by_session = &self.0.lock().by_session;
+        session_id.map_or(!by_session.is_empty(), |session_id| by_session.contains_key(session_id))
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<EndedTurn>> {
+        self.0.lock().by_session.values().map(Arc::clone).collect()
+    }
+
+    /// The tables have these.
+    pub(super) fn remove(&self, turns: &[Arc<EndedTurn>]) {
+        let mut waiting = self.0.lock();
+        for turn in turns {
+            let session_id = &turn.lease.session_id;
+            if waiting.by_session.get(session_id).is_some_and(|it| Arc::ptr_eq(it, turn)) {
+                waiting.forget(session_id);
+            }
+        }
+    }
+
+    /// Deletes a session as `delete` does: no turn of it ends meanwhile.
+    pub(super) fn forget<T>(
+        &self,
+        session_id: &str,
+        delete: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut waiting = self.0.lock();
+        let deleted = delete()?;
+        waiting.forget(session_id);
+        Ok(deleted)
+    }
+}
+
+impl Waiting {
+    fn forget(&mut self, session_id: &str) {
+        self.bytes -= self.by_session.remove(session_id).map_or(0, |turn| turn.bytes());
+    }
+}

@@ -1,0 +1,97 @@
+//! How a turn ends: see [`ended`](super::ended).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rusqlite::Connection;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+use super::super::{Batch, Lease, StoreError, Version};
+use super::access::Written;
+use super::cause::unavailable_beside;
+use super::ended::{EndedTurn, Others};
+use super::worker::Task;
+use super::{SqliteStore, now_ms, statements};
+use crate::limits::session as limits;
+use crate::telemetry::metrics;
+
+impl SqliteStore {
+    /// Ends a turn: beside the database, or in it.
+    pub(super) async fn finish_now(
+        &self,
+        lease: &Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        (turn_id, batches): (&str, Vec<Batch>),
+    ) -> Result<Version, StoreError> {
+        let is_whole = batches.first().is_some_and(|batch| batch.first == 1);
+        let bytes = record.len() + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
+        let is_short = bytes <= limits::INLINE_RECORD_BYTES_MAX;
+        if is_whole && is_short && self.is_at_once() && self.ended.has_room(bytes) {
+            return self.end_beside(lease, expected, record, (turn_id, batches));
+        }
+        let (leases, ended, turn) = (Arc::clone(&self.leases), lease.clone(), turn_id.to_owned());
+        let finish = move |connection: &Connection| {
+            let version = leases.next_version(&ended, expected)?;
+            statements::save(connection, &ended, version, &record)?;
+            statements::end_log(connection, &ended, &turn, batches)?;
+            Ok(version)
+        };
+        let version = if is_whole {
+            self.run(is_short, finish).await?
+        } else {
+            self.run_folded(Some(&lease.session_id), is_short, finish).await?
+        };
+        self.leases.note_version(lease, version);
+        self.redo.settle([(&*lease.session_id, turn_id)].into_iter());
+        self.leases.release(lease);
+        Ok(version)
+    }
+
+    /// Ends a turn beside the database, here.
+    fn end_beside(
+        &self,
+        lease: &Lease,
+        expected: Option<Version>,
+        record: Bytes,
+        (turn_id, batches): (&str, Vec<Batch>),
+    ) -> Result<Version, StoreError> {
+        let begun_at = Instant::now();
+        let (version, others) = self.write_here(|leases, redo| {
+            let (written, others) = self.ended.end(|| {
+                let version = leases.next_version(lease, expected)?;
+                let (lease, turn_id, at) = (lease.clone(), turn_id.to_owned(), now_ms());
+                let turn = EndedTurn { lease, turn_id, version, at, record, batches };
+                let is_fold_due = redo.end(&turn).map_err(|error| unavailable_beside(&error))?;
+                Ok((Written { result: version, is_fold_due }, turn))
+            })?;
+            Ok(Written { result: (written.result, others), is_fold_due: written.is_fold_due })
+        })?;
+        metrics::store_commit(1, begun_at.elapsed());
+        self.leases.release(lease);
+        self.put_ended_later(others);
+        Ok(version)
+    }
+
+    /// Sees to it that the tables get what was left, before long.
+    fn put_ended_later(&self, others: Others) {
+        match others {
+            // If so much waits that there is no room, the next end asks again.
+            Others::Enough => drop(self.jobs.try_send(Task::PutEnded(None))),
+            Others::Few => {}
+            Others::None => {
+                let Ok(runtime) = Handle::try_current() else { return };
+                // It does not keep the thread from ending.
+                let jobs = self.jobs.downgrade();
+                runtime.spawn(async move {
+                    sleep(limits::ENDED_TURNS_WAIT).await;
+                    if let Some(jobs) = jobs.upgrade() {
+                        // The thread may have panicked.
+                        let _ = jobs.send(Task::PutEnded(None)).await;
+                    }
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Sessions in a file on a disk that is full, and has room again.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::embedded_store::{metric, start, upstream};
+use crate::support::Model;
+use crate::support::client::request;
+use crate::support::process::{Log, Process};
+
+/// A command that runs another one in which writes beyond a limit fail as on a full disk, instead of
+/// ending the process.
+fn survives_a_full_disk(command: &mut Command) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.args(["--log-format", "json"]).env("TETHER_LOG", "error");
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    *command = shell;
+}
+
+async fn start_on_a_small_disk(model: &Model, state: &Path) -> (Process, Log) {
+    let state = state.to_owned();
+    Process::start_logged_with(&upstream(model), move |command| {
+        command.arg("--state").arg(&state);
+        survives_a_full_disk(command);
+    })
+    .await
+}
+
+/// Leaves no room for what turns write while they run, nor for anything longer.
+fn fill_disk(process: &Process, state: &Path) {
+    let bytes = std::fs::metadata(state.join("tether.db-redo1")).unwrap().len();
+    process.limit_file_bytes(Some(bytes));
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let (process, log) = start_on_a_small_disk(&model, directory.path()).await;
+    let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    fill_disk(&process, directory.path());
+    for _ in 0..3 {
+        let refused = process
+            .post("/api/v1/chat/stream", &json!({"session_id": "s", "prompt": "More."}))
+            .await;
+        assert_eq!(refused.status(), 503);
+        let body: Value = serde_json::from_slice(&refused.body).unwrap();
+        assert_eq!(body["error"]["code"], "store_unavailable");
+    }
+    assert!(metric(&process, "tether_store_commits_failed_total").await >= 3.0);
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "one line a minute: {lines:?}");
+    assert_eq!(lines[0]["message"], "the file of sessions cannot be used");
+    assert!(lines[0]["path"].as_str().unwrap().ends_with("tether.db"), "{lines:?}");
+    assert!(lines[0]["cause"].as_str().unwrap().contains("is full"), "{lines:?}");
+
+    // Once there is room, it goes on by itself.
+    process.limit_file_bytes(None);
+    let more = process.whole_turn(&mut model, "s", "More.").await.rest().await;
+    process.signal("KILL");
+    process.exit().await;
+    let process = start(&model, directory.path()).await;
+    let transcript: Value =
+        serde_json::from_slice(&process.get("/api/v1/sessions/s").await.body).unwrap();
+    let turns = transcript["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 2, "{transcript}");
+    for (turn, events) in turns.iter().zip([before, more]) {
+        let query = format!("session_id=s&turn_id={}", turn["turn_id"].as_str().unwrap());
+        assert_eq!(process.rejoin(&query, &[]).await.rest().await, events);
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
+    fill_disk(&process, directory.path());
+    round.say(" two").await;
+    let rest = stream.up_to("turn_failed").await;
+    let end = &rest.last().unwrap().data;
+    assert_eq!((&end["code"], &end["retryable"]), (&json!("store_unavailable"), &json!(true)));
+    round.closed().await;
+
+    // Once there is room, the conversation has what was stored of the turn, and goes on.
+    process.limit_file_bytes(None);
+    process.whole_turn(&mut model, "s", "More.").await.rest().await;
+    let transcript = process.get("/api/v1/sessions/s").await.json();
+    let turns = transcript["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 2, "{transcript}");
+    assert!(turns[0].to_string().contains("One"), "{transcript}");
+}
+
+/// The turn's events still fit, but not its end, which has the session's record.
+#[tokio::test]
+async fn a_turn_whose_end_does_not_fit_on_the_disk_ends_honestly() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
+    process.whole_turn(&mut model, "before", "Well.").await.rest().await;
+    let (mut stream, round, _) = process.begin_saying(&mut model, "s", "One").await;
+    // Its end has the whole log once more.
+    let bytes = std::fs::metadata(directory.path().join("tether.db-redo1")).unwrap().len();
+    process.limit_file_bytes(Some(bytes + 600));
+    round.end().await;
+    let rest = stream.rest().await;
+    let end = &rest.last().unwrap().data;
+    assert_eq!(end["code"], "store_unavailable", "{rest:?}");
+    process.limit_file_bytes(None);
+    let again = process.rejoin("session_id=s", &[]).await.rest().await;
+    assert!(again.iter().any(|frame| frame.data["text"] == "One"), "{again:?}");
+    assert!(again.last().unwrap().is_last(), "{again:?}");
+}
+
+/// A process that finds the disk full when it starts.
+async fn start_on_a_full_disk(model: &Model, state: &Path) -> (Process, Log) {
+    let state = state.to_owned();
+    Process::start_logged_with(&upstream(model), move |command| {
+        command.arg("--state").arg(&state);
+        survives_a_full_disk(command);
+        let mut limited = Command::new("prlimit");
+        limited.arg("--fsize=512:").arg(command.get_program()).args(command.get_args());
+        limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        *command = limited;
+    })
+    .await
+}
+
+/// Of a session, its transcript and the events of its latest turn.
+async fn all_of(process: &Process, session: &str) -> (Value, Vec<Value>) {
+    let transcript = process.get(&format!("/api/v1/sessions/{session}")).await;
+    assert_eq!(transcript.status(), 200, "{session}");
+    let events = process.rejoin(&format!("session_id={session}"), &[]).await.rest().await;
+    (transcript.json(), events.into_iter().map(|frame| frame.data).collect())
+}
+
+/// Whether they are in the tables or beside them, and by the process that saw the disk fill up or by the next one.
+#[tokio::test]
+async fn sessions_that_are_over_can_be_read_while_the_disk_is_full() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
+    process.whole_turn(&mut model, "settled", "Well.").await.rest().await;
+    // Reading it brings it into the tables.
+    let settled = all_of(&process, "settled").await;
+    process.whole_turn(&mut model, "ended", "Well.").await.rest().await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "cut", "One").await;
+    fill_disk(&process, directory.path());
+    round.say(" two").await;
+    stream.up_to("turn_failed").await;
+    round.closed().await;
+    let ended = all_of(&process, "ended").await;
+    assert!(ended.1.iter().any(|event| event["text"] == "Well."));
+    assert_eq!(all_of(&process, "settled").await, settled);
+    // What becomes of a turn that was cut off has to be written. And what is deleted would come back.
+    assert_eq!(process.get("/api/v1/sessions/cut").await.status(), 503);
+    let delete = || request("DELETE", "/api/v1/sessions/ended", &[], "");
+    assert_eq!(process.exchange(delete()).await.status(), 503);
+    assert_eq!(all_of(&process, "ended").await, ended);
+
+    process.signal("KILL");
+    process.exit().await;
+    let (process, log) = start_on_a_full_disk(&model, directory.path()).await;
+    assert_eq!(all_of(&process, "settled").await, settled);
+    assert_eq!(all_of(&process, "ended").await, ended);
+    let refused = process.post("/api/v1/chat/stream", &json!({"prompt": "More."})).await;
+    assert_eq!(refused.status(), 503);
+    assert_eq!(process.get("/readyz").await.status(), 503);
+    assert!(log.lines()[0]["cause"].as_str().unwrap().contains("is full"));
+
+    process.limit_file_bytes(None);
+    process.whole_turn(&mut model, "ended", "More.").await.rest().await;
+    assert_eq!(process.exchange(delete()).await.status(), 204);
+    assert_eq!(process.get("/api/v1/sessions/cut").await.status(), 200);
+}
