@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::closing::ClosingQuestion;
 use super::new_turn::NewTurn;
+use super::question_claim::QuestionClaim;
 use super::recent_turns::RecentTurns;
 use super::run::RecentTurnDraft;
 use super::turn_cache::TurnKeys;
@@ -77,7 +77,8 @@ struct WrittenDraft {
     drops: Option<String>,
     has_files: bool,
     knows_questions: bool,
-    closing: Option<EntryClaim>,
+    #[serde(rename = "closing")]
+    claim: Option<EntryClaim>,
 }
 
 /// A tool that the client brings.
@@ -135,7 +136,7 @@ impl Asked {
                 drops: draft.keys.drops.clone(),
                 has_files: draft.has_files,
                 knows_questions: draft.knows_questions,
-                closing: draft.closing.as_ref().and_then(ClosingQuestion::stored),
+                claim: draft.claim.as_ref().and_then(QuestionClaim::stored),
             }),
         }
     }
@@ -148,10 +149,10 @@ impl Asked {
         serde_json::from_str(json.get())
     }
 
-    /// The draft of its entry among the recent turns, with the right to close its question.
+    /// The draft of its entry among the recent turns, with the claim of its question.
     pub(super) fn draft(&self, turns: &Arc<RecentTurns>) -> Option<RecentTurnDraft> {
         let recent = self.recent.as_ref()?;
-        let take_over = |claim| ClosingQuestion::take_over(turns, &self.owner, claim);
+        let take_over = |claim| QuestionClaim::take_over(turns, &self.owner, claim);
         Some(RecentTurnDraft {
             turns: Arc::clone(turns),
             prefix: recent.prefix,
@@ -162,7 +163,7 @@ impl Asked {
             },
             has_files: recent.has_files,
             knows_questions: recent.knows_questions,
-            closing: recent.closing.map(take_over),
+            claim: recent.claim.map(take_over),
         })
     }
 
@@ -216,7 +217,7 @@ mod tests {
             keys: TurnKeys { owner: "a".to_owned(), prompt, drops: Some("q".to_owned()) },
             has_files: true,
             knows_questions: true,
-            closing: None,
+            claim: None,
         };
         let new = NewTurn { owner: "a".to_owned(), ..NewTurn::default() };
         let place = Place { session_id: "s", parked_in: "s@a" };
@@ -225,6 +226,6 @@ mod tests {
         let read = Asked::read(&asked.write()).unwrap().draft(&turns).unwrap();
         assert_eq!((read.prefix, read.keys.prompt), (prefix, prompt));
         assert_eq!((&*read.keys.owner, read.keys.drops.as_deref()), ("a", Some("q")));
-        assert!(read.has_files && read.knows_questions && read.closing.is_none());
+        assert!(read.has_files && read.knows_questions && read.claim.is_none());
     }
 }

@@ -272,7 +272,7 @@ impl Gateway {
         let turns = Arc::clone(&self.recent_turns);
         let knows_questions = !new.nobody_approves;
         let draft =
-            RecentTurnDraft { turns, prefix, keys, has_files, knows_questions, closing: None };
+            RecentTurnDraft { turns, prefix, keys, has_files, knows_questions, claim: None };
         Some((history, draft))
     }
 

@@ -4,10 +4,10 @@
 mod asked;
 mod begin;
 mod begin_error;
-mod closing;
 mod ids;
 mod new_turn;
 mod offer;
+mod question_claim;
 mod recent_turns;
 mod resume;
 mod room;
@@ -31,8 +31,8 @@ use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::SettingsError;
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store, StoreError};
 use crate::session::{
-    AnswerSerializers, Cancel, Chain, DeletedAnswer, Durability, Found, LoggedTurn, SessionError,
-    Sessions, Snapshot, StoredAnswer,
+    AnswerSerializers, Cancel, Chain, DeletedAnswer, Durability, FoundTurn, LoggedTurn,
+    SessionError, Sessions, Snapshot, StoredAnswer,
 };
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
@@ -158,7 +158,7 @@ impl Gateway {
         session_id: &str,
         turn_id: Option<&str>,
         seen: u64,
-    ) -> Result<Found, SessionError> {
+    ) -> Result<FoundTurn, SessionError> {
         self.sessions.find_turn(session_id, turn_id, seen).await
     }
 

@@ -52,9 +52,9 @@ impl RecentTurns {
         self.cache.bytes()
     }
 
-    /// Keeps a turn, and the right to close its question for good. If the store does not take the turn,
+    /// Keeps a turn, and confirms the claim of its question. If the store does not take the turn,
     /// it is found on this node alone.
-    pub(super) async fn keep(&self, ended: EndedTurn, settles: Option<EntryClaim>) {
+    pub(super) async fn keep(&self, ended: EndedTurn, confirms: Option<EntryClaim>) {
         let EndedTurn { turn, keys, prefixes, epoch } = ended;
         let owner = turn_cache::of_owner(&keys.owner);
         let keys = keys.of(&prefixes, &turn);
@@ -68,7 +68,7 @@ impl RecentTurns {
         })
         .await;
         let entry = Entry { keys: keys.clone(), epoch, bytes: json.into() };
-        let kept = timeout(self.store.wait(), self.store.keep_entry(owner, entry, settles));
+        let kept = timeout(self.store.wait(), self.store.keep_entry(owner, entry, confirms));
         match kept.await {
             // Another gateway has gone on with the turn.
             Ok(Ok(false)) => return,

@@ -9,12 +9,13 @@ use std::task::Poll;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::begin_error::BeginError;
-use super::closing::{self, ClosingQuestion};
+use super::question_claim::{self, QuestionClaim};
 use super::recent_turns::{EndedTurn, RecentTurns};
 use super::turn_cache::TurnKeys;
 use crate::conversation::claimed::PrefixHash;
 use crate::conversation::{self, AnswerError, ClientInput, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
+use crate::session::store::ClaimTerm;
 use crate::session::{
     AnswerSerializer, FinishedAnswer, SessionError, TurnGuard, TurnLog, Writer, off_worker,
 };
@@ -32,7 +33,7 @@ pub(super) struct RecentTurnDraft {
     /// those that ask for a title, and so they drop no question.
     pub(super) knows_questions: bool,
     /// The question that the turn answers or drops: nobody else may.
-    pub(super) closing: Option<ClosingQuestion>,
+    pub(super) claim: Option<QuestionClaim>,
 }
 
 impl RecentTurnDraft {
@@ -49,14 +50,14 @@ impl RecentTurnDraft {
         let id = &asked.clarification_id;
         match (&*opening, input) {
             (Opening::Prompt(_), _) if self.knows_questions => {
-                self.closing = self.close(id, true).await?;
+                self.claim = self.claim(id, ClaimTerm::Lease).await?;
                 self.keys.drops = Some(id.clone());
             }
             (Opening::Prompt(_) | Opening::Results(_), _) => {}
             (Opening::Answer(_), _) if asked.may_repeat() => {}
             (Opening::Answer(answer), input) => {
-                match (self.close(id, !closing::runs_call(asked, answer)).await?, input) {
-                    (Some(closing), _) => self.closing = Some(closing),
+                match (self.claim(id, question_claim::term(asked, answer)).await?, input) {
+                    (Some(claim), _) => self.claim = Some(claim),
                     (None, ClientInput::Words(words)) => *opening = Opening::Prompt(words.clone()),
                     (None, _) => return Err(AnswerError::Stale(id.clone()).into()),
                 }
@@ -65,9 +66,9 @@ impl RecentTurnDraft {
         Ok(())
     }
 
-    async fn close(&self, id: &str, lapses: bool) -> Result<Option<ClosingQuestion>, BeginError> {
-        let taken = ClosingQuestion::take(&self.turns, &self.keys.owner, id, lapses).await;
-        Ok(taken.map_err(SessionError::from)?)
+    async fn claim(&self, id: &str, term: ClaimTerm) -> Result<Option<QuestionClaim>, BeginError> {
+        let acquired = QuestionClaim::acquire(&self.turns, &self.keys.owner, id, term).await;
+        Ok(acquired.map_err(SessionError::from)?)
     }
 
     /// Frees the session of a turn that leaves nothing.
@@ -92,11 +93,11 @@ impl RecentTurnDraft {
         epoch: u64,
     ) {
         let prefixes = prefixes.unwrap_or_else(|| vec![self.prefix_with(&turn, text)]);
-        let settles = self.closing.as_ref().and_then(ClosingQuestion::stored);
+        let confirms = self.claim.as_ref().and_then(QuestionClaim::stored);
         let ended = EndedTurn { turn, keys: self.keys, prefixes, epoch };
-        self.turns.keep(ended, settles).await;
-        if let Some(closing) = &mut self.closing {
-            closing.leave();
+        self.turns.keep(ended, confirms).await;
+        if let Some(claim) = &mut self.claim {
+            claim.leave();
         }
     }
 
@@ -124,13 +125,13 @@ pub(super) async fn run(
     (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
 ) {
     let is_stored = draft.is_none() || guard.keeps_answer();
-    let closing = draft.as_mut().and_then(|draft| draft.closing.as_mut());
-    closing.map(ClosingQuestion::begin).unwrap_or_default();
+    let claim = draft.as_mut().and_then(|draft| draft.claim.as_mut());
+    claim.map(QuestionClaim::begin).unwrap_or_default();
     let ran = match guard.store_while(drive(driver)).await {
         Some(Ok(ran)) => Some(ran),
         Some(Err(writer)) => {
-            let closing = draft.as_mut().and_then(|draft| draft.closing.as_mut());
-            closing.map(ClosingQuestion::leave).unwrap_or_default();
+            let claim = draft.as_mut().and_then(|draft| draft.claim.as_mut());
+            claim.map(QuestionClaim::leave).unwrap_or_default();
             guard.leave().await;
             writer.leave();
             return drop(permit);

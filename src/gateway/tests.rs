@@ -115,7 +115,7 @@ async fn a_turn_that_panics_ends_and_frees_its_session() {
         gateway.turns.wait().await;
         gateway.turns.reopen();
         let found = gateway.find_turn("s", None, 0).await.unwrap();
-        assert!(matches!(found, Found::Turn(found) if found.turn_id == turn.turn_id));
+        assert!(matches!(found, FoundTurn::Turn(found) if found.turn_id == turn.turn_id));
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::conversation::Turn;
 use crate::conversation::claimed::PrefixHash;
 use crate::limits::session::{SAME_PROMPT_MAX, TURN_CACHE_BYTES_MAX};
-use crate::session::store::EntryKey;
+use crate::session::store::{EntryKey, EntryOwner};
 
 /// See the module docs.
 #[derive(Debug, Default)]
@@ -33,8 +33,8 @@ struct Inner {
     /// Under each key, the oldest first. Only prompts lead to several that matter.
     by_key: HashMap<EntryKey, VecDeque<Arc<CachedTurn>>>,
     /// The questions that running turns answer or drop.
-    being_closed: HashSet<EntryKey>,
-    owners: HashMap<EntryKey, Share>,
+    claimed: HashSet<EntryKey>,
+    owners: HashMap<EntryOwner, Share>,
     bytes: usize,
 }
 
@@ -48,7 +48,7 @@ struct Share {
 
 #[derive(Debug)]
 struct CachedTurn {
-    owner: EntryKey,
+    owner: EntryOwner,
     /// What it is found by. The first is its id's.
     keys: Vec<EntryKey>,
     turn: Arc<Turn>,
@@ -64,12 +64,12 @@ impl TurnCache {
 
     /// Caches a turn of an owner, under keys of [`TurnKeys`], in place of the one with the same id.
     /// The oldest turns of the owner who has the most are evicted to make room for it.
-    pub(super) fn insert(&self, owner: EntryKey, keys: Vec<EntryKey>, turn: Turn) {
+    pub(super) fn insert(&self, owner: EntryOwner, keys: Vec<EntryKey>, turn: Turn) {
         self.insert_before(owner, keys, turn, |_| false);
     }
 
     /// The same for a turn from the store, which may be older than those that are here.
-    pub(super) fn insert_recalled(&self, owner: EntryKey, keys: Vec<EntryKey>, turn: Turn) {
+    pub(super) fn insert_recalled(&self, owner: EntryOwner, keys: Vec<EntryKey>, turn: Turn) {
         let began_at = turn.started_at_ms;
         self.insert_before(owner, keys, turn, |other| other.started_at_ms > began_at);
     }
@@ -77,7 +77,7 @@ impl TurnCache {
     /// The same. Under each key, the turn comes before these.
     fn insert_before(
         &self,
-        owner: EntryKey,
+        owner: EntryOwner,
         keys: Vec<EntryKey>,
         turn: Turn,
         is_newer: impl Fn(&Turn) -> bool,
@@ -129,19 +129,19 @@ impl TurnCache {
     /// Whether a question has been answered or dropped, or a running turn does so.
     pub(super) fn is_closed(&self, question: &QuestionKeys) -> bool {
         let inner = self.inner.lock();
-        inner.has_closed(question) || inner.being_closed.contains(&question.claim)
+        inner.has_closed(question) || inner.claimed.contains(&question.claim)
     }
 
     /// Notes that a running turn answers or drops a question. False if the question
     /// [is closed](Self::is_closed).
-    pub(super) fn begin_closing(&self, question: &QuestionKeys) -> bool {
+    pub(super) fn claim(&self, question: &QuestionKeys) -> bool {
         let mut inner = self.inner.lock();
-        !inner.has_closed(question) && inner.being_closed.insert(question.claim)
+        !inner.has_closed(question) && inner.claimed.insert(question.claim)
     }
 
     /// Notes that no running turn does so any more.
-    pub(super) fn end_closing(&self, claim: &EntryKey) {
-        self.inner.lock().being_closed.remove(claim);
+    pub(super) fn release(&self, claim: &EntryKey) {
+        self.inner.lock().claimed.remove(claim);
     }
 }
 
@@ -175,8 +175,8 @@ impl TurnKeys {
 }
 
 /// The name of an owner.
-pub(super) fn of_owner(owner: &str) -> EntryKey {
-    EntryKey::of(&["owner", owner])
+pub(super) fn of_owner(owner: &str) -> EntryOwner {
+    EntryOwner::of(&["owner", owner])
 }
 
 /// The turn with this id.
@@ -364,27 +364,27 @@ mod tests {
     fn a_question_is_answered_by_one_turn_at_a_time() {
         let turns = TurnCache::default();
         let question = QuestionKeys::of("a", "q");
-        assert!(turns.begin_closing(&question) && !turns.begin_closing(&question));
-        assert!(turns.begin_closing(&QuestionKeys::of("b", "q")), "another key's");
-        turns.end_closing(&question.claim);
-        assert!(turns.begin_closing(&question), "it came to nothing");
+        assert!(turns.claim(&question) && !turns.claim(&question));
+        assert!(turns.claim(&QuestionKeys::of("b", "q")), "another key's");
+        turns.release(&question.claim);
+        assert!(turns.claim(&question), "it came to nothing");
         turns.put(keys("?"), prefix("a", "2"), answering("2"));
-        turns.end_closing(&question.claim);
-        assert!(!turns.begin_closing(&question));
+        turns.release(&question.claim);
+        assert!(!turns.claim(&question));
     }
 
     #[test]
     fn a_question_that_was_dropped_is_closed() {
         let turns = TurnCache::default();
         let [question, theirs] = ["a", "b"].map(|owner| QuestionKeys::of(owner, "q"));
-        assert!(turns.begin_closing(&question));
+        assert!(turns.claim(&question));
         assert!(turns.is_closed(&question) && !turns.is_closed(&theirs));
         let drops = Some("q".to_owned());
         turns.put(TurnKeys { drops, ..keys("No.") }, prefix("a", "1"), turn("1", 1));
-        turns.end_closing(&question.claim);
-        assert!(turns.is_closed(&question) && !turns.begin_closing(&question));
+        turns.release(&question.claim);
+        assert!(turns.is_closed(&question) && !turns.claim(&question));
         assert!(turns.find(&by_answer("a", "q")).is_none(), "nobody has answered it");
-        assert!(turns.begin_closing(&theirs), "another key's");
+        assert!(turns.claim(&theirs), "another key's");
         turns.put(keys("?"), prefix("a", "2"), turn("2", TURN_CACHE_BYTES_MAX));
         assert!(!turns.is_closed(&question), "it is forgotten with its turn");
     }

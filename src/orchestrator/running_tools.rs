@@ -14,7 +14,7 @@ use super::call::CallAt;
 use super::parked_calls::ParkedCall;
 use super::tool_task::ToolTask;
 use crate::session::{Artifacts, Barrier};
-use crate::tools::question::{Asked, Awaits};
+use crate::tools::question::{Awaits, SentQuestion};
 use crate::tools::report::Report;
 use crate::tools::run::{Run, ToolCall};
 use crate::tools::{Clarification, Continuation, Given, Progress, Registry, Resumption, Source};
@@ -213,7 +213,7 @@ impl Running {
         match report {
             Report::Progress { progress, attempt } => News::Progressed { call, progress, attempt },
             Report::Question { question, attempt } => {
-                let Asked { clarification: question, awaits } = *question;
+                let SentQuestion { clarification: question, awaits } = *question;
                 let continuation = match awaits {
                     Awaits::Model => Continuation::Model,
                     Awaits::Again(state) => Continuation::Again { state },

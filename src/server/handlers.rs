@@ -37,7 +37,7 @@ use crate::conversation::claimed::TurnLookup;
 use crate::gateway::{BeginError, BegunTurn, NewTurn};
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
-use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
+use crate::session::{self, Cancel, FoundTurn, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
 
@@ -307,10 +307,10 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     let (turn_id, after) = (query::value(query, "turn_id"), seen.map_or(0, |id| id.sequence));
     let stored_as = stored_as(request, &session_id, app);
     let turn = match app.gateway.find_turn(&stored_as, turn_id.as_deref(), after).await? {
-        Found::Turn(turn) => turn,
-        Found::Gone => return Err(Refusal::TURN_GONE),
-        Found::NoTurn => return Err(Refusal::NO_TURN),
-        Found::NoSession => return Err(Refusal::NO_SESSION),
+        FoundTurn::Turn(turn) => turn,
+        FoundTurn::Gone => return Err(Refusal::TURN_GONE),
+        FoundTurn::NoTurn => return Err(Refusal::NO_TURN),
+        FoundTurn::NoSession => return Err(Refusal::NO_SESSION),
     };
     resume(&session_id, &turn, seen, native::encoder(&accept(&request.headers)), app)
 }
@@ -331,10 +331,10 @@ async fn join_chat(request: &Parts, chat_id: &str, app: &App) -> Result<Reply, R
     let session_id = ai_sdk::session_id(chat_id);
     let stored_as = stored_as(request, &session_id, app);
     match app.gateway.find_turn(&stored_as, None, 0).await? {
-        Found::Turn(turn) if !turn.log.has_ended() => {
+        FoundTurn::Turn(turn) if !turn.log.has_ended() => {
             resume(&session_id, &turn, None, ai_sdk::encoder(), app)
         }
-        Found::Turn(_) | Found::Gone | Found::NoTurn | Found::NoSession => {
+        FoundTurn::Turn(_) | FoundTurn::Gone | FoundTurn::NoTurn | FoundTurn::NoSession => {
             Ok(empty(StatusCode::NO_CONTENT))
         }
     }

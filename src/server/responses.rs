@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::dialect::responses::{
-    Found, Labels, Page, Parent, Rendering, Request, RequestContext, ResponseId,
+    Labels, Page, Parent, Referents, Rendering, Request, RequestContext, ResponseId,
     ResponseSerializer, StoredResponse, replay,
 };
 use super::dialect::{ImageReader, ParsedRequest};
@@ -84,8 +84,8 @@ async fn find(
     request: &Request,
     (owner, key): (&str, Option<&str>),
     app: &App,
-) -> Result<Found, Refusal> {
-    let mut found = Found::default();
+) -> Result<Referents, Refusal> {
+    let mut found = Referents::default();
     if let Some(id) = request.parent() {
         let stored_as = session::id_of(owner, &id.session_id());
         let chain = app.gateway.chain(&stored_as, &id.turn_id()).await?;
@@ -182,7 +182,7 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
     let turn = match stored_answer.running {
         Some(turn) => Some(turn),
         None => match app.gateway.find_turn(&stored_as, Some(&turn_id), 0).await? {
-            session::Found::Turn(turn) => Some(turn),
+            session::FoundTurn::Turn(turn) => Some(turn),
             _ => None,
         },
     };

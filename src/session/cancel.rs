@@ -4,7 +4,7 @@
 use tokio::time::sleep;
 
 use super::sessions::{SessionError, Sessions, ended};
-use super::store::{EntryClaim, EntryKey, Lease, StoreError};
+use super::store::{ClaimTerm, EntryClaim, EntryKey, EntryOwner, Lease, StoreError};
 use super::{Cancel, LoggedTurn};
 use crate::limits::session as limits;
 
@@ -64,8 +64,8 @@ impl Sessions {
             return self.store.request_cancel(session_id, Some(turn_id)).await.map(drop);
         }
         // A store of one node takes no requests, but it keeps claims.
-        let claim = EntryClaim { key: key_of(turn_id), holder: 1, lapses: false };
-        self.store.claim(owner_of(session_id), claim).await.map(drop)
+        let claim = EntryClaim { key: key_of(turn_id), holder: 1, term: ClaimTerm::Lasting };
+        self.store.acquire_claim(owner_of(session_id), claim).await.map(drop)
     }
 
     /// Whether the turn, which is taken over under this lease, was cancelled before.
@@ -84,8 +84,8 @@ impl Sessions {
 }
 
 /// Whose claims those of a session's cancelled turns are.
-fn owner_of(session_id: &str) -> EntryKey {
-    EntryKey::of(&["cancelled in", session_id])
+fn owner_of(session_id: &str) -> EntryOwner {
+    EntryOwner::of(&["cancelled in", session_id])
 }
 
 fn key_of(turn_id: &str) -> EntryKey {

@@ -33,7 +33,7 @@ use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
 /// What the store has of an interrupted turn.
-struct Found {
+struct InterruptedTurn {
     log: StoredLog,
     journal: Bytes,
     stored: StoredRecord,
@@ -149,7 +149,7 @@ impl Sessions {
     async fn count_takeover(
         &self,
         lease: &Lease,
-        found: &Found,
+        found: &InterruptedTurn,
         journal: Journal,
     ) -> Result<Journal, StoreError> {
         let write = move || (Bytes::from(journal.write()), journal);
@@ -159,21 +159,24 @@ impl Sessions {
         Ok(journal)
     }
 
-    async fn find_interrupted(&self, session_id: &str) -> Result<Option<Found>, SessionError> {
+    async fn find_interrupted(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<InterruptedTurn>, SessionError> {
         let log = self.store.read(session_id, None, 0).await?;
         let Some((log, journal)) = log.and_then(|log| log.journal.clone().map(|json| (log, json)))
         else {
             return Ok(None);
         };
         let stored = self.store.load(session_id).await?;
-        Ok(stored.map(|stored| Found { log, journal, stored }))
+        Ok(stored.map(|stored| InterruptedTurn { log, journal, stored }))
     }
 
     /// Makes the session one with a running turn. `None` if it was forgotten meanwhile.
     async fn resume(
         &self,
         (claim, lease, Place(permit)): (Claim, OwnedLease, Place),
-        Found { log, stored, journal }: Found,
+        InterruptedTurn { log, stored, journal }: InterruptedTurn,
         (asked, interrupted, takeovers): (Arc<RawValue>, Interrupted, u32),
     ) -> Result<Option<TakenOver>, SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
@@ -220,7 +223,7 @@ impl Sessions {
     async fn end_interrupted(
         &self,
         lease: OwnedLease,
-        Found { log, stored, .. }: Found,
+        InterruptedTurn { log, stored, .. }: InterruptedTurn,
         interrupted: Interrupted,
     ) -> Result<(), SessionError> {
         let session_id = &lease.get().session_id;

@@ -160,7 +160,7 @@ pub struct Snapshot {
 
 /// The answer to a request for an earlier turn.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundTurn {
     /// Here it is.
     Turn(LoggedTurn),
     /// It is over, and its log is no longer kept.

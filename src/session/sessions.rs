@@ -17,7 +17,9 @@ use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Entered, Lease, MemoryUsage, NodeId, Store, StoreError, StoredRecord, Version};
 use super::taken_over::Successor;
 use super::turn_guard::TurnGuard;
-use super::{Beginning, Begun, Durability, Found, LoggedTurn, NotBegun, RunningSession, Snapshot};
+use super::{
+    Beginning, Begun, Durability, FoundTurn, LoggedTurn, NotBegun, RunningSession, Snapshot,
+};
 use crate::conversation::{AnswerError, ClientInput, Opening};
 use crate::limits::session as limits;
 
@@ -208,8 +210,8 @@ impl Sessions {
     /// A turn that has begun before, even if it left nothing in the conversation.
     async fn repeated(&self, session_id: &str, turn_id: &str) -> Result<NotBegun, SessionError> {
         Ok(match self.find(session_id, Some(turn_id), 0).await? {
-            Found::Turn(turn) => NotBegun::Repeated(turn),
-            Found::Gone | Found::NoTurn | Found::NoSession => NotBegun::Gone,
+            FoundTurn::Turn(turn) => NotBegun::Repeated(turn),
+            FoundTurn::Gone | FoundTurn::NoTurn | FoundTurn::NoSession => NotBegun::Gone,
         })
     }
 
@@ -276,7 +278,7 @@ impl Sessions {
         session_id: &str,
         turn_id: Option<&str>,
         seen: u64,
-    ) -> Result<Found, SessionError> {
+    ) -> Result<FoundTurn, SessionError> {
         self.settle(session_id).await?;
         self.find(session_id, turn_id, seen).await
     }
@@ -287,7 +289,7 @@ impl Sessions {
         session_id: &str,
         turn_id: Option<&str>,
         seen: u64,
-    ) -> Result<Found, SessionError> {
+    ) -> Result<FoundTurn, SessionError> {
         let running = self.running.get(session_id);
         let asked_for = |turn: &LoggedTurn| turn_id.is_none_or(|turn_id| turn.turn_id == turn_id);
         let here = running.as_ref().map(|session| &session.turn).filter(|turn| asked_for(turn));
@@ -295,25 +297,25 @@ impl Sessions {
         let knows_it =
             |turn: &&LoggedTurn| seen <= turn.log.last_sequence() || !self.store.is_shared();
         if let Some(turn) = here.filter(knows_it) {
-            return Ok(Found::Turn(turn.clone()));
+            return Ok(FoundTurn::Turn(turn.clone()));
         }
         if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
             if stored.journal.is_some()
                 && let Some(turn) = self.follow(session_id, &stored.turn_id, seen).await?
             {
-                return Ok(Found::Turn(turn));
+                return Ok(FoundTurn::Turn(turn));
             }
-            return Ok(Found::Turn(codec::restore(stored).await?));
+            return Ok(FoundTurn::Turn(codec::restore(stored).await?));
         }
         let record = match running {
             Some(session) => Some(session.record_now()),
             None => self.stored_record(session_id).await?,
         };
         let Some(SessionRecord { conversation, .. }) = record else {
-            return Ok(Found::NoSession);
+            return Ok(FoundTurn::NoSession);
         };
         let is_known = |id| conversation.turns().any(|turn| turn.turn_id == id);
-        Ok(if turn_id.is_some_and(is_known) { Found::Gone } else { Found::NoTurn })
+        Ok(if turn_id.is_some_and(is_known) { FoundTurn::Gone } else { FoundTurn::NoTurn })
     }
 
     /// The session as this node sees it now, if there is one.

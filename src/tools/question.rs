@@ -69,7 +69,7 @@ pub struct Resumption {
 
 /// A question, on its way from a tool to the turn.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SentQuestion {
     pub(crate) clarification: Clarification,
     pub(crate) awaits: Awaits,
 }

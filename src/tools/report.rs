@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::question::{Asked, Awaits};
+use super::question::{Awaits, SentQuestion};
 use super::{Clarification, Given, clean};
 use crate::limits::tools::PROGRESS_MESSAGE_BYTES_MAX;
 use crate::text;
@@ -83,7 +83,7 @@ pub(crate) enum Report {
     /// The tool asks the user. No report follows this one before the answer.
     Question {
         /// The question.
-        question: Box<Asked>,
+        question: Box<SentQuestion>,
         /// The attempt, from 1.
         attempt: u32,
     },
@@ -109,7 +109,7 @@ struct Slot {
     /// The current attempt. Reports from earlier ones are ignored.
     attempt: u32,
     newest: Option<Progress>,
-    question: Option<Box<Asked>>,
+    question: Option<Box<SentQuestion>>,
     waker: Option<Waker>,
     /// Since when the tool has been waiting for the user's answer.
     asking_since: Option<Instant>,
@@ -184,7 +184,7 @@ impl Reporter {
     }
 
     fn put_question(&self, clarification: Clarification, awaits: Awaits) {
-        self.put(|slot| slot.question = Some(Box::new(Asked { clarification, awaits })));
+        self.put(|slot| slot.question = Some(Box::new(SentQuestion { clarification, awaits })));
     }
 
     /// The same for another attempt. Earlier attempts are no longer heard.

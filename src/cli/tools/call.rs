@@ -17,7 +17,7 @@ use crate::cli::{CallArgs, CliError, print_diagnostic};
 use crate::config::Config;
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::tools::question::{Asked, Awaits};
+use crate::tools::question::{Awaits, SentQuestion};
 use crate::tools::report::{Report, Reporter};
 use crate::tools::run::{self, Run, ToolCall};
 use crate::tools::source::{SourceReport, SourceState};
@@ -162,7 +162,7 @@ impl<W: Write> Call<'_, W> {
                     self.lines.report(progress, attempt)?;
                 }
                 Err(Report::Question { question, .. }) => {
-                    let Asked { clarification, awaits } = *question;
+                    let SentQuestion { clarification, awaits } = *question;
                     let unanswered =
                         |question| Ended::Result(ToolResult::clarification(question), 1);
                     let Some(answer) = &self.answer else { return Ok(unanswered(clarification)) };

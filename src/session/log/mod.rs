@@ -45,7 +45,7 @@ struct State {
     /// The last record that readers can see.
     visible: u64,
     ended: bool,
-    asked: Asked,
+    stop: StopRequest,
     readers: usize,
     /// Whether it is read on another node.
     is_read_elsewhere: bool,
@@ -57,9 +57,9 @@ struct State {
 
 /// What is asked of the turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Asked {
+enum StopRequest {
     #[default]
-    Nothing,
+    None,
     /// To end.
     Cancel,
     /// To stop where it is, for another gateway to go on with.
@@ -157,8 +157,8 @@ impl TurnLog {
         if state.ended {
             return false;
         }
-        if state.asked == Asked::Nothing {
-            state.asked = Asked::Cancel;
+        if state.stop == StopRequest::None {
+            state.stop = StopRequest::Cancel;
         }
         let driver = state.driver.take();
         drop(state);
@@ -178,10 +178,10 @@ impl TurnLog {
     /// Stops the turn where it is, for another gateway to go on with; false if it is not stored while it runs.
     pub(crate) fn leave(&self) -> bool {
         let mut state = self.state.lock();
-        if state.ended || state.storing.is_none() || state.asked != Asked::Nothing {
+        if state.ended || state.storing.is_none() || state.stop != StopRequest::None {
             return false;
         }
-        state.asked = Asked::Leave;
+        state.stop = StopRequest::Leave;
         let driver = state.driver.take();
         drop(state);
         wake(driver);
@@ -190,7 +190,7 @@ impl TurnLog {
 
     /// Cancels the turn, because its session is deleted here: nobody goes on with it.
     pub(crate) fn delete(&self) {
-        self.state.lock().asked = Asked::Delete;
+        self.state.lock().stop = StopRequest::Delete;
         self.cancel();
     }
 
@@ -240,9 +240,9 @@ impl TurnLog {
             state.driver = Some(cx.waker().clone());
         }
         let is_store_lost = state.storing.as_ref().is_some_and(Storing::is_lost);
-        let State { readers, is_read_elsewhere, asked, .. } = *state;
-        let cancelled = matches!(asked, Asked::Cancel | Asked::Delete);
-        let is_left = asked == Asked::Leave;
+        let State { readers, is_read_elsewhere, stop, .. } = *state;
+        let cancelled = matches!(stop, StopRequest::Cancel | StopRequest::Delete);
+        let is_left = stop == StopRequest::Leave;
         let readers = readers + usize::from(is_read_elsewhere);
         Audience { readers, cancelled, is_store_lost, is_left }
     }

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use serde_json::value::RawValue;
 
 use super::records::Batch;
-use super::{Asked, State, TurnLog, encode, wake};
+use super::{State, StopRequest, TurnLog, encode, wake};
 use crate::conversation;
 use crate::event::Event;
 
@@ -185,11 +185,11 @@ impl TurnLog {
     /// event, and clients re-join it there; unless the session was [deleted](Self::delete) here before.
     pub(crate) fn stop_storing(&self, is_lost: bool) {
         let mut state = self.state.lock();
-        let State { storing: Some(storing), asked, .. } = &mut *state else { return };
+        let State { storing: Some(storing), stop, .. } = &mut *state else { return };
         if storing.is_sealed || storing.fate != Fate::Open {
             return;
         }
-        storing.fate = match (is_lost, *asked == Asked::Delete) {
+        storing.fate = match (is_lost, *stop == StopRequest::Delete) {
             (true, _) => Fate::Lost,
             (false, false) => Fate::Superseded,
             (false, true) => Fate::Deleted,
@@ -230,7 +230,7 @@ impl TurnLog {
     /// sealed.
     pub(crate) fn note_superseded(&self) {
         let mut state = self.state.lock();
-        let is_deleted = state.asked == Asked::Delete;
+        let is_deleted = state.stop == StopRequest::Delete;
         if let Some(storing) = state.storing.as_mut().filter(|_| !is_deleted) {
             storing.fate = Fate::Superseded;
         }

@@ -40,12 +40,12 @@ pub struct Writer {
     /// How many journals there were.
     journals: u64,
     asked: Option<Arc<RawValue>>,
-    taken_over: TakenOver,
+    takeovers: Takeovers,
 }
 
 /// How often a turn has been taken over in its present round.
 #[derive(Debug, Default)]
-struct TakenOver {
+struct Takeovers {
     count: u32,
     /// How many rounds it had requested by then.
     rounds: Option<u32>,
@@ -122,7 +122,7 @@ impl Writer {
         let (epochs, storing) = (epochs.then(last + 1, epoch), Some(Storing::after(last, is_lazy)));
         let state = State { records, epochs, storing, visible: last, ..State::default() };
         let (log, mut writer) = Self::of_state(state, bytes);
-        writer.taken_over.count = takeovers;
+        writer.takeovers.count = takeovers;
         Some((log, writer))
     }
 
@@ -145,7 +145,7 @@ impl Writer {
             draft: None,
             journals: 0,
             asked: None,
-            taken_over: TakenOver::default(),
+            takeovers: Takeovers::default(),
         };
         (log, writer)
     }
@@ -250,13 +250,13 @@ impl Writer {
         if !self.is_stored {
             return;
         }
-        let since = *self.taken_over.rounds.get_or_insert(tally.rounds);
+        let since = *self.takeovers.rounds.get_or_insert(tally.rounds);
         if tally.rounds > since {
-            self.taken_over.count = 0;
+            self.takeovers.count = 0;
         }
         let after = after.unwrap_or(self.last);
         let (asked, turn) = (self.asked.clone(), Arc::clone(turn));
-        let takeovers = self.taken_over.count;
+        let takeovers = self.takeovers.count;
         self.draft = Some(Box::new(Draft { after, asked, takeovers, tally, turn }));
         self.journals += 1;
     }

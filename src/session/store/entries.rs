@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// What an entry or a claim is found by, or the name of an owner: a hash, so that all are short.
+/// What an entry or a claim is found by: a hash, so that all are short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EntryKey([u8; 32]);
 
@@ -13,18 +13,29 @@ impl EntryKey {
     /// The key of these texts. Others have another key, however they are divided.
     #[must_use]
     pub fn of(texts: &[&str]) -> Self {
-        let mut hash = Sha256::new();
-        for text in texts {
-            hash.update(text.len().to_be_bytes());
-            hash.update(text);
-        }
-        Self(hash.finalize().into())
+        Self(hash(texts))
     }
 
     /// The key that is this hash.
     #[must_use]
     pub const fn of_hash(hash: [u8; 32]) -> Self {
         Self(hash)
+    }
+
+    pub(super) const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Whose entries and claims they are: a hash of the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EntryOwner([u8; 32]);
+
+impl EntryOwner {
+    /// The owner that these texts name. Others name another, however they are divided.
+    #[must_use]
+    pub fn of(texts: &[&str]) -> Self {
+        Self(hash(texts))
     }
 
     pub(super) const fn bytes(&self) -> &[u8; 32] {
@@ -59,7 +70,39 @@ pub struct EntryClaim {
     pub key: EntryKey,
     /// Who claims it: a unique number.
     pub holder: u64,
-    /// Whether it lapses unless it is claimed again within the time of a lease, or for as long as this
-    /// process lives if leases do not expire.
-    pub lapses: bool,
+    /// How long it lasts.
+    #[serde(rename = "lapses")]
+    pub term: ClaimTerm,
+}
+
+/// How long a claim lasts, if nobody releases it. In a record, it is whether the claim lapses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "bool", into = "bool")]
+pub enum ClaimTerm {
+    /// Until nobody has renewed it for the time of a lease. If leases do not expire, until its process ends.
+    Lease,
+    /// Longer than the entries of that time.
+    Lasting,
+}
+
+impl From<bool> for ClaimTerm {
+    fn from(lapses: bool) -> Self {
+        if lapses { Self::Lease } else { Self::Lasting }
+    }
+}
+
+impl From<ClaimTerm> for bool {
+    fn from(term: ClaimTerm) -> Self {
+        term == ClaimTerm::Lease
+    }
+}
+
+/// The hash of these texts, and of how they are divided.
+fn hash(texts: &[&str]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update(text.len().to_be_bytes());
+        hash.update(text);
+    }
+    hash.finalize().into()
 }

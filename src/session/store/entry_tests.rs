@@ -1,5 +1,6 @@
 //! What every store that outlives its process must do with entries and claims.
 
+use super::ClaimTerm::{Lasting, Lease};
 use super::redis::tests::RedisServer;
 use super::*;
 use crate::limits::session::{ENTRIES_FOUND_BYTES_MAX, ENTRY_BYTES_MAX, SAME_PROMPT_MAX};
@@ -27,26 +28,26 @@ fn entry(keys: &[&str], content: &'static str) -> Entry {
 }
 
 /// A new owner, because the cluster is shared.
-fn owner() -> EntryKey {
-    key(&Uuid::new_v4().to_string())
+fn owner() -> EntryOwner {
+    EntryOwner::of(&[&Uuid::new_v4().to_string()])
 }
 
-async fn keep(store: &dyn Store, owner: EntryKey, entry: Entry) -> bool {
+async fn keep(store: &dyn Store, owner: EntryOwner, entry: Entry) -> bool {
     store.keep_entry(owner, entry, None).await.unwrap()
 }
 
 /// The contents of what is found under these keys.
-async fn find(store: &dyn Store, owner: EntryKey, keys: &[&str]) -> Vec<Bytes> {
+async fn find(store: &dyn Store, owner: EntryOwner, keys: &[&str]) -> Vec<Bytes> {
     let keys = keys.iter().map(|text| key(text)).collect();
     let found = store.entries(owner, keys).await.unwrap();
     found.entries.into_iter().map(|entry| entry.bytes).collect()
 }
 
-fn claim(holder: u64, lapses: bool) -> EntryClaim {
-    EntryClaim { key: key("question"), holder, lapses }
+fn claim(holder: u64, term: ClaimTerm) -> EntryClaim {
+    EntryClaim { key: key("question"), holder, term }
 }
 
-async fn is_claimed(store: &dyn Store, owner: EntryKey) -> bool {
+async fn is_claimed(store: &dyn Store, owner: EntryOwner) -> bool {
     let keys = vec![key("other"), key("question")];
     let found = store.entries(owner, keys).await.unwrap();
     found.claimed == [key("question")]
@@ -136,16 +137,22 @@ async fn only_one_has_a_claim() {
     check(async |store| {
         let (mine, theirs) = (owner(), owner());
         assert!(!is_claimed(&*store, mine).await);
-        assert!(store.claim(mine, claim(1, false)).await.unwrap());
+        assert!(store.acquire_claim(mine, claim(1, Lasting)).await.unwrap());
         assert!(is_claimed(&*store, mine).await && !is_claimed(&*store, theirs).await);
-        assert!(!store.claim(mine, claim(2, false)).await.unwrap());
-        assert!(store.claim(mine, claim(1, false)).await.unwrap(), "a request may be repeated");
-        assert!(store.claim(theirs, claim(2, false)).await.unwrap());
-        store.free(mine, claim(2, false)).await.unwrap();
-        assert!(!store.claim(mine, claim(2, false)).await.unwrap(), "it was not the other's");
-        store.free(mine, claim(1, false)).await.unwrap();
+        assert!(!store.acquire_claim(mine, claim(2, Lasting)).await.unwrap());
+        assert!(
+            store.acquire_claim(mine, claim(1, Lasting)).await.unwrap(),
+            "a request may be repeated"
+        );
+        assert!(store.acquire_claim(theirs, claim(2, Lasting)).await.unwrap());
+        store.release_claim(mine, claim(2, Lasting)).await.unwrap();
+        assert!(
+            !store.acquire_claim(mine, claim(2, Lasting)).await.unwrap(),
+            "it was not the other's"
+        );
+        store.release_claim(mine, claim(1, Lasting)).await.unwrap();
         assert!(!is_claimed(&*store, mine).await);
-        assert!(store.claim(mine, claim(2, true)).await.unwrap());
+        assert!(store.acquire_claim(mine, claim(2, Lease)).await.unwrap());
     })
     .await;
 }
@@ -154,29 +161,32 @@ async fn only_one_has_a_claim() {
 async fn of_many_who_claim_the_same_at_once_one_wins() {
     check(async |store| {
         let owner = owner();
-        let claims = (1..=20).map(|holder| store.claim(owner, claim(holder, holder % 2 == 0)));
+        let claims = (1..=20).map(|holder| {
+            let term = if holder % 2 == 0 { Lease } else { Lasting };
+            store.acquire_claim(owner, claim(holder, term))
+        });
         let won = futures::future::try_join_all(claims).await.unwrap();
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
     })
     .await;
 }
 
-/// A key that is claimed may belong to the entry that settles the claim.
+/// A key that is claimed may belong to the entry that confirms the claim.
 #[tokio::test]
-async fn an_entry_settles_a_claim_that_would_lapse() {
+async fn an_entry_confirms_a_claim_that_would_lapse() {
     let server = RedisServer::start();
     let store = redis::tests::open_with(&server, |options| {
         options.lease = Duration::from_millis(1);
     });
     let owner = owner();
-    assert!(store.claim(owner, claim(1, true)).await.unwrap());
+    assert!(store.acquire_claim(owner, claim(1, Lease)).await.unwrap());
     while is_claimed(&store, owner).await {}
-    assert!(store.claim(owner, claim(2, true)).await.unwrap(), "it has lapsed");
-    assert!(store.keep_entry(owner, entry(&["a"], "1"), Some(claim(2, true))).await.unwrap());
+    assert!(store.acquire_claim(owner, claim(2, Lease)).await.unwrap(), "it has lapsed");
+    assert!(store.keep_entry(owner, entry(&["a"], "1"), Some(claim(2, Lease))).await.unwrap());
     assert!(is_claimed(&store, owner).await);
-    assert!(store.claim(owner, claim(2, true)).await.unwrap());
+    assert!(store.acquire_claim(owner, claim(2, Lease)).await.unwrap());
     assert!(is_claimed(&store, owner).await, "it does not lapse again");
-    assert!(!store.claim(owner, claim(3, true)).await.unwrap());
+    assert!(!store.acquire_claim(owner, claim(3, Lease)).await.unwrap());
 }
 
 #[tokio::test]
@@ -187,8 +197,8 @@ async fn entries_and_claims_outlive_their_process_and_expire() {
     let (one, two) = (owner(), owner());
     let store = open(TTL);
     keep(&store, one, entry(&["a"], "1")).await;
-    assert!(store.claim(one, claim(1, false)).await.unwrap());
-    assert!(store.claim(two, claim(1, true)).await.unwrap());
+    assert!(store.acquire_claim(one, claim(1, Lasting)).await.unwrap());
+    assert!(store.acquire_claim(two, claim(1, Lease)).await.unwrap());
     drop(store);
     let store = open(TTL);
     assert_eq!(find(&store, one, &["a"]).await, ["1"]);
@@ -218,7 +228,7 @@ async fn all_keys_of_an_owner_expire() {
     let store = redis::tests::open(&server);
     let owner = owner();
     keep(&store, owner, entry(&["a", "b"], "1")).await;
-    assert!(store.claim(owner, claim(1, false)).await.unwrap());
+    assert!(store.acquire_claim(owner, claim(1, Lasting)).await.unwrap());
     let script = "local all = 0; for _, key in ipairs(redis.call('KEYS', '*:owner:*')) do \
                   assert(redis.call('PTTL', key) > 0); all = all + 1 end return all";
     assert_eq!(server.command(&["EVAL", script, "0"]), ":5\r\n");

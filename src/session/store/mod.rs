@@ -37,7 +37,7 @@ use uuid::Uuid;
 
 pub(crate) use copy::now_ms;
 pub use copy::{ListedSession, SessionCopy};
-pub use entries::{Entry, EntryClaim, EntryKey, FoundEntries};
+pub use entries::{ClaimTerm, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries};
 pub use memory::MemoryStore;
 pub use redis::{RedisAddress, RedisOptions, RedisStore, RedisTls, ServerReport};
 pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
@@ -246,31 +246,31 @@ pub trait Store: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Keeps an entry for an owner, and makes a claim last that would lapse otherwise: both or neither. If
-    /// the owner's entries become too many, the oldest are dropped. False, and nothing is done, if a later
+    /// Keeps an entry for an owner, and confirms a claim, which from then on [lasts](ClaimTerm::Lasting): both
+    /// or neither. If the owner's entries become too many, the oldest are dropped. False, and nothing is done, if a later
     /// epoch has written the entry.
     fn keep_entry(
         &self,
-        _owner: EntryKey,
+        _owner: EntryOwner,
         _entry: Entry,
-        _settles: Option<EntryClaim>,
+        _confirms: Option<EntryClaim>,
     ) -> StoreFuture<'_, bool> {
         Box::pin(ready(Ok(true)))
     }
 
     /// An owner's entries and claims under these keys. If they are many or long, those of the first keys
     /// count, and the newest of each key.
-    fn entries(&self, _owner: EntryKey, _keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
+    fn entries(&self, _owner: EntryOwner, _keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
         Box::pin(ready(Ok(FoundEntries::default())))
     }
 
-    /// Claims something for an owner, or claims it again. False if somebody else has it.
-    fn claim(&self, _owner: EntryKey, _claim: EntryClaim) -> StoreFuture<'_, bool> {
+    /// Acquires a claim for an owner, or renews it. False if somebody else has it.
+    fn acquire_claim(&self, _owner: EntryOwner, _claim: EntryClaim) -> StoreFuture<'_, bool> {
         Box::pin(ready(Ok(true)))
     }
 
-    /// Gives a claim up. Does nothing if somebody else has it.
-    fn free(&self, _owner: EntryKey, _claim: EntryClaim) -> StoreFuture<'_, ()> {
+    /// Releases a claim. Does nothing if somebody else has it.
+    fn release_claim(&self, _owner: EntryOwner, _claim: EntryClaim) -> StoreFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }
 

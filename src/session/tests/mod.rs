@@ -116,7 +116,7 @@ async fn a_turn_whose_driver_dies_frees_its_place_and_leaves_its_log() {
     let (guard, writer) = begin(&sessions, "two", Some("key")).await;
     drop(writer);
     guard.finish(None).await;
-    let Found::Turn(found) = sessions.find_turn("s", None, 0).await.unwrap() else {
+    let FoundTurn::Turn(found) = sessions.find_turn("s", None, 0).await.unwrap() else {
         panic!("no turn")
     };
     assert_eq!(found.turn_id, "two");
@@ -149,7 +149,7 @@ async fn a_log_is_stored_before_its_end_is_seen() {
     assert_eq!(live.last_sequence(), 200, "the end is not visible");
     guard.finish(None).await;
     assert!(!live.has_ended());
-    let Found::Turn(stored) = sessions.find_turn("s", None, 0).await.unwrap() else {
+    let FoundTurn::Turn(stored) = sessions.find_turn("s", None, 0).await.unwrap() else {
         panic!("no log")
     };
     drop(writer);
@@ -160,7 +160,7 @@ async fn a_log_is_stored_before_its_end_is_seen() {
     // From every position.
     for seen in 0..=201 {
         let found = sessions.find_turn("s", Some("one"), seen).await.unwrap();
-        let Found::Turn(found) = found else { panic!("no log") };
+        let FoundTurn::Turn(found) = found else { panic!("no log") };
         assert_eq!(found.log.last_sequence(), 201);
         assert_eq!(read(&found.log, seen), events[usize::try_from(seen).unwrap()..]);
     }
@@ -174,14 +174,14 @@ async fn logs_are_kept_up_to_their_number_and_then_gone() {
         play(&sessions, id, None, "Hi.").await;
     }
     let find = async |id: Option<&str>| sessions.find_turn("s", id, 0).await.unwrap();
-    assert!(matches!(find(Some(&ids[0])).await, Found::Gone));
+    assert!(matches!(find(Some(&ids[0])).await, FoundTurn::Gone));
     for id in &ids[1..] {
-        assert!(matches!(find(Some(id)).await, Found::Turn(_)), "{id}");
+        assert!(matches!(find(Some(id)).await, FoundTurn::Turn(_)), "{id}");
     }
-    assert!(matches!(find(Some("never")).await, Found::NoTurn));
-    let Found::Turn(latest) = find(None).await else { panic!("no latest turn") };
+    assert!(matches!(find(Some("never")).await, FoundTurn::NoTurn));
+    let FoundTurn::Turn(latest) = find(None).await else { panic!("no latest turn") };
     assert_eq!(latest.turn_id, *ids.last().unwrap());
-    assert!(matches!(sessions.find_turn("other", None, 0).await.unwrap(), Found::NoSession));
+    assert!(matches!(sessions.find_turn("other", None, 0).await.unwrap(), FoundTurn::NoSession));
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn a_session_continues_on_another_node() {
 
     // The log of each turn keeps the epoch in which it was written.
     for (turn_id, epoch) in [("one", 1), ("two", 2)] {
-        let Found::Turn(found) = a.find_turn("s", Some(turn_id), 0).await.unwrap() else {
+        let FoundTurn::Turn(found) = a.find_turn("s", Some(turn_id), 0).await.unwrap() else {
             panic!()
         };
         assert!(read(&found.log, 0).iter().all(|(written, ..)| *written == epoch));
@@ -572,14 +572,17 @@ async fn a_forgotten_turn_writes_nothing_into_the_session_that_follows() {
             play(&sessions, "new", None, "Hi.").await;
         };
         tokio::join!(old.finish(Some(turn("old"))), follow);
-        let Found::Turn(latest) = sessions.find_turn("s", None, 0).await.unwrap() else {
+        let FoundTurn::Turn(latest) = sessions.find_turn("s", None, 0).await.unwrap() else {
             panic!("{steps}: no log")
         };
         assert_eq!(latest.turn_id, "new", "{steps}");
         let snapshot = sessions.snapshot("s").await.unwrap().unwrap();
         let turns: Vec<_> = snapshot.conversation.turns().map(|turn| &*turn.turn_id).collect();
         assert_eq!(turns, ["new"], "{steps}");
-        assert!(matches!(sessions.find_turn("s", Some("old"), 0).await.unwrap(), Found::NoTurn));
+        assert!(matches!(
+            sessions.find_turn("s", Some("old"), 0).await.unwrap(),
+            FoundTurn::NoTurn
+        ));
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) struct Server {
     /// What the model's chat template loses, once that is known.
     losses: Mutex<Option<Losses>>,
     /// Locked by the round that asks what the server is.
-    asking: tokio::sync::Mutex<Option<Asked>>,
+    asking: tokio::sync::Mutex<Option<FailedListing>>,
 }
 
 /// What is known about a server.
@@ -285,7 +285,7 @@ impl Server {
             Known::Unlisted if !needs_name => return Ok(Models::default()),
             _ => {}
         }
-        if let Some(Asked { failed, at }) = &*asked
+        if let Some(FailedListing { failed, at }) = &*asked
             && *at >= since
         {
             return Err(failed.clone());
@@ -297,7 +297,7 @@ impl Server {
                 Ok(Models::default())
             }
             Err(failed) => {
-                *asked = Some(Asked { failed: failed.clone(), at: Instant::now() });
+                *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now() });
                 Err(failed)
             }
             Ok(models) => Ok(models),
@@ -392,7 +392,7 @@ impl Server {
 
 /// The last failure to list models.
 #[derive(Debug)]
-struct Asked {
+struct FailedListing {
     failed: Failed,
     at: Instant,
 }

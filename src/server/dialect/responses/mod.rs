@@ -39,7 +39,7 @@ use crate::server::refusal::Refusal;
 
 pub(in crate::server) use id::ResponseId;
 pub(in crate::server) use replay::replay;
-pub(in crate::server) use request::{Found, Parent, Request, RequestContext};
+pub(in crate::server) use request::{Parent, Referents, Request, RequestContext};
 pub(in crate::server) use server_items::Labels;
 pub use server_items::ServerItems;
 pub(in crate::server) use stored::{Page, Rendering, ResponseSerializer, StoredResponse};

@@ -79,7 +79,7 @@ pub(in crate::server) struct Request {
 
 /// What a request refers to.
 #[derive(Debug, Clone, Default)]
-pub(in crate::server) struct Found {
+pub(in crate::server) struct Referents {
     /// The previous response's.
     pub(in crate::server) parent: Option<Parent>,
     /// Items of earlier responses, by their ids.
@@ -182,11 +182,11 @@ impl Request {
     /// The turn that it asks for.
     pub(in crate::server) fn parse(
         self,
-        found: Found,
+        found: Referents,
         context: RequestContext<'_>,
     ) -> Result<ParsedRequest, Refusal> {
         let Self { raw, items, .. } = self;
-        let Found { parent, items: known } = found;
+        let Referents { parent, items: known } = found;
         let RequestContext { owner, lookup, models, labels, shown, new_session_id, clock, .. } =
             context;
         let (images, image_seed) = (context.images, &*context.image_seed);

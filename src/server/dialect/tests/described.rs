@@ -13,7 +13,7 @@ use crate::server::dialect::chat_completions::ChatCompletions;
 use crate::server::dialect::messages::{Messages, MessagesServerTools};
 use crate::server::dialect::models::Models;
 use crate::server::dialect::responses::{
-    Found, Labels, Page, Request, RequestContext, ResponseId, ServerItems, StoredResponse,
+    Labels, Page, Referents, Request, RequestContext, ResponseId, ServerItems, StoredResponse,
 };
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::{ClientRequest, Form, ParsedRequest, RequestReader, WholeAnswer};
@@ -276,7 +276,7 @@ pub(super) fn try_respond(body: &Value, shown: ServerItems) -> Result<ParsedRequ
         idempotency_key: None,
         conversation: None,
     };
-    Request::read(body.to_string().as_bytes())?.parse(Found::default(), context)
+    Request::read(body.to_string().as_bytes())?.parse(Referents::default(), context)
 }
 
 #[test]

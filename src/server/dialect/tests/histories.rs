@@ -14,7 +14,7 @@ use crate::conversation::claimed::{FoundCall, PrefixHash, TurnLookup};
 use crate::server::dialect::chat_completions::ChatCompletions;
 use crate::server::dialect::messages::{Messages, MessagesServerTools};
 use crate::server::dialect::models::Models;
-use crate::server::dialect::responses::{Found, Labels, Request, RequestContext, ServerItems};
+use crate::server::dialect::responses::{Referents, Labels, Request, RequestContext, ServerItems};
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::{ClientRequest, ImageReader, ParsedRequest, RequestReader};
 use crate::tools::Registry;
@@ -142,7 +142,7 @@ impl Api {
                     clock: || 7,
                     idempotency_key: None,
                 };
-                Request::read(asked.body).and_then(|it| it.parse(Found::default(), context))
+                Request::read(asked.body).and_then(|it| it.parse(Referents::default(), context))
             }
         };
         read.expect("no history is refused")

@@ -5,7 +5,7 @@
 
 use redis::Value;
 
-use super::super::{Entry, EntryClaim, EntryKey, FoundEntries, StoreError};
+use super::super::{ClaimTerm, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, StoreError};
 use super::RedisStore;
 use super::reply::{bytes, list, parts, plain, unreadable};
 use super::scripts::Call;
@@ -15,22 +15,25 @@ use crate::telemetry::millis;
 /// A number that stands for none.
 const NOBODY: u64 = 0;
 
+/// The lease of a claim that does not lapse.
+const NO_LEASE: u64 = 0;
+
 impl RedisStore {
     pub(super) async fn keep_entry_now(
         &self,
-        owner: EntryKey,
+        owner: EntryOwner,
         Entry { keys, epoch, bytes }: Entry,
-        settles: Option<EntryClaim>,
+        confirms: Option<EntryClaim>,
     ) -> Result<bool, StoreError> {
         let names = self.keys.of_owner(owner);
-        let claimed = settles.as_ref().map_or(&[][..], |claim| &claim.key.bytes()[..]);
+        let claimed = confirms.as_ref().map_or(&[][..], |claim| &claim.key.bytes()[..]);
         let call = Call::new(&self.scripts.keep_entry, &names.all())
             .number(self.ttl)
             .number(epoch)
             .number(limits::ENTRY_BYTES_MAX as u64)
             .number(limits::SAME_PROMPT_MAX as u64)
             .bytes(claimed)
-            .number(settles.map_or(NOBODY, |claim| claim.holder))
+            .number(confirms.map_or(NOBODY, |claim| claim.holder))
             .bytes(&bytes);
         let call = keys.iter().fold(call, |call, key| call.bytes(key.bytes()));
         self.servers.call(&call).await
@@ -38,7 +41,7 @@ impl RedisStore {
 
     pub(super) async fn entries_now(
         &self,
-        owner: EntryKey,
+        owner: EntryOwner,
         keys: Vec<EntryKey>,
     ) -> Result<FoundEntries, StoreError> {
         let names = self.keys.of_owner(owner);
@@ -60,28 +63,33 @@ impl RedisStore {
         })
     }
 
-    pub(super) async fn claim_now(
+    pub(super) async fn acquire_claim_now(
         &self,
-        owner: EntryKey,
-        EntryClaim { key, holder, lapses }: EntryClaim,
+        owner: EntryOwner,
+        EntryClaim { key, holder, term }: EntryClaim,
     ) -> Result<bool, StoreError> {
         let names = self.keys.of_owner(owner);
-        let call = Call::new(&self.scripts.claim, &names.all())
+        let lease = match term {
+            ClaimTerm::Lease => millis(self.lease),
+            ClaimTerm::Lasting => NO_LEASE,
+        };
+        let call = Call::new(&self.scripts.acquire_claim, &names.all())
             .bytes(key.bytes())
             .number(holder)
-            .number(if lapses { millis(self.lease) } else { 0 })
+            .number(lease)
             .number(2 * self.ttl)
             .number(limits::CLAIMS_MAX as u64);
         self.servers.call(&call).await
     }
 
-    pub(super) async fn free_now(
+    pub(super) async fn release_claim_now(
         &self,
-        owner: EntryKey,
+        owner: EntryOwner,
         EntryClaim { key, holder, .. }: EntryClaim,
     ) -> Result<(), StoreError> {
         let names = self.keys.of_owner(owner);
-        let call = Call::new(&self.scripts.free, &names.all()).bytes(key.bytes()).number(holder);
+        let call =
+            Call::new(&self.scripts.release_claim, &names.all()).bytes(key.bytes()).number(holder);
         self.servers.call(&call).await.map(|_: bool| ())
     }
 }

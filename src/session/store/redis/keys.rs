@@ -23,7 +23,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::super::EntryKey;
+use super::super::EntryOwner;
 
 /// The names of one store.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl Keys {
     }
 
     /// All of an owner's, so that a script can keep their bytes within a bound.
-    pub(super) fn of_owner(&self, owner: EntryKey) -> OwnerKeys {
+    pub(super) fn of_owner(&self, owner: EntryOwner) -> OwnerKeys {
         let tag = URL_SAFE_NO_PAD.encode(owner.bytes());
         let key = |name: &str| format!("{}owner:{{{tag}}}:{name}", self.prefix);
         OwnerKeys(["ages", "entries", "keys", "claims", "claimed"].map(key))

@@ -48,9 +48,9 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{
-    Artifact, Batch, Entry, EntryClaim, EntryKey, FoundEntries, Lease, ListedSession, LogNews,
-    NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
-    Watch, Watched,
+    Artifact, Batch, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession,
+    LogNews, NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
+    Version, Watch, Watched,
 };
 use crate::limits::session as limits;
 use crate::telemetry::{metrics, millis};
@@ -421,22 +421,22 @@ impl Store for RedisStore {
 
     fn keep_entry(
         &self,
-        owner: EntryKey,
+        owner: EntryOwner,
         entry: Entry,
-        settles: Option<EntryClaim>,
+        confirms: Option<EntryClaim>,
     ) -> StoreFuture<'_, bool> {
-        Box::pin(self.keep_entry_now(owner, entry, settles))
+        Box::pin(self.keep_entry_now(owner, entry, confirms))
     }
 
-    fn entries(&self, owner: EntryKey, keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
+    fn entries(&self, owner: EntryOwner, keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
         Box::pin(self.entries_now(owner, keys))
     }
 
-    fn claim(&self, owner: EntryKey, claim: EntryClaim) -> StoreFuture<'_, bool> {
-        Box::pin(self.claim_now(owner, claim))
+    fn acquire_claim(&self, owner: EntryOwner, claim: EntryClaim) -> StoreFuture<'_, bool> {
+        Box::pin(self.acquire_claim_now(owner, claim))
     }
 
-    fn free(&self, owner: EntryKey, claim: EntryClaim) -> StoreFuture<'_, ()> {
-        Box::pin(self.free_now(owner, claim))
+    fn release_claim(&self, owner: EntryOwner, claim: EntryClaim) -> StoreFuture<'_, ()> {
+        Box::pin(self.release_claim_now(owner, claim))
     }
 }

@@ -43,8 +43,8 @@ pub(super) struct Scripts {
     pub(super) unlist: Script,
     pub(super) keep_entry: Script,
     pub(super) find_entries: Script,
-    pub(super) claim: Script,
-    pub(super) free: Script,
+    pub(super) acquire_claim: Script,
+    pub(super) release_claim: Script,
 }
 
 /// The text of a script, with what all scripts of a session begin with.
@@ -88,8 +88,8 @@ impl Scripts {
             unlist: Script::new(include_str!("scripts/unlist.lua")),
             keep_entry: owner_script!("keep_entry"),
             find_entries: owner_script!("find_entries"),
-            claim: owner_script!("claim"),
-            free: owner_script!("free"),
+            acquire_claim: owner_script!("acquire_claim"),
+            release_claim: owner_script!("release_claim"),
         }
     }
 }

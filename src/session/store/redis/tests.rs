@@ -5,6 +5,7 @@ pub(super) mod redis_server;
 
 use std::sync::Arc;
 
+use super::super::ClaimTerm;
 use super::*;
 pub(crate) use redis_server::RedisServer;
 
@@ -430,13 +431,13 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
     assert_eq!(store.list(None, 10).await.unwrap().len(), 1);
     let copy = store.copy("s").await.unwrap().unwrap();
     assert!(store.restore(copy, true).await.unwrap());
-    let key = EntryKey::of(&["a"]);
-    let claim = EntryClaim { key, holder: 1, lapses: true };
-    assert!(store.claim(key, claim).await.unwrap());
+    let (owner, key) = (EntryOwner::of(&["a"]), EntryKey::of(&["a"]));
+    let claim = EntryClaim { key, holder: 1, term: ClaimTerm::Lease };
+    assert!(store.acquire_claim(owner, claim).await.unwrap());
     let entry = Entry { keys: vec![key], epoch: 1, bytes: RECORD };
-    assert!(store.keep_entry(key, entry, Some(claim)).await.unwrap());
-    assert_eq!(store.entries(key, vec![key]).await.unwrap().entries.len(), 1);
-    store.free(key, claim).await.unwrap();
+    assert!(store.keep_entry(owner, entry, Some(claim)).await.unwrap());
+    assert_eq!(store.entries(owner, vec![key]).await.unwrap().entries.len(), 1);
+    store.release_claim(owner, claim).await.unwrap();
 }
 
 /// A server that is busy for too long is given up, and used again when it answers.

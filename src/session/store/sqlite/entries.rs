@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 
-use super::super::{Entry, EntryClaim, EntryKey, FoundEntries};
+use super::super::{ClaimTerm, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries};
 use super::now;
 use super::statements::{Done, all, execute, first, length, restored, stored};
 use crate::limits::session as limits;
@@ -15,9 +15,9 @@ const KEY_BYTES: usize = 120;
 
 pub(super) fn keep(
     connection: &Connection,
-    owner: EntryKey,
+    owner: EntryOwner,
     Entry { keys, epoch, bytes }: &Entry,
-    settles: Option<EntryClaim>,
+    confirms: Option<EntryClaim>,
 ) -> Done<bool> {
     let Some(id) = keys.first() else { return Ok(true) };
     let (owner, id) = (owner.bytes(), id.bytes());
@@ -37,7 +37,7 @@ pub(super) fn keep(
         execute(connection, sql, params![owner, key.bytes(), number])?;
     }
     make_room(connection, owner)?;
-    if let Some(EntryClaim { key, holder, .. }) = settles {
+    if let Some(EntryClaim { key, holder, .. }) = confirms {
         let sql = "UPDATE claims SET lapses = 0 WHERE owner = ? AND key = ? AND holder = ?";
         execute(connection, sql, params![owner, key.bytes(), stored(holder)])?;
     }
@@ -84,7 +84,7 @@ fn drop_oldest(connection: &Connection, owner: &[u8]) -> Done<()> {
 
 pub(super) fn find(
     connection: &Connection,
-    owner: EntryKey,
+    owner: EntryOwner,
     keys: &[EntryKey],
 ) -> Done<FoundEntries> {
     let owner = owner.bytes();
@@ -124,11 +124,12 @@ fn read(connection: &Connection, number: i64) -> Done<Option<Entry>> {
     Ok(Some(Entry { keys, epoch, bytes: Bytes::from(bytes) }))
 }
 
-pub(super) fn claim(
+pub(super) fn acquire_claim(
     connection: &Connection,
-    owner: EntryKey,
-    EntryClaim { key, holder, lapses }: EntryClaim,
+    owner: EntryOwner,
+    EntryClaim { key, holder, term }: EntryClaim,
 ) -> Done<bool> {
+    let lapses = term == ClaimTerm::Lease;
     // A claim that lasts is not made to lapse again.
     let sql = "INSERT INTO claims (owner, key, holder, lapses, claimed_at) VALUES (?, ?, ?, ?, ?)
         ON CONFLICT (owner, key) DO UPDATE
@@ -138,9 +139,9 @@ pub(super) fn claim(
     Ok(execute(connection, sql, values)? > 0)
 }
 
-pub(super) fn free(
+pub(super) fn release_claim(
     connection: &Connection,
-    owner: EntryKey,
+    owner: EntryOwner,
     EntryClaim { key, holder, .. }: EntryClaim,
 ) -> Done<()> {
     let sql = "DELETE FROM claims WHERE owner = ? AND key = ? AND holder = ?";

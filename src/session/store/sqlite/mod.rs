@@ -59,8 +59,9 @@ use tokio::sync::mpsc;
 
 use super::copy::now_ms;
 use super::{
-    Artifact, Batch, Entered, Entry, EntryClaim, EntryKey, FoundEntries, Lease, ListedSession,
-    LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
+    Artifact, Batch, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease,
+    ListedSession, LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog,
+    StoredRecord, Version,
 };
 use crate::limits::session as limits;
 use cause::{failure_of, unavailable_beside};
@@ -366,24 +367,24 @@ impl Store for SqliteStore {
 
     fn keep_entry(
         &self,
-        owner: EntryKey,
+        owner: EntryOwner,
         entry: Entry,
-        settles: Option<EntryClaim>,
+        confirms: Option<EntryClaim>,
     ) -> StoreFuture<'_, bool> {
         let is_short = entry.bytes.len() <= limits::INLINE_RECORD_BYTES_MAX;
-        self.run(is_short, move |connection| entries::keep(connection, owner, &entry, settles))
+        self.run(is_short, move |connection| entries::keep(connection, owner, &entry, confirms))
     }
 
-    fn entries(&self, owner: EntryKey, keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
+    fn entries(&self, owner: EntryOwner, keys: Vec<EntryKey>) -> StoreFuture<'_, FoundEntries> {
         self.run(true, move |connection| entries::find(connection, owner, &keys))
     }
 
-    fn claim(&self, owner: EntryKey, claim: EntryClaim) -> StoreFuture<'_, bool> {
-        self.run(true, move |connection| entries::claim(connection, owner, claim))
+    fn acquire_claim(&self, owner: EntryOwner, claim: EntryClaim) -> StoreFuture<'_, bool> {
+        self.run(true, move |connection| entries::acquire_claim(connection, owner, claim))
     }
 
-    fn free(&self, owner: EntryKey, claim: EntryClaim) -> StoreFuture<'_, ()> {
-        self.run(true, move |connection| entries::free(connection, owner, claim))
+    fn release_claim(&self, owner: EntryOwner, claim: EntryClaim) -> StoreFuture<'_, ()> {
+        self.run(true, move |connection| entries::release_claim(connection, owner, claim))
     }
 
     fn sweep(&self) {

@@ -274,9 +274,9 @@ async fn a_file_of_an_older_format_gets_what_it_lacks() {
         assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, journal);
         store.finish(&lease, Some(version), "{}".into(), ("t", Vec::new())).await.unwrap();
         assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, None);
-        let key = EntryKey::of(&["a"]);
+        let (owner, key) = (EntryOwner::of(&["a"]), EntryKey::of(&["a"]));
         let entry = Entry { keys: vec![key], epoch: 1, bytes: "{}".into() };
-        assert!(store.keep_entry(key, entry, None).await.unwrap(), "format {format}");
-        assert_eq!(store.entries(key, vec![key]).await.unwrap().entries.len(), 1);
+        assert!(store.keep_entry(owner, entry, None).await.unwrap(), "format {format}");
+        assert_eq!(store.entries(owner, vec![key]).await.unwrap().entries.len(), 1);
     }
 }

@@ -21,7 +21,7 @@ use crate::conversation::ClientInput;
 use crate::limits::session::TAKEN_OVER_MAX;
 use crate::session::store::{NodeId, Store};
 use crate::session::{
-    Beginning, Cancel, Durability, Found, LoggedTurn, NotBegun, Record, Sessions, TurnLog,
+    Beginning, Cancel, Durability, FoundTurn, LoggedTurn, NotBegun, Record, Sessions, TurnLog,
 };
 
 /// What nodes tell clients.
@@ -240,8 +240,10 @@ impl Node {
         let reading = self.runtime.spawn(async move {
             let seen = last.map_or(0, |(_, sequence)| sequence);
             let end = match sessions.find_turn(&session, Some(&turn), seen).await {
-                Ok(Found::Turn(turn)) => stream_from(&turn.log, last, &inbox, stream).await,
-                Ok(Found::Gone | Found::NoTurn | Found::NoSession) => StreamEnd::NotFound,
+                Ok(FoundTurn::Turn(turn)) => stream_from(&turn.log, last, &inbox, stream).await,
+                Ok(FoundTurn::Gone | FoundTurn::NoTurn | FoundTurn::NoSession) => {
+                    StreamEnd::NotFound
+                }
                 Err(_) => StreamEnd::Failed,
             };
             inbox.lock().push(News::Ended { stream, end });

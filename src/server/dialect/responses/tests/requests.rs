@@ -10,7 +10,7 @@ use crate::conversation::{ClientInput, Conversation, Ending, Turn};
 use crate::gateway::NewTurn;
 use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::models::Models;
-use crate::server::dialect::responses::request::{Found, Parent, Request, RequestContext};
+use crate::server::dialect::responses::request::{Parent, Referents, Request, RequestContext};
 use crate::server::dialect::responses::{ResponseId, history};
 use crate::server::dialect::tests::NoTurns;
 use crate::server::dialect::{Form, ImageReader, ParsedRequest};
@@ -34,12 +34,12 @@ fn labels() -> Labels {
     Labels(Arc::new(registry))
 }
 
-fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
+fn with(found: Referents, body: &Value) -> Result<(NewTurn, Form), Refusal> {
     let ParsedRequest { turn, form, .. } = parsed(found, body)?;
     Ok((turn, form))
 }
 
-fn parsed(found: Found, body: &Value) -> Result<ParsedRequest, Refusal> {
+fn parsed(found: Referents, body: &Value) -> Result<ParsedRequest, Refusal> {
     let context = RequestContext {
         owner: "o",
         lookup: &NoTurns,
@@ -60,7 +60,7 @@ fn parsed(found: Found, body: &Value) -> Result<ParsedRequest, Refusal> {
 fn turn(more: &Value) -> NewTurn {
     let mut body = json!({"model": "m", "input": "Hi."});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    with(Found::default(), &body).unwrap().0
+    with(Referents::default(), &body).unwrap().0
 }
 
 fn words(turn: &NewTurn) -> &str {
@@ -157,7 +157,7 @@ fn limits_and_forms_of_a_request() {
     let form = |more: Value| {
         let mut body = json!({"model": "m", "input": "Hi."});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        with(Found::default(), &body).unwrap()
+        with(Referents::default(), &body).unwrap()
     };
     assert!(matches!(form(json!({})).1, Form::Whole(_)));
     assert!(matches!(form(json!({"stream": true})).1, Form::Stream(_)));
@@ -194,14 +194,14 @@ fn requests_that_cannot_be_answered_name_the_field() {
         (json!({"model": "m", "input": "", "tool_choice": {"type": "file_search"}}), "tool_choice"),
         (json!({"model": "m", "input": "", "tools": [{"type": "function"}]}), "tools"),
     ] {
-        match with(Found::default(), &body) {
+        match with(Referents::default(), &body) {
             Err(Refusal::Invalid { param, .. }) => assert_eq!(param, field, "{body}"),
             other => panic!("{body}: {other:?}"),
         }
     }
     let unknown = json!({"model": "m", "input": "", "previous_response_id": "resp_1"});
     assert!(
-        matches!(with(Found::default(), &unknown), Err(Refusal::ForeignParent(id)) if id == "resp_1")
+        matches!(with(Referents::default(), &unknown), Err(Refusal::ForeignParent(id)) if id == "resp_1")
     );
 }
 
@@ -228,7 +228,7 @@ fn the_response_has_every_member() {
 }
 
 /// A conversation whose last turn has handed out two calls, or has asked.
-fn parent(ending: TurnFinish) -> Found {
+fn parent(ending: TurnFinish) -> Referents {
     let mut history = Conversation::default();
     let calls = [("call_1", "open"), ("call_2", "shut")].map(|(id, name)| {
         let arguments = crate::parser::Arguments::parse("{}").unwrap();
@@ -250,7 +250,7 @@ fn parent(ending: TurnFinish) -> Found {
         ..Turn::default()
     });
     let session_id = Some(SESSION.to_owned());
-    Found { parent: Some(Parent { history, session_id, system: None }), items: HashMap::new() }
+    Referents { parent: Some(Parent { history, session_id, system: None }), items: HashMap::new() }
 }
 
 fn after(ending: TurnFinish, items: &Value) -> NewTurn {
@@ -409,7 +409,7 @@ fn references_lead_to_the_responses_that_have_the_items() {
 #[test]
 fn an_item_takes_the_place_of_its_reference() {
     let item = json!({"type": "message", "role": "assistant", "content": "Aha."});
-    let found = Found { parent: None, items: HashMap::from([("msg_a".to_owned(), item)]) };
+    let found = Referents { parent: None, items: HashMap::from([("msg_a".to_owned(), item)]) };
     let refer = |id: &str| json!({"type": "item_reference", "id": id});
     let said = |text: &str| json!({"role": "user", "content": text});
     let input = json!([said("Hi."), refer("msg_a"), refer("msg_gone"), said("And?")]);
@@ -431,7 +431,7 @@ fn a_reference_to_an_image_is_a_note() {
         ("in_a", "Look:\n[an image, which is not shown: it was not stored with its message]", 1),
         ("in_b", "Well?", 0),
     ] {
-        let found = Found { parent: None, items: known.clone() };
+        let found = Referents { parent: None, items: known.clone() };
         let body = json!({"model": "m", "input": [{"type": "item_reference", "id": id}]});
         let ParsedRequest { turn, repairs, .. } = parsed(found, &body).unwrap();
         assert_eq!((self::words(&turn), repairs.of(Repair::LostImage)), (said, lost));
@@ -488,7 +488,7 @@ fn hostile_items_are_harmless() {
             let items = json!([item, item, value]);
             for stored in [true, false] {
                 let body = json!({"model": "m", "input": items, "store": stored});
-                with(Found::default(), &body).unwrap();
+                with(Referents::default(), &body).unwrap();
             }
         }
     }
@@ -522,7 +522,7 @@ fn input_is_a_text_or_a_list_also_in_a_chain() {
         (json!({"role": "user"}), false),
         (json!(5), false),
     ] {
-        let refused = with(Found::default(), &json!({"model": "m", "input": input}));
+        let refused = with(Referents::default(), &json!({"model": "m", "input": input}));
         assert_eq!(refused.is_ok(), is_taken, "{input}");
         let body = json!({"model": "m", "input": input, "previous_response_id": id});
         let asked = with(parent(TurnFinish::Stop), &body);

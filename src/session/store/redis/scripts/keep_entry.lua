@@ -1,4 +1,4 @@
--- Keeps an entry, and makes a claim last. Returns 0 if a later epoch has written the entry.
+-- Keeps an entry, and confirms a claim. Returns 0 if a later epoch has written the entry.
 local ttl, epoch, bytes_max, named_max, claimed, holder, content = unpack(ARGV, 1, 7)
 local id = ARGV[8]
 local before = string.match(redis.call('HGET', NAMES, id) or '', '%d+')

@@ -1,4 +1,4 @@
--- Gives a claim up.
+-- Releases a claim.
 local key, holder = unpack(ARGV)
 local _, has = holder_of(redis.call('HGET', CLAIMS, key))
 if has ~= holder then

@@ -1,8 +1,8 @@
-//! The right to answer or drop a question, which only one turn gets, on any node.
+//! The claim of a question: only the turn that has it may answer or drop the question, on any node.
 //!
-//! A call that was approved once must not run twice. So the right outlives its node once such a call may
-//! have begun: nobody knows what that call has done. Otherwise it lapses with its node, and the question can
-//! be answered again.
+//! A call that was approved once must not run twice. So a claim outlives its node once such a call may have
+//! begun: nobody knows what that call has done. Otherwise it lapses with its node, and the question can be
+//! answered again.
 
 use std::sync::Arc;
 
@@ -15,59 +15,59 @@ use uuid::Uuid;
 use super::recent_turns::RecentTurns;
 use super::turn_cache::{self, QuestionKeys};
 use crate::conversation::{Answer, Question};
-use crate::session::store::{EntryClaim, EntryKey, StoreError};
+use crate::session::store::{ClaimTerm, EntryClaim, EntryOwner, StoreError};
 use crate::tools::Continuation;
 
-/// See the module docs. Dropping this gives the right back, unless the turn has [begun](Self::begin) and
-/// the question's call may have run.
+/// See the module docs. Dropping this releases the claim, unless the turn has [begun](Self::begin) and the
+/// question's call may have run.
 #[derive(Debug)]
-pub(super) struct ClosingQuestion {
+pub(super) struct QuestionClaim {
     turns: Arc<RecentTurns>,
-    owner: EntryKey,
+    owner: EntryOwner,
     claim: EntryClaim,
-    /// Claims it again and again, if it would lapse otherwise.
+    /// Renews it again and again, if it would lapse otherwise.
     renewal: Option<JoinHandle<()>>,
-    /// Whether it is given back when this is dropped.
-    is_returned: bool,
+    /// Whether it is released when this is dropped.
+    is_released: bool,
 }
 
-impl ClosingQuestion {
-    /// Takes the right; `None` if the question is closed.
+impl QuestionClaim {
+    /// Claims a question; `None` if it is closed.
     ///
     /// # Errors
-    /// If the store cannot tell. The right is not given then.
-    pub(super) async fn take(
+    /// If the store cannot tell. The question is not claimed then.
+    pub(super) async fn acquire(
         turns: &Arc<RecentTurns>,
         owner: &str,
         clarification_id: &str,
-        lapses: bool,
+        term: ClaimTerm,
     ) -> Result<Option<Self>, StoreError> {
         let question = QuestionKeys::of(owner, clarification_id);
-        if !turns.cache.begin_closing(&question) {
+        if !turns.cache.claim(&question) {
             return Ok(None);
         }
         let holder = Uuid::new_v4().as_u64_pair().1 >> 1;
-        let claim = EntryClaim { key: question.claim, holder, lapses };
-        let mut closing = Self::of(turns, owner, claim);
-        if turns.is_stored && !turns.store.claim(closing.owner, claim).await? {
+        let claim = EntryClaim { key: question.claim, holder, term };
+        let mut acquired = Self::of(turns, owner, claim);
+        if turns.is_stored && !turns.store.acquire_claim(acquired.owner, claim).await? {
             // It is somebody else's there.
             return Ok(None);
         }
-        closing.renew(false);
-        Ok(Some(closing))
+        acquired.renew(false);
+        Ok(Some(acquired))
     }
 
-    /// Goes on with a right that another node had, for a turn that it has left.
+    /// Goes on with a claim that another node had, for a turn that it has left.
     pub(super) fn take_over(turns: &Arc<RecentTurns>, owner: &str, claim: EntryClaim) -> Self {
-        let mut closing = Self::of(turns, owner, claim);
-        closing.renew(true);
-        closing.begin();
-        closing
+        let mut taken_over = Self::of(turns, owner, claim);
+        taken_over.renew(true);
+        taken_over.begin();
+        taken_over
     }
 
     fn of(turns: &Arc<RecentTurns>, owner: &str, claim: EntryClaim) -> Self {
         let owner = turn_cache::of_owner(owner);
-        Self { turns: Arc::clone(turns), owner, claim, renewal: None, is_returned: true }
+        Self { turns: Arc::clone(turns), owner, claim, renewal: None, is_released: true }
     }
 
     /// What the store knows of it; `None` if it keeps nothing.
@@ -77,28 +77,26 @@ impl ClosingQuestion {
 
     /// The turn begins, and the call with it.
     pub(super) fn begin(&mut self) {
-        self.is_returned = self.claim.lapses;
+        self.is_released = self.claim.term == ClaimTerm::Lease;
     }
 
-    /// Does not give the right back: it goes to whoever goes on with the turn, or ends with it.
+    /// Leaves the claim to whoever goes on with the turn, or to the turn's end.
     pub(super) fn leave(&mut self) {
-        self.is_returned = false;
+        self.is_released = false;
     }
 
     fn renew(&mut self, at_once: bool) {
         let store = &self.turns.store;
-        let Some(time) = store.lease_time().filter(|_| self.claim.lapses && self.turns.is_stored)
-        else {
-            return;
-        };
+        let is_renewed = self.claim.term == ClaimTerm::Lease && self.turns.is_stored;
+        let Some(time) = store.lease_time().filter(|_| is_renewed) else { return };
         let (store, owner, claim) = (Arc::clone(store), self.owner, self.claim);
         self.renewal = Some(tokio::spawn(async move {
             if !at_once {
                 sleep(time / 3).await;
             }
             loop {
-                if let Err(error) = store.claim(owner, claim).await {
-                    debug!(%error, "the right to close a question was not renewed");
+                if let Err(error) = store.acquire_claim(owner, claim).await {
+                    debug!(%error, "the claim of a question was not renewed");
                 }
                 sleep(time / 3).await;
             }
@@ -106,29 +104,32 @@ impl ClosingQuestion {
     }
 }
 
-impl Drop for ClosingQuestion {
+impl Drop for QuestionClaim {
     fn drop(&mut self) {
         if let Some(renewal) = self.renewal.take() {
             renewal.abort();
         }
-        self.turns.cache.end_closing(&self.claim.key);
-        let Some(claim) = self.stored().filter(|_| self.is_returned) else { return };
+        self.turns.cache.release(&self.claim.key);
+        let Some(claim) = self.stored().filter(|_| self.is_released) else { return };
         let (turns, owner) = (Arc::clone(&self.turns), self.owner);
         let Ok(runtime) = Handle::try_current() else { return };
         runtime.spawn(async move {
-            if let Err(error) = turns.store.free(owner, claim).await {
-                debug!(%error, "the right to close a question was not given back");
+            if let Err(error) = turns.store.release_claim(owner, claim).await {
+                debug!(%error, "the claim of a question was not released");
             }
         });
     }
 }
 
-/// Whether this answer to a question runs its call.
-pub(super) fn runs_call(asked: &Question, answer: &Answer) -> bool {
+/// How long the claim for this answer to a question lasts: an answer that runs the question's call is the last
+/// one.
+pub(super) fn term(asked: &Question, answer: &Answer) -> ClaimTerm {
     match asked.continuation {
-        Continuation::Model => false,
-        Continuation::Approval { .. } => !answer.given.is_no(),
-        Continuation::Again { .. } | Continuation::Open => true,
+        Continuation::Approval { .. } if answer.given.is_no() => ClaimTerm::Lease,
+        Continuation::Model => ClaimTerm::Lease,
+        Continuation::Approval { .. } | Continuation::Again { .. } | Continuation::Open => {
+            ClaimTerm::Lasting
+        }
     }
 }
 
@@ -143,15 +144,15 @@ mod tests {
         MemoryStore, RedisAddress, RedisOptions, RedisStore, SqliteStore, Store, SyncMode,
     };
 
-    async fn take(turns: &Arc<RecentTurns>, owner: &str) -> Option<ClosingQuestion> {
-        ClosingQuestion::take(turns, owner, "q", false).await.unwrap()
+    async fn acquire(turns: &Arc<RecentTurns>, owner: &str) -> Option<QuestionClaim> {
+        QuestionClaim::acquire(turns, owner, "q", ClaimTerm::Lasting).await.unwrap()
     }
 
-    /// Waits until a question that was given back is open again.
-    async fn taken(turns: &Arc<RecentTurns>) -> ClosingQuestion {
+    /// Waits until the claim of a question is released.
+    async fn acquired(turns: &Arc<RecentTurns>) -> QuestionClaim {
         loop {
-            if let Some(closing) = take(turns, "a").await {
-                return closing;
+            if let Some(claim) = acquire(turns, "a").await {
+                return claim;
             }
             tokio::task::yield_now().await;
         }
@@ -167,12 +168,12 @@ mod tests {
         ];
         for store in stores {
             let turns = Arc::new(RecentTurns::new(store));
-            let first = take(&turns, "a").await;
-            assert!(first.is_some() && take(&turns, "a").await.is_none());
+            let first = acquire(&turns, "a").await;
+            assert!(first.is_some() && acquire(&turns, "a").await.is_none());
             assert!(turns.is_closed("a", "q").await.unwrap());
-            assert!(take(&turns, "b").await.is_some(), "another key's");
+            assert!(acquire(&turns, "b").await.is_some(), "another key's");
             drop(first);
-            drop(taken(&turns).await);
+            drop(acquired(&turns).await);
         }
     }
 
@@ -183,11 +184,11 @@ mod tests {
         let path = directory.path().join("tether.db");
         let store = Arc::new(SqliteStore::open(&path, SyncMode::Normal, TTL).unwrap());
         let turns = Arc::new(RecentTurns::new(store));
-        let mut closing = taken(&turns).await;
-        closing.begin();
-        drop(closing);
+        let mut claim = acquired(&turns).await;
+        claim.begin();
+        drop(claim);
         tokio::task::yield_now().await;
-        assert!(take(&turns, "a").await.is_none());
+        assert!(acquire(&turns, "a").await.is_none());
         assert!(turns.is_closed("a", "q").await.unwrap());
     }
 
@@ -203,7 +204,7 @@ mod tests {
         });
         let turns = Arc::new(RecentTurns::new(Arc::new(store)));
         for _ in 0..2 {
-            ClosingQuestion::take(&turns, "a", "q", true).await.unwrap_err();
+            QuestionClaim::acquire(&turns, "a", "q", ClaimTerm::Lease).await.unwrap_err();
         }
         turns.is_closed("a", "q").await.unwrap_err();
         assert!(!turns.lookup("a").recall().await, "a lookup is harmless");

@@ -1,4 +1,4 @@
--- Claims something. Returns 0 if somebody else has it.
+-- Acquires a claim, or renews it. Returns 0 if somebody else has it.
 local key, holder, lease, ttl, count_max = unpack(ARGV)
 local counts, has, ends = holder_of(redis.call('HGET', CLAIMS, key))
 if counts and has ~= holder then
