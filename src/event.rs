@@ -509,7 +509,7 @@ pub enum FailureCode {
     EmptyResponse,
     /// The turn exceeded `limits.max_turn_bytes`.
     TurnTooLarge,
-    /// The session store does not answer.
+    /// The session store does not answer, or has lost a part of the turn.
     StoreUnavailable,
     /// A bug in the gateway, or its sudden end.
     Internal,

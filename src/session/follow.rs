@@ -154,17 +154,35 @@ impl Follower {
                 }
                 false
             }
-            // It was forgotten.
-            Ok(None) => {
-                log.end(None);
-                false
-            }
+            Ok(None) => match self.is_lost().await {
+                Ok(is_lost) => {
+                    if is_lost {
+                        warn!(session = session_id, turn = turn_id, "the store has lost a turn");
+                    }
+                    log.end(is_lost.then_some(&journal::LOST));
+                    false
+                }
+                // Nor was this.
+                Err(_) => true,
+            },
             // The next attempt may do better.
             Err(error) => {
                 debug!(session = session_id, turn = turn_id, %error, "a log was not read");
                 true
             }
         }
+    }
+
+    /// Whether the store has lost a turn that it no longer has. It may also have dropped the log, in favour of those of
+    /// later turns, or the session was deleted.
+    async fn is_lost(&self) -> Result<bool, SessionError> {
+        let (session_id, turn_id) = &self.key;
+        if self.sessions.store.was_forgotten(session_id).await? {
+            return Ok(false);
+        }
+        let record = self.sessions.settled_record(session_id).await?;
+        Ok(!record
+            .is_some_and(|record| record.conversation.turns().any(|it| it.turn_id == *turn_id)))
     }
 
     /// Takes the turn over if its node is dead, and tells its node that somebody reads it.

@@ -239,7 +239,8 @@ impl Sessions {
         let record = codec::write(record).await;
         let (expected, end) = (Some(stored.version), vec![journal::end_after(log.last)]);
         let (turn_id, patience) = (&*log.turn_id, self.store.wait());
-        match lease.finish(Finish { expected, record, turn_id, end, patience }).await {
+        let finish = Finish { expected, record, turn_id, end, patience };
+        match lease.finish(finish, None).await {
             Ok(()) => {
                 metrics::turn_interrupted("ended");
                 Ok(())

@@ -9,11 +9,15 @@ use tokio::runtime::Handle;
 use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use super::LoggedTurn;
+use super::log::TurnLog;
+use super::log::storing::Stop;
 use super::persister::patiently;
-use super::store::{Batch, Entered, Lease, NodeId, Store, StoreError, Version, Watch, Watched};
+use super::store::{
+    Batch, Entered, Lease, NodeId, Store, StoreError, StoredLog, Version, Watch, Watched,
+};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -90,21 +94,36 @@ impl OwnedLease {
     }
 
     /// Ends a turn in the store, which releases the lease in the same step. It is kept until then, and a store
-    /// that fails is asked again as long as there is patience.
+    /// that fails is asked again as long as there is patience. What one has lost of this log, it gets once more.
     pub(super) async fn finish(
         mut self,
         Finish { expected, record, turn_id, end, patience }: Finish<'_>,
+        log: Option<&TurnLog>,
     ) -> Result<(), StoreError> {
         self.is_ending.store(true, Ordering::SeqCst);
         let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
         let finish = || store.finish(&lease, expected, record.clone(), (turn_id, end.clone()));
-        let finished = patiently(patience, finish).await.map(drop);
+        let mut finished = patiently(patience, finish).await.map(drop);
+        if finished == Err(StoreError::Lost)
+            && let Some(log) = log
+            && let Some(end) = self.lacking(turn_id, log).await
+        {
+            finished = store.finish(&lease, expected, record, (turn_id, end)).await.map(drop);
+        }
         self.stop_renewal();
         match finished {
             Ok(()) => self.is_released = true,
             Err(_) => self.release().await,
         }
         finished
+    }
+
+    /// What the store lacks of a log that is sealed. `None` if it has none of it, or another gateway has gone on with
+    /// it.
+    async fn lacking(&self, turn_id: &str, log: &TurnLog) -> Option<Vec<Batch>> {
+        let kept = self.store.read(&self.lease.session_id, Some(turn_id), u64::MAX).await;
+        let StoredLog { epochs, last, .. } = kept.ok()??;
+        (epochs == log.epochs()).then(|| log.after(last))
     }
 
     /// Forgets the session, unless the lease is lost.
@@ -213,7 +232,7 @@ impl Renewal {
             Ok(Err(StoreError::Unavailable(_))) if Instant::now() < self.until => {
                 Some(self.until.min(Instant::now() + limits::STORE_RETRY_INTERVAL))
             }
-            Ok(Err(StoreError::Superseded | StoreError::NoSession))
+            Ok(Err(StoreError::Superseded | StoreError::Lost | StoreError::NoSession))
                 if self.is_ending.load(Ordering::SeqCst) =>
             {
                 None
@@ -221,8 +240,14 @@ impl Renewal {
             Ok(Err(StoreError::Superseded | StoreError::NoSession)) => {
                 debug!(session = self.lease.session_id, "a lease was lost");
                 metrics::lease_lost();
-                self.turn.log.stop_storing(false);
+                self.turn.log.stop_storing(Stop::Superseded);
                 self.turn.log.cancel();
+                None
+            }
+            Ok(Err(StoreError::Lost)) => {
+                error!(session = self.lease.session_id, "the session store has lost a lease");
+                metrics::lease_lost();
+                self.turn.log.stop_storing(Stop::Torn);
                 None
             }
             Ok(Err(StoreError::Unavailable(_))) | Err(_) => {
@@ -231,7 +256,7 @@ impl Renewal {
                     "a lease was not renewed in time: its turn ends"
                 );
                 metrics::lease_lost();
-                self.turn.log.stop_storing(true);
+                self.turn.log.stop_storing(Stop::Silent);
                 None
             }
         }

@@ -16,7 +16,7 @@ use super::LoggedTurn;
 use super::codec::off_worker;
 use super::journal::Journal;
 use super::log::TurnLog;
-use super::log::storing::{Draft, Stored, Unstored};
+use super::log::storing::{Draft, Stop, Stored, Unstored};
 use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
 
@@ -139,12 +139,17 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
         Ok(()) => log.note_stored(upto),
         Err(StoreError::Unavailable(cause)) => {
             error!(session, cause, "a running turn is not stored");
-            log.stop_storing(true);
+            log.stop_storing(Stop::Silent);
+            return false;
+        }
+        Err(StoreError::Lost) => {
+            error!(session, "the session store has lost a part of a running turn");
+            log.stop_storing(Stop::Torn);
             return false;
         }
         Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
             debug!(session, %error, "a running turn is not stored");
-            log.stop_storing(false);
+            log.stop_storing(Stop::Superseded);
             // Whoever has the session now decides what happens in it.
             log.cancel();
             return false;
@@ -156,7 +161,7 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
 /// Whoever waits for the store hears that it is no longer asked.
 impl Drop for Persisting {
     fn drop(&mut self) {
-        self.turn.log.stop_storing(true);
+        self.turn.log.stop_storing(Stop::Silent);
     }
 }
 

@@ -106,7 +106,7 @@ impl TurnGuard {
         let end = unstored(&*self.store, &turn.log);
         let (expected, turn_id, patience) = (*version, &*turn.turn_id, self.store.wait());
         let finish = Finish { expected, record, turn_id, end, patience };
-        if let Err(error) = self.lease.finish(finish).await {
+        if let Err(error) = self.lease.finish(finish, None).await {
             warn!("a session was not left as it was: {error}");
         }
     }
@@ -204,15 +204,16 @@ impl TurnGuard {
             if log.is_store_lost() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
         let finish = Finish { expected: *version, record, turn_id, end, patience };
         // The lease is released before the slot is free: the next turn takes a lease of its own.
-        match self.lease.finish(finish).await {
+        match self.lease.finish(finish, Some(log)).await {
             Ok(()) => {}
-            Err(StoreError::Superseded) => {
+            Err(StoreError::Superseded) if !log.is_torn() => {
                 log.note_superseded();
                 warn!("the turn was not stored: its session was deleted, or taken over");
             }
             Err(error) => {
                 // Readers must not see an end that the store does not have.
-                log.end_unstored(&journal::NOT_STORED);
+                let is_torn = log.is_torn() || error == StoreError::Lost;
+                log.end_unstored(if is_torn { &journal::LOST } else { &journal::NOT_STORED });
                 warn!("the end of the turn was not stored: {error}");
             }
         }

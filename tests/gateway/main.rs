@@ -40,6 +40,7 @@ mod progress;
 mod recent_turns;
 mod redis_cluster;
 mod redis_faults;
+mod redis_losses;
 mod redis_sentinel;
 mod redis_store;
 mod rejoin;

@@ -134,7 +134,7 @@ pub enum Input<'a> {
     Logged(usize),
     /// A client cancels the turn.
     Cancel,
-    /// The session store does not answer, so nothing more can be promised.
+    /// The session store has failed, so nothing more can be promised.
     StoreLost,
     /// Whether anyone is reading the turn.
     Audience {

@@ -284,8 +284,7 @@ impl TurnMachine {
     fn lose_store(&mut self) {
         self.finish_reading();
         self.stop_all();
-        let message =
-            "the session store does not answer, so this turn cannot go on; try again later";
+        let message = "the session store has failed, so this turn cannot go on; try again later";
         self.fail(FailureCode::StoreUnavailable, message.to_owned(), true);
     }
 

@@ -103,6 +103,10 @@ impl TurnLog {
     pub(crate) fn extend(&self, epochs: Epochs, batches: Vec<Batch>, last: u64) -> bool {
         let mut state = self.state.lock();
         let seen = state.records.last();
+        // Somebody else has gone on from an earlier event.
+        if seen > 0 && epochs.at(seen) != state.epochs.at(seen) {
+            return false;
+        }
         // Another read may have been faster.
         let mut new = batches.into_iter().filter(|batch| batch.last > seen);
         if !new.all(|batch| state.records.extend(batch)) || seen > last {

@@ -73,7 +73,20 @@ enum Fate {
     /// It was deleted.
     Deleted,
     /// The store does not answer.
-    Lost,
+    Silent,
+    /// The store has lost a part of the turn, or all of it.
+    Torn,
+}
+
+/// Why a turn is no longer stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Another gateway has the session, or it was deleted.
+    Superseded,
+    /// The store does not answer.
+    Silent,
+    /// The store has lost what it had confirmed.
+    Torn,
 }
 
 /// What is to be stored of a turn.
@@ -125,7 +138,7 @@ impl Storing {
     }
 
     pub(super) fn is_lost(&self) -> bool {
-        self.fate == Fate::Lost
+        matches!(self.fate, Fate::Silent | Fate::Torn)
     }
 
     /// Hands over a draft, if there is a new one.
@@ -180,19 +193,20 @@ impl TurnLog {
         }
     }
 
-    /// Gives up storing the turn while it runs: readers see no more before its end. If the store does not answer,
-    /// the driver learns of it. If another gateway has the session, the log ends where it was stored, without a last
+    /// Gives up storing the turn while it runs: readers see no more before its end. If the store fails, the driver
+    /// learns of it. If another gateway has the session, the log ends where it was stored, without a last
     /// event, and clients re-join it there; unless the session was [deleted](Self::delete) here before.
-    pub(crate) fn stop_storing(&self, is_lost: bool) {
+    pub(crate) fn stop_storing(&self, why: Stop) {
         let mut state = self.state.lock();
         let State { storing: Some(storing), stop, .. } = &mut *state else { return };
         if storing.is_sealed || storing.fate != Fate::Open {
             return;
         }
-        storing.fate = match (is_lost, *stop == StopRequest::Delete) {
-            (true, _) => Fate::Lost,
-            (false, false) => Fate::Superseded,
-            (false, true) => Fate::Deleted,
+        storing.fate = match (why, *stop == StopRequest::Delete) {
+            (Stop::Silent, _) => Fate::Silent,
+            (Stop::Superseded, false) => Fate::Superseded,
+            (Stop::Torn, false) => Fate::Torn,
+            (Stop::Superseded | Stop::Torn, true) => Fate::Deleted,
         };
         let driver = state.driver.take();
         drop(state);
@@ -236,10 +250,21 @@ impl TurnLog {
         }
     }
 
+    /// Whether the store has lost a part of the turn, so that no gateway goes on with it.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.state.lock().storing.as_ref().is_some_and(|storing| storing.fate == Fate::Torn)
+    }
+
     /// All batches. Call this once the log is [sealed](super::Writer::seal).
     #[must_use]
     pub(crate) fn all(&self) -> Vec<Batch> {
-        self.state.lock().records.batches_after(0)
+        self.after(0)
+    }
+
+    /// The batches after event `seen`. Call this once the log is [sealed](super::Writer::seal).
+    #[must_use]
+    pub(crate) fn after(&self, seen: u64) -> Vec<Batch> {
+        self.state.lock().records.batches_after(seen)
     }
 
     /// The batches that are not stored yet. Call this once the log is [sealed](super::Writer::seal).
@@ -349,18 +374,18 @@ mod tests {
 
     #[test]
     fn a_store_that_fails_lets_nothing_pass_and_shows_nothing() {
-        for is_lost in [false, true] {
+        for why in [Stop::Superseded, Stop::Silent, Stop::Torn] {
             let (log, mut writer) = Writer::stored(1, false);
             let mut reader = log.read_after(0);
             say(&mut writer, "a");
             let _ = take(&log);
-            log.stop_storing(is_lost);
+            log.stop_storing(why);
             say(&mut writer, "b");
             assert_eq!(seen(&mut reader), 0);
             assert!(take(&log).is_none());
             assert!(!is_open(&log, &writer), "what waits for the store must not happen");
             let audience = log.watch_audience(&Context::from_waker(Waker::noop()));
-            assert_eq!(audience.is_store_lost, is_lost);
+            assert_eq!(audience.is_store_lost, why != Stop::Superseded);
         }
     }
 
@@ -384,7 +409,7 @@ mod tests {
     #[test]
     fn the_log_of_a_session_that_was_taken_over_ends_where_it_was_stored() {
         let stored = [Kind::TextDelta];
-        assert_eq!(seen_in_the_end(|log, _| log.stop_storing(false)), stored);
+        assert_eq!(seen_in_the_end(|log, _| log.stop_storing(Stop::Superseded)), stored);
         let at_the_end = seen_in_the_end(|log, writer| {
             writer.seal();
             log.note_superseded();
@@ -393,12 +418,12 @@ mod tests {
         let all = [Kind::TextDelta, Kind::TextDelta, Kind::TurnFailed];
         let deleted = seen_in_the_end(|log, _| {
             log.delete();
-            log.stop_storing(false);
+            log.stop_storing(Stop::Superseded);
         });
         assert_eq!(deleted, all, "it was deleted here");
         let cancelled = seen_in_the_end(|log, writer| {
             log.cancel();
-            log.stop_storing(true);
+            log.stop_storing(Stop::Silent);
             writer.seal();
             log.note_superseded();
         });
@@ -409,7 +434,7 @@ mod tests {
     fn an_end_that_is_not_stored_follows_what_is() {
         let failed = Event::cut_short(crate::event::FailureCode::StoreUnavailable, "down");
         let seen = seen_in_the_end(|log, writer| {
-            log.stop_storing(true);
+            log.stop_storing(Stop::Silent);
             writer.seal();
             log.end_unstored(&failed);
         });

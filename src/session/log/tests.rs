@@ -418,6 +418,22 @@ fn what_no_log_has_stored_is_refused() {
     }
 }
 
+/// The store has lost its end, and another gateway has gone on from an earlier event: a reader must not see the one's
+/// events followed by the other's.
+#[test]
+fn a_followed_log_has_no_events_of_another_ending() {
+    let batch = |first, last| {
+        let lines = "{\"type\":\"status\",\"data\":{}}\n"
+            .repeat(usize::try_from(last - first + 1).unwrap());
+        Batch { first, last, bytes: lines.into() }
+    };
+    let begun = Epochs::begun_in(1);
+    let log = TurnLog::followed(begun.clone(), vec![batch(1, 4)], 4).unwrap();
+    assert!(log.extend(begun.clone(), vec![batch(5, 5)], 5));
+    assert!(!log.extend(begun.then(4, 2), vec![batch(6, 6)], 6));
+    assert!(log.extend(begun.then(6, 2), vec![batch(6, 6)], 6));
+}
+
 /// Or else it would be told what a killed process forgets, and that a turn is over before its session is free.
 #[test]
 fn a_replay_shows_no_more_than_readers_see() {

@@ -54,7 +54,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// Dropping a future before its end leaves open whether the store has done what was asked.
 ///
 /// # Errors
-/// Every method can return [`StoreError::Unavailable`].
+/// Every method can return [`StoreError::Unavailable`], and those that want a lease [`StoreError::Lost`].
 pub trait Store: fmt::Debug + Send + Sync {
     /// Takes the lease of a session, which need not exist yet. `None` if another node holds it;
     /// an earlier lease of the same node is lost. A store of several nodes lets leases expire,
@@ -110,6 +110,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// a lease.
     fn note_reader<'a>(&'a self, _session_id: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(ready(Ok(())))
+    }
+
+    /// Whether a session that has no log was forgotten a moment ago. If not, the store has lost what it had confirmed.
+    fn was_forgotten<'a>(&'a self, _session_id: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(ready(Ok(true)))
     }
 
     /// Watches a session. Whatever happens once this is resolved wakes the watch, so a read after that
@@ -415,6 +420,9 @@ pub enum StoreError {
     /// Another node has taken the session, or it was forgotten or written since.
     #[error("the session was deleted, or another gateway has taken it over")]
     Superseded,
+    /// It has lost a lease or events that it had confirmed, as in a failover to a replica that lagged behind.
+    #[error("the session store has lost what it had confirmed, as in a failover; try again later")]
+    Lost,
     /// There is no such session, or it was forgotten.
     #[error("there is no such session; it may have been deleted")]
     NoSession,

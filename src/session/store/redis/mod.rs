@@ -45,6 +45,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use redis::Value;
 use uuid::Uuid;
 
 use super::{
@@ -144,12 +145,18 @@ impl RedisStore {
 
     async fn renew_now(&self, lease: &Lease) -> Result<Renewed, StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
+        let holder = lease.node.0.simple().to_string();
         let call = Call::new(&self.scripts.renew, &keys.all())
             .number(lease.grant)
             .number(millis(self.lease))
-            .number(self.ttl);
-        let renewed = parts(self.servers.call(&call).await?)?;
-        let [deadline, cancel, is_read] = renewed.ok_or(StoreError::Superseded)?;
+            .number(self.ttl)
+            .number(lease.epoch)
+            .text(&holder);
+        let [deadline, cancel, is_read] = match self.servers.call(&call).await? {
+            Value::Int(0) => return Err(StoreError::Superseded),
+            Value::Int(_) => return Err(StoreError::Lost),
+            renewed => parts(renewed)?.ok_or(StoreError::Superseded)?,
+        };
         self.note_running(&lease.session_id, plain(deadline)?, &[]).await;
         Ok(Renewed { cancel: plain(cancel)?, is_read: plain(is_read)? })
     }
@@ -205,6 +212,7 @@ impl RedisStore {
             }
             None => ("", &[][..], None),
         };
+        let holder = lease.node.0.simple().to_string();
         let mut call = Call::new(&self.scripts.write, written)
             .number(lease.grant)
             .number(self.ttl)
@@ -214,7 +222,8 @@ impl RedisStore {
             .number(u64::from(ends))
             .number(limits::TURN_LOGS_MAX as u64)
             .number(limits::TURN_LOG_BYTES_MAX as u64)
-            .number(self.asked.fetch_add(1, Ordering::Relaxed));
+            .number(self.asked.fetch_add(1, Ordering::Relaxed))
+            .text(&holder);
         let expected = record.and_then(|(expected, _)| expected);
         let expected = expected.map(|version| version.0.to_string()).unwrap_or_default();
         call = call.text(&expected);
@@ -240,9 +249,7 @@ impl RedisStore {
                 metrics::store_write_fenced();
                 Err(StoreError::Superseded)
             }
-            _ => Err(StoreError::Unavailable(
-                "it has lost events that it had confirmed, as in a failover".to_owned(),
-            )),
+            _ => Err(StoreError::Lost),
         }
     }
 
@@ -318,6 +325,10 @@ impl Store for RedisStore {
 
     fn note_reader<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(self.note_reader_now(session_id))
+    }
+
+    fn was_forgotten<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(self.was_forgotten_now(session_id))
     }
 
     fn watch<'a>(&'a self, session_id: &'a str, whom: Watched) -> StoreFuture<'a, Watch> {

@@ -99,10 +99,72 @@ async fn a_gap_in_a_log_is_a_failure() {
     store.append(&lease, "t", vec![batch(1, 2)].into()).await.unwrap();
     for wrong in [batch(4, 5), batch(2, 3)] {
         let refused = store.append(&lease, "t", vec![wrong].into()).await;
-        let Err(StoreError::Unavailable(cause)) = refused else { panic!("{refused:?}") };
-        assert!(cause.contains("lost events"), "{cause}");
+        assert_eq!(refused, Err(StoreError::Lost));
     }
     assert_eq!(store.read("s", Some("t"), 0).await.unwrap().unwrap().last, 2);
+}
+
+/// What was confirmed to the first of two leases, and then lost in this way.
+async fn after_loss(loses: impl AsyncFn(&RedisServer, &RedisStore)) -> [StoreError; 2] {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let version = store.save(&lease, None, RECORD).await.unwrap();
+    store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
+    loses(&server, &store).await;
+    let renewed = store.renew(&lease).await.unwrap_err();
+    let appended = store.append(&lease, "t", vec![batch(2, 2)].into()).await.unwrap_err();
+    let end = ("t", vec![batch(2, 2)]);
+    let finished = store.finish(&lease, Some(version), RECORD, end).await.unwrap_err();
+    assert_eq!(appended, finished);
+    [renewed, appended]
+}
+
+/// Somebody else's lease, or a deletion, is no loss.
+#[tokio::test]
+async fn a_lease_that_the_server_has_lost_is_told_from_one_that_it_refuses() {
+    let lost = [StoreError::Lost, StoreError::Lost];
+    let superseded = [StoreError::Superseded, StoreError::Superseded];
+    let flushes = async |server: &RedisServer, _: &RedisStore| {
+        server.command(&["FLUSHALL"]);
+    };
+    assert_eq!(after_loss(flushes).await, lost);
+    let begins_again = async |server: &RedisServer, store: &RedisStore| {
+        server.command(&["FLUSHALL"]);
+        store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    };
+    assert_eq!(after_loss(begins_again).await, lost);
+    let to_an_earlier_epoch = async |server: &RedisServer, _: &RedisStore| {
+        server.command(&["HSET", "tether:{s}:session", "epoch", "0", "grant", "1"]);
+    };
+    assert_eq!(after_loss(to_an_earlier_epoch).await, lost);
+    let to_the_end_of_the_turn_before = async |server: &RedisServer, _: &RedisStore| {
+        server.command(&["HDEL", "tether:{s}:session", "grant", "deadline"]);
+        server.command(&["HSET", "tether:{s}:session", "given_back", "1"]);
+    };
+    assert_eq!(after_loss(to_the_end_of_the_turn_before).await, lost);
+    let gives_it_back = async |server: &RedisServer, _: &RedisStore| {
+        let grant = server.command(&["HGET", "tether:{s}:session", "grant"]);
+        let grant = grant.lines().nth(1).unwrap();
+        server.command(&["HDEL", "tether:{s}:session", "grant", "deadline"]);
+        server.command(&["HSET", "tether:{s}:session", "given_back", grant]);
+    };
+    assert_eq!(after_loss(gives_it_back).await, superseded);
+    let goes_on_elsewhere = async |server: &RedisServer, store: &RedisStore| {
+        let_lapse(server, "s");
+        store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    };
+    assert_eq!(after_loss(goes_on_elsewhere).await, superseded);
+    let forgets = async |_: &RedisServer, store: &RedisStore| {
+        assert_eq!(store.forget("s").await, Ok(true));
+        assert_eq!(store.was_forgotten("s").await, Ok(true));
+    };
+    assert_eq!(after_loss(forgets).await, superseded);
+    let begins_anew = async |_: &RedisServer, store: &RedisStore| {
+        store.forget("s").await.unwrap();
+        store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    };
+    assert_eq!(after_loss(begins_anew).await, superseded);
 }
 
 #[tokio::test]
@@ -303,7 +365,18 @@ async fn each_session_keeps_its_newest_logs_and_files() {
     assert_eq!(store.artifact("a").await, Ok(None));
     assert!(store.artifact("b").await.unwrap().is_some());
     store.forget("s").await.unwrap();
-    assert_eq!(server.command(&["KEYS", "*"]), "*0\r\n");
+    // The note, for the turn whose lease is held.
+    assert_eq!(server.command(&["KEYS", "*"]), "*1\r\n$18\r\ntether:{s}:session\r\n");
+    assert_eq!(server.command(&["HKEYS", "tether:{s}:session"]), "*1\r\n$9\r\nforgotten\r\n");
+    assert_ne!(server.command(&["PTTL", "tether:{s}:session"]), ":-1\r\n");
+    let artifact = Artifact {
+        owner: String::new(),
+        id: "d".to_owned(),
+        name: None,
+        mime_type: String::new(),
+        bytes: RECORD,
+    };
+    assert_eq!(store.keep_artifact("s", artifact).await, Err(StoreError::NoSession));
 }
 
 /// All keys expire: those of a session together, some time after it was last used.

@@ -18,6 +18,7 @@ use super::request::{Command, Commands};
 use super::scripts::Call;
 use super::{RedisStore, random};
 use crate::limits::session as limits;
+use crate::telemetry::millis;
 
 /// The ids of all sessions in order, as one list of them found them. The pages after its first use it, because
 /// finding them means looking at all keys.
@@ -95,15 +96,27 @@ impl RedisStore {
 
     pub(super) async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
         let keys = self.keys.of_session(session_id);
-        let call = Call::new(&self.scripts.forget, &keys.all());
+        let call = Call::new(&self.scripts.forget, &keys.all()).number(self.note_ms());
         self.forget_by(call, session_id).await.map(Option::unwrap_or_default)
     }
 
     pub(super) async fn discard_now(&self, lease: &Lease) -> Result<(), StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
-        let call = Call::new(&self.scripts.forget, &keys.all()).number(lease.grant);
+        let call = Call::new(&self.scripts.forget, &keys.all());
+        let call = call.number(self.note_ms()).number(lease.grant);
         let forgotten = self.forget_by(call, &lease.session_id).await?;
         forgotten.map(drop).ok_or(StoreError::Superseded)
+    }
+
+    /// How long a note stays that a session was forgotten: until no turn runs there any more, and every reader of one
+    /// has looked.
+    fn note_ms(&self) -> u64 {
+        millis(2 * self.lease)
+    }
+
+    pub(super) async fn was_forgotten_now(&self, session_id: &str) -> Result<bool, StoreError> {
+        let mut command = Command::new("HEXISTS", self.keys.of_session(session_id).session);
+        self.servers.command(command.arg("forgotten")).await
     }
 
     /// Forgets a session by this call of the script. Whether it had a record; `None` if the call was refused.

@@ -1,7 +1,14 @@
--- If a lease is named, only its holder forgets the session.
-local grant = ARGV[1]
+-- If a lease is named, only its holder forgets the session. Otherwise, this leaves a note for a while: whose lease
+-- it was. A turn that runs there, and its readers, can tell by it that the server has not lost the session.
+local note_ms, grant = unpack(ARGV)
 if grant and not holds(grant) then
   return false
 end
-local had = redis.call('HEXISTS', SESSION, 'version')
-return {had, remove()}
+local has = redis.call('HMGET', SESSION, 'version', 'grant')
+local is_noted = not grant and (has[2] or redis.call('EXISTS', JOURNAL) == 1)
+local files = remove()
+if is_noted then
+  redis.call('HSET', SESSION, 'forgotten', has[2] or '')
+  redis.call('PEXPIRE', SESSION, note_ms)
+end
+return {has[1] and 1 or 0, files}

@@ -1,6 +1,6 @@
 -- Lists a file, and returns those that make room for it.
 local file, bytes, bytes_max, ttl = unpack(ARGV)
-if redis.call('EXISTS', SESSION) == 0 then
+if redis.call('HEXISTS', SESSION, 'epoch') == 0 then
   return false
 end
 local gone = {}

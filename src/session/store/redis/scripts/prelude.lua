@@ -84,14 +84,29 @@ local function holds(grant)
   return has[1] == grant and is_leased(has[1], has[2])
 end
 
+-- Whether the server has gone back to a state of before this lease, as in a failover: it has lost what it had
+-- confirmed. Otherwise, the lease was given back or its session was forgotten, or else the epoch is a later one, or
+-- the same with a lease of the same node. Sessions that were imported have no node.
+local function has_gone_back(grant, epoch, node)
+  local has = redis.call('HMGET', SESSION, 'forgotten', 'given_back', 'epoch', 'node', 'grant')
+  if has[1] == grant or has[2] == grant then
+    return false
+  end
+  local current, lost = tonumber(has[3]), tonumber(epoch)
+  if not current or current ~= lost then
+    return not current or current < lost
+  end
+  return has[4] == node and not has[5] or has[4] ~= node and has[4] ~= ''
+end
+
 -- Gives the lease back. Returns when it would have lapsed, and whether a turn is left that is not over.
 local function give_back(ttl)
-  local deadline, is_left = redis.call('HGET', SESSION, 'deadline'), redis.call('EXISTS', JOURNAL)
+  local has, is_left = redis.call('HMGET', SESSION, 'deadline', 'grant'), redis.call('EXISTS', JOURNAL)
   redis.call('HDEL', SESSION, 'grant', 'deadline')
   if is_left == 0 then
     redis.call('HDEL', SESSION, 'cancel')
   end
-  redis.call('HSET', SESSION, 'used', now)
+  redis.call('HSET', SESSION, 'used', now, 'given_back', has[2])
   last_for(ttl)
-  return deadline, is_left
+  return has[1], is_left
 end

@@ -1,6 +1,7 @@
-local grant, lease, ttl = unpack(ARGV)
+-- Returns 0 if the lease is lost, and -1 if the server has lost it.
+local grant, lease, ttl, epoch, node = unpack(ARGV)
 if not holds(grant) then
-  return false
+  return has_gone_back(grant, epoch, node) and -1 or 0
 end
 local deadline = now + lease
 redis.call('HSET', SESSION, 'deadline', deadline, 'used', now)

@@ -1,13 +1,13 @@
 -- Writes a record, news of a log, or both. Returns 1 and the record's version if that is done, 0 if the lease
--- or the version is another one, and -1 if the log lacks what came before. If the turn ends, it gives the lease
+-- or the version is another one, and -1 if the server has lost the lease or what came before in the log. If the turn ends, it gives the lease
 -- back, and also returns when that would have lapsed, and whether a turn is left that is not over.
 --
 -- A gateway that got no answer asks again. What it finds done already by its own lease is not refused.
-local grant, ttl, epoch, turn, journal, ends, count_max, bytes_max, asked = unpack(ARGV, 1, 9)
-local expected, version, record = ARGV[10], ARGV[11], nil
-local next_argument = 12
+local grant, ttl, epoch, turn, journal, ends, count_max, bytes_max, asked, node = unpack(ARGV, 1, 10)
+local expected, version, record = ARGV[11], ARGV[12], nil
+local next_argument = 13
 if version ~= '' then
-  record, next_argument = ARGV[12], 13
+  record, next_argument = ARGV[13], 14
 end
 
 -- Whether this lease has written the record over the same version before.
@@ -21,7 +21,7 @@ if not holds(grant) then
   if ends == '1' and is_saved() and redis.call('HEXISTS', JOURNAL, turn) == 0 then
     return {1, redis.call('HGET', SESSION, 'version')}
   end
-  return {0, ''}
+  return {has_gone_back(grant, epoch, node) and -1 or 0, ''}
 end
 -- The connection has lost its order: this request is older than what is written. Its journal must not come back.
 if tonumber(redis.call('HGET', SESSION, 'asked')) > tonumber(asked) then
