@@ -81,7 +81,8 @@ pub async fn start(
     let server =
         Server::new(listener, options, Arc::clone(&gateway), metrics.clone()).map_err(no_socket)?;
     gateway.resume_interrupted();
-    info!(%address, model = gateway.default_upstream().name(), "listening");
+    let model = gateway.default_upstream().name();
+    info!(%address, model, node = %gateway.node(), "listening");
     gateway.sources().iter().for_each(note_source);
 
     let stop = CancellationToken::new();

@@ -126,6 +126,23 @@ impl Interrupted {
         }
     }
 
+    /// What was under way, for the log.
+    pub(crate) fn under_way(&self) -> &'static str {
+        match (self.step.calls().next(), self.step.parts.is_empty(), self.tally.rounds) {
+            (Some(_), ..) => "calls",
+            (None, false, _) => "words",
+            (None, true, 0) => "nothing",
+            (None, true, _) => "a request to the model",
+        }
+    }
+
+    /// The calls of the step that was under way of which this is so, each as its id and its tool, for the log.
+    pub(crate) fn calls_that(&self, are_so: impl Fn(&Call) -> bool) -> String {
+        let calls = self.step.calls().filter(|call| are_so(call));
+        let calls = calls.map(|call| format!("{} {}", call.call_id, call.name));
+        calls.collect::<Vec<_>>().join(", ")
+    }
+
     /// The turn as history, if it does not go on.
     pub(crate) fn into_ended(self) -> Turn {
         let mut turn = self.turn;

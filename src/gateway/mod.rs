@@ -16,6 +16,7 @@ mod run;
 mod tests;
 mod turn_cache;
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -104,6 +105,12 @@ pub enum OptionsError {
 }
 
 impl Gateway {
+    /// Its id among the gateways that share its store.
+    #[must_use]
+    pub fn node(&self) -> impl fmt::Display {
+        self.sessions.node()
+    }
+
     /// A gateway in front of `upstreams`, the first of which is the default.
     ///
     /// # Errors

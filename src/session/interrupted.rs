@@ -14,7 +14,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::codec::{self, off_worker};
 use super::journal::{self, Journal};
@@ -25,7 +25,7 @@ use super::record::SessionRecord;
 use super::running::{Claim, Claimed};
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, LogNews, StoreError, StoredLog, StoredRecord};
-use super::taken_over::{Place, Successor, TakenOver};
+use super::taken_over::{Place, Successor, TakenOver, Takeover};
 use super::turn_guard::TurnGuard;
 use super::{Durability, LoggedTurn, RunningSession};
 use crate::conversation::Interrupted;
@@ -103,7 +103,8 @@ impl Sessions {
         let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? else {
             return Ok(());
         };
-        self.take_over(claim, lease, place).await
+        // Boxed: it is rare, and long.
+        Box::pin(self.take_over(claim, lease, place)).await
     }
 
     /// Takes the session's interrupted turn over, or ends it, under a claim and a lease of the session.
@@ -121,21 +122,33 @@ impl Sessions {
         let mut journal = off_worker(length, move || Journal::read(&json)).await?;
         // A turn of this very node has failed here, because the store did not answer. Its client knows.
         let is_own = found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.get().epoch;
-        let may_go_on = !is_own && journal.takeovers < limits::TAKEOVERS_MAX;
-        let successor = self.successor.get().filter(|_| may_go_on);
-        let (asked, takeovers) = (journal.asked.clone(), journal.takeovers + 1);
-        if asked.is_some() && successor.is_some() {
-            journal.takeovers = takeovers;
+        let goes_on = match (&journal.asked, self.successor.get()) {
+            _ if is_own => Err("this gateway has ended it already, but could not store its end"),
+            _ if journal.takeovers >= limits::TAKEOVERS_MAX => {
+                Err("it was taken over too often in one round")
+            }
+            (None, _) => Err("an earlier release has begun it"),
+            (_, None) => Err("this process does not go on with turns"),
+            (Some(asked), Some(successor)) => Ok((Arc::clone(asked), successor)),
+        };
+        let takeover = Takeover::new(lease.get(), &found.log, journal.takeovers + 1);
+        let takeover = Box::new(takeover);
+        if goes_on.is_ok() {
+            journal.takeovers = takeover.takeovers;
             journal = self.count_takeover(lease.get(), &found, journal).await?;
         }
         let batches = found.log.batches.clone();
         let length = length + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
         let interrupted = off_worker(length, move || journal.interrupted(&batches)).await;
-        let (Some(asked), Some(successor)) = (asked, successor) else {
-            return self.end_interrupted(lease, found, interrupted).await;
+        let (asked, successor) = match goes_on {
+            Ok(goes_on) => goes_on,
+            Err(why) => {
+                takeover.log_ended(&interrupted, why);
+                return self.end_interrupted(lease, found, interrupted).await;
+            }
         };
         let taken_over =
-            self.resume((claim, lease, place), found, (asked, interrupted, takeovers)).await?;
+            self.resume((claim, lease, place), found, (asked, interrupted, takeover)).await?;
         let Some(taken_over) = taken_over else { return Ok(()) };
         if let Err(unsent) = successor.turns.send(taken_over).await {
             // The gateway is about to stop.
@@ -177,28 +190,20 @@ impl Sessions {
         &self,
         (claim, lease, Place(permit)): (Claim, OwnedLease, Place),
         InterruptedTurn { log, stored, journal }: InterruptedTurn,
-        (asked, interrupted, takeovers): (Arc<RawValue>, Interrupted, u32),
+        (asked, interrupted, takeover): (Arc<RawValue>, Interrupted, Box<Takeover>),
     ) -> Result<Option<TakenOver>, SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
         let (session_id, epoch) = (lease.get().session_id.clone(), lease.get().epoch);
         record.epoch = epoch;
         let StoredLog { turn_id, epochs, last, batches, .. } = log;
         let is_lazy = self.durability == Durability::Lazy;
-        let resumed = Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeovers);
+        let resumed =
+            Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeover.takeovers);
         let (log, writer) = resumed.ok_or(super::record::RecordError::DamagedLog)?;
         let turn = LoggedTurn { turn_id, log };
         if self.was_cancelled(lease.get(), &turn.turn_id).await? {
             turn.log.cancel();
         }
-        info!(
-            session = session_id,
-            turn = turn.turn_id,
-            epoch,
-            after = last,
-            takeovers,
-            rounds = interrupted.tally.rounds,
-            "an interrupted turn is taken over"
-        );
         let persister = Persister::new(&self.store, lease.get(), &turn);
         let conversation = record.conversation.clone();
         let session = Arc::new(RunningSession::new(Some(stored.version), record, turn));
@@ -216,6 +221,7 @@ impl Sessions {
             interrupted,
             permit,
             journal,
+            takeover,
         }))
     }
 
@@ -226,10 +232,8 @@ impl Sessions {
         InterruptedTurn { log, stored, .. }: InterruptedTurn,
         interrupted: Interrupted,
     ) -> Result<(), SessionError> {
-        let session_id = &lease.get().session_id;
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
         let turn = interrupted.into_ended();
-        warn!(session = session_id, turn = log.turn_id, "an interrupted turn is ended");
         record.beginning = None;
         record.answers.end(&log.turn_id, None);
         if turn.continues {

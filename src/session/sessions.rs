@@ -65,6 +65,11 @@ impl Sessions {
         Self { store, node, running, durability, successor, is_leaving, followed }
     }
 
+    /// Its id among the gateways that share the store.
+    pub(crate) const fn node(&self) -> NodeId {
+        self.node
+    }
+
     /// Begins a turn in the session with this id, and begins the session if there is none. An
     /// answer begins no session, because nothing was asked in it. `is_parked` says whether the call
     /// with this question still waits for an answer.
@@ -97,7 +102,7 @@ impl Sessions {
                 return Err(NotBegun::Busy);
             };
             // It goes on, so the next claim finds it running, or it is over.
-            self.take_over(claim, lease, place).await?;
+            Box::pin(self.take_over(claim, lease, place)).await?;
         };
         let new = match self.prepare(lease.get(), stored, &beginning, is_parked).await {
             Ok(new) => new,

@@ -10,9 +10,10 @@ use tracing::warn;
 
 use super::journal;
 use super::log::Writer;
+use super::store::{Holder, Lease, NodeId, StoredLog};
 use super::turn_guard::TurnGuard;
-use crate::conversation::{Conversation, Interrupted};
-use crate::telemetry::metrics;
+use crate::conversation::{Conversation, Interrupted, Outcome};
+use crate::telemetry::{metrics, millis};
 
 /// A turn that has been taken over. It runs already, as far as readers can tell.
 #[derive(Debug)]
@@ -31,6 +32,65 @@ pub(crate) struct TakenOver {
     pub(crate) permit: Option<OwnedSemaphorePermit>,
     /// The journal as it was, which does not count this takeover.
     pub(super) journal: Bytes,
+    pub(crate) takeover: Box<Takeover>,
+}
+
+/// How a turn was taken over, for the log.
+#[derive(Debug)]
+pub(crate) struct Takeover {
+    /// The id under which its session is stored.
+    pub(crate) session_id: String,
+    pub(crate) turn_id: String,
+    /// Who takes it over, in this epoch.
+    pub(crate) node: NodeId,
+    pub(crate) epoch: u64,
+    /// Who had it before, if the store knows.
+    pub(crate) before: Option<Box<Holder>>,
+    /// The last event that was stored.
+    pub(crate) after: u64,
+    /// How often it was taken over in its present round, with this time. If that is too often, it ends.
+    pub(crate) takeovers: u32,
+    /// In how many epochs it was written before.
+    pub(crate) epochs: usize,
+}
+
+impl Takeover {
+    pub(super) fn new(lease: &Lease, log: &StoredLog, takeovers: u32) -> Self {
+        let Lease { session_id, node, epoch, before, .. } = lease.clone();
+        let (turn_id, epochs) = (log.turn_id.clone(), log.epochs.starts().count());
+        Self { session_id, turn_id, node, epoch, before, after: log.last, takeovers, epochs }
+    }
+
+    /// The node that had it before.
+    pub(crate) fn node_before(&self) -> Option<String> {
+        self.before.as_ref().map(|holder| holder.node.to_string())
+    }
+
+    /// How long ago its lease lapsed.
+    pub(crate) fn lapsed_ms(&self) -> Option<u64> {
+        self.before.as_ref()?.lapsed.map(millis)
+    }
+
+    /// Logs that the turn is ended, and why. What its calls have done is unknown, unless they have a result.
+    pub(super) fn log_ended(&self, interrupted: &Interrupted, why: &str) {
+        warn!(
+            session = self.session_id,
+            turn = self.turn_id,
+            why,
+            node = %self.node,
+            from_node = self.node_before(),
+            lapsed_ms = self.lapsed_ms(),
+            epoch = self.epoch,
+            after = self.after,
+            takeovers = self.takeovers,
+            epochs_before = self.epochs,
+            rounds = interrupted.tally.rounds,
+            under_way = interrupted.under_way(),
+            calls_kept = interrupted.calls_that(|call| call.outcome != Outcome::Cancelled),
+            calls_unknown = interrupted.calls_that(|call| call.outcome == Outcome::Cancelled),
+            "an interrupted turn is ended"
+        );
+    }
 }
 
 /// Who goes on with turns that are taken over.
@@ -55,9 +115,9 @@ impl TakenOver {
 
     /// Ends the turn, which cannot go on.
     pub(crate) async fn end(self, why: &str) {
-        let Self { session_id, guard, mut writer, interrupted, .. } = self;
+        let Self { guard, mut writer, interrupted, takeover, .. } = self;
+        takeover.log_ended(&interrupted, why);
         let turn = interrupted.into_ended();
-        warn!(session = session_id, turn = turn.turn_id, why, "an interrupted turn is ended");
         writer.push(&journal::INTERRUPTED);
         writer.seal();
         metrics::turn_interrupted("ended");

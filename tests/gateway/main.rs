@@ -54,6 +54,7 @@ mod shared_store;
 mod slow_reader;
 mod stop_texts;
 mod stream;
+mod takeover_log;
 mod telemetry;
 mod tool_choice;
 mod tool_sources;

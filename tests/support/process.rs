@@ -166,6 +166,16 @@ impl Log {
         self.0.lock().clear();
     }
 
+    /// The first line with this message of the session, once it is there.
+    #[track_caller]
+    pub(crate) fn line_of(&self, session: &str, message: &str) -> impl Future<Output = Value> {
+        let is_it = move |line: &&Value| line["message"] == message && line["session"] == session;
+        async move {
+            until(|| self.0.lock().iter().any(|line| is_it(&line))).await;
+            self.0.lock().iter().find(is_it).cloned().unwrap()
+        }
+    }
+
     /// Waits until this many turns have logged their end.
     #[track_caller]
     pub(crate) fn turns(&self, count: usize) -> impl Future<Output = ()> {

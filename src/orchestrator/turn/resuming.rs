@@ -20,7 +20,7 @@ use super::queue::EventDraft;
 use super::round::{Message, Round};
 use super::setup::Setup;
 use super::state::State;
-use super::{TurnRequest, steps};
+use super::{TurnRequest, setup, steps};
 use crate::conversation::{Call, Interrupted, Outcome, Part, Step};
 use crate::event::TurnFinish;
 use crate::orchestrator::call::{CallAt, Written};
@@ -43,6 +43,22 @@ impl TurnMachine {
         request.response_format.is_none() || step.parts.is_empty() || is_at_calls
     }
 
+    /// What becomes of the calls that were under way.
+    #[must_use]
+    pub(crate) fn fates(request: &TurnRequest, interrupted: &Interrupted) -> CallFates {
+        let that = |fate| {
+            interrupted.calls_that(|call| {
+                let policy = setup::spec_of(request, &call.name).map(|spec| spec.policy);
+                fate_of(call, policy) == fate
+            })
+        };
+        CallFates {
+            kept: that(Fate::Kept),
+            run_again: that(Fate::RunsAgain),
+            unknown: that(Fate::Unknown),
+        }
+    }
+
     /// Goes on with a turn whose gateway was stopped. `request` is the one with which it began; the history does
     /// not have the turn yet.
     #[must_use]
@@ -62,6 +78,32 @@ impl TurnMachine {
             turn.run_calls();
         }
         turn
+    }
+}
+
+/// What becomes of calls that were under way, each as its id and its tool.
+#[derive(Debug)]
+pub(crate) struct CallFates {
+    pub(crate) kept: String,
+    pub(crate) run_again: String,
+    pub(crate) unknown: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It has a result.
+    Kept,
+    RunsAgain,
+    /// Nobody knows what it has done.
+    Unknown,
+}
+
+fn fate_of(call: &Call, policy: Option<Policy>) -> Fate {
+    let may_run_again = policy.is_some_and(|policy| !policy.mutates || policy.idempotent);
+    match call.outcome {
+        Outcome::Cancelled if may_run_again => Fate::RunsAgain,
+        Outcome::Cancelled => Fate::Unknown,
+        _ => Fate::Kept,
     }
 }
 
@@ -170,20 +212,23 @@ impl Core {
     /// Keeps a call that has ended, and runs one again if that does no harm.
     fn resume_call(&mut self, call: Arc<Call>) -> CallAt {
         let policy = self.setup.policy(&call.name);
-        let may_run_again = policy.is_some_and(|policy| !policy.mutates || policy.idempotent);
         let at = self.calls.take_back_up(call.call_id.clone(), self.rounds);
-        if call.outcome != Outcome::Cancelled {
-            self.learn_of(&call);
-            self.calls[at].resume_ended(call, policy);
-        } else if may_run_again {
-            let Call { name, arguments, .. } = Arc::unwrap_or_clone(call);
-            self.calls[at].complete(Written { name, arguments, end_is_repaired: false });
-        } else {
-            let result = ToolResult::error(feedback::outcome_unknown(&call.name));
-            let call = Call { outcome: Outcome::Ended(result), ..Arc::unwrap_or_clone(call) };
-            self.calls[at].resume_ended(Arc::new(call), policy);
-            let told = EventDraft::ToolCompleted { call: at, duration_ms: 0, attempts: 1 };
-            self.script.say(told);
+        match fate_of(&call, policy) {
+            Fate::Kept => {
+                self.learn_of(&call);
+                self.calls[at].resume_ended(call, policy);
+            }
+            Fate::RunsAgain => {
+                let Call { name, arguments, .. } = Arc::unwrap_or_clone(call);
+                self.calls[at].complete(Written { name, arguments, end_is_repaired: false });
+            }
+            Fate::Unknown => {
+                let result = ToolResult::error(feedback::outcome_unknown(&call.name));
+                let call = Call { outcome: Outcome::Ended(result), ..Arc::unwrap_or_clone(call) };
+                self.calls[at].resume_ended(Arc::new(call), policy);
+                let told = EventDraft::ToolCompleted { call: at, duration_ms: 0, attempts: 1 };
+                self.script.say(told);
+            }
         }
         at
     }

@@ -66,7 +66,7 @@ impl Setup {
 
     /// The tool of this name: one of the turn's, or one that is lent to an earlier turn's calls.
     pub(super) fn spec(&self, name: &str) -> Option<&ToolSpec> {
-        self.tools().get(name).or_else(|| self.request.lent.get(name))
+        spec_of(&self.request, name)
     }
 
     /// Whether this is the tool that finds other tools.
@@ -257,4 +257,9 @@ fn names_json(words: &str) -> bool {
     let bytes = words.as_bytes();
     memchr::memchr2_iter(b'j', b'J', bytes)
         .any(|at| bytes[at..].get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"json")))
+}
+
+/// The tool of this name: one of the turn's, or one that is lent to an earlier turn's calls.
+pub(super) fn spec_of<'r>(request: &'r TurnRequest, name: &str) -> Option<&'r ToolSpec> {
+    request.briefing.tools.get(name).or_else(|| request.lent.get(name))
 }

@@ -300,6 +300,12 @@ impl NodeId {
     }
 }
 
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.simple().fmt(f)
+    }
+}
+
 /// The right to write a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
@@ -311,6 +317,17 @@ pub struct Lease {
     pub epoch: u64,
     /// Which lease of the session it is. No two of a store are alike.
     pub grant: u64,
+    /// Who had the session before, if that was another node, in a store that knows.
+    pub before: Option<Box<Holder>>,
+}
+
+/// Who has had the lease of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// The node.
+    pub node: NodeId,
+    /// How long ago the lease lapsed, by the store's clock; `None` if it was given back.
+    pub lapsed: Option<Duration>,
 }
 
 /// A session whose lease was taken for a turn.

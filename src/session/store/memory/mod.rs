@@ -178,7 +178,7 @@ impl State {
         entry.grant = Some(self.last_grant);
         entry.used_at = Instant::now();
         let (session_id, epoch) = (session_id.to_owned(), entry.epoch);
-        Some(Lease { session_id, node, epoch, grant: self.last_grant })
+        Some(Lease { session_id, node, epoch, grant: self.last_grant, before: None })
     }
 
     /// Gives a lease back, and removes a session that was never saved.

@@ -134,12 +134,15 @@ impl RedisStore {
             .number(grant)
             .number(millis(self.lease))
             .number(self.ttl);
-        let Some([epoch, deadline, files]) = parts(self.servers.call(&call).await?)? else {
+        let Some([epoch, deadline, files, before, lapsed]) =
+            parts(self.servers.call(&call).await?)?
+        else {
             return Ok(None);
         };
-        let lease = Lease { session_id: session_id.to_owned(), node, epoch: plain(epoch)?, grant };
+        let (session_id, before) = (session_id.to_owned(), reply::holder(before, lapsed)?);
+        let lease = Lease { session_id, node, epoch: plain(epoch)?, grant, before };
         let (deadline, files): (u64, Vec<String>) = (plain(deadline)?, plain(files)?);
-        self.note_running(session_id, deadline, &files).await;
+        self.note_running(&lease.session_id, deadline, &files).await;
         Ok(Some(lease))
     }
 

@@ -1,9 +1,12 @@
 //! What scripts answer, read.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use redis::{ParsingError, Value, from_redis_value};
+use uuid::Uuid;
 
-use super::super::{Batch, EpochStart, Epochs, StoreError, StoredLog};
+use super::super::{Batch, EpochStart, Epochs, Holder, NodeId, StoreError, StoredLog};
 
 /// What a part of an answer is read as.
 pub(super) type Read<T> = Result<T, StoreError>;
@@ -47,6 +50,14 @@ pub(super) fn bytes(value: Value) -> Read<Option<Bytes>> {
         Value::BulkString(bytes) => Ok(Some(bytes.into())),
         _ => Err(unreadable("no bytes")),
     }
+}
+
+/// Which node had a session before, and how long ago its lease lapsed.
+pub(super) fn holder(node: Value, lapsed: Value) -> Read<Option<Box<Holder>>> {
+    let (node, lapsed): (Option<String>, Option<u64>) = (plain(node)?, plain(lapsed)?);
+    // Sessions that were imported have none.
+    let node = node.and_then(|node| Uuid::try_parse(&node).ok()).map(NodeId);
+    Ok(node.map(|node| Box::new(Holder { node, lapsed: lapsed.map(Duration::from_millis) })))
 }
 
 /// A log as scripts return it: its turn, what it is, its journal, its batches.

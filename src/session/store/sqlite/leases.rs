@@ -71,11 +71,11 @@ impl Leases {
     ) -> Lease {
         let mut held = self.0.lock();
         held.last_grant += 1;
-        let lease =
-            Lease { session_id: session_id.to_owned(), node, epoch, grant: held.last_grant };
+        let (session_id, grant) = (session_id.to_owned(), held.last_grant);
+        let lease = Lease { session_id: session_id.clone(), node, epoch, grant, before: None };
         held.grants.insert(lease.grant);
         let holding = Holding { lease: lease.clone(), version };
-        if let Some(before) = held.by_session.insert(session_id.to_owned(), holding) {
+        if let Some(before) = held.by_session.insert(session_id, holding) {
             held.grants.remove(&before.lease.grant);
         }
         lease

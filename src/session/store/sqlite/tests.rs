@@ -39,8 +39,8 @@ impl File {
 
 /// Saves a session as a node does that was never here before.
 pub(super) fn save(connection: &Connection, session_id: &str, record: &Bytes) {
-    let lease =
-        Lease { session_id: session_id.to_owned(), node: NodeId::random(), epoch: 1, grant: 1 };
+    let (session_id, node) = (session_id.to_owned(), NodeId::random());
+    let lease = Lease { session_id, node, epoch: 1, grant: 1, before: None };
     statements::save(connection, &lease, Version(1), record).unwrap();
 }
 

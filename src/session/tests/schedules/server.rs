@@ -199,7 +199,8 @@ impl Server {
         kept.asked = asked;
         kept.lease = Some(Granted { grant, deadline });
         kept.forget_cancel();
-        Some(Lease { session_id: session.to_owned(), node, epoch: kept.epoch, grant })
+        let session_id = session.to_owned();
+        Some(Lease { session_id, node, epoch: kept.epoch, grant, before: None })
     }
 
     fn release(&mut self, lease: &Lease) -> Answer {

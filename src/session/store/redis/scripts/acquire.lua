@@ -1,3 +1,4 @@
+-- Takes the lease. Also returns which other node had it before, and how long ago that lapsed.
 local node, asked, grant, lease, ttl = unpack(ARGV)
 local has = redis.call('HMGET', SESSION, 'epoch', 'node', 'grant', 'deadline', 'asked')
 local epoch = tonumber(has[1])
@@ -22,4 +23,5 @@ last_for(ttl)
 if has[2] ~= node then
   redis.call('SPUBLISH', LOG, '')
 end
-return {epoch, deadline, redis.call('ZRANGE', FILES, 0, -1)}
+return {epoch, deadline, redis.call('ZRANGE', FILES, 0, -1), has[2] ~= node and has[2],
+  has[4] and now - has[4]}
