@@ -94,6 +94,7 @@ impl Gateway {
             turn_id: &ids.turn_id,
             key: new.idempotency_key.as_deref(),
             input: &new.input,
+            is_new: ids.is_new,
             is_passing: ids.is_passing,
             client_history,
             supersedes: new.supersedes,

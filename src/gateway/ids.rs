@@ -17,6 +17,8 @@ pub(super) struct Ids {
     pub(super) stored_as: String,
     /// Where calls wait for their client.
     pub(super) parked_in: String,
+    /// Whether the session's name was made up for this turn.
+    pub(super) is_new: bool,
     /// Whether the session ends with its turn.
     pub(super) is_passing: bool,
 }
@@ -25,13 +27,14 @@ impl Ids {
     /// Names the session, if the request does not. A session without a name ends with its turn if the
     /// client keeps the history itself.
     pub(super) fn new(owner: &str, session_id: Option<String>, client_keeps_history: bool) -> Self {
-        let is_passing = client_keeps_history && session_id.is_none();
+        let is_new = session_id.is_none();
+        let is_passing = client_keeps_history && is_new;
         let session_id = session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
         let stored_as = session::id_of(owner, &session_id);
         // The client's next request does not know a session that ends with its turn.
         let parked_in =
             if is_passing { session::id_of(owner, PARKED_IN) } else { stored_as.clone() };
         let turn_id = Uuid::new_v4().to_string();
-        Self { session_id, turn_id, stored_as, parked_in, is_passing }
+        Self { session_id, turn_id, stored_as, parked_in, is_new, is_passing }
     }
 }

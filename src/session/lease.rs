@@ -57,14 +57,17 @@ impl OwnedLease {
         Ok(lease.map(|lease| Self::new(store, lease, asked_at)))
     }
 
-    /// Does the same for a turn that is to begin there.
+    /// Does the same for a turn that is to begin there. A session that `is_new` need not be looked for.
     pub(super) async fn enter(
         store: &Arc<dyn Store>,
-        session_id: &str,
+        (session_id, is_new): (&str, bool),
         node: NodeId,
     ) -> Result<Option<(Self, Entered)>, StoreError> {
         let asked_at = Instant::now();
-        let entered = store.enter(session_id, node).await?;
+        let entered = match is_new {
+            true => store.enter_new(session_id, node).await?,
+            false => store.enter(session_id, node).await?,
+        };
         Ok(entered.map(|entered| (Self::new(store, entered.lease.clone(), asked_at), entered)))
     }
 

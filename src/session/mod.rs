@@ -86,6 +86,8 @@ pub(crate) struct Beginning<'a> {
     pub(crate) input: &'a ClientInput,
     /// A conversation that takes the place of the session's own.
     pub(crate) client_history: Option<Conversation>,
+    /// Whether its id was made up for this turn, so that nobody has used it before.
+    pub(crate) is_new: bool,
     /// Whether nobody else knows the session. It is then not stored before the turn has ended.
     pub(crate) is_passing: bool,
     /// Whether a turn that still runs is cancelled to make room.

@@ -84,11 +84,11 @@ impl Sessions {
         beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
-        let Beginning { session_id, turn_id, .. } = beginning;
+        let Beginning { session_id, turn_id, is_new, .. } = beginning;
         let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
         let (claim, lease, stored) = loop {
             let claim = self.claim(&beginning).await?;
-            let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
+            let entered = OwnedLease::enter(&self.store, (session_id, is_new), self.node).await?;
             let Some((lease, Entered { is_interrupted, record, .. })) = entered else {
                 drop(claim);
                 self.make_way(&beginning, deadline).await?;

@@ -73,6 +73,18 @@ pub trait Store: fmt::Debug + Send + Sync {
         })
     }
 
+    /// Does the same for a session whose id was just made up, so that it need not be looked for.
+    fn enter_new<'a>(
+        &'a self,
+        session_id: &'a str,
+        node: NodeId,
+    ) -> StoreFuture<'a, Option<Entered>> {
+        Box::pin(async move {
+            let lease = self.acquire(session_id, node).await?;
+            Ok(lease.map(|lease| Entered { lease, is_interrupted: false, record: None }))
+        })
+    }
+
     /// How long a lease lasts unless it is [renewed](Self::renew); `None` if it never expires.
     fn lease_time(&self) -> Option<Duration> {
         None

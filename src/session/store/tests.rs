@@ -41,6 +41,36 @@ async fn take(store: &dyn Store, node: NodeId) -> Lease {
     store.acquire("s", node).await.unwrap().unwrap()
 }
 
+/// What a turn has to know before it begins, and that a new session is known from then on.
+#[tokio::test]
+async fn a_turn_enters_a_session_with_all_that_is_known_of_it() {
+    check(async |store| {
+        let (first, second) = (NodeId::random(), NodeId::random());
+        let Entered { lease, is_interrupted, record } =
+            store.enter_new("s", first).await.unwrap().unwrap();
+        assert_eq!((lease.epoch, is_interrupted, record), (1, false, None));
+        assert_eq!(store.enter("s", second).await.unwrap(), None, "it is held");
+        let version = store.save(&lease, None, bytes("a")).await.unwrap();
+        let news = LogNews { batches: vec![batch(1, 2)], journal: Some(bytes("journal")) };
+        store.append(&lease, "t", news).await.unwrap();
+        store.release(&lease).await.unwrap();
+
+        let entered = store.enter("s", second).await.unwrap().unwrap();
+        let Entered { lease, is_interrupted, record } = entered;
+        let record = record.unwrap();
+        assert_eq!((lease.epoch, is_interrupted), (2, true));
+        assert_eq!((record.version, record.bytes), (version, bytes("a")));
+        let end = ("t", vec![batch(1, 3)]);
+        let end = if store.wants_whole_logs() { end } else { ("t", vec![batch(3, 3)]) };
+        store.finish(&lease, Some(version), bytes("b"), end).await.unwrap();
+
+        let entered = store.enter("s", second).await.unwrap().unwrap();
+        assert_eq!((entered.lease.epoch, entered.is_interrupted), (2, false));
+        assert_eq!(entered.record.unwrap().bytes, bytes("b"));
+    })
+    .await;
+}
+
 /// A record and the end of a log are written together, or neither is.
 #[tokio::test]
 async fn a_turn_ends_with_its_session_or_not_at_all() {

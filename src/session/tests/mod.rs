@@ -49,6 +49,7 @@ const fn beginning<'a>(
         key,
         input,
         client_history: None,
+        is_new: false,
         is_passing: false,
         supersedes: false,
         head: None,

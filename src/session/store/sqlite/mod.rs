@@ -201,6 +201,16 @@ impl Store for SqliteStore {
         Box::pin(self.enter_now(session_id, node))
     }
 
+    fn enter_new<'a>(
+        &'a self,
+        session_id: &'a str,
+        node: NodeId,
+    ) -> StoreFuture<'a, Option<Entered>> {
+        let epoch = KnownSession::default().epoch_for(node);
+        let lease = self.leases.grant(session_id, node, epoch, None);
+        Box::pin(ready(Ok(Some(Entered { lease, is_interrupted: false, record: None }))))
+    }
+
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
         match self.leases.release(lease) {
             Released::Lost => Box::pin(ready(Ok(()))),

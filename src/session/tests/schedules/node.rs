@@ -198,6 +198,7 @@ impl Node {
                 key: Some(&key),
                 input: &input,
                 client_history: None,
+                is_new: false,
                 is_passing: false,
                 supersedes,
                 head: None,
