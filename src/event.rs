@@ -446,6 +446,18 @@ pub enum FeedbackReason {
 }
 
 impl FeedbackReason {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::ToolNotFound,
+        Self::InvalidArguments,
+        Self::MalformedCall,
+        Self::IncompleteCall,
+        Self::PayloadTooLarge,
+        Self::ToolFailed,
+        Self::InventedResult,
+        Self::EmptyResponse,
+    ];
+
     /// The reason as events and metrics spell it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -481,6 +493,16 @@ pub enum TurnFinish {
 }
 
 impl TurnFinish {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Stop,
+        Self::Length,
+        Self::ClarificationNeeded,
+        Self::ClientToolCalls,
+        Self::LoopLimit,
+        Self::Cancelled,
+    ];
+
     /// The reason as events and metrics spell it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -516,6 +538,17 @@ pub enum FailureCode {
 }
 
 impl FailureCode {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::UpstreamUnavailable,
+        Self::UpstreamError,
+        Self::UpstreamTimeout,
+        Self::EmptyResponse,
+        Self::TurnTooLarge,
+        Self::StoreUnavailable,
+        Self::Internal,
+    ];
+
     /// The code as events and metrics spell it.
     #[must_use]
     pub const fn name(self) -> &'static str {

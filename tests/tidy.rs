@@ -258,6 +258,7 @@ const ROWS: &[Row] = &[
         &[
             "config",
             "gateway",
+            "event",
             "limits",
             "orchestrator",
             "rehearsal",

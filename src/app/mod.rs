@@ -16,9 +16,12 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::config::Config;
+use crate::config::{self, Config};
+use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::gateway::Gateway;
+use crate::orchestrator::NotRun;
 use crate::server::Timeouts;
+use crate::telemetry::metrics::{self, Labels, StoreKind};
 use greeting::{Greeting, kept};
 
 pub use assemble::{AssemblyError, Parts, PartsError, StoreOpenError, gateway, rules};
@@ -53,9 +56,10 @@ pub fn run(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), Ru
 }
 
 async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
-    let metrics = PrometheusBuilder::new().install_recorder()?;
+    let recorder = PrometheusBuilder::new().install_recorder()?;
+    begin_counting(config.sessions.store);
     let signals = Signals::new().map_err(RunError::System)?;
-    let running = start(config, parts, Timeouts::default(), metrics).await?;
+    let running = start(config, parts, Timeouts::default(), recorder).await?;
     let greeting = Greeting {
         address: running.address(),
         model: running.gateway().default_upstream().name(),
@@ -71,6 +75,22 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
     running.stop().await;
     info!("stopped");
     Ok(())
+}
+
+/// Lets counters begin at 0.
+fn begin_counting(store: config::Store) {
+    let kind = match store {
+        config::Store::Memory => StoreKind::Memory,
+        config::Store::Embedded => StoreKind::File,
+        config::Store::Redis => StoreKind::Shared,
+    };
+    let finishes = TurnFinish::ALL.iter().map(|finish| finish.name());
+    let outcomes: Vec<_> =
+        finishes.chain(FailureCode::ALL.iter().map(|code| code.name())).collect();
+    let feedback = FeedbackReason::ALL.map(FeedbackReason::name);
+    let not_run = NotRun::ALL.map(NotRun::name);
+    let labels = Labels { outcomes: &outcomes, feedback: &feedback, not_run: &not_run };
+    metrics::begin(kind, &labels);
 }
 
 /// Waits for a signal to stop, then for running turns. A second signal cancels them.

@@ -1,5 +1,6 @@
-//! The metrics, under the names that `/metrics` shows. Nothing is recorded per token.
+//! The metrics, under the names that `/metrics` shows.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, counter, gauge, histogram};
@@ -154,23 +155,91 @@ pub(crate) fn store_commit(jobs: usize, duration: Duration) {
     histogram!("tether_store_commit_seconds").record(duration);
 }
 
-/// What running turns append to a file, for each token: so it is counted without looking the counters up.
-#[derive(Debug)]
-pub(crate) struct Appends {
-    count: Counter,
-    bytes: Counter,
-}
+/// What running turns append to a store, for each token: so it is counted without looking the counters up. They are
+/// looked up when the first is needed, because a store may be opened before there are any.
+#[derive(Debug, Default)]
+pub(crate) struct Appends(OnceLock<[Counter; 2]>);
 
 impl Appends {
-    pub(crate) fn new() -> Self {
-        let count = counter!("tether_store_appends_total");
-        Self { count, bytes: counter!("tether_store_appended_bytes_total") }
-    }
-
     /// So many bytes were appended.
     pub(crate) fn note(&self, bytes: usize) {
-        self.count.increment(1);
-        self.bytes.increment(bytes as u64);
+        let [count, sum] = self.0.get_or_init(appends);
+        count.increment(1);
+        sum.increment(bytes as u64);
+    }
+}
+
+fn appends() -> [Counter; 2] {
+    [counter!("tether_store_appends_total"), counter!("tether_store_appended_bytes_total")]
+}
+
+/// A write to a shared store has taken so many events of a running turn.
+pub(crate) fn store_append_events(events: u64) {
+    #[expect(clippy::cast_precision_loss, reason = "no log has more than 2^53 events")]
+    histogram!("tether_store_append_events").record(events as f64);
+}
+
+/// Where sessions are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreKind {
+    Memory,
+    File,
+    Shared,
+}
+
+/// What counters with labels count by.
+#[derive(Debug)]
+pub(crate) struct Labels<'l> {
+    pub(crate) outcomes: &'l [&'static str],
+    pub(crate) feedback: &'l [&'static str],
+    pub(crate) not_run: &'l [&'static str],
+}
+
+/// Lets all counters begin at 0 whose labels are known, so that the first event is an increase like any other.
+pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
+    for name in [
+        "tether_empty_answers_total",
+        "tether_client_tools_left_out_total",
+        "tether_readers_cut_total",
+        "tether_log_lines_dropped_total",
+    ] {
+        counter!(name).increment(0);
+    }
+    let of_store: &[_] = match store {
+        StoreKind::Memory => &[],
+        StoreKind::File => &["tether_store_commits_failed_total"],
+        StoreKind::Shared => &[
+            "tether_store_requests_failed_total",
+            "tether_store_writes_fenced_total",
+            "tether_lease_renewals_total",
+            "tether_leases_lost_total",
+        ],
+    };
+    for name in of_store {
+        counter!(*name).increment(0);
+    }
+    if store != StoreKind::Memory {
+        for counter in appends() {
+            counter.increment(0);
+        }
+        for outcome in ["resumed", "ended"] {
+            counter!("tether_turns_interrupted_total", "outcome" => outcome).increment(0);
+        }
+    }
+    if store == StoreKind::Shared {
+        gauge!("tether_remote_logs").increment(0.0);
+    }
+    for &outcome in labels.outcomes {
+        counter!("tether_turns_total", "outcome" => outcome).increment(0);
+    }
+    for &reason in labels.feedback {
+        counter!("tether_feedback_total", "reason" => reason).increment(0);
+    }
+    for &why in labels.not_run {
+        counter!("tether_calls_not_run_total", "why" => why).increment(0);
+    }
+    for outcome in ["asked", "answered", "declined", "dropped", "expired"] {
+        counter!("tether_clarifications_total", "outcome" => outcome).increment(0);
     }
 }
 

@@ -154,6 +154,10 @@ async fn metrics_show_the_sessions_and_the_commits_of_the_file() {
     let commits = metric(&process, "tether_store_commit_seconds_count").await;
     assert!(commits >= 2.0);
     assert!(metric(&process, "tether_store_commit_jobs_sum").await >= commits);
+    let appends = metric(&process, "tether_store_appends_total").await;
+    assert!(
+        appends >= 1.0 && metric(&process, "tether_store_appended_bytes_total").await > appends
+    );
     assert!(metric(&process, "tether_store_commits_failed_total").await < 1.0);
     let deleted = process.exchange(request("DELETE", "/api/v1/sessions/a", &[], "")).await;
     assert_eq!(deleted.status(), 204);

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::client::request;
@@ -132,6 +133,43 @@ async fn a_lease_is_renewed_for_as_long_as_a_turn_runs() {
     round.end().await;
     stream.up_to("turn_completed").await;
     assert!(metric(&process, "tether_leases_lost_total").await < 1.0);
+}
+
+/// Alerts on an increase would not see the first event of a counter that begins with it.
+#[tokio::test]
+async fn counters_begin_at_zero_and_count_what_is_written() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let process = start(&model, &server).await;
+    let text = String::from_utf8(process.get("/metrics").await.body).unwrap();
+    for name in [
+        "tether_store_requests_failed_total",
+        "tether_store_writes_fenced_total",
+        "tether_lease_renewals_total",
+        "tether_leases_lost_total",
+        "tether_remote_logs",
+        "tether_turns_interrupted_total{outcome=\"ended\"}",
+        "tether_turns_interrupted_total{outcome=\"resumed\"}",
+        "tether_turns_total{outcome=\"store_unavailable\"}",
+        "tether_feedback_total{reason=\"tool_failed\"}",
+        "tether_calls_not_run_total{why=\"unapproved\"}",
+        "tether_clarifications_total{outcome=\"expired\"}",
+    ] {
+        assert!(text.lines().any(|line| line == format!("{name} 0")), "{name}: {text}");
+    }
+    // A few were written when the server was examined.
+    let names = ["appends_total", "appended_bytes_total", "append_events_sum"];
+    let counts = async || {
+        let counts = names.map(|name| format!("tether_store_{name}"));
+        join_all(counts.iter().map(|name| metric(&process, name))).await
+    };
+    let before = counts().await;
+    let told = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    let after = counts().await;
+    let [appends, bytes, events] = [0, 1, 2].map(|at| after[at] - before[at]);
+    assert!(appends >= 2.0 && bytes > 100.0, "{appends} of {bytes} bytes");
+    #[expect(clippy::cast_precision_loss, reason = "they are few")]
+    let count = told.len() as f64;
+    assert!((events - count).abs() < 0.5, "{events} of {count}");
 }
 
 /// Like a machine that sleeps: its gateway wakes up and knows nothing.

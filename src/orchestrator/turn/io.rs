@@ -165,6 +165,16 @@ pub enum NotRun {
 }
 
 impl NotRun {
+    /// All of them.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Refused,
+        Self::Skipped,
+        Self::OverCap,
+        Self::Repeated,
+        Self::Untold,
+        Self::Unapproved,
+    ];
+
     /// Its name in logs and metrics.
     #[must_use]
     pub(crate) const fn name(self) -> &'static str {

@@ -97,6 +97,7 @@ pub struct RedisStore {
     asked: AtomicU64,
     is_examined: AtomicBool,
     ids: whole::Ids,
+    appends: metrics::Appends,
 }
 
 impl RedisStore {
@@ -118,6 +119,7 @@ impl RedisStore {
             asked: AtomicU64::new(1),
             is_examined: AtomicBool::new(false),
             ids: whole::Ids::default(),
+            appends: metrics::Appends::default(),
         }
     }
 
@@ -247,12 +249,26 @@ impl RedisStore {
             tokio::spawn(self.list_given_back(session_id, plain(deadline)?, plain(is_left)?));
         }
         match plain(done)? {
-            1 => Ok(plain::<Option<u64>>(version).ok().flatten().map(Version)),
+            1 => {
+                self.note_append(batches, journal);
+                Ok(plain::<Option<u64>>(version).ok().flatten().map(Version))
+            }
             0 => {
                 metrics::store_write_fenced();
                 Err(StoreError::Superseded)
             }
             _ => Err(StoreError::Lost),
+        }
+    }
+
+    fn note_append(&self, batches: &[Batch], journal: Option<&[u8]>) {
+        let bytes = batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
+        let bytes = bytes + journal.map_or(0, <[u8]>::len);
+        if bytes > 0 {
+            self.appends.note(bytes);
+            metrics::store_append_events(
+                batches.iter().map(|batch| batch.last + 1 - batch.first).sum(),
+            );
         }
     }
 

@@ -73,7 +73,7 @@ impl Redo {
         }
         let (is_other_full, fold_at, scratch) = (true, REDO_BYTES_MAX, Vec::new());
         let state = Mutex::new(State { current, other, is_other_full, fold_at, scratch });
-        Ok(Self { state, appends: Appends::new() })
+        Ok(Self { state, appends: Appends::default() })
     }
 
     /// Appends what is new of a running turn. Returns whether the older file is in the way: it should be folded.
