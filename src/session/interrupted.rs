@@ -6,6 +6,7 @@
 //!                            '── cannot go on ──────> turn_failed
 //! ```
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -60,19 +61,24 @@ impl Sessions {
     /// # Errors
     /// If the store cannot be asked.
     pub(crate) async fn settle_all(&self) -> Result<(), StoreError> {
-        let mut before = Vec::new();
+        let mut seen = HashSet::new();
         loop {
             let found = self.store.interrupted(limits::INTERRUPTED_MAX).await?;
-            for session_id in &found {
-                if let Err(error) = self.settle(session_id).await {
+            // If there may be more, look again, unless all that were found stay as they are.
+            let may_be_more = found.len() == limits::INTERRUPTED_MAX;
+            let before = seen.len();
+            for session_id in found {
+                if seen.contains(&session_id) {
+                    continue;
+                }
+                if let Err(error) = self.settle(&session_id).await {
                     warn!(session = session_id, %error, "an interrupted turn was not taken over");
                 }
+                seen.insert(session_id);
             }
-            // If there may be more, look again, unless those that were found stay as they are.
-            if found.len() < limits::INTERRUPTED_MAX || found == before {
+            if !may_be_more || seen.len() == before {
                 return Ok(());
             }
-            before = found;
         }
     }
 
@@ -197,10 +203,10 @@ impl Sessions {
         record.epoch = epoch;
         let StoredLog { turn_id, epochs, last, batches, .. } = log;
         let is_lazy = self.durability == Durability::Lazy;
-        let resumed =
-            Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeover.takeovers);
-        let (log, writer) = resumed.ok_or(super::record::RecordError::DamagedLog)?;
-        let turn = LoggedTurn { turn_id, log };
+        let writer =
+            Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeover.takeovers)
+                .ok_or(super::record::RecordError::DamagedLog)?;
+        let turn = LoggedTurn { turn_id, log: Arc::clone(writer.log()) };
         if self.was_cancelled(lease.get(), &turn.turn_id).await? {
             turn.log.cancel();
         }

@@ -16,7 +16,7 @@ use super::LoggedTurn;
 use super::codec::off_worker;
 use super::journal::Journal;
 use super::log::TurnLog;
-use super::log::storing::{Draft, Stop, Stored, Unstored};
+use super::log::storing::{Draft, NextUnstored, Stop, Stored, Unstored};
 use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
 
@@ -85,7 +85,11 @@ impl Persisting {
                 ready!(asking.as_mut().poll(cx));
                 self.asking = None;
             }
-            let Some(news) = ready!(self.turn.log.poll_unstored()) else { return Poll::Ready(()) };
+            let news = match self.turn.log.next_unstored() {
+                NextUnstored::News(news) => news,
+                NextUnstored::Nothing => return Poll::Pending,
+                NextUnstored::Over => return Poll::Ready(()),
+            };
             match self.append_at_once(news) {
                 Ok(()) => return Poll::Pending,
                 Err(news) => self.asking = Some(self.ask(news)),
@@ -126,7 +130,13 @@ impl Persisting {
                 if !note(&lease, &turn.log, upto, stored) || is_at_once {
                     return;
                 }
-                next = poll_fn(|_| turn.log.poll_unstored()).await;
+                // It stays for all that follows: a future for each token costs more.
+                next = poll_fn(|_| match turn.log.next_unstored() {
+                    NextUnstored::News(news) => Poll::Ready(Some(news)),
+                    NextUnstored::Nothing => Poll::Pending,
+                    NextUnstored::Over => Poll::Ready(None),
+                })
+                .await;
             }
         })
     }

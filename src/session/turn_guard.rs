@@ -1,4 +1,12 @@
 //! The hold on a session while a turn runs in it, up to what the turn leaves.
+//!
+//! | a turn ends with | and leaves |
+//! | --- | --- |
+//! | [`finish`](TurnGuard::finish) | itself in the conversation, and its log |
+//! | [`discard`](TurnGuard::discard) | nothing: the session is forgotten |
+//! | [`discard_once_read`](TurnGuard::discard_once_read) | its log, for the readers of other nodes, and then nothing |
+//! | [`abandon`](TurnGuard::abandon) | the session as it was before, though its answer was to be kept |
+//! | [`leave`](TurnGuard::leave) | all as the store has it, for another gateway to go on with |
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -23,8 +31,8 @@ use super::{LoggedTurn, RunningSession};
 use crate::conversation;
 use crate::limits::session as limits;
 
-/// A session's slot for a running turn. Dropping it frees the slot, but only
-/// [`finish`](Self::finish) keeps what the turn leaves.
+/// A session's slot for a running turn. See the module docs for how it ends; dropping it frees the slot, and
+/// keeps nothing that is not stored yet.
 #[derive(Debug)]
 pub(crate) struct TurnGuard {
     store: Arc<dyn Store>,
@@ -34,8 +42,18 @@ pub(crate) struct TurnGuard {
     persister: Persister,
     /// The answer in the client's own form.
     answer: Option<Arc<RawValue>>,
-    /// Whether the slot was still this one's when the turn was over.
-    is_ours: Option<bool>,
+    slot: Slot,
+}
+
+/// What the turn has of its session's slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// The turn runs in it.
+    Running,
+    /// The turn is over, and the slot is kept until its end is stored.
+    Over,
+    /// When the turn was over, somebody else had the slot: the session was deleted.
+    Lost,
 }
 
 impl TurnGuard {
@@ -48,7 +66,7 @@ impl TurnGuard {
         persister: Persister,
     ) -> Self {
         lease.keep_for(&session.turn);
-        Self { store, claim, lease, session, persister, answer: None, is_ours: None }
+        Self { store, claim, lease, session, persister, answer: None, slot: Slot::Running }
     }
 
     /// Does what writes the turn's log, and stores meanwhile what is new of it. When only the store has
@@ -178,7 +196,11 @@ impl TurnGuard {
     /// Notes that the turn is over: whoever needs its session now waits for what it leaves. False if
     /// somebody else has the slot.
     pub(crate) fn note_over(&mut self) -> bool {
-        *self.is_ours.get_or_insert_with(|| self.claim.store(Arc::clone(&self.session)))
+        if self.slot == Slot::Running {
+            let is_ours = self.claim.store(Arc::clone(&self.session));
+            self.slot = if is_ours { Slot::Over } else { Slot::Lost };
+        }
+        self.slot == Slot::Over
     }
 
     /// Adds the turn to the conversation and stores its log, which is sealed. Then frees the slot.

@@ -89,6 +89,17 @@ pub(crate) enum Stop {
     Torn,
 }
 
+/// What is to be done for the store.
+#[derive(Debug)]
+pub(crate) enum NextUnstored {
+    /// Store this.
+    News(Unstored),
+    /// Ask again once more of the log was written: nobody is woken for that.
+    Nothing,
+    /// Stop asking: from now on, nothing is to be stored on its own.
+    Over,
+}
+
 /// What is to be stored of a turn.
 #[derive(Debug)]
 pub(crate) struct Unstored {
@@ -161,23 +172,22 @@ impl Storing {
 }
 
 impl TurnLog {
-    /// What is not stored yet; `None` once it is no longer to be stored on its own. It wakes no task: whoever
-    /// writes the log asks again afterwards.
-    pub(crate) fn poll_unstored(&self) -> Poll<Option<Unstored>> {
+    /// What is not stored yet.
+    pub(crate) fn next_unstored(&self) -> NextUnstored {
         let mut guard = self.state.lock();
         let State { storing: Some(storing), records, .. } = &mut *guard else {
-            return Poll::Ready(None);
+            return NextUnstored::Over;
         };
         if storing.is_sealed || storing.fate != Fate::Open {
-            return Poll::Ready(None);
+            return NextUnstored::Over;
         }
         let batches = records.batches_after(storing.stored.events);
         let draft = storing.draft.take();
         if batches.is_empty() && draft.is_none() {
-            return Poll::Pending;
+            return NextUnstored::Nothing;
         }
         let upto = Stored { events: records.last(), journals: storing.journals };
-        Poll::Ready(Some(Unstored { batches, draft, upto }))
+        NextUnstored::News(Unstored { batches, draft, upto })
     }
 
     /// Notes that so much is stored, and shows it to readers.
@@ -291,9 +301,9 @@ mod tests {
 
     /// What is on its way to the store; `None` if nothing is.
     fn take(log: &TurnLog) -> Option<Unstored> {
-        match log.poll_unstored() {
-            Poll::Ready(news) => news,
-            Poll::Pending => None,
+        match log.next_unstored() {
+            NextUnstored::News(news) => Some(news),
+            NextUnstored::Nothing | NextUnstored::Over => None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::task::{Poll, Wake};
 use allocation_counter::measure;
 
 use super::records::IndexEntry;
+use super::storing::NextUnstored;
 use super::*;
 use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::stream as limits;
@@ -446,7 +447,7 @@ fn a_replay_shows_no_more_than_readers_see() {
     writer.push(&Event::TextDelta { text: "a" });
     writer.publish();
     assert_eq!(replayed(), 0, "it is not stored yet");
-    let Poll::Ready(Some(news)) = log.poll_unstored() else { panic!("nothing is new") };
+    let NextUnstored::News(news) = log.next_unstored() else { panic!("nothing is new") };
     log.note_stored(news.upto);
     assert_eq!(replayed(), 1);
     writer.seal();

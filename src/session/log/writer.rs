@@ -109,21 +109,21 @@ impl Writer {
         Self::of_state(State { epochs, storing, ..State::default() }, 0)
     }
 
-    /// A log that another gateway has begun, which goes on in this epoch, and its writer. The turn has been taken
+    /// The writer of a log that another gateway has begun, which goes on in this epoch. The turn has been taken
     /// over so often. `None` if no log has stored such batches.
     #[must_use]
     pub(crate) fn resumed(
         (epochs, batches, last): (&Epochs, Vec<Batch>, u64),
         (epoch, is_lazy): (u64, bool),
         takeovers: u32,
-    ) -> Option<(Arc<TurnLog>, Self)> {
+    ) -> Option<Self> {
         let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
         let records = Records::restore(batches, last)?;
         let (epochs, storing) = (epochs.then(last + 1, epoch), Some(Storing::after(last, is_lazy)));
         let state = State { records, epochs, storing, visible: last, ..State::default() };
-        let (log, mut writer) = Self::of_state(state, bytes);
+        let (_, mut writer) = Self::of_state(state, bytes);
         writer.takeovers.count = takeovers;
-        Some((log, writer))
+        Some(writer)
     }
 
     /// Goes on with a log of so many bytes.
