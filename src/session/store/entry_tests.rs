@@ -7,6 +7,9 @@ use crate::limits::session::{ENTRIES_FOUND_BYTES_MAX, ENTRY_BYTES_MAX, SAME_PROM
 
 const TTL: Duration = Duration::from_secs(60);
 
+/// Far longer than any of this takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Checks a rule for every such store. Add new stores here.
 async fn check<F: Future<Output = ()>>(rule: impl Fn(Box<dyn Store>) -> F) {
     let directory = tempfile::tempdir().unwrap();
@@ -51,6 +54,21 @@ async fn is_claimed(store: &dyn Store, owner: EntryOwner) -> bool {
     let keys = vec![key("other"), key("question")];
     let found = store.entries(owner, keys).await.unwrap();
     found.claimed == [key("question")]
+}
+
+/// Waits until this holds.
+#[track_caller]
+fn until(holds: impl AsyncFn() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let wait = async {
+            while !holds().await {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        assert!(waited.is_ok(), "{caller}: nothing has happened for {PATIENCE:?}");
+    }
 }
 
 #[tokio::test]
@@ -180,7 +198,7 @@ async fn an_entry_confirms_a_claim_that_would_lapse() {
     });
     let owner = owner();
     assert!(store.acquire_claim(owner, claim(1, Lease)).await.unwrap());
-    while is_claimed(&store, owner).await {}
+    until(async || !is_claimed(&store, owner).await).await;
     assert!(store.acquire_claim(owner, claim(2, Lease)).await.unwrap(), "it has lapsed");
     assert!(store.keep_entry(owner, entry(&["a"], "1"), Some(claim(2, Lease))).await.unwrap());
     assert!(is_claimed(&store, owner).await);
@@ -209,9 +227,7 @@ async fn entries_and_claims_outlive_their_process_and_expire() {
     drop(store);
     let store = open(Duration::ZERO);
     store.sweep();
-    while !find(&store, one, &["a"]).await.is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until(async || find(&store, one, &["a"]).await.is_empty()).await;
     assert!(!is_claimed(&store, one).await);
     // What they took is free again.
     let third = Bytes::from(vec![b'x'; ENTRY_BYTES_MAX / 3]);

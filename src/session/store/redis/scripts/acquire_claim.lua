@@ -11,7 +11,7 @@ if lease ~= '0' and not (has == holder and ends == '0') then
 end
 redis.call('HSET', CLAIMS, key, holder .. ' ' .. string.format('%.0f', till))
 redis.call('ZADD', CLAIMED, now, key)
-local old = redis.call('ZRANGEBYSCORE', CLAIMED, '-inf', now - ttl, 'LIMIT', 0, 100)
+local old = redis.call('ZRANGEBYSCORE', CLAIMED, '-inf', now - ttl, 'LIMIT', 0, DROPPED_MAX)
 if redis.call('ZCARD', CLAIMED) > tonumber(count_max) then
   old[#old + 1] = redis.call('ZRANGE', CLAIMED, 0, 0)[1]
 end

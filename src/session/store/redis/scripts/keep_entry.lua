@@ -1,4 +1,5 @@
 -- Keeps an entry, and confirms a claim. Returns 0 if a later epoch has written the entry.
+-- From the eighth argument on: the entry's keys, its own one first.
 local ttl, epoch, bytes_max, named_max, claimed, holder, content = unpack(ARGV, 1, 7)
 local id = ARGV[8]
 local before = string.match(redis.call('HGET', NAMES, id) or '', '%d+')
@@ -9,6 +10,7 @@ if before then
   drop(before)
 end
 
+-- Lua itself would write large numbers with an exponent.
 local number = string.format('%.0f', redis.call('HINCRBY', ENTRIES, 'last', 1))
 local keys = table.concat(ARGV, '', 8)
 redis.call('HSET', ENTRIES, number, content, number .. ':e', epoch, number .. ':k', keys)
@@ -34,10 +36,11 @@ while bytes > tonumber(bytes_max) do
   drop(oldest)
   bytes = tonumber(redis.call('HGET', ENTRIES, 'bytes'))
 end
-for _, old in ipairs(redis.call('ZRANGEBYSCORE', AGES, '-inf', now - ttl, 'LIMIT', 0, 100)) do
+for _, old in ipairs(redis.call('ZRANGEBYSCORE', AGES, '-inf', now - ttl, 'LIMIT', 0, DROPPED_MAX)) do
   drop(old)
 end
 
+-- The claim may have lapsed. Nobody has it then, unless somebody has acquired it since.
 if claimed ~= '' then
   local _, has = holder_of(redis.call('HGET', CLAIMS, claimed))
   if has == holder then

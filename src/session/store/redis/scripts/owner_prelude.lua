@@ -4,16 +4,27 @@ local AGES, ENTRIES, NAMES, CLAIMS, CLAIMED = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- An entry with the number n is in three fields: its content in n, its epoch in n:e, its keys in n:k, one
--- after the other.
+-- An entry with the number n is in three fields of ENTRIES: its content in n, its epoch in n:e, its keys in n:k,
+-- one after the other. The field 'last' has the last number, and 'bytes' the size of all entries together. NAMES has
+-- the numbers under each key, the newest first. AGES has the numbers by the time at which they were written.
 local KEY_BYTES = 32
 
--- What an entry takes, without its content.
+-- About what an entry takes beside its content and its keys: its fields, and its place in AGES.
+local ENTRY_BYTES = 200
+
+-- How often the bytes of a key are counted: it is in n:k and in NAMES, with what a field takes there.
+local KEY_WEIGHT = 4
+
+-- How many expired entries or claims one call drops at most, so that none is slow.
+local DROPPED_MAX = 100
+
+-- What an entry takes whose content has so many bytes.
 local function size(content, keys)
-  return content + 200 + #keys * 4
+  return content + ENTRY_BYTES + #keys * KEY_WEIGHT
 end
 
--- Whether a claim counts: 'holder until', which is 0 if it does not lapse. Also returns both.
+-- CLAIMS has each claim as 'holder until', in milliseconds, or 'holder 0' if it does not lapse. CLAIMED has their
+-- keys by the time at which they were acquired. Returns whether a claim counts, its holder, and its end.
 local function holder_of(claim)
   if not claim then
     return false
@@ -22,7 +33,7 @@ local function holder_of(claim)
   return ends == '0' or tonumber(ends) > now, holder, ends
 end
 
--- Drops an entry.
+-- Drops an entry, and its number under each of its keys.
 local function drop(number)
   local keys = redis.call('HGET', ENTRIES, number .. ':k')
   redis.call('ZREM', AGES, number)
