@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
+use hyper::service::{Service as _, service_fn};
 use hyper::{Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -77,9 +78,7 @@ pub(super) async fn serve(
     let io = TokioIo::new(Watched::new(socket.clone(), Arc::clone(&pace)));
     let service = {
         let cors = route::cors(app.auth.origins());
-        let place_kept = Arc::clone(&own_place);
         let answer = tower::service_fn(move |mut request: Request<Incoming>| {
-            place_kept.keep();
             let app = Arc::clone(&app);
             // On HTTP/2, hyper itself keeps reading the connection.
             let socket = (request.version() < Version::HTTP_2).then(|| socket.clone());
@@ -95,7 +94,13 @@ pub(super) async fn serve(
                 Ok::<_, Infallible>(reply)
             })
         });
-        TowerToHyperService::new(cors.layer(answer))
+        let (answer, place_kept) =
+            (TowerToHyperService::new(cors.layer(answer)), Arc::clone(&own_place));
+        service_fn(move |request| {
+            // At once: on HTTP/2, the future that answers is first polled later.
+            place_kept.keep();
+            answer.call(request)
+        })
     };
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let mut stalled = std::pin::pin!(pace.stalled(timeouts.reader));

@@ -3,9 +3,11 @@
 //!
 //! A connection costs its client nothing, so silent clients could hold every place until the
 //! timeout for the head. When no place is free, the connection that has been silent longest is
-//! cut. A connection whose client has sent a request keeps its place.
+//! cut. A connection whose client has sent a request keeps its place, even if it has been chosen to be
+//! cut just before.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -30,8 +32,10 @@ struct Silent {
 
 #[derive(Debug)]
 struct Connection {
-    /// Tells the connection to end.
+    /// Tells the connection to end, unless it has a request by now.
     cut: CancellationToken,
+    /// Cancelled when the client has sent a request.
+    kept: CancellationToken,
     /// Cancelled when the connection has ended.
     gone: CancellationToken,
 }
@@ -53,17 +57,18 @@ impl Places {
         }
         let permit = Arc::clone(&self.free).acquire_owned().await;
         let permit = permit.expect("the semaphore is never closed");
-        let (cut, gone) = (CancellationToken::new(), CancellationToken::new());
+        let [cut, kept, gone] = std::array::from_fn(|_| CancellationToken::new());
         let mut silent = self.silent.lock();
         silent.count += 1;
         let number = silent.count;
-        let connection = Connection { cut: cut.clone(), gone: gone.clone() };
+        let connection = Connection { cut: cut.clone(), kept: kept.clone(), gone: gone.clone() };
         silent.connections.insert(number, connection);
         drop(silent);
         Place {
             number,
             silent: Arc::clone(&self.silent),
             cut,
+            kept,
             _permit: permit,
             _gone: gone.drop_guard(),
         }
@@ -72,11 +77,16 @@ impl Places {
     /// Cuts the connection that has been silent longest and waits until it has ended. False if
     /// there is none.
     pub(super) async fn make_room(&self) -> bool {
-        let oldest = self.silent.lock().connections.pop_first();
-        let Some((_, Connection { cut, gone })) = oldest else { return false };
-        cut.cancel();
-        gone.cancelled().await;
-        true
+        loop {
+            let oldest = self.silent.lock().connections.pop_first();
+            let Some((_, Connection { cut, kept, gone })) = oldest else { return false };
+            cut.cancel();
+            tokio::select! {
+                () = gone.cancelled() => return true,
+                // Its request was faster.
+                () = kept.cancelled() => {}
+            }
+        }
     }
 }
 
@@ -86,6 +96,7 @@ pub(super) struct Place {
     number: u64,
     silent: Arc<Mutex<Silent>>,
     cut: CancellationToken,
+    kept: CancellationToken,
     // In this order, so that the place is free by the time `_gone` reports the end.
     _permit: OwnedSemaphorePermit,
     _gone: DropGuard,
@@ -94,18 +105,23 @@ pub(super) struct Place {
 impl Place {
     /// Records that the client has sent a request, so that it cannot lose its place.
     pub(super) fn keep(&self) {
+        self.kept.cancel();
         self.silent.lock().connections.remove(&self.number);
     }
 
-    /// Completes when the connection must give up its place.
+    /// Completes when the connection must give up its place. Poll this after what may
+    /// [keep](Self::keep) it.
     pub(super) async fn lost(&self) {
         self.cut.cancelled().await;
+        if self.kept.is_cancelled() {
+            pending::<()>().await;
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.keep();
+        self.silent.lock().connections.remove(&self.number);
     }
 }
 
@@ -158,5 +174,20 @@ mod tests {
         drop(first);
         assert!(places.make_room().await);
         second.await.unwrap();
+    }
+
+    /// Its answer may be on its way already.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_request_was_faster_is_not_cut() {
+        let places = Places::new(2);
+        let place = places.take().await;
+        let silent = silent(&places).await;
+        let mut lost = std::pin::pin!(place.lost());
+        let mut room = std::pin::pin!(places.make_room());
+        assert!(timeout(Duration::ZERO, room.as_mut()).await.is_err(), "the older one is chosen");
+        place.keep();
+        assert!(timeout(Duration::from_secs(1), room).await.unwrap(), "the other one is cut");
+        silent.await.unwrap();
+        assert!(timeout(Duration::from_secs(60), lost.as_mut()).await.is_err());
     }
 }
