@@ -33,6 +33,8 @@ pub(super) struct EventBody {
     sent_at: Instant,
     timer: Pin<Box<Sleep>>,
     client: Client,
+    /// Whether a keep-alive is due as soon as there is nothing to read.
+    is_greeted: bool,
 }
 
 /// The answer was cut off, and its dialect cannot say so: the connection breaks off instead of
@@ -73,7 +75,13 @@ impl EventBody {
     pub(super) fn new(reader: Reader, encoder: Box<dyn Encoder>, keep_alive: Duration) -> Self {
         let (timer, out) = (Box::pin(sleep(keep_alive)), BytesMut::new());
         let (sent_at, client) = (Instant::now(), Client::Unwatched);
-        Self { reader, encoder, out, keep_alive, sent_at, timer, client }
+        Self { reader, encoder, out, keep_alive, sent_at, timer, client, is_greeted: false }
+    }
+
+    /// Sends something at once, even if no event is ready: the client has joined a turn that may be quiet for
+    /// long. Some proxies hold the head of an answer until its body begins.
+    pub(super) fn greet(&mut self) {
+        self.is_greeted = true;
     }
 
     /// Watches `socket` to find out whether the client has left.
@@ -134,20 +142,31 @@ impl Body for EventBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let this = self.get_mut();
-        let Self { reader, encoder, out, .. } = &mut *this;
-        // Read the log first: a keep-alive must not come before records that are already there.
-        let bytes = match reader.poll_read(cx, |record| encoder.encode(&record, out)) {
-            Poll::Ready(Some(())) => {
-                this.sent_at = Instant::now();
-                let bytes = this.out.split().freeze();
-                if bytes.len() > limits::WRITE_ROOM_BYTES {
-                    this.out = BytesMut::new();
+        loop {
+            let Self { reader, encoder, out, .. } = &mut *this;
+            // Read the log first: a keep-alive must not come before records that are already there.
+            let bytes = match reader.poll_read(cx, |record| encoder.encode(&record, out)) {
+                Poll::Ready(Some(())) => {
+                    let bytes = this.out.split().freeze();
+                    // The dialect has no words for these events.
+                    if bytes.is_empty() {
+                        continue;
+                    }
+                    this.sent_at = Instant::now();
+                    if bytes.len() > limits::WRITE_ROOM_BYTES {
+                        this.out = BytesMut::new();
+                    }
+                    bytes
                 }
-                bytes
-            }
-            Poll::Ready(None) => return Poll::Ready(encoder.is_cut().then_some(Err(Cut))),
-            Poll::Pending => ready!(this.poll_keep_alive(cx)),
-        };
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
+                Poll::Ready(None) => return Poll::Ready(encoder.is_cut().then_some(Err(Cut))),
+                Poll::Pending if this.is_greeted => {
+                    this.sent_at = Instant::now();
+                    this.encoder.keep_alive()
+                }
+                Poll::Pending => ready!(this.poll_keep_alive(cx)),
+            };
+            this.is_greeted = false;
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
     }
 }

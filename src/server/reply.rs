@@ -47,6 +47,14 @@ impl ReplyBody {
         Self { content: Content::Events(events), flow: Flow::current() }
     }
 
+    /// Sends something at once, even if no event is ready.
+    pub(super) fn greet(&mut self) {
+        match &mut self.content {
+            Content::Events(events) => events.greet(),
+            Content::Whole(_) => {}
+        }
+    }
+
     /// Watches `socket` to find out whether the client leaves during a silence.
     pub(super) fn watch(&mut self, socket: Socket) {
         match &mut self.content {

@@ -188,7 +188,10 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
     };
     if let Some(turn) = turn {
         let from = seen.map_or(0, |seen| seen.saturating_add(1));
-        return Ok(stream(&session_id, &turn, 0, response.encoder(rendering(app), from), app));
+        let encoder = response.encoder(rendering(app), from);
+        let mut reply = stream(&session_id, &turn, 0, encoder, app);
+        reply.body_mut().greet();
+        return Ok(reply);
     }
     let frames = match &stored_answer.answer {
         Some(answer) => {

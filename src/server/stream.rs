@@ -37,7 +37,11 @@ pub(super) fn resume(
         // An EventSource reconnects after every end; this response tells it to stop.
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    Ok(stream(session_id, turn, seen, encoder, app))
+    let mut reply = stream(session_id, turn, seen, encoder, app);
+    if seen > 0 {
+        reply.body_mut().greet();
+    }
+    Ok(reply)
 }
 
 /// The id of the last frame that the client has seen, if it sent one.

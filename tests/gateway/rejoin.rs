@@ -39,6 +39,21 @@ async fn a_running_turn_is_rejoined_from_every_frame() {
     }
 }
 
+/// Some proxies hold the head of an answer until its body begins, and the model may be silent for long.
+#[tokio::test]
+async fn a_quiet_turn_is_rejoined_with_a_comment() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let (seen, round) = half_a_turn(&gateway, &mut model).await;
+    let id = format!("Last-Event-ID: 1-{}", seen.len());
+    let mut stream = gateway.rejoin("session_id=s", &[&id]).await;
+    stream.comments(1).await;
+    round.end().await;
+    stream.rest().await;
+    assert!(stream.raw.starts_with(b": keep-alive\n"));
+    assert_eq!(stream.comments, 1);
+}
+
 #[tokio::test]
 async fn a_finished_turn_is_rejoined_from_every_frame() {
     let mut model = Model::listen();
