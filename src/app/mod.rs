@@ -110,10 +110,11 @@ async fn drain(gateway: &Gateway, mut signals: Signals, within: Duration) {
     }
 }
 
-/// The signals that end the process.
+/// The signals that end the process, and the one that would without a handler.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
@@ -121,13 +122,19 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
+    /// The next signal to stop. SIGHUP is none: people send it to have a configuration reloaded, and it comes
+    /// when a terminal closes.
     async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hang_up.recv() => info!("SIGHUP: nothing to reload"),
+            }
         }
     }
 }

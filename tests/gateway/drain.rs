@@ -1,6 +1,10 @@
 //! The end of the process: running turns finish, and no new ones begin.
 
+use std::io::Read as _;
+use std::process::Command;
+
 use serde_json::json;
+use tempfile::NamedTempFile;
 use tokio::time::Instant;
 
 use crate::support::events::{outcome, said};
@@ -42,6 +46,29 @@ async fn nothing_runs() {
         assert_eq!(process.exit().await.code(), Some(0), "{signal}");
         assert!(begun.elapsed() < tether::limits::server::CLOSE_TIMEOUT, "{signal}");
     }
+}
+
+/// It comes when a terminal closes, and people send it to have a configuration reloaded.
+#[tokio::test]
+async fn a_hang_up_is_logged_and_changes_nothing() {
+    let model = Model::listen();
+    let mut log = NamedTempFile::new().unwrap();
+    let stderr = log.reopen().unwrap();
+    let start = |command: &mut Command| _ = command.env("TETHER_LOG", "info").stderr(stderr);
+    let process = Process::start_with(&upstream(&model), start).await;
+    process.signal("HUP");
+    let mut lines = String::new();
+    within(async {
+        while !lines.contains("SIGHUP: nothing to reload") {
+            log.read_to_string(&mut lines).unwrap();
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(process.get("/readyz").await.status(), 200);
+    process.signal("HUP");
+    process.signal("TERM");
+    assert_eq!(process.exit().await.code(), Some(0));
 }
 
 #[tokio::test]
