@@ -1,5 +1,6 @@
 //! Why a file of sessions cannot be used.
 
+use std::fs::{self, FileType};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,14 @@ pub enum OpenError {
     /// It is a file of another program.
     #[error("{} is not a file of sessions", .0.display())]
     Foreign(PathBuf),
+    /// It is a folder, a pipe, a socket or a device.
+    #[error("{} is {what}, not a file; name a file that can hold sessions", .path.display())]
+    NotAFile {
+        /// Where it is.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
     /// It was cut, or something has overwritten a part of it.
     #[error(
         "{} is damaged ({what}); it was left as it is: restore a copy of it and of the files beside \
@@ -80,5 +89,33 @@ impl OpenError {
             }
             _ => Self::Sqlite { path, error },
         }
+    }
+
+    /// Whether something else than a file is at this path. To open a pipe would wait for its other end.
+    pub(super) fn unless_file(path: &Path) -> Result<(), Self> {
+        let Ok(found) = fs::metadata(path) else { return Ok(()) };
+        match kind(found.file_type()) {
+            None => Ok(()),
+            Some(what) => Err(Self::NotAFile { path: path.into(), what }),
+        }
+    }
+}
+
+/// What this is in words, if it is no file.
+fn kind(found: FileType) -> Option<&'static str> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if found.is_fifo() {
+            return Some("a named pipe");
+        }
+        if found.is_socket() {
+            return Some("a socket");
+        }
+    }
+    match (found.is_file(), found.is_dir()) {
+        (true, _) => None,
+        (false, true) => Some("a folder"),
+        (false, false) => Some("a device"),
     }
 }

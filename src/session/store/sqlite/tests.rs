@@ -115,6 +115,27 @@ async fn a_file_that_cannot_be_created_says_why() {
     assert!(refused.starts_with(&below.display().to_string()), "{refused}");
 }
 
+/// To open a pipe would wait for its other end.
+#[test]
+fn what_is_no_file_is_refused() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let make = |what: &str, path: &Path| match what {
+        "a named pipe" => mknodat(CWD, path, FileType::Fifo, Mode::RUSR, 0).unwrap(),
+        "a socket" => drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
+        _ => fs::create_dir(path).unwrap(),
+    };
+    for what in ["a named pipe", "a socket", "a folder"] {
+        for name in ["tether.db", "tether.db-redo1"] {
+            let file = File::new();
+            let place = file.directory.path().join(name);
+            make(what, &place);
+            let refused = open(&file.path()).unwrap_err().to_string();
+            let expected = format!("{} is {what}, not a file", place.display());
+            assert!(refused.starts_with(&expected), "{refused}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_file_serves_one_gateway() {
     let file = File::new();
