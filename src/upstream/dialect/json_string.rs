@@ -46,6 +46,55 @@ pub(in crate::upstream) fn unescape<'a>(
     Some(scratch)
 }
 
+/// The text of strings that follow each other, if a surrogate pair may be split between two: servers that count
+/// in UTF-16 cut there. The first half is held until the second comes.
+#[derive(Debug, Default)]
+pub(in crate::upstream) struct Unescaper {
+    held: Option<[u8; HALF_BYTES]>,
+}
+
+impl Unescaper {
+    /// Does what [`unescape`] does. The text may begin with a character whose first half came before.
+    pub(in crate::upstream) fn unescape<'a>(
+        &mut self,
+        body: &'a [u8],
+        scratch: &'a mut String,
+    ) -> Option<&'a str> {
+        let half = first_half_at_end(body);
+        if body.is_empty() || (self.held.is_none() && half.is_none()) {
+            return unescape(body, scratch);
+        }
+        let held = self.held.as_ref().map_or(&[][..], |held| held);
+        let rest = &body[..body.len() - half.map_or(0, |_| HALF_BYTES)];
+        let joined = [held, rest].concat();
+        // A string that cannot be read changes nothing.
+        let text = unescape(&joined, &mut String::new())?.to_owned();
+        self.held = half;
+        *scratch = text;
+        Some(scratch)
+    }
+
+    /// Gives up the half that is held: nothing follows it. True if there was one.
+    pub(in crate::upstream) fn give_up(&mut self) -> bool {
+        self.held.take().is_some()
+    }
+}
+
+/// A backslash, `u` and four digits.
+const HALF_BYTES: usize = 6;
+
+/// The first half of a surrogate pair, as an escape at the end of a string's body.
+fn first_half_at_end(body: &[u8]) -> Option<[u8; HALF_BYTES]> {
+    let (before, half) = body.split_last_chunk::<HALF_BYTES>()?;
+    let [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', last @ ..] = half
+    else {
+        return None;
+    };
+    // After an odd number of backslashes, this one is text.
+    let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
+    (backslashes.is_multiple_of(2) && last.iter().all(u8::is_ascii_hexdigit)).then_some(*half)
+}
+
 const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
@@ -98,7 +147,7 @@ fn hex_unit(digits: &str) -> Option<(u32, &str)> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::unescape;
+    use super::{Unescaper, unescape};
 
     #[track_caller]
     fn check(body: &str, expected: Option<&str>) {
@@ -153,6 +202,38 @@ mod tests {
         check(r"\ude00\ud83d", Some("\u{FFFD}\u{FFFD}"));
     }
 
+    /// Checks the text of strings that follow each other.
+    #[track_caller]
+    fn check_all(bodies: &[&str], expected: &[&str]) {
+        let mut unescaper = Unescaper::default();
+        let texts: Vec<String> = bodies
+            .iter()
+            .map(|body| unescaper.unescape(body.as_bytes(), &mut String::new()).unwrap().to_owned())
+            .collect();
+        assert_eq!(texts, expected, "{bodies:?}");
+    }
+
+    #[test]
+    fn a_surrogate_pair_may_be_split_between_two_strings() {
+        check_all(&[r"a\ud83d", r"\ude00b"], &["a", "\u{1F600}b"]);
+        check_all(&[r"\uD83D", r"\uDE00\uD83D", r"\uDE00"], &["", "\u{1F600}", "\u{1F600}"]);
+        check_all(&[r"\ud83d", "", r"\ude00"], &["", "", "\u{1F600}"]);
+        check_all(&[r"\ud83d", "a"], &["", "\u{FFFD}a"]);
+        check_all(&[r"\ud83d", r"\ud83d", r"\ude00"], &["", "\u{FFFD}", "\u{1F600}"]);
+        check_all(&[r"\\ud83d", r"\ude00"], &[r"\ud83d", "\u{FFFD}"]);
+        check_all(&[r"\\\ud83d", r"\ude00"], &["\\", "\u{1F600}"]);
+        check_all(&[r"\ud83d\ude00", r"\ude00"], &["\u{1F600}", "\u{FFFD}"]);
+    }
+
+    #[test]
+    fn a_half_that_nothing_follows_is_given_up() {
+        let mut unescaper = Unescaper::default();
+        assert_eq!(unescaper.unescape(br"a\ud83d", &mut String::new()), Some("a"));
+        assert_eq!(unescaper.unescape(b"\"", &mut String::new()), None);
+        assert!(unescaper.give_up(), "an unreadable string has changed nothing");
+        assert!(!unescaper.give_up());
+    }
+
     #[test]
     fn text_without_escapes_is_borrowed() {
         let body = "caf\u{e9}".as_bytes();
@@ -199,6 +280,32 @@ mod tests {
                 let is_string = serde_json::from_slice::<&serde_json::value::RawValue>(&json).is_ok();
                 prop_assert_eq!(ours.is_some(), is_string);
             }
+        }
+
+        /// However a body is cut between two escapes, the text is that of the whole one.
+        #[test]
+        fn cut_strings_are_read_like_whole_ones(
+            units in prop::collection::vec(
+                prop::sample::select(vec![0x61, 0xD83D, 0xDE00, 0x5C, 0x20AC]), 0..12),
+            cuts in prop::collection::vec(any::<bool>(), 12),
+        ) {
+            let escapes: Vec<String> = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
+            let whole = unescape(escapes.concat().as_bytes(), &mut String::new()).unwrap().to_owned();
+            let (mut unescaper, mut said, mut body) = (Unescaper::default(), String::new(), String::new());
+            for (escape, is_cut) in escapes.iter().zip(cuts) {
+                body.push_str(escape);
+                if is_cut {
+                    said += unescaper.unescape(body.as_bytes(), &mut String::new()).unwrap();
+                    body.clear();
+                }
+            }
+            if !body.is_empty() {
+                said += unescaper.unescape(body.as_bytes(), &mut String::new()).unwrap();
+            }
+            if unescaper.give_up() {
+                said.push('\u{FFFD}');
+            }
+            prop_assert_eq!(said, whole);
         }
 
         #[test]

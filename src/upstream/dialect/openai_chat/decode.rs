@@ -10,7 +10,7 @@ use super::memo::{Shape, Words};
 use super::tool_calls::{Assembler, Piece};
 use crate::event::Usage;
 use crate::upstream::dialect::Decode;
-use crate::upstream::dialect::json_string::text_of;
+use crate::upstream::dialect::json_string::{Unescaper, unescape};
 use crate::upstream::frame_error::FrameError;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
@@ -24,7 +24,7 @@ use crate::upstream::{Delta, RoundFinish};
 pub struct Decoder {
     /// The shape of the last frame; `None` if every frame is to be parsed.
     shape: Option<Shape>,
-    scratch: String,
+    spoken: Spoken,
     calls: Assembler,
     finished: bool,
     done: bool,
@@ -40,7 +40,8 @@ impl Decode for Decoder {
     /// Passes the deltas of one frame to `sink`: reasoning, text, calls, the finish. Calls that
     /// are still open complete after the finish.
     ///
-    /// Invalid UTF-8 and halves of surrogate pairs become U+FFFD. Only the first choice is
+    /// Invalid UTF-8 and halves of surrogate pairs become U+FFFD, unless the next frame begins with the
+    /// other half. Only the first choice is
     /// read; unknown fields are skipped.
     fn decode(
         &mut self,
@@ -52,11 +53,9 @@ impl Decode for Decoder {
             return Err(FrameError::Server(ServerError::from_body(data)));
         }
         if let Some(shape) = &self.shape
-            && let Some((words, text)) = shape.recognise(data, &mut self.scratch)
+            && let Some((words, body)) = shape.recognise(data)
+            && self.spoken.say(words, body, &mut *sink).is_some()
         {
-            if !text.is_empty() {
-                sink(words.delta(text));
-            }
             return Ok(());
         }
         match data.trim_ascii() {
@@ -96,7 +95,7 @@ impl Decoder {
     pub fn without_memo() -> Self {
         Self {
             shape: None,
-            scratch: String::new(),
+            spoken: Spoken::default(),
             calls: Assembler::default(),
             finished: false,
             done: false,
@@ -124,15 +123,20 @@ impl Decoder {
         let text = delta.content.filter(|raw| is_said(raw));
         for (words, raw) in [(Words::Reasoning, reasoning), (Words::Text, text)] {
             let Some(raw) = raw else { continue };
-            sink(words.delta(string(raw, &mut self.scratch)?));
+            // Any value but a string is an error: skipping it would silently lose words.
+            let body = raw.get().strip_prefix('"').and_then(|body| body.strip_suffix('"'));
+            let said = body.and_then(|body| self.spoken.say(words, body.as_bytes(), &mut sink));
+            said.ok_or(FrameError::Malformed)?;
         }
         // Some servers send an empty list with every word.
         let calls = delta.tool_calls.filter(|raw| is_said(raw) && !is_empty(raw));
         if let Some(raw) = calls {
+            self.spoken.end(&mut sink);
             self.push_calls(raw, &mut sink)?;
         }
         if let Some(finish) = finish {
             self.finished = true;
+            self.spoken.end(&mut sink);
             sink(Delta::Finish(finish));
             self.calls.finish(&mut sink);
         }
@@ -171,6 +175,44 @@ impl Decoder {
             let piece = Piece::read(raw).ok_or(FrameError::Malformed)?;
             self.calls.push(&piece, &mut *sink)
         })
+    }
+}
+
+/// What the model says, of which a frame may end inside a character.
+#[derive(Debug, Default)]
+struct Spoken {
+    unescaper: Unescaper,
+    /// The kind of the last words.
+    words: Option<Words>,
+    scratch: String,
+}
+
+impl Spoken {
+    /// Passes on the words of a string with this body; `None` if it is not one.
+    fn say(&mut self, words: Words, body: &[u8], mut sink: impl FnMut(Delta<'_>)) -> Option<()> {
+        if body.is_empty() {
+            return Some(());
+        }
+        if self.words != Some(words) {
+            // Before anything is passed on.
+            unescape(body, &mut self.scratch)?;
+            self.end(&mut sink);
+            self.words = Some(words);
+        }
+        let text = self.unescaper.unescape(body, &mut self.scratch)?;
+        if !text.is_empty() {
+            sink(words.delta(text));
+        }
+        Some(())
+    }
+
+    /// The words are over, perhaps inside a character.
+    fn end(&mut self, mut sink: impl FnMut(Delta<'_>)) {
+        if let Some(words) = self.words
+            && self.unescaper.give_up()
+        {
+            sink(words.delta("\u{FFFD}"));
+        }
     }
 }
 
@@ -262,12 +304,6 @@ fn is_empty(raw: &RawValue) -> bool {
 
 fn is_truthy(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"" | "false" | "{}")
-}
-
-/// The text of a string field. Any other value is an error: skipping it would silently lose
-/// words.
-fn string<'a>(raw: &'a RawValue, scratch: &'a mut String) -> Result<&'a str, FrameError> {
-    text_of(raw, scratch).ok_or(FrameError::Malformed)
 }
 
 fn finish(raw: &RawValue) -> Option<RoundFinish> {

@@ -10,7 +10,6 @@
 //! string in that place, so the parser's result is known. Any doubt goes to the parser.
 
 use crate::upstream::Delta;
-use crate::upstream::dialect::json_string::unescape;
 
 /// The kind of delta that the string becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,16 +48,12 @@ impl Shape {
         self.words = Some(words);
     }
 
-    /// The words of a frame with the remembered shape; `None` means that the parser must read
-    /// it.
-    pub(super) fn recognise<'a>(
-        &self,
-        frame: &'a [u8],
-        scratch: &'a mut String,
-    ) -> Option<(Words, &'a str)> {
+    /// The words of a frame with the remembered shape, as the body of a JSON string, if it is one; `None`
+    /// means that the parser must read the frame.
+    pub(super) fn recognise<'a>(&self, frame: &'a [u8]) -> Option<(Words, &'a [u8])> {
         let words = self.words?;
         let body =
             frame.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
-        Some((words, unescape(body, scratch)?))
+        Some((words, body))
     }
 }

@@ -107,6 +107,39 @@ fn escapes_are_taken_out() {
     check(r#"{"choices":[{"delta":{"c\u006fntent":"a"}}]}"#, &[text("a")]);
 }
 
+/// Checks the deltas of frames that follow each other.
+#[track_caller]
+fn check_stream(deltas: &[&str], expected: &[Said]) {
+    for mut decoder in [Decoder::new(), Decoder::without_memo()] {
+        let mut said = Vec::new();
+        for delta in deltas {
+            let (outcome, more) =
+                decode(&mut decoder, format!(r#"{{"choices":[{delta}]}}"#).as_bytes());
+            assert_eq!(outcome, Ok(()), "{delta}");
+            said.extend(more);
+        }
+        assert_eq!(said, expected, "{deltas:?}");
+    }
+}
+
+/// As by servers whose strings are UTF-16.
+#[test]
+fn a_character_may_be_split_between_two_frames() {
+    let first = r#"{"delta":{"content":"a\ud83d"}}"#;
+    let second = r#"{"delta":{"content":"\ude00b"}}"#;
+    check_stream(
+        &[first, second, first, second],
+        &[text("a"), text("\u{1F600}b"), text("a"), text("\u{1F600}b")],
+    );
+    let thought = r#"{"delta":{"reasoning":"c\ud83d"}}"#;
+    let cut = text("\u{FFFD}");
+    check_stream(&[thought, second], &[reasoning("c"), reasoning("\u{FFFD}"), text("\u{FFFD}b")]);
+    let stop = r#"{"delta":{},"finish_reason":"stop"}"#;
+    check_stream(&[first, stop], &[text("a"), cut.clone(), Said::Finish(RoundFinish::Stop)]);
+    let call = r#"{"delta":{"tool_calls":[{"index":0,"function":{"name":"f"}}]}}"#;
+    check_stream(&[first, call], &[text("a"), cut, Said::CallStarted(0)]);
+}
+
 #[test]
 fn invalid_text_is_replaced_and_the_turn_continues() {
     check(br#"{"choices":[{"delta":{"content":"a\ud83d b"}}]}"#, &[text("a\u{FFFD} b")]);
