@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 use super::new_turn::NewTurn;
 use super::question_claim::QuestionClaim;
+use super::recent_turn_draft::RecentTurnDraft;
 use super::recent_turns::RecentTurns;
-use super::run::RecentTurnDraft;
-use super::turn_cache::TurnKeys;
+use super::turn_keys::TurnKeys;
 use crate::conversation::claimed::PrefixHash;
 use crate::conversation::{Opening, PlacedImage};
 use crate::orchestrator::ResponseFormat;
-use crate::session::store::{EntryClaim, EntryKey};
+use crate::session::store::{EntryClaim, EntryKey, StoreError};
 use crate::tools::Confirm;
 use crate::tools::client::ClientTools;
 use crate::upstream::{ExtraSampling, Sampling, ToolChoice};
@@ -89,6 +89,16 @@ struct WrittenTool {
     parameters: Value,
 }
 
+/// Why a turn that was left must not go on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotDrafted {
+    /// What follows from the answer must not be done twice.
+    #[error("another turn has answered its question")]
+    Answered,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Where a turn runs.
 pub(super) struct Place<'a> {
     pub(super) session_id: &'a str,
@@ -150,10 +160,22 @@ impl Asked {
     }
 
     /// The draft of its entry among the recent turns, with the claim of its question.
-    pub(super) fn draft(&self, turns: &Arc<RecentTurns>) -> Option<RecentTurnDraft> {
-        let recent = self.recent.as_ref()?;
-        let take_over = |claim| QuestionClaim::take_over(turns, &self.owner, claim);
-        Some(RecentTurnDraft {
+    ///
+    /// # Errors
+    /// If another turn has answered the question, or the store cannot tell.
+    pub(super) async fn draft(
+        &self,
+        turns: &Arc<RecentTurns>,
+    ) -> Result<Option<RecentTurnDraft>, NotDrafted> {
+        let Some(recent) = &self.recent else { return Ok(None) };
+        let claim = match recent.claim {
+            Some(claim) => QuestionClaim::take_over(turns, &self.owner, claim).await?,
+            None => None,
+        };
+        if recent.claim.is_some() && claim.is_none() && recent.drops.is_none() {
+            return Err(NotDrafted::Answered);
+        }
+        Ok(Some(RecentTurnDraft {
             turns: Arc::clone(turns),
             prefix: recent.prefix,
             keys: TurnKeys {
@@ -163,8 +185,8 @@ impl Asked {
             },
             has_files: recent.has_files,
             knows_questions: recent.knows_questions,
-            claim: recent.claim.map(take_over),
-        })
+            claim,
+        }))
     }
 
     /// The request as it came, without what its opening and its history have become.
@@ -196,36 +218,84 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::claim_store::ClaimStore;
     use super::*;
-    use crate::session::store::MemoryStore;
+    use crate::session::store::{ClaimTerm, Store};
 
     /// As the last release wrote it.
     const OLDER: &str =
         r#"{"owner":"a","session_id":"s","parked_in":"s@a","opening":{"prompt":"Hi."}}"#;
 
-    #[test]
-    fn a_turn_leaves_what_its_client_will_find_it_by() {
-        let turns =
-            Arc::new(RecentTurns::new(Arc::new(MemoryStore::new(crate::limits::session::TTL))));
-        let older = Asked::read(&RawValue::from_string(OLDER.to_owned()).unwrap()).unwrap();
-        assert!(older.draft(&turns).is_none());
-        let prefix = PrefixHash::begin("a");
-        let prompt = Some(EntryKey::of(&["Hi."]));
-        let draft = RecentTurnDraft {
-            turns: Arc::clone(&turns),
-            prefix,
-            keys: TurnKeys { owner: "a".to_owned(), prompt, drops: Some("q".to_owned()) },
-            has_files: true,
-            knows_questions: true,
-            claim: None,
-        };
+    /// As this release writes it.
+    fn written(draft: &RecentTurnDraft) -> Asked {
         let new = NewTurn { owner: "a".to_owned(), ..NewTurn::default() };
         let place = Place { session_id: "s", parked_in: "s@a" };
         let opening = Opening::Prompt("Hi.".to_owned());
-        let asked = Asked::of(&new, place, (&opening, &[]), (None, None), Some(&draft));
-        let read = Asked::read(&asked.write()).unwrap().draft(&turns).unwrap();
-        assert_eq!((read.prefix, read.keys.prompt), (prefix, prompt));
+        let asked = Asked::of(&new, place, (&opening, &[]), (None, None), Some(draft));
+        Asked::read(&asked.write()).unwrap()
+    }
+
+    fn draft(turns: &Arc<RecentTurns>) -> RecentTurnDraft {
+        RecentTurnDraft {
+            turns: Arc::clone(turns),
+            prefix: PrefixHash::begin("a"),
+            keys: TurnKeys { owner: "a".to_owned(), prompt: None, drops: None },
+            has_files: false,
+            knows_questions: true,
+            claim: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_turn_leaves_what_its_client_will_find_it_by() {
+        let turns = Arc::new(RecentTurns::new(Arc::new(ClaimStore::default())));
+        let prompt = Some(EntryKey::of(&["Hi."]));
+        let keys = TurnKeys { owner: "a".to_owned(), prompt, drops: Some("q".to_owned()) };
+        let left = RecentTurnDraft { keys, has_files: true, ..draft(&turns) };
+        let read = written(&left).draft(&turns).await.unwrap().unwrap();
+        assert_eq!((read.prefix, read.keys.prompt), (left.prefix, prompt));
         assert_eq!((&*read.keys.owner, read.keys.drops.as_deref()), ("a", Some("q")));
         assert!(read.has_files && read.knows_questions && read.claim.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_turn_of_the_last_release_goes_on() {
+        let turns = Arc::new(RecentTurns::new(Arc::new(ClaimStore::default())));
+        let older = Asked::read(&RawValue::from_string(OLDER.to_owned()).unwrap()).unwrap();
+        assert!(older.draft(&turns).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_turn_leaves_the_claim_of_its_question() {
+        let store = Arc::new(ClaimStore::default());
+        let turns = Arc::new(RecentTurns::new(Arc::clone(&store) as Arc<dyn Store>));
+        let claim = QuestionClaim::acquire(&turns, "a", "q", ClaimTerm::Lasting).await.unwrap();
+        let mut left = RecentTurnDraft { claim, ..draft(&turns) };
+        let asked = written(&left);
+        left.leave_claim();
+        drop(left);
+        let claim = asked.draft(&turns).await.unwrap().unwrap().claim.unwrap();
+        let stored = claim.stored().unwrap();
+        assert_eq!(store.holder(&stored.key), Some(stored.holder));
+    }
+
+    #[tokio::test]
+    async fn a_turn_whose_question_was_answered_elsewhere_does_not_go_on_unless_it_drops_it() {
+        let store = Arc::new(ClaimStore::default());
+        let turns = Arc::new(RecentTurns::new(Arc::clone(&store) as Arc<dyn Store>));
+        let claim = QuestionClaim::acquire(&turns, "a", "q", ClaimTerm::Lease).await.unwrap();
+        let mut left = RecentTurnDraft { claim, ..draft(&turns) };
+        let answering = written(&left);
+        left.keys.drops = Some("q".to_owned());
+        let dropping = written(&left);
+        left.leave_claim();
+        store.give(left.claim.as_ref().unwrap().stored().unwrap().key, 1);
+        let refused = answering.draft(&turns).await.unwrap_err();
+        assert!(matches!(refused, NotDrafted::Answered), "{refused}");
+        assert!(dropping.draft(&turns).await.unwrap().unwrap().claim.is_none());
+        store.hang();
+        tokio::time::pause();
+        let refused = answering.draft(&turns).await.unwrap_err();
+        assert!(matches!(refused, NotDrafted::Store(_)), "{refused}");
     }
 }

@@ -16,8 +16,9 @@ use super::begin_error::BeginError;
 use super::ids::Ids;
 use super::new_turn::{ClientHistory, NewTurn};
 use super::offer::Offer;
-use super::run::{RecentTurnDraft, run};
-use super::turn_cache::{self, TurnKeys};
+use super::recent_turn_draft::RecentTurnDraft;
+use super::run::run;
+use super::turn_keys::{self, TurnKeys};
 use crate::conversation::claimed::ClientImages;
 use crate::conversation::{AnswerError, ClientInput, Conversation, Opening};
 use crate::limits::stream::UNJOINABLE_GRACE;
@@ -376,7 +377,7 @@ fn keys(new: &NewTurn, history: &Conversation) -> TurnKeys {
         }
     };
     let prompt = prompt.map_or("", String::as_str);
-    let by_prompt = |name: &String| turn_cache::by_prompt(&new.owner, name, prompt);
+    let by_prompt = |name: &String| turn_keys::by_prompt(&new.owner, name, prompt);
     let prompt = new.conversation.as_ref().map(by_prompt);
     TurnKeys { owner: new.owner.clone(), prompt, drops: None }
 }

@@ -8,6 +8,7 @@ mod ids;
 mod new_turn;
 mod offer;
 mod question_claim;
+mod recent_turn_draft;
 mod recent_turns;
 mod resume;
 mod room;
@@ -15,6 +16,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod turn_cache;
+mod turn_keys;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -10,25 +10,28 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::turn_cache::{self, QuestionKeys, TurnCache, TurnKeys};
+use super::turn_cache::TurnCache;
+use super::turn_keys::{self, QuestionKeys, TurnKeys};
 use crate::conversation::Turn;
 use crate::conversation::claimed::PrefixHash;
 use crate::limits::session as limits;
 use crate::session::off_worker;
 use crate::session::record::turn as record;
-use crate::session::store::{Entry, EntryClaim, EntryKey, FoundEntries, Store, StoreError};
+use crate::session::store::{
+    Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Store, StoreError, StoreFuture,
+};
 
 /// See the module docs.
 #[derive(Debug)]
 pub(crate) struct RecentTurns {
-    pub(super) cache: TurnCache,
-    pub(super) store: Arc<dyn Store>,
-    /// Whether the store keeps turns.
-    pub(super) is_stored: bool,
+    cache: TurnCache,
+    /// `None` if the store keeps no turns.
+    store: Option<Arc<dyn Store>>,
 }
 
 /// A turn that has ended.
@@ -44,7 +47,7 @@ pub(super) struct EndedTurn {
 impl RecentTurns {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         let ttl = store.entry_time();
-        Self { cache: TurnCache::new(ttl), store, is_stored: ttl.is_some() }
+        Self { cache: TurnCache::new(ttl), store: ttl.map(|_| store) }
     }
 
     /// The memory that the cached ones take.
@@ -52,15 +55,13 @@ impl RecentTurns {
         self.cache.bytes()
     }
 
-    /// Keeps a turn, and confirms the claim of its question. If the store does not take the turn,
-    /// it is found on this node alone.
+    /// Keeps a turn, and confirms the claim of its question. If the store does not take the turn, it is
+    /// found on this node alone.
     pub(super) async fn keep(&self, ended: EndedTurn, confirms: Option<EntryClaim>) {
         let EndedTurn { turn, keys, prefixes, epoch } = ended;
-        let owner = turn_cache::of_owner(&keys.owner);
+        let owner = turn_keys::of_owner(&keys.owner);
         let keys = keys.of(&prefixes, &turn);
-        if !self.is_stored {
-            return self.cache.insert(owner, keys, turn);
-        }
+        let Some(store) = &self.store else { return self.cache.insert(owner, keys, turn) };
         let length = turn.bytes();
         let (turn, json) = off_worker(length, move || {
             let json = record::write(&turn);
@@ -68,13 +69,11 @@ impl RecentTurns {
         })
         .await;
         let entry = Entry { keys: keys.clone(), epoch, bytes: json.into() };
-        let kept = timeout(self.store.wait(), self.store.keep_entry(owner, entry, confirms));
-        match kept.await {
+        match ask(store, |store| store.keep_entry(owner, entry, confirms)).await {
             // Another gateway has gone on with the turn.
-            Ok(Ok(false)) => return,
-            Ok(Ok(true)) => {}
-            Ok(Err(error)) => debug!(%error, "a recent turn was not stored"),
-            Err(_) => debug!("a recent turn was not stored in time"),
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(error) => debug!(%error, "a recent turn was not stored"),
         }
         self.cache.insert(owner, keys, turn);
     }
@@ -100,29 +99,91 @@ impl RecentTurns {
         if self.cache.is_closed(&question) {
             return Ok(true);
         }
-        if !self.is_stored {
-            return Ok(false);
-        }
-        let found = self.store.entries(turn_cache::of_owner(owner), vec![question.claim]).await?;
+        let Some(store) = &self.store else { return Ok(false) };
+        let owner = turn_keys::of_owner(owner);
+        let found = ask(store, |store| store.entries(owner, vec![question.claim])).await?;
         Ok(!found.claimed.is_empty())
     }
 
-    /// Asks the store, and caches what it has.
-    async fn recall(&self, owner: &str, keys: Vec<EntryKey>) -> Result<FoundEntries, StoreError> {
-        let owner = turn_cache::of_owner(owner);
-        let found = match timeout(self.store.wait(), self.store.entries(owner, keys)).await {
-            Ok(found) => found?,
-            Err(_) => return Err(StoreError::Unavailable("no answer in time".to_owned())),
-        };
-        for Entry { keys, bytes, .. } in &found.entries {
-            let bytes = bytes.clone();
+    /// Claims a question for a turn of this process. False if it is closed, as far as this process knows.
+    pub(super) fn claim_here(&self, question: &QuestionKeys) -> bool {
+        self.cache.claim(question)
+    }
+
+    /// Releases what [`claim_here`](Self::claim_here) claimed.
+    pub(super) fn release_here(&self, claim: &EntryKey) {
+        self.cache.release(claim);
+    }
+
+    /// Acquires or renews a claim in the store, if that keeps claims. False if somebody else has it.
+    ///
+    /// # Errors
+    /// If the store cannot tell. It may have the claim.
+    pub(super) async fn acquire_claim(
+        &self,
+        owner: EntryOwner,
+        claim: EntryClaim,
+    ) -> Result<bool, StoreError> {
+        let Some(store) = &self.store else { return Ok(true) };
+        ask(store, |store| store.acquire_claim(owner, claim)).await
+    }
+
+    /// Releases a claim in the store.
+    pub(super) async fn release_claim(&self, owner: EntryOwner, claim: EntryClaim) {
+        let Some(store) = &self.store else { return };
+        if let Err(error) = ask(store, |store| store.release_claim(owner, claim)).await {
+            debug!(%error, "the claim of a question was not released");
+        }
+    }
+
+    /// How long a claim lasts that has to be renewed; `None` if none has to.
+    pub(super) fn claim_time(&self) -> Option<Duration> {
+        self.store.as_ref()?.lease_time()
+    }
+
+    /// Whether the store keeps turns and claims.
+    pub(super) const fn is_stored(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Asks the store, and caches the turns that it has. Those that cannot be read are not found.
+    async fn recall(&self, owner: &str, keys: Vec<EntryKey>) -> Result<Recalled, StoreError> {
+        let Some(store) = &self.store else { return Ok(Recalled::default()) };
+        let owner = turn_keys::of_owner(owner);
+        let FoundEntries { entries, claimed } =
+            ask(store, |store| store.entries(owner, keys)).await?;
+        let mut turns = 0;
+        for Entry { keys, bytes, .. } in entries {
             match off_worker(bytes.len(), move || record::read(&bytes)).await {
-                Ok(turn) => self.cache.insert_recalled(owner, keys.clone(), turn),
+                Ok(turn) => {
+                    self.cache.insert_recalled(owner, keys, turn);
+                    turns += 1;
+                }
                 // A newer gateway has written it. This one knows only what the client tells.
                 Err(error) => debug!(%error, "a recent turn cannot be read"),
             }
         }
-        Ok(found)
+        Ok(Recalled { turns, claimed })
+    }
+}
+
+/// What the store knew.
+#[derive(Debug, Default)]
+struct Recalled {
+    /// How many turns, which are now cached.
+    turns: usize,
+    /// Which of the keys are claimed.
+    claimed: Vec<EntryKey>,
+}
+
+/// Asks the store. One that does not answer is waited for as long as a running turn waits.
+async fn ask<'s, T>(
+    store: &'s Arc<dyn Store>,
+    request: impl FnOnce(&'s dyn Store) -> StoreFuture<'s, T>,
+) -> Result<T, StoreError> {
+    match timeout(store.wait(), request(&**store)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(StoreError::Unavailable("no answer in time".to_owned())),
     }
 }
 
@@ -144,28 +205,28 @@ pub(crate) struct RecentLookup {
 impl RecentLookup {
     /// The turn with this id.
     pub(crate) fn by_id(&mut self, turn_id: &str) -> Option<Arc<Turn>> {
-        self.find(turn_cache::by_id(&self.owner, turn_id))
+        self.find(turn_keys::by_id(&self.owner, turn_id))
     }
 
     /// The turn at whose end its client had seen exactly this.
     pub(crate) fn by_prefix(&mut self, prefix: &PrefixHash) -> Option<Arc<Turn>> {
-        self.find(turn_cache::by_prefix(prefix))
+        self.find(turn_keys::by_prefix(prefix))
     }
 
     /// The turn that ended with this question.
     pub(crate) fn by_question(&mut self, clarification_id: &str) -> Option<Arc<Turn>> {
-        self.find(turn_cache::by_question(&self.owner, clarification_id))
+        self.find(turn_keys::by_question(&self.owner, clarification_id))
     }
 
     /// The turn that an answer to this question opened.
     pub(crate) fn by_answer(&mut self, clarification_id: &str) -> Option<Arc<Turn>> {
-        self.find(turn_cache::by_answer(&self.owner, clarification_id))
+        self.find(turn_keys::by_answer(&self.owner, clarification_id))
     }
 
     /// The turns that began with this prompt, in the conversation that the owner calls so: the newest
     /// first, and few.
     pub(crate) fn by_prompt(&mut self, name: &str, prompt: &str) -> Vec<Arc<Turn>> {
-        let key = turn_cache::by_prompt(&self.owner, name, prompt);
+        let key = turn_keys::by_prompt(&self.owner, name, prompt);
         // Other nodes may know more of them. This is the last resort of a request that has missed
         // something before, so that it costs no question of its own.
         self.note_missed(key);
@@ -191,13 +252,13 @@ impl RecentLookup {
     }
 
     fn note_missed(&mut self, key: EntryKey) {
-        if self.turns.is_stored && self.asked.insert(key) {
+        if self.turns.is_stored() && self.asked.insert(key) {
             self.missed.push(key);
         }
     }
 
-    /// Asks the store for what was missed. True if it knows some of that, so that the same request now
-    /// finds more.
+    /// Asks the store for what was missed. True if it knows some of that, and the same request now finds
+    /// more.
     pub(crate) async fn recall(&mut self) -> bool {
         let mut keys = std::mem::take(&mut self.missed);
         if keys.is_empty() || self.times == limits::ENTRY_LOOKUPS_MAX {
@@ -208,8 +269,8 @@ impl RecentLookup {
         keys.reverse();
         keys.truncate(limits::ENTRY_KEYS_ASKED_MAX);
         match self.turns.recall(&self.owner, keys).await {
-            Ok(FoundEntries { entries, claimed }) => {
-                let is_found = !entries.is_empty() || !claimed.is_empty();
+            Ok(Recalled { turns, claimed }) => {
+                let is_found = turns > 0 || !claimed.is_empty();
                 self.closed.extend(claimed);
                 is_found
             }
@@ -225,9 +286,10 @@ impl RecentLookup {
 mod tests {
     use std::path::Path;
 
+    use super::super::tests::claim_store::ClaimStore;
     use super::*;
     use crate::limits::session::TTL;
-    use crate::session::store::{MemoryStore, SqliteStore, SyncMode};
+    use crate::session::store::{ClaimTerm, MemoryStore, SqliteStore, SyncMode};
 
     fn of_file(path: &Path) -> Arc<RecentTurns> {
         let store = SqliteStore::open(path, SyncMode::Normal, TTL).unwrap();
@@ -236,7 +298,7 @@ mod tests {
 
     fn ended(id: &str, epoch: u64, prompt: &str) -> EndedTurn {
         let turn = Turn { turn_id: id.to_owned(), prompt: prompt.to_owned(), ..Turn::default() };
-        let prompt = Some(turn_cache::by_prompt("a", "c", "Hi."));
+        let prompt = Some(turn_keys::by_prompt("a", "c", "Hi."));
         let keys = TurnKeys { owner: "a".to_owned(), prompt, drops: Some("q".to_owned()) };
         EndedTurn { turn, keys, prefixes: vec![prefix(id)], epoch }
     }
@@ -303,13 +365,28 @@ mod tests {
     async fn a_turn_of_a_newer_format_is_a_miss() {
         let directory = tempfile::tempdir().unwrap();
         let turns = of_file(&directory.path().join("tether.db"));
-        let key = turn_cache::by_id("a", "t");
+        let key = turn_keys::by_id("a", "t");
         let json = record::write(&Turn::default()).replacen("\"version\":", "\"version\":9", 1);
         let entry = Entry { keys: vec![key], epoch: 1, bytes: json.into() };
-        turns.store.keep_entry(turn_cache::of_owner("a"), entry, None).await.unwrap();
+        let store = turns.store.as_ref().unwrap();
+        store.keep_entry(turn_keys::of_owner("a"), entry, None).await.unwrap();
         let mut lookup = turns.lookup("a");
         assert!(lookup.by_id("t").is_none());
-        lookup.recall().await;
+        assert!(!lookup.recall().await, "the request would find no more");
         assert!(lookup.by_id("t").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_hangs_is_not_waited_for_for_ever() {
+        let store = Arc::new(ClaimStore::default());
+        let turns = Arc::new(RecentTurns::new(Arc::clone(&store) as Arc<dyn Store>));
+        store.hang();
+        turns.is_closed("a", "q").await.unwrap_err();
+        let mut lookup = turns.lookup("a");
+        assert!(lookup.by_id("t").is_none() && !lookup.recall().await);
+        let claim = EntryClaim { key: EntryKey::of(&["q"]), holder: 1, term: ClaimTerm::Lease };
+        turns.acquire_claim(turn_keys::of_owner("a"), claim).await.unwrap_err();
+        turns.keep(ended("t", 1, "Hi."), None).await;
+        assert!(turns.lookup("a").by_id("t").is_some(), "it is found on this node");
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use tracing::{Instrument as _, debug, info, info_span};
 
 use super::Gateway;
-use super::asked::Asked;
+use super::asked::{Asked, NotDrafted};
 use super::begin::now_ms;
 use super::begin_error::BeginError;
 use super::offer::Offer;
@@ -64,12 +64,16 @@ impl Gateway {
             Err(NotResumed::Refused(BeginError::Draining)) => return taken_over.leave().await,
             Err(reason) => return taken_over.end(&reason.to_string()).await,
         };
+        let draft = match asked.draft(&self.recent_turns).await {
+            Ok(draft) => draft,
+            Err(NotDrafted::Store(_)) => return taken_over.leave().await,
+            Err(reason) => return taken_over.end(&reason.to_string()).await,
+        };
         note_resumed(&taken_over.takeover, &request, &taken_over.interrupted);
         let TakenOver {
             session_id: stored_as, guard, mut writer, asked: json, interrupted, ..
         } = taken_over;
         writer.note_asked(json);
-        let draft = asked.draft(&self.recent_turns);
         let serializers = self.serializers.get();
         let serializer = guard.answer_head().and_then(|head| serializers?.of_head(head));
         let (session_id, turn_id) = (request.session_id.clone(), request.turn_id.clone());

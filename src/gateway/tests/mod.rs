@@ -1,3 +1,5 @@
+pub(super) mod claim_store;
+
 use std::future::poll_fn;
 
 use serde_json::{Value, json};
