@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::call_format::{CallFormat, Label};
-use crate::conversation::{Conversation, Ending, Step, Turn};
+use crate::conversation::{Conversation, Ending, Part, Step, Turn};
 use crate::conversation::{shorten, trim};
 use crate::event::TurnFinish;
 use crate::limits::turn::IMAGE_TOKENS;
@@ -111,7 +111,9 @@ const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
     let Context { system, examples, history, current, format, call_ids, budget, .. } = context;
-    let last_word = match context.go_on {
+    let has_words = current.steps.last().is_some_and(|step| !is_blank(step));
+    let go_on = context.go_on.filter(|_| has_words);
+    let last_word = match go_on {
         Some(GoOn::Asked(words)) => Some(words),
         Some(GoOn::Prefilled) => None,
         None => context.closing.as_deref(),
@@ -151,10 +153,32 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
         render_turn(&mut messages, &mut calls, turn, first_step, form, style);
     }
     render_turn(&mut messages, &mut calls, &current, first_step, form, style);
+    if context.go_on.is_some() {
+        trim_end(&mut messages);
+    }
     if let Some(last_word) = last_word {
         say(&mut messages, Role::User, last_word);
     }
     messages
+}
+
+/// Whether a step has shown nothing but white space.
+fn is_blank(step: &Step) -> bool {
+    step.parts.iter().all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()))
+}
+
+/// Takes white space from the end of a message that the model goes on with, and the message if nothing is left.
+/// Many templates do the same, and the model writes it again: all have to, so that it is known how much is new.
+fn trim_end(messages: &mut Vec<Message>) {
+    let Some(last) = messages.last_mut().filter(|last| last.role == Role::Assistant) else {
+        return;
+    };
+    let is_only = last.parts.len() == 1;
+    let Some(MessagePart::Text(text)) = last.parts.last_mut() else { return };
+    text.truncate(text.trim_end().len());
+    if text.is_empty() && is_only {
+        messages.pop();
+    }
 }
 
 /// Renders a turn from its `first_step`. `calls` counts those of the sequence: counting them anew

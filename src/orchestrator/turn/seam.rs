@@ -6,15 +6,25 @@
 //!   comes   The capital of Fra|nce is Paris.                          shown from the bar on
 //! ```
 //! A model that is asked in words to go on likes to begin again. As long as it repeats what it has said, nothing
-//! is shown. White space at the seam is shown once: chat templates trim it from messages.
+//! is shown.
+//!
+//! White space at the end of what was said is not shown to the model, because many chat templates trim it: it comes
+//! again, perhaps with more of it.
+//!
+//! ```text
+//!   said    Let me look.\n|
+//!   comes               \n|\n<<function_call>>            shown from the bar on
+//! ```
 
 use crate::conversation::{Part, Turn};
 
 /// See the module docs.
 #[derive(Debug)]
 pub(super) struct Seam {
-    /// What was said before, without white space at its start.
+    /// What was said before, without white space around it.
     said: String,
+    /// The white space at its end.
+    blank: String,
     /// What has come and may be a repetition.
     held: String,
     state: State,
@@ -34,11 +44,13 @@ impl Seam {
     /// After the last words of a turn.
     pub(super) fn after(turn: &Turn) -> Self {
         let last = turn.steps.last().and_then(|step| step.parts.last());
-        let said = match last {
-            Some(Part::Text(text)) => text.trim_start().to_owned(),
-            _ => String::new(),
+        let all = match last {
+            Some(Part::Text(text)) => &**text,
+            _ => "",
         };
-        Self { said, held: String::new(), state: State::Comparing }
+        let words = all.trim_end();
+        let (said, blank) = (words.trim_start().to_owned(), all[words.len()..].to_owned());
+        Self { said, blank, held: String::new(), state: State::Comparing }
     }
 
     /// The model is shown what it has said, and goes on with it.
@@ -59,20 +71,34 @@ impl Seam {
             if self.said.starts_with(come) {
                 return String::new();
             }
-            if let Some(rest) = come.strip_prefix(self.said.trim_end()) {
+            if !self.said.is_empty()
+                && let Some(rest) = come.strip_prefix(&*self.said)
+            {
                 self.held = rest.to_owned();
             }
             self.state = State::AtSeam;
         }
-        if self.state == State::AtSeam && self.said.ends_with(char::is_whitespace) {
-            let come = self.held.trim_start();
-            if come.is_empty() {
-                return String::new();
-            }
-            self.held = come.to_owned();
+        let is_blank = self.held.trim_start().is_empty();
+        if self.state == State::AtSeam && !self.blank.is_empty() && is_blank {
+            return String::new();
+        }
+        self.pass()
+    }
+
+    /// The message is over: returns what is new of the white space that has come last.
+    pub(super) fn finish(&mut self) -> String {
+        if self.held.trim_start().is_empty() { self.pass() } else { String::new() }
+    }
+
+    /// What has come is new, but for the white space that was shown before.
+    fn pass(&mut self) -> String {
+        let held = std::mem::take(&mut self.held);
+        if self.state == State::Passed || self.blank.is_empty() {
+            self.state = State::Passed;
+            return held;
         }
         self.state = State::Passed;
-        std::mem::take(&mut self.held)
+        held.strip_prefix(&*self.blank).unwrap_or_else(|| held.trim_start()).to_owned()
     }
 }
 
@@ -129,6 +155,35 @@ mod tests {
         check("Let ", " me look.", "me look.");
         check("Let ", "me look.", "me look.");
         check("First.\n\n", "\n\nSecond.", "Second.");
+    }
+
+    #[test]
+    fn white_space_that_was_cut_is_shown_to_its_end() {
+        check("First.\n", "\n\nSecond.", "\nSecond.");
+        check("\n", "\n\nFirst.", "\nFirst.");
+        check("First.\n\n", "\nSecond.", "Second.");
+        check("First.\n", " Second.", "Second.");
+    }
+
+    #[test]
+    fn white_space_at_the_end_of_a_message_is_new_as_far_as_it_was_not_shown() {
+        for (said, message, shown) in [
+            ("Done.", "\n", "\n"),
+            ("Done.\n", "\n", ""),
+            ("Done.\n", "\n\n", "\n"),
+            ("Done.", "", ""),
+            ("One, two", "One", ""),
+        ] {
+            for is_shown in [false, true] {
+                let mut seam = seam(said);
+                if is_shown {
+                    seam.expect_no_repetition();
+                }
+                let both = [seam.push(message), seam.finish()].concat();
+                let expected = if is_shown && message == "One" { message } else { shown };
+                assert_eq!(both, expected, "{said:?} then {message:?}");
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::TurnMachine;
 use super::closing::{Closing, Over};
 use super::core::Core;
 use super::queue::{Action, EventDraft, LogDraft};
+use super::reading;
 use super::round::{Message, Mistake, Round, Surplus};
 use super::state::{OpenRound, State};
 use crate::conversation::{Ending, Note, Question};
@@ -82,6 +83,13 @@ impl TurnMachine {
     }
 
     pub(super) fn finish_reading(&mut self) {
+        if let Some(mut seam) = self.core.seam.take() {
+            let rest = seam.finish();
+            if !rest.is_empty() {
+                // The message is over anyway.
+                let _ = reading::read(&mut self.parser, &rest, &mut self.state, &mut self.core);
+            }
+        }
         self.state.finish_reading(&mut self.parser, &mut self.core);
     }
 

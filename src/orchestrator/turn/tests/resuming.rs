@@ -1,5 +1,7 @@
 //! Turns that are interrupted, and resumed by another machine.
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::conversation::{Interrupted, Part};
 use crate::event::AcknowledgementSource;
@@ -125,6 +127,52 @@ fn a_turn_goes_on_wherever_it_is_interrupted() {
             steps.collect()
         };
         assert_eq!(parts(record), parts(undisturbed), "after {cut}");
+    }
+}
+
+/// Cuts the turn of a model that says this after each of its first events, up to a call. The model goes on where
+/// it is shown that it was.
+#[track_caller]
+fn check_cuts(message: &str) {
+    let play = |scene: &mut Scene, words: &str| {
+        scene.spells(words).stops();
+        if let Some(call) = scene.running.first().copied() {
+            scene.tool_returns(call, ok()).says("It is noon.").stops();
+        }
+    };
+    let mut whole = Scene::new();
+    play(&mut whole, message);
+    let answer = whole.said();
+    let types = whole.types();
+    let end = types.iter().position(|name| *name == "tool_started").unwrap_or(types.len() - 1);
+    for cut in 0..=end {
+        let said = whole.events[..cut].iter().filter(|event| event["type"] == "text_delta");
+        let said: String = said.map(|event| event["data"]["text"].as_str().unwrap()).collect();
+        let mut rest = Scene::resumed(request(), whole.cut_after(cut));
+        let texts: Vec<String> = rest
+            .rounds
+            .last()
+            .unwrap()
+            .messages
+            .iter()
+            .filter_map(|message| message.text_content().map(Cow::into_owned))
+            .collect();
+        let shown = said.trim_end();
+        if !shown.is_empty() {
+            assert_eq!(texts[texts.len() - 2], shown, "cut {cut} of {message:?}");
+            assert_eq!(texts[texts.len() - 1], prompt::GO_ON, "cut {cut} of {message:?}");
+        }
+        play(&mut rest, &message[shown.len()..]);
+        assert_eq!(said + &rest.said(), answer, "cut {cut} of {message:?}");
+    }
+}
+
+#[test]
+fn white_space_beside_a_cut_is_shown_as_it_would_have_been() {
+    for blank in ["\n", "\n\n", " \n", "\n \n\n"] {
+        check_cuts(&format!("Let me look.{blank}{TIME}"));
+        check_cuts(&format!("{blank}{TIME}"));
+        check_cuts(&format!("It is{blank}noon.{blank}"));
     }
 }
 
