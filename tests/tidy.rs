@@ -257,8 +257,8 @@ const ROWS: &[Row] = &[
         Io,
         &[
             "config",
-            "gateway",
             "event",
+            "gateway",
             "limits",
             "orchestrator",
             "rehearsal",

@@ -8,6 +8,7 @@ use crate::conversation::AnswerError;
 use crate::gateway::BeginError;
 use crate::limits::server::REFUSAL_BYTES_MAX;
 use crate::session::SessionError;
+use crate::session::store::StoreError;
 use crate::text::cut;
 
 /// Why a request is refused.
@@ -206,6 +207,9 @@ impl Refusal {
 
 const fn session_kind(error: &SessionError) -> (StatusCode, &'static str) {
     match error {
+        SessionError::Store(StoreError::Damaged(_)) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "session_unreadable")
+        }
         SessionError::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable"),
         SessionError::Record(_) => (StatusCode::INTERNAL_SERVER_ERROR, "session_unreadable"),
     }

@@ -253,7 +253,7 @@ impl Renewal {
                 self.turn.log.stop_storing(Stop::Torn);
                 None
             }
-            Ok(Err(StoreError::Unavailable(_))) | Err(_) => {
+            Ok(Err(StoreError::Unavailable(_) | StoreError::Damaged(_))) | Err(_) => {
                 warn!(
                     session = self.lease.session_id,
                     "a lease was not renewed in time: its turn ends"

@@ -147,7 +147,7 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
     let session = &lease.session_id;
     match stored {
         Ok(()) => log.note_stored(upto),
-        Err(StoreError::Unavailable(cause)) => {
+        Err(StoreError::Unavailable(cause) | StoreError::Damaged(cause)) => {
             error!(session, cause, "a running turn is not stored");
             log.stop_storing(Stop::Silent);
             return false;

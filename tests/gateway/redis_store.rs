@@ -320,6 +320,37 @@ async fn a_server_that_cannot_be_used_is_an_error_at_start() {
 }
 
 #[tokio::test]
+/// Something else has written under the name of one session.
+#[tokio::test]
+async fn a_session_that_cannot_be_read_is_named_and_can_be_deleted() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let process = start(&model, &server).await;
+    process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    let config = config(&model, &server, "");
+    for is_by_command in [true, false] {
+        server.command(&["LPUSH", "tether:{x}:record", "not ours"]);
+        server.command(&["SET", "tether:{x}:session", "nor this"]);
+        let shown = process.get("/api/v1/sessions/x").await;
+        assert_eq!(
+            (shown.status(), &shown.json()["error"]["code"]),
+            (500, &json!("session_unreadable"))
+        );
+        let (is_done, listed, message) = tether(&["sessions", "list"], &config);
+        assert!(is_done && listed.contains("  s\n") && listed.contains("  x\n"), "{listed}");
+        assert!(message.contains("x cannot be read"), "{message}");
+        assert_eq!(process.get("/readyz").await.status(), 200, "the server is well");
+        if is_by_command {
+            let (is_done, _, message) = tether(&["sessions", "forget", "x"], &config);
+            assert!(is_done, "{message}");
+        } else {
+            let deleted = process.exchange(request("DELETE", "/api/v1/sessions/x", &[], "")).await;
+            assert_eq!(deleted.status(), 204);
+        }
+        assert_eq!(server.command(&["EXISTS", "tether:{x}:record"]), ":0\r\n");
+        assert_eq!(process.get("/api/v1/sessions/x").await.status(), 404);
+    }
+}
+
 async fn commands_work_on_a_server() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let process = start(&model, &server).await;

@@ -43,6 +43,12 @@ pub(super) async fn run(
     if rows.is_empty() {
         print_diagnostic("note", "there are no sessions");
     }
+    for row in rows.iter().filter(|row| row.turns.is_none()) {
+        print_diagnostic(
+            "note",
+            format_args!("{} cannot be read; `tether sessions forget` deletes it", row.id),
+        );
+    }
     rows.sort_by_key(|row| Reverse(row.used_at_ms));
     if as_json {
         for row in &rows {

@@ -449,6 +449,9 @@ pub enum StoreError {
     /// Another node has taken the session, or it was forgotten or written since.
     #[error("the session was deleted, or another gateway has taken it over")]
     Superseded,
+    /// What it has there is not what a gateway writes: something else was written under that name, or it is damaged.
+    #[error("the stored session cannot be read: {0}")]
+    Damaged(String),
     /// It has lost a lease or events that it had confirmed, as in a failover to a replica that lagged behind.
     #[error("the session store has lost what it had confirmed, as in a failover; try again later")]
     Lost,

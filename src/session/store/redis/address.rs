@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use super::super::StoreError;
-use super::cause::unavailable;
+use super::cause::failed;
 use super::node::Node;
 use super::sentinel;
 
@@ -138,7 +138,7 @@ impl RedisAddress {
     /// Why no connection came about.
     pub(super) fn unreachable(&self, error: &RedisError, limit: Duration) -> StoreError {
         if !error.is_timeout() {
-            return unavailable(error);
+            return failed(error);
         }
         // A server without TLS waits for the rest of what it takes for a command.
         let is_tls = matches!(self.info.addr(), ConnectionAddr::TcpTls { .. });

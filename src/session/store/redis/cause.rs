@@ -5,8 +5,21 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use super::super::StoreError;
 
 /// Why a request failed.
-pub(super) fn unavailable(error: &RedisError) -> StoreError {
-    StoreError::Unavailable(cause(error))
+pub(super) fn failed(error: &RedisError) -> StoreError {
+    if is_of_data(error) {
+        StoreError::Damaged(error.to_string())
+    } else {
+        StoreError::Unavailable(cause(error))
+    }
+}
+
+/// Whether a key has something else than the gateway writes, which a script has tripped over. The server is well.
+fn is_of_data(error: &RedisError) -> bool {
+    error.code() == Some("WRONGTYPE")
+        || error.detail().is_some_and(|detail| {
+            detail.contains("WRONGTYPE")
+                || detail.contains("user_script") && detail.contains("attempt to ")
+        })
 }
 
 /// The same as a sentence.

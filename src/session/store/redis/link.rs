@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::super::StoreError;
 use super::address::{RedisAddress, Wants};
-use super::cause::unavailable;
+use super::cause::failed;
 use super::node::Node;
 use super::reply::plain;
 use super::request::Request;
@@ -53,7 +53,7 @@ impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Unreachable(error) | Failure::Silent(error) => error,
-            Failure::Error(error) => unavailable(&error),
+            Failure::Error(error) => failed(&error),
         }
     }
 }
@@ -134,7 +134,7 @@ impl Link {
             let hello = cmd("HELLO");
             let told = timeout(limit, hello.query_async::<HashMap<String, Value>>(&mut connection));
             let silent = |_| StoreError::Unavailable(format!("no answer within {limit:?}"));
-            let told = told.await.map_err(silent)?.map_err(|error| unavailable(&error))?;
+            let told = told.await.map_err(silent)?.map_err(|error| failed(&error))?;
             let role = told.get("role").cloned().and_then(|role| plain::<String>(role).ok());
             if role.is_some_and(|role| role == "replica" || role == "slave") {
                 let cause = "its Sentinels have not agreed on a primary yet";

@@ -12,7 +12,7 @@ use super::super::{Batch, EpochStart, Epochs, Holder, NodeId, StoreError, Stored
 pub(super) type Read<T> = Result<T, StoreError>;
 
 pub(super) fn unreadable(error: impl std::fmt::Display) -> StoreError {
-    StoreError::Unavailable(format!("it has answered something else than expected: {error}"))
+    StoreError::Damaged(format!("the server has answered something else than expected: {error}"))
 }
 
 /// A simple value: text, a number, a list of them.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use redis::Value;
+use tracing::warn;
 
 use super::super::StoreError;
 use super::request::{Command, Commands};
@@ -54,7 +55,14 @@ impl RedisStore {
         for id in lapsed {
             let keys = self.keys.of_session(&id);
             let call = Call::new(&self.scripts.state, &[&keys.session, &keys.log, &keys.journal]);
-            let (deadline, is_left): (u64, bool) = self.servers.call(&call).await?;
+            let (deadline, is_left): (u64, bool) = match self.servers.call(&call).await {
+                // Nobody goes on with it, and the others must not wait for it.
+                Err(StoreError::Damaged(cause)) => {
+                    warn!(session = id, cause, "a session that was running cannot be read");
+                    (0, false)
+                }
+                state => state?,
+            };
             if deadline > 0 {
                 self.note_running(&id, deadline, &[]).await;
             } else if is_left {

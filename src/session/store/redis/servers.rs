@@ -242,7 +242,7 @@ impl Servers {
         let begun_at = Instant::now();
         let answer = answer.await;
         match &answer {
-            Ok(_) => {
+            Ok(_) | Err(StoreError::Damaged(_)) => {
                 metrics::store_request(begun_at.elapsed());
                 self.note_success();
             }

@@ -379,6 +379,48 @@ async fn each_session_keeps_its_newest_logs_and_files() {
     assert_eq!(store.keep_artifact("s", artifact).await, Err(StoreError::NoSession));
 }
 
+/// What another program has written under the name of one session is nobody else's trouble.
+#[tokio::test]
+async fn a_foreign_key_harms_one_session_only() {
+    const NAMES: [&str; 5] = ["session", "log", "journal", "record", "files"];
+    let server = RedisServer::start();
+    let store = open(&server);
+    for id in ["a", "m", "z"] {
+        let lease = store.acquire(id, NodeId::random()).await.unwrap().unwrap();
+        store.save(&lease, None, RECORD).await.unwrap();
+        store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
+        let_lapse(&server, id);
+    }
+    for name in NAMES {
+        let key = format!("tether:{{m}}:{name}");
+        let wrong = if name == "files" { ["SET", &key, "x"] } else { ["SADD", &key, "x"] };
+        server.command(&["DEL", &key]);
+        server.command(&wrong);
+        server.command(&["ZADD", "tether:running", "1", "m"]);
+        let read = store.read("m", None, 0).await.err().or(store.load("m").await.err());
+        let copied = store.copy("m").await.err();
+        let is_damaged = |error: &Option<StoreError>| matches!(error, Some(StoreError::Damaged(_)));
+        assert!(
+            is_damaged(&read) || is_damaged(&copied) || name == "journal",
+            "{name}: {copied:?}"
+        );
+        let listed = store.list(None, 10).await.unwrap();
+        let ids: Vec<_> = listed.iter().map(|session| &*session.id).collect();
+        assert_eq!(ids, ["a", "m", "z"], "{name}");
+        assert_eq!(store.interrupted(10).await, Ok(Vec::new()), "{name}");
+        assert_eq!(store.forget("m").await, Ok(true), "{name}");
+        assert_eq!(
+            server.command(&["KEYS", "tether:{m}:*"]).matches("record").count(),
+            0,
+            "{name}"
+        );
+        let lease = store.acquire("m", NodeId::random()).await.unwrap().unwrap();
+        store.save(&lease, None, RECORD).await.unwrap();
+        store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
+        let_lapse(&server, "m");
+    }
+}
+
 /// All keys expire: those of a session together, some time after it was last used.
 #[tokio::test]
 async fn all_that_is_kept_expires() {

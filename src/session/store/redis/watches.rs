@@ -26,7 +26,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::super::{StoreError, Watch};
 use super::address::Wants;
-use super::cause::unavailable;
+use super::cause::failed;
 use super::node::Node;
 use super::servers::Servers;
 use crate::limits::session as limits;
@@ -271,7 +271,7 @@ impl Served<'_> {
         command.arg(channel);
         match timeout(self.wait, command.query_async::<Value>(connection)).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(Failure { is_move: is_move(&error), error: unavailable(&error) }),
+            Ok(Err(error)) => Err(Failure { is_move: is_move(&error), error: failed(&error) }),
             Err(_) => Err(StoreError::Unavailable(format!("no answer within {:?}", self.wait)))?,
         }
     }

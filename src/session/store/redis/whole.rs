@@ -149,15 +149,29 @@ impl RedisStore {
             if listed.len() >= count || record_bytes > limits::LIST_RECORD_BYTES_MAX {
                 break;
             }
-            let keys = self.keys.of_session(id);
-            let answer = self.servers.call(&Call::new(&self.scripts.list, &keys.all())).await?;
-            let Some([used, length, record]) = parts(answer)? else { continue };
-            let record = bytes(record)?.unwrap_or_default();
-            record_bytes += record.len();
-            let (used_at_ms, bytes) = (plain(used)?, plain(length)?);
-            listed.push(ListedSession { id: id.clone(), used_at_ms, bytes, record });
+            let session = match self.listed(id).await {
+                // Whoever reads its record finds out.
+                Err(StoreError::Damaged(_)) => Some(ListedSession {
+                    id: id.clone(),
+                    used_at_ms: 0,
+                    bytes: 0,
+                    record: Bytes::new(),
+                }),
+                session => session?,
+            };
+            record_bytes += session.as_ref().map_or(0, |session| session.record.len());
+            listed.extend(session);
         }
         Ok(listed)
+    }
+
+    async fn listed(&self, id: &str) -> Result<Option<ListedSession>, StoreError> {
+        let keys = self.keys.of_session(id);
+        let answer = self.servers.call(&Call::new(&self.scripts.list, &keys.all())).await?;
+        let Some([used, length, record]) = parts(answer)? else { return Ok(None) };
+        let (used_at_ms, bytes) = (plain(used)?, plain(length)?);
+        let record = reply::bytes(record)?.unwrap_or_default();
+        Ok(Some(ListedSession { id: id.to_owned(), used_at_ms, bytes, record }))
     }
 
     /// The ids of all sessions that have a record, in order: as they were a moment ago if `may_be_old`.
