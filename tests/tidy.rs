@@ -154,6 +154,7 @@ const ROWS: &[Row] = &[
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),
     row("session/cancel", Io, &["limits"]),
     row("session/codec", Io, &["limits"]),
+    row("session/cut_short", Nothing, &["conversation", "event"]),
     row("session/exported", Nothing, &["limits"]),
     row("session/interrupted", Io, &["conversation", "limits", "telemetry"]),
     row("session/journal", Nothing, &["conversation", "event", "limits", "text"]),

@@ -13,8 +13,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use tracing::{debug, warn};
 
 use super::codec::off_worker;
+use super::cut_short::{LOST, Seen};
 use super::followed::Key;
-use super::journal;
 use super::log::TurnLog;
 use super::record::RecordError;
 use super::sessions::{SessionError, Sessions, ended};
@@ -146,7 +146,7 @@ impl Follower {
                 let is_whole = log.extend(epochs, batches, last);
                 if !is_whole {
                     warn!(session = session_id, turn = turn_id, "the store has lost events");
-                    log.end(Some(&journal::LOST));
+                    log.end(Some(&Seen::of(log).failed(LOST)));
                 } else if journal.is_none() {
                     log.end(None);
                 } else {
@@ -158,8 +158,10 @@ impl Follower {
                 Ok(is_lost) => {
                     if is_lost {
                         warn!(session = session_id, turn = turn_id, "the store has lost a turn");
+                        log.end(Some(&Seen::of(log).failed(LOST)));
+                    } else {
+                        log.end(None);
                     }
-                    log.end(is_lost.then_some(&journal::LOST));
                     false
                 }
                 // Nor was this.

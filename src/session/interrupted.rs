@@ -18,6 +18,7 @@ use tokio::sync::mpsc::Sender;
 use tracing::warn;
 
 use super::codec::{self, off_worker};
+use super::cut_short;
 use super::journal::{self, Journal};
 use super::lease::{Finish, OwnedLease};
 use super::log::Writer;
@@ -239,6 +240,7 @@ impl Sessions {
         interrupted: Interrupted,
     ) -> Result<(), SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
+        let end = vec![journal::event_after(log.last, &cut_short::interrupted(&interrupted))];
         let turn = interrupted.into_ended();
         record.beginning = None;
         record.answers.end(&log.turn_id, None);
@@ -247,7 +249,7 @@ impl Sessions {
         }
         record.conversation.push(turn);
         let record = codec::write(record).await;
-        let (expected, end) = (Some(stored.version), vec![journal::end_after(log.last)]);
+        let expected = Some(stored.version);
         let (turn_id, patience) = (&*log.turn_id, self.store.wait());
         let finish = Finish { expected, record, turn_id, end, patience };
         match lease.finish(finish, None).await {

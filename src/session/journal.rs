@@ -20,7 +20,7 @@ use super::log::storing::Draft;
 use super::record::RecordError;
 use super::store::Batch;
 use crate::conversation::{self, Interrupted, Tally};
-use crate::event::{Event, FailureCode};
+use crate::event::Event;
 use crate::limits::session as limits;
 use crate::text::is_deeper;
 
@@ -46,24 +46,6 @@ pub(super) struct Journal {
     continues: bool,
     turn: Arc<conversation::Turn>,
 }
-
-/// What ends a turn that the store has not taken, although it was over.
-pub(super) const NOT_STORED: Event<'_> = Event::cut_short(
-    FailureCode::StoreUnavailable,
-    "the session store does not answer, so the end of this turn is lost; try again later",
-);
-
-/// What ends the log of a turn for a reader on another node, if the store has lost a part of it.
-pub(super) const LOST: Event<'_> = Event::cut_short(
-    FailureCode::StoreUnavailable,
-    "the session store has lost a part of this turn; read the session for what is left of it",
-);
-
-/// What ends a turn whose gateway was stopped.
-pub(super) const INTERRUPTED: Event<'_> = Event::cut_short(
-    FailureCode::Internal,
-    "the gateway was stopped while this turn ran; what it had said and done is kept",
-);
 
 impl Journal {
     pub(super) fn new(Draft { after, asked, takeovers, tally, turn }: Draft) -> Self {
@@ -106,15 +88,16 @@ impl Journal {
     }
 }
 
-/// The event that ends an interrupted turn, after event `last` of its log.
-pub(super) fn end_after(last: u64) -> Batch {
-    Batch { first: last + 1, last: last + 1, bytes: encode::line(&INTERRUPTED).into() }
+/// An event after event `last` of a log.
+pub(super) fn event_after(last: u64, event: &Event<'_>) -> Batch {
+    Batch { first: last + 1, last: last + 1, bytes: encode::line(event).into() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::conversation::{Ending, Outcome, Part};
+    use crate::event::FailureCode;
 
     fn events(first: u64, lines: &[&str]) -> Batch {
         let bytes: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();

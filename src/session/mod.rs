@@ -10,6 +10,7 @@ mod answers;
 mod artifacts;
 mod cancel;
 mod codec;
+mod cut_short;
 pub(crate) mod exported;
 mod follow;
 mod followed;

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
-use super::journal;
+use super::cut_short;
 use super::log::Writer;
 use super::store::{Holder, Lease, NodeId, StoredLog};
 use super::turn_guard::TurnGuard;
@@ -117,8 +117,8 @@ impl TakenOver {
     pub(crate) async fn end(self, why: &str) {
         let Self { guard, mut writer, interrupted, takeover, .. } = self;
         takeover.log_ended(&interrupted, why);
+        writer.push(&cut_short::interrupted(&interrupted));
         let turn = interrupted.into_ended();
-        writer.push(&journal::INTERRUPTED);
         writer.seal();
         metrics::turn_interrupted("ended");
         guard.finish(Some(turn)).await;

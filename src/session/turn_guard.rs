@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::codec;
-use super::journal;
+use super::cut_short::{LOST, NOT_STORED, Seen};
 use super::lease::{Finish, OwnedLease};
 use super::log::TurnLog;
 use super::part_waker::PartWaker;
@@ -235,7 +235,8 @@ impl TurnGuard {
             Err(error) => {
                 // Readers must not see an end that the store does not have.
                 let is_torn = log.is_torn() || error == StoreError::Lost;
-                log.end_unstored(if is_torn { &journal::LOST } else { &journal::NOT_STORED });
+                let why = if is_torn { LOST } else { NOT_STORED };
+                log.end_unstored(&Seen::of(log).failed(why));
                 warn!("the end of the turn was not stored: {error}");
             }
         }

@@ -14,6 +14,8 @@ use crate::support::redis_server::RedisServer;
 fn check_lost(events: &[Frame]) {
     let end = events.last().unwrap();
     assert_eq!((&*end.event, &end.data["code"]), ("turn_failed", &json!("store_unavailable")));
+    assert_eq!(end.data["loops"], 1);
+    assert!(end.data["text"].as_str().unwrap().starts_with("One"), "{end:?}");
 }
 
 #[tokio::test]

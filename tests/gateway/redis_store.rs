@@ -224,6 +224,7 @@ async fn a_server_that_stays_away_ends_the_running_turn_honestly() {
     let rest = stream.up_to("turn_failed").await;
     let end = &rest.last().unwrap().data;
     assert_eq!((&end["code"], &end["retryable"]), (&json!("store_unavailable"), &json!(true)));
+    assert_eq!((&end["text"], &end["loops"]), (&json!("One"), &json!(1)), "what was seen");
     round.closed().await;
     for _ in 0..2 {
         let body = json!({"session_id": "t", "prompt": "Hello?"});
@@ -319,7 +320,6 @@ async fn a_server_that_cannot_be_used_is_an_error_at_start() {
     assert!(message.contains("(`sessions.redis`)"), "{message}");
 }
 
-#[tokio::test]
 /// Something else has written under the name of one session.
 #[tokio::test]
 async fn a_session_that_cannot_be_read_is_named_and_can_be_deleted() {
@@ -351,6 +351,7 @@ async fn a_session_that_cannot_be_read_is_named_and_can_be_deleted() {
     }
 }
 
+#[tokio::test]
 async fn commands_work_on_a_server() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let process = start(&model, &server).await;
