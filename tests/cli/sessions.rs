@@ -209,13 +209,13 @@ fn only_an_import_creates_the_file() {
     assert_eq!(fs::read_dir(state.0.path()).unwrap().count(), 0);
 }
 
-/// What `tether check --probe` says of the sessions in this folder.
-fn probed(folder: &str, sync: &str) -> String {
+/// What `tether check --probe` says of the sessions in this folder, and whether it ends with this status.
+fn probed(folder: &str, sync: &str, status: i32) -> String {
     let config = format!(
         "tools: {{builtin: []}}\nsessions: {{embedded: {{path: {folder}/tether.db, sync: {sync}}}}}\n"
     );
     let config = file(&config);
-    let (_, stderr) = check(&["check", "--probe", "--config", path(&config)], 0);
+    let (_, stderr) = check(&["check", "--probe", "--config", path(&config)], status);
     let lines = stderr.lines().filter(|line| line.contains(": sessions: "));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -224,7 +224,7 @@ fn probed(folder: &str, sync: &str) -> String {
 fn a_probe_tries_the_file() {
     let state = State::filled();
     for sync in ["normal", "full"] {
-        let told = probed(state.folder(), sync);
+        let told = probed(state.folder(), sync, 0);
         let lines: Vec<&str> = told.lines().collect();
         assert!(lines[0].contains("tether.db: 2 sessions in "), "{told}");
         assert!(lines[0].ends_with(" KiB, format 5"), "{told}");
@@ -242,13 +242,13 @@ fn a_probe_tries_the_file() {
 fn a_probe_creates_no_file() {
     let state = State::new();
     let folder = format!("{}/made/on demand", state.folder());
-    let told = probed(&folder, "normal");
+    let told = probed(&folder, "normal", 0);
     let expected = format!("tether.db would be created; {} can be written", state.folder());
     assert!(told.contains(&expected), "{told}");
     assert_eq!(fs::read_dir(state.0.path()).unwrap().count(), 0);
     let file = file("");
-    let told = probed(&format!("{}/state", path(&file)), "normal");
-    assert!(told.starts_with("warning: sessions: "), "{told}");
+    let told = probed(&format!("{}/state", path(&file)), "normal", 1);
+    assert!(told.starts_with("error: sessions: "), "{told}");
     assert!(
         told.contains("cannot be written: ") && told.contains("`sessions.embedded.path`"),
         "{told}"
@@ -259,8 +259,8 @@ fn a_probe_creates_no_file() {
 fn a_probe_reports_a_damaged_file() {
     let state = State::new();
     fs::write(state.0.path().join("tether.db"), "no database").unwrap();
-    let told = probed(state.folder(), "normal");
-    assert!(told.starts_with("warning: sessions: "), "{told}");
+    let told = probed(state.folder(), "normal", 1);
+    assert!(told.starts_with("error: sessions: "), "{told}");
     assert!(
         told.ends_with("tether.db is not a file of sessions (`sessions.embedded.path`)"),
         "{told}"

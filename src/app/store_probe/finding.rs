@@ -5,6 +5,8 @@
 pub enum StoreFinding {
     /// Something to know.
     Note(String),
+    /// Something to change: the gateway works, but not as anybody would want.
+    Warning(String),
     /// Something that keeps the gateway from working.
     Fault(String),
 }

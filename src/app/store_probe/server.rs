@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::finding::StoreFinding::{self, Fault, Note};
+use super::finding::StoreFinding::{self, Fault, Note, Warning};
 use crate::app::assemble::{redis_address, redis_store};
 use crate::config::SessionsConfig;
 use crate::limits::session::REQUEST_SLOW;
@@ -72,7 +72,7 @@ fn of_settings(settings: &HashMap<String, String>) -> Vec<StoreFinding> {
     let policy = setting("maxmemory-policy");
     let has_maximum = setting("maxmemory").is_none_or(|bytes| bytes != "0");
     match policy {
-        Some(policy) if policy != "noeviction" && has_maximum => findings.push(Fault(format!(
+        Some(policy) if policy != "noeviction" && has_maximum => findings.push(Warning(format!(
             "with `maxmemory-policy {policy}`, it drops conversations when its memory is full, also in the \
              middle of a turn; set `noeviction` there: then new turns are refused instead"
         ))),
@@ -116,7 +116,8 @@ mod tests {
             (&[("maxmemory-policy", "allkeys-lru"), ("maxmemory", "7")], "set `noeviction` there"),
             (&[("connected_slaves", "2"), ("min-replicas-to-write", "0")], "it has 2 replicas"),
         ] {
-            let (Note(advice) | Fault(advice)) = findings(settings).pop().unwrap();
+            let (Note(advice) | Warning(advice) | Fault(advice)) =
+                findings(settings).pop().unwrap();
             assert!(advice.contains(expected), "{advice}");
         }
         assert_eq!(findings(&[("maxmemory-policy", "allkeys-lru"), ("maxmemory", "0")]).len(), 1);

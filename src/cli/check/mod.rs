@@ -18,7 +18,7 @@ use crate::tools::SourceReport;
 ///
 /// # Errors
 /// [`CliError::Config`] with all mistakes; [`CliError::Usage`] if this machine cannot do what the
-/// file requires; [`CliError::Io`] if `out` fails.
+/// file requires; [`CliError::Io`] if `out` fails; [`CliError::Silent`] if the store of sessions cannot be used.
 pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError> {
     let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
     for warning in config.warnings() {
@@ -32,9 +32,12 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
         }
     }
     if args.probe {
-        sessions::probe(&config)?;
+        let is_store_usable = sessions::probe(&config)?;
         tools::probe(&config)?;
         upstreams::probe(&config)?;
+        if !is_store_usable {
+            return Err(CliError::Silent);
+        }
     }
     let yaml = config.to_yaml().map_err(|error| CliError::Failed(error.to_string()))?;
     out.write_all(yaml.as_bytes())?;
