@@ -50,7 +50,7 @@ impl RedisStore {
     pub(super) async fn interrupted_now(&self, count: usize) -> Result<Vec<String>, StoreError> {
         let running = self.keys.running();
         let call = Call::new(&self.scripts.lapsed, &[&running]).number(count as u64);
-        let lapsed: Vec<String> = self.servers.call(&call).await?;
+        let (now, lapsed): (u64, Vec<String>) = self.servers.call(&call).await?;
         let mut interrupted = Vec::new();
         for id in lapsed {
             let keys = self.keys.of_session(&id);
@@ -68,8 +68,9 @@ impl RedisStore {
             } else if is_left {
                 interrupted.push(id);
             } else {
-                let mut command = Command::new("ZREM", running.clone());
-                self.servers.command::<Value>(command.arg(id)).await?;
+                // Another node may have taken a lease since.
+                let call = Call::new(&self.scripts.unlist, &[&running]);
+                self.servers.call::<Value>(&call.text(&id).number(now)).await?;
             }
         }
         Ok(interrupted)
