@@ -22,6 +22,7 @@ pub(super) mod cluster_tests;
 mod entries;
 mod examination;
 mod keys;
+mod leasing;
 mod link;
 mod node;
 mod reply;
@@ -49,9 +50,9 @@ use redis::Value;
 use uuid::Uuid;
 
 use super::{
-    Artifact, Batch, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession,
-    LogNews, NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
-    Version, Watch, Watched,
+    Artifact, Batch, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease,
+    ListedSession, LogNews, NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture,
+    StoredLog, StoredRecord, Version, Watch, Watched,
 };
 use crate::limits::session as limits;
 use crate::telemetry::{metrics, millis};
@@ -59,7 +60,7 @@ use crate::telemetry::{metrics, millis};
 pub use address::{RedisAddress, RedisTls};
 pub use examination::ServerReport;
 use keys::{Keys, SessionKeys};
-use reply::{bytes, list, parts, plain};
+use reply::{list, parts, plain};
 use request::Commands;
 use scripts::{Call, Scripts};
 use servers::Servers;
@@ -123,31 +124,6 @@ impl RedisStore {
         }
     }
 
-    async fn acquire_now(
-        &self,
-        session_id: &str,
-        node: NodeId,
-    ) -> Result<Option<Lease>, StoreError> {
-        let keys = self.keys.of_session(session_id);
-        let (holder, grant) = (node.0.simple().to_string(), random());
-        let call = Call::new(&self.scripts.acquire, &keys.all())
-            .text(&holder)
-            .number(self.asked.fetch_add(1, Ordering::Relaxed))
-            .number(grant)
-            .number(millis(self.lease))
-            .number(self.ttl);
-        let Some([epoch, deadline, files, before, lapsed]) =
-            parts(self.servers.call(&call).await?)?
-        else {
-            return Ok(None);
-        };
-        let (session_id, before) = (session_id.to_owned(), reply::holder(before, lapsed)?);
-        let lease = Lease { session_id, node, epoch: plain(epoch)?, grant, before };
-        let (deadline, files): (u64, Vec<String>) = (plain(deadline)?, plain(files)?);
-        self.note_running(&lease.session_id, deadline, &files).await;
-        Ok(Some(lease))
-    }
-
     async fn renew_now(&self, lease: &Lease) -> Result<Renewed, StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
         let holder = lease.node.0.simple().to_string();
@@ -185,18 +161,6 @@ impl RedisStore {
             commands.add("UNLINK", self.keys.artifact(whole::id_of_file(file)));
         }
         self.servers.commands(&commands).await
-    }
-
-    async fn load_now(&self, session_id: &str) -> Result<Option<StoredRecord>, StoreError> {
-        let keys = self.keys.of_session(session_id);
-        let call = Call::new(&self.scripts.load, &keys.all()).number(self.ttl);
-        let Some([version, record]) = parts(self.servers.call(&call).await?)? else {
-            return Ok(None);
-        };
-        let (version, record): (Option<u64>, _) = (plain(version)?, bytes(record)?);
-        Ok(version
-            .zip(record)
-            .map(|(version, bytes)| StoredRecord { version: Version(version), bytes }))
     }
 
     /// Writes a record over an expected version, news of a log, or both.
@@ -320,6 +284,10 @@ fn random() -> u64 {
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
         Box::pin(self.acquire_now(session_id, node))
+    }
+
+    fn enter<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Entered>> {
+        Box::pin(self.enter_now(session_id, node))
     }
 
     fn lease_time(&self) -> Option<Duration> {

@@ -16,6 +16,16 @@ use super::{RedisStore, whole};
 impl RedisStore {
     /// Lists the session as running, and makes its files last. If that fails, the next renewal lists it.
     pub(super) async fn note_running(&self, session_id: &str, deadline: u64, files: &[String]) {
+        self.noting_running(session_id, deadline, files).await;
+    }
+
+    /// The same for another task.
+    pub(super) fn noting_running(
+        &self,
+        session_id: &str,
+        deadline: u64,
+        files: &[String],
+    ) -> impl Future<Output = ()> + Send + use<> {
         let mut commands = Commands::default();
         commands.add("ZADD", self.keys.running()).arg(deadline).arg(session_id);
         commands.add("PEXPIRE", self.keys.running()).arg(self.ttl);
@@ -23,7 +33,10 @@ impl RedisStore {
             let key = self.keys.artifact(whole::id_of_file(file));
             commands.add("PEXPIRE", key).arg(2 * self.ttl);
         }
-        let _ = self.servers.commands(&commands).await;
+        let servers = Arc::clone(&self.servers);
+        async move {
+            let _ = servers.commands(&commands).await;
+        }
     }
 
     /// Lists a session whose lease was given back as interrupted if a turn of it is left, or else no more. The

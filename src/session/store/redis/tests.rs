@@ -576,6 +576,38 @@ fn info(server: &RedisServer, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
 }
 
+/// How often a server was asked to run a script.
+fn scripts_run(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]);
+    let calls = stats.split_once("cmdstat_evalsha:calls=").map_or("0", |(_, calls)| calls);
+    calls.split(',').next().unwrap().parse().unwrap()
+}
+
+/// What a turn has to know comes with its lease.
+#[tokio::test]
+async fn a_turn_enters_with_one_script() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let entered = store.enter("s", NodeId::random()).await.unwrap().unwrap();
+    assert_eq!((entered.is_interrupted, entered.record), (false, None));
+    let version = store.save(&entered.lease, None, RECORD).await.unwrap();
+    let news = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
+    store.append(&entered.lease, "t", news).await.unwrap();
+    assert_eq!(store.enter("s", NodeId::random()).await, Ok(None), "it is held");
+    let_lapse(&server, "s");
+    let before = scripts_run(&server);
+    let node = NodeId::random();
+    let entered = store.enter("s", node).await.unwrap().unwrap();
+    assert_eq!(scripts_run(&server) - before, 1);
+    let record = StoredRecord { version, bytes: RECORD };
+    assert_eq!((entered.is_interrupted, entered.record), (true, Some(record)));
+    assert_eq!((entered.lease.node, entered.lease.epoch), (node, 2));
+    let listed_at = || server.command(&["ZSCORE", "tether:running", "s"]);
+    while listed_at().contains("\r\n1\r\n") {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// What a token costs: one command, and some hundred bytes beside its own on each way.
 #[tokio::test]
 async fn an_append_is_one_short_command() {

@@ -1,5 +1,6 @@
--- Takes the lease. Also returns which other node had it before, and how long ago that lapsed.
-local node, asked, grant, lease, ttl = unpack(ARGV)
+-- Takes the lease. Also returns which other node had it before, and how long ago that lapsed; and for a turn that is
+-- to begin, whether the latest one has a journal, and the record.
+local node, asked, grant, lease, ttl, begins = unpack(ARGV)
 local has = redis.call('HMGET', SESSION, 'epoch', 'node', 'grant', 'deadline', 'asked')
 local epoch = tonumber(has[1])
 if has[2] == node then
@@ -23,5 +24,11 @@ last_for(ttl)
 if has[2] ~= node then
   redis.call('SPUBLISH', LOG, '')
 end
-return {epoch, deadline, redis.call('ZRANGE', FILES, 0, -1), has[2] ~= node and has[2],
+local answer = {epoch, deadline, redis.call('ZRANGE', FILES, 0, -1), has[2] ~= node and has[2],
   has[4] and now - has[4]}
+if begins == '1' then
+  local newest = logs()[1]
+  answer[6] = newest and redis.call('HEXISTS', JOURNAL, newest[3]) or 0
+  answer[7], answer[8] = redis.call('HGET', SESSION, 'version'), redis.call('GET', RECORD)
+end
+return answer

@@ -1,0 +1,95 @@
+//! Leases taken, and records loaded: how a turn begins.
+
+use std::sync::atomic::Ordering;
+
+use redis::Value;
+
+use super::super::{Entered, Lease, NodeId, StoreError, StoredRecord, Version};
+use super::reply::{self, Read, bytes, list, parts, plain};
+use super::scripts::Call;
+use super::{RedisStore, random};
+use crate::telemetry::millis;
+
+impl RedisStore {
+    pub(super) async fn acquire_now(
+        &self,
+        session_id: &str,
+        node: NodeId,
+    ) -> Result<Option<Lease>, StoreError> {
+        let Some((lease, granted)) = self.take(session_id, node, false).await? else {
+            return Ok(None);
+        };
+        self.note_running(&lease.session_id, granted.deadline, &granted.files).await;
+        Ok(Some(lease))
+    }
+
+    pub(super) async fn enter_now(
+        &self,
+        session_id: &str,
+        node: NodeId,
+    ) -> Result<Option<Entered>, StoreError> {
+        let Some((lease, granted)) = self.take(session_id, node, true).await? else {
+            return Ok(None);
+        };
+        let Granted { deadline, files, rest } = granted;
+        // Nothing has begun yet that anybody would have to find.
+        tokio::spawn(self.noting_running(&lease.session_id, deadline, &files));
+        let [is_interrupted, version, record]: [Value; 3] =
+            rest.try_into().map_err(|_| reply::unreadable("too few values"))?;
+        let (is_interrupted, record) = (plain(is_interrupted)?, stored_record(version, record)?);
+        Ok(Some(Entered { lease, is_interrupted, record }))
+    }
+
+    /// Takes the lease, and asks what a turn has to know if one `begins`.
+    async fn take(
+        &self,
+        session_id: &str,
+        node: NodeId,
+        begins: bool,
+    ) -> Result<Option<(Lease, Granted)>, StoreError> {
+        let keys = self.keys.of_session(session_id);
+        let (holder, grant) = (node.0.simple().to_string(), random());
+        let call = Call::new(&self.scripts.acquire, &keys.all())
+            .text(&holder)
+            .number(self.asked.fetch_add(1, Ordering::Relaxed))
+            .number(grant)
+            .number(millis(self.lease))
+            .number(self.ttl)
+            .number(u64::from(begins));
+        let mut answer = list(self.servers.call(&call).await?)?;
+        if answer.is_empty() {
+            return Ok(None);
+        }
+        let rest = answer.split_off(answer.len().min(5));
+        let [epoch, deadline, files, before, lapsed]: [Value; 5] =
+            answer.try_into().map_err(|_| reply::unreadable("too few values"))?;
+        let (session_id, before) = (session_id.to_owned(), reply::holder(before, lapsed)?);
+        let lease = Lease { session_id, node, epoch: plain(epoch)?, grant, before };
+        Ok(Some((lease, Granted { deadline: plain(deadline)?, files: plain(files)?, rest })))
+    }
+
+    pub(super) async fn load_now(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<StoredRecord>, StoreError> {
+        let keys = self.keys.of_session(session_id);
+        let call = Call::new(&self.scripts.load, &keys.all()).number(self.ttl);
+        match parts(self.servers.call(&call).await?)? {
+            Some([version, record]) => stored_record(version, record),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What else comes with a lease.
+struct Granted {
+    deadline: u64,
+    files: Vec<String>,
+    rest: Vec<Value>,
+}
+
+fn stored_record(version: Value, record: Value) -> Read<Option<StoredRecord>> {
+    let (version, record): (Option<u64>, _) = (plain(version)?, bytes(record)?);
+    let stored = version.zip(record);
+    Ok(stored.map(|(version, bytes)| StoredRecord { version: Version(version), bytes }))
+}
