@@ -64,9 +64,10 @@ impl OwnedLease {
         node: NodeId,
     ) -> Result<Option<(Self, Entered)>, StoreError> {
         let asked_at = Instant::now();
-        let entered = match is_new {
-            true => store.enter_new(session_id, node).await?,
-            false => store.enter(session_id, node).await?,
+        let entered = if is_new {
+            store.enter_new(session_id, node).await?
+        } else {
+            store.enter(session_id, node).await?
         };
         Ok(entered.map(|entered| (Self::new(store, entered.lease.clone(), asked_at), entered)))
     }
