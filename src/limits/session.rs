@@ -25,6 +25,8 @@ pub const REDO_BYTES_KEPT: u64 = MIB as u64;
 
 /// Turns whose ends the tables of such a file get in one transaction, under load. Of more, each costs hardly less.
 pub const ENDED_TURNS_PER_COMMIT: usize = 64;
+/// So many of them are written where they are asked for; more take longer than waking a thread.
+pub const ENDED_TURNS_HERE: usize = 8;
 /// How long the first of them waits for others: then the tables have what a backup or another program reads.
 pub const ENDED_TURNS_WAIT: Duration = Duration::from_secs(1);
 /// How many wait at most, if the thread that writes them is late. Further turns end with a transaction of their own.

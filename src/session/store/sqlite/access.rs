@@ -131,9 +131,11 @@ impl SqliteStore {
         if self.redo.has(session_id) { self.fold().await } else { Ok(()) }
     }
 
-    /// Moves ended turns into the tables: here, if the file is free, or on the thread.
+    /// Moves ended turns into the tables: here, if they are few and the file is free, or on the thread.
     async fn put_ended(&self) -> Result<(), StoreError> {
-        if let Some(mut worker) = self.worker.try_lock() {
+        if self.ended.are_few()
+            && let Some(mut worker) = self.worker.try_lock()
+        {
             return worker.put_ended();
         }
         self.ask(Task::PutEnded).await

@@ -98,6 +98,11 @@ impl EndedTurns {
         session_id.map_or(!by_session.is_empty(), |session_id| by_session.contains_key(session_id))
     }
 
+    /// Whether there are so few that the tables get them in less time than it takes to wake the thread.
+    pub(super) fn are_few(&self) -> bool {
+        self.0.lock().by_session.len() <= limits::ENDED_TURNS_HERE
+    }
+
     pub(super) fn all(&self) -> Vec<Arc<EndedTurn>> {
         self.0.lock().by_session.values().map(Arc::clone).collect()
     }

@@ -27,6 +27,7 @@ async fn many_ends_share_a_commit() {
     while place.store.ended.has(None) {
         tokio::task::yield_now().await;
     }
+    assert!(!place.store.redo.has(None), "the tables have all of it");
     let listed = place.store.list(None, usize::MAX).await.unwrap();
     assert_eq!(listed.len(), limits::ENDED_TURNS_PER_COMMIT);
 }
@@ -137,6 +138,28 @@ async fn a_session_that_was_deleted_after_its_turn_does_not_come_back() {
     assert_eq!(place.killed().store.load("s").await.unwrap().unwrap().bytes, "over");
     assert!(place.store.forget("s").await.unwrap());
     assert_eq!(place.killed().store.load("s").await.unwrap(), None);
+}
+
+/// Its log was dropped since, because a session keeps so many of them. It must not come back as the latest.
+#[tokio::test]
+async fn a_turn_that_was_over_long_ago_does_not_come_back() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, mut version) = place.begin("s").await;
+    let end = ("0", vec![event(1)]);
+    version = place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+    // So the file does not say that the tables have it.
+    place.store.redo.fail_next_write();
+    for turn in 1..=limits::TURN_LOGS_MAX {
+        let lease = place.store.enter("s", place.node).await.unwrap().unwrap().lease;
+        let (turn_id, batches) = (turn.to_string(), vec![event(1)]);
+        let end = (&*turn_id, batches);
+        version = place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+    }
+    for place in [&place, &place.killed()] {
+        assert_eq!(place.read("s", "0").await, None);
+        let latest = place.store.read("s", None, 0).await.unwrap().unwrap();
+        assert_eq!(latest.turn_id, limits::TURN_LOGS_MAX.to_string());
+    }
 }
 
 const SESSIONS: [&str; 3] = ["a", "b", "c"];
