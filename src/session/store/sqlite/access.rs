@@ -1,4 +1,5 @@
-//! How the file is used: here and now if that is quick, or else on the thread; in the tables, or beside them.
+//! How the file is used: in the caller's own task if that is quick, or else on the thread; in the tables, or beside
+//! them.
 
 use std::future::ready;
 use std::io;
@@ -12,11 +13,11 @@ use super::super::{Lease, LogNews, StoreError, StoreFuture, Version};
 use super::cause::{failure_of, stopped, unavailable_beside};
 use super::leases::Leases;
 use super::redo::Redo;
-use super::worker::{Asked, Job, Look, Ran, Task, atomically};
+use super::worker::{Job, Look, Ran, Task, Waiter, atomically};
 use super::{SqliteStore, SyncMode, now_ms};
 use crate::telemetry::metrics;
 
-/// What a write beside the database has done, and whether the older file is in the way now.
+/// What a write beside the database has done, and whether the older file should be folded now.
 pub(super) struct Written<T> {
     pub(super) result: T,
     pub(super) is_fold_due: bool,
@@ -57,8 +58,8 @@ impl SqliteStore {
         self.sync == SyncMode::Normal
     }
 
-    /// Does something in a transaction, and returns its result once that is durable: here, if it is `short`
-    /// and the file is free, or on the thread.
+    /// Does something in a transaction, and returns its result once that is durable. Runs in this task if it
+    /// `is_short` and the file is free, or else on the thread.
     pub(super) fn run<T: Send + 'static>(
         &self,
         is_short: bool,
@@ -70,7 +71,7 @@ impl SqliteStore {
         {
             let done = worker.at_once(work);
             if worker.is_log_long() {
-                // If so much waits that there is no room, the next commit comes soon enough.
+                // If the queue is full, the next commit asks again.
                 let _ = self.jobs.try_send(Task::ShortenLog);
             }
             return Box::pin(ready(done));
@@ -89,7 +90,7 @@ impl SqliteStore {
         self.run(is_short, work).await
     }
 
-    /// Reads something that the tables may lack, of this session or of any, which counts as using it. If they
+    /// Reads something that the tables may lack, of this session or of any, which counts as using it. If the tables
     /// cannot be completed, because the disk is full, it is read as if they had been.
     pub(super) async fn read_folded<T: Send + 'static>(
         &self,
@@ -97,18 +98,18 @@ impl SqliteStore {
         is_short: bool,
         read: impl Fn(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
     ) -> Result<T, StoreError> {
-        let usual = self.run_folded(session_id, is_short, read.clone()).await;
-        let Err(StoreError::Unavailable(_)) = usual else { return usual };
+        let folded = self.run_folded(session_id, is_short, read.clone()).await;
+        let Err(StoreError::Unavailable(_)) = folded else { return folded };
         let (sender, receiver) = oneshot::channel();
         let look: Look = Box::new(move |worker| {
             // The caller may have dropped its future.
             let _ = sender.send(worker.read_unwritten(read));
         });
         self.jobs.send(Task::Look(look)).await.map_err(|_| stopped())?;
-        receiver.await.map_err(|_| stopped())?.or(usual)
+        receiver.await.map_err(|_| stopped())?.or(folded)
     }
 
-    /// Reads something of a session without a transaction: here, if the file is free, or on the thread.
+    /// Reads something of a session without a transaction: in this task if the file is free, or else on the thread.
     pub(super) async fn look<T: Send + 'static>(
         &self,
         session_id: &str,
@@ -131,7 +132,7 @@ impl SqliteStore {
         if self.redo.has(session_id) { self.fold().await } else { Ok(()) }
     }
 
-    /// Moves ended turns into the tables: here, if they are few and the file is free, or on the thread.
+    /// Moves ended turns into the tables: in this task if they are few and the file is free, or else on the thread.
     async fn put_ended(&self) -> Result<(), StoreError> {
         if self.ended.are_few()
             && let Some(mut worker) = self.worker.try_lock()
@@ -160,8 +161,8 @@ impl SqliteStore {
         receiver.await.map_err(|_| stopped())?
     }
 
-    /// Writes something beside the database: here, if it is `short` and need not reach the disk, or on the
-    /// thread, which then waits for the disk once for all that it has written.
+    /// Writes something beside the database: in this task if it `is_short` and need not reach the disk, or else on
+    /// the thread, which waits for the disk once for all that it has written.
     pub(super) fn write<T: Send + 'static>(
         &self,
         is_short: bool,
@@ -183,7 +184,7 @@ impl SqliteStore {
         })
     }
 
-    /// Writes a mark beside the database, here.
+    /// Writes a mark beside the database, in this task.
     pub(super) fn mark<T>(
         &self,
         write: impl FnOnce(&Redo) -> io::Result<T>,
@@ -194,7 +195,7 @@ impl SqliteStore {
         })
     }
 
-    /// Writes something beside the database, here.
+    /// Writes something beside the database, in this task.
     pub(super) fn write_here<T>(
         &self,
         write: impl FnOnce(&Leases, &Redo) -> Result<Written<T>, StoreError>,
@@ -211,7 +212,7 @@ impl SqliteStore {
 
     fn fold_later(&self, is_due: bool) {
         if is_due {
-            // If so much waits that there is no room, a later append asks again.
+            // If the queue is full, a later append asks again.
             let _ = self.jobs.try_send(Task::Fold(None));
         }
     }
@@ -222,7 +223,7 @@ impl SqliteStore {
     }
 
     /// Asks the thread for something, and waits for it.
-    async fn ask(&self, task: impl FnOnce(Option<Asked>) -> Task) -> Result<(), StoreError> {
+    async fn ask(&self, task: impl FnOnce(Option<Waiter>) -> Task) -> Result<(), StoreError> {
         let (sender, receiver) = oneshot::channel();
         self.jobs.send(task(Some(sender))).await.map_err(|_| stopped())?;
         receiver.await.map_err(|_| stopped())?

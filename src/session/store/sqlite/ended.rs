@@ -1,12 +1,12 @@
-//! Turns that are over, and that the tables do not have yet.
+//! Turns that have ended, but are not in the tables yet.
 //!
-//! A turn's end alone would change ten pages of the database, most of which the next end changes again. So it is
-//! one write to the [file of running turns](super::redo), and the tables get many ends in one transaction: once
-//! there are enough of them, once the oldest has waited, and before anybody asks for one of their sessions.
+//! The end of a single turn would change ten pages of the database, most of which the next end changes again. So it
+//! is one write to the [file of running turns](super::redo), and the tables get many ends in one transaction: once
+//! there are enough of them, once the oldest has waited long enough, and before anybody reads one of their sessions.
 //!
 //! ```text
 //!   finish ── one write ──> file of running turns
-//!      '────> ended turns ── enough, waited for, asked for ──> BEGIN, all of them, COMMIT ──> tables
+//!      '────> ended turns ── enough, or old, or read ──> BEGIN, all of them, COMMIT ──> tables
 //! ```
 
 use std::collections::HashMap;
@@ -21,10 +21,10 @@ use crate::limits::session as limits;
 /// What a turn has left.
 #[derive(Debug)]
 pub(super) struct EndedTurn {
-    /// Under which it ran.
+    /// The lease under which it ran.
     pub(super) lease: Lease,
     pub(super) turn_id: String,
-    /// Of the session's record.
+    /// The version of the session's record.
     pub(super) version: Version,
     /// When it ended, in milliseconds since 1970.
     pub(super) at: u64,
@@ -35,14 +35,19 @@ pub(super) struct EndedTurn {
 }
 
 impl EndedTurn {
-    /// The session's and its own.
+    /// The ids of its session and of the turn.
     pub(super) fn ids(&self) -> (&str, &str) {
         (&self.lease.session_id, &self.turn_id)
     }
 
     fn bytes(&self) -> usize {
-        self.record.len() + self.batches.iter().map(|batch| batch.bytes.len()).sum::<usize>()
+        bytes_of(&self.record, &self.batches)
     }
+}
+
+/// The bytes of a turn's end.
+pub(super) fn bytes_of(record: &[u8], batches: &[Batch]) -> usize {
+    record.len() + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>()
 }
 
 /// See the module docs. No session has two of them: the tables get the first before the next turn begins.
@@ -55,34 +60,34 @@ struct Waiting {
     bytes: usize,
 }
 
-/// What an ended turn finds among those that wait.
+/// How many ended turns wait, once one more has joined them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Others {
-    /// None.
-    None,
+pub(super) enum Backlog {
+    /// This one alone.
+    First,
     Few,
     /// So many that the tables should get them.
     Enough,
 }
 
 impl EndedTurns {
-    /// Ends a turn as `end` does, and keeps what it has left. Its session is not deleted meanwhile.
+    /// Ends a turn by calling `end`, and keeps what the turn has left. Its session cannot be deleted meanwhile.
     pub(super) fn end<T>(
         &self,
         end: impl FnOnce() -> Result<(T, EndedTurn), StoreError>,
-    ) -> Result<(T, Others), StoreError> {
+    ) -> Result<(T, Backlog), StoreError> {
         let mut waiting = self.0.lock();
         let (ended, turn) = end()?;
         let is_first = waiting.by_session.is_empty();
         waiting.bytes += turn.bytes();
         let before = waiting.by_session.insert(turn.lease.session_id.clone(), Arc::new(turn));
         waiting.bytes -= before.map_or(0, |before| before.bytes());
-        let others = match waiting.by_session.len() {
-            _ if is_first => Others::None,
-            limits::ENDED_TURNS_PER_COMMIT.. => Others::Enough,
-            _ => Others::Few,
+        let backlog = match waiting.by_session.len() {
+            _ if is_first => Backlog::First,
+            limits::ENDED_TURNS_PER_COMMIT.. => Backlog::Enough,
+            _ => Backlog::Few,
         };
-        Ok((ended, others))
+        Ok((ended, backlog))
     }
 
     /// Whether there is room for one more of so many bytes.
@@ -107,7 +112,7 @@ impl EndedTurns {
         self.0.lock().by_session.values().map(Arc::clone).collect()
     }
 
-    /// The tables have these.
+    /// Drops these, because the tables have them now.
     pub(super) fn remove(&self, turns: &[Arc<EndedTurn>]) {
         let mut waiting = self.0.lock();
         for turn in turns {
@@ -118,7 +123,7 @@ impl EndedTurns {
         }
     }
 
-    /// Deletes a session as `delete` does: no turn of it ends meanwhile.
+    /// Deletes a session by calling `delete`. None of its turns can end meanwhile.
     pub(super) fn forget<T>(
         &self,
         session_id: &str,

@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep};
 use super::super::{Batch, Lease, StoreError, Version};
 use super::access::Written;
 use super::cause::unavailable_beside;
-use super::ended::{EndedTurn, Others};
+use super::ended::{Backlog, EndedTurn, bytes_of};
 use super::worker::Task;
 use super::{SqliteStore, now_ms, statements};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
 impl SqliteStore {
-    /// Ends a turn: beside the database, or in it.
+    /// Ends a turn: beside the database if its end is short and complete, or else in it.
     pub(super) async fn finish_now(
         &self,
         lease: &Lease,
@@ -26,7 +26,7 @@ impl SqliteStore {
         (turn_id, batches): (&str, Vec<Batch>),
     ) -> Result<Version, StoreError> {
         let is_whole = batches.first().is_some_and(|batch| batch.first == 1);
-        let bytes = record.len() + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
+        let bytes = bytes_of(&record, &batches);
         let is_short = bytes <= limits::INLINE_RECORD_BYTES_MAX;
         if is_whole && is_short && self.is_at_once() && self.ended.has_room(bytes) {
             return self.end_beside(lease, expected, record, (turn_id, batches));
@@ -49,7 +49,7 @@ impl SqliteStore {
         Ok(version)
     }
 
-    /// Ends a turn beside the database, here.
+    /// Ends a turn beside the database, in this task.
     fn end_beside(
         &self,
         lease: &Lease,
@@ -58,31 +58,32 @@ impl SqliteStore {
         (turn_id, batches): (&str, Vec<Batch>),
     ) -> Result<Version, StoreError> {
         let begun_at = Instant::now();
-        let (version, others) = self.write_here(|leases, redo| {
-            let (written, others) = self.ended.end(|| {
+        let (version, backlog) = self.write_here(|leases, redo| {
+            let (written, backlog) = self.ended.end(|| {
                 let version = leases.next_version(lease, expected)?;
                 let (lease, turn_id, at) = (lease.clone(), turn_id.to_owned(), now_ms());
                 let turn = EndedTurn { lease, turn_id, version, at, record, batches };
                 let is_fold_due = redo.end(&turn).map_err(|error| unavailable_beside(&error))?;
                 Ok((Written { result: version, is_fold_due }, turn))
             })?;
-            Ok(Written { result: (written.result, others), is_fold_due: written.is_fold_due })
+            let Written { result: version, is_fold_due } = written;
+            Ok(Written { result: (version, backlog), is_fold_due })
         })?;
         metrics::store_commit(1, begun_at.elapsed());
         self.leases.release(lease);
-        self.put_ended_later(others);
+        self.put_ended_later(backlog);
         Ok(version)
     }
 
-    /// Sees to it that the tables get what was left, before long.
-    fn put_ended_later(&self, others: Others) {
-        match others {
-            // If so much waits that there is no room, the next end asks again.
-            Others::Enough => drop(self.jobs.try_send(Task::PutEnded(None))),
-            Others::Few => {}
-            Others::None => {
+    /// Makes sure that the tables get the ended turns before long. The first of them sets the timer.
+    fn put_ended_later(&self, backlog: Backlog) {
+        match backlog {
+            // If the queue is full, the next end asks again.
+            Backlog::Enough => drop(self.jobs.try_send(Task::PutEnded(None))),
+            Backlog::Few => {}
+            Backlog::First => {
                 let Ok(runtime) = Handle::try_current() else { return };
-                // It does not keep the thread from ending.
+                // The thread ends when nobody can send it anything: the timer must not keep it alive.
                 let jobs = self.jobs.downgrade();
                 runtime.spawn(async move {
                     sleep(limits::ENDED_TURNS_WAIT).await;

@@ -1,9 +1,10 @@
 //! Sessions in a file, for one gateway: `SQLite`, and beside it a [file of running turns](redo). What a caller
-//! was told is done outlives the process, however that ends.
+//! was told is done outlives the process, however it ends.
 //!
 //! ```text
 //!   save       a record, as a turn begins ─┐
-//!   append     a running turn's news ──────┴──> one write to the end of a file
+//!   append     a running turn's news ──────┼──> one write to the end of a file
+//!   finish     a turn's end, if short ─────┘
 //!
 //!   the rest   the database is free? ──> BEGIN, the job, COMMIT, here and now
 //!              or else a queue of jobs ──> a thread: BEGIN, all jobs that are ready, COMMIT
@@ -14,8 +15,8 @@
 //! does a write; only a power cut can cost the last of them, and never the file. `SyncMode::Full` waits for
 //! the disk at each, and so leaves all to the thread.
 //!
-//! The file belongs to one process, which holds an exclusive lock on it. So leases are in its memory: those
-//! of an earlier one have ended with it.
+//! The file belongs to one process, which holds an exclusive lock on it. So leases are in its memory, and end with
+//! it.
 //!
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
@@ -413,7 +414,7 @@ impl Store for SqliteStore {
             let swept = connection.and_then(|connection| atomically(connection, sweep));
             Ran { reply: Box::new(|_| {}), failure: failure_of(&swept) }
         });
-        // If so much waits that there is no room, the next sweep comes soon enough.
+        // If the queue is full, the next sweep comes soon enough.
         let _ = self.jobs.try_send(Task::Job(job));
     }
 }

@@ -91,18 +91,18 @@ impl OpenError {
         }
     }
 
-    /// Whether something else than a file is at this path. To open a pipe would wait for its other end.
-    pub(super) fn unless_file(path: &Path) -> Result<(), Self> {
+    /// Refuses whatever is at this path, unless it is a file or nothing. Opening a pipe would wait for its other end.
+    pub(super) fn check_is_file(path: &Path) -> Result<(), Self> {
         let Ok(found) = fs::metadata(path) else { return Ok(()) };
-        match kind(found.file_type()) {
+        match non_file(found.file_type()) {
             None => Ok(()),
             Some(what) => Err(Self::NotAFile { path: path.into(), what }),
         }
     }
 }
 
-/// What this is in words, if it is no file.
-fn kind(found: FileType) -> Option<&'static str> {
+/// What this is, in words; `None` if it is a file.
+fn non_file(found: FileType) -> Option<&'static str> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt as _;

@@ -1,11 +1,13 @@
 //! What running turns write: a file that is only appended to, beside the database.
 //!
-//! A commit of `SQLite` costs more than all else that a token does, and as much as all else that happens
-//! before the first one. So the record of a session whose turn begins, and what is new of a running turn, is
-//! one `write` to the end of this file, and so is the end of a turn. Once the database has [that](super::ended),
-//! what is here of the turn is worthless: when all is, and it is more than a little, the file is emptied. What a killed process leaves here, the next one [folds](super::fold) into the database. When the
-//! file has grown long, turns go on in a second one. The first is emptied once its turns are over, or it is
-//! folded when the second is long, too: then only turns that have run for long are written twice. Both are
+//! A commit of `SQLite` costs more than all other work for a token, and as much as all other work before the first
+//! token. So three things are one `write` each to the end of this file: the record of a session whose turn begins, the
+//! news of a running turn, and the end of a turn. Once the database has [that end](super::ended), the turn's records
+//! here no longer count. When no record counts, a file that is not short is emptied. What a killed process leaves here,
+//! the next one [folds](super::fold) into the database.
+//!
+//! When the file has grown long, turns go on in a second one. The first is emptied once its turns are over. If the
+//! second grows long before that, the first is folded: so only turns that run for long are written twice. Both are
 //! folded when somebody reads a session with a running turn.
 //!
 //! ```text
@@ -49,7 +51,8 @@ struct State {
     other: Segment,
     /// Whether `other` waits to be folded. Otherwise it is empty.
     is_other_full: bool,
-    /// How long the current file is when that is due. Should it not happen, it is due again as much later.
+    /// How long the current file is when folding the other one is due. If that fails, it is due again once the file
+    /// has grown by [`REDO_BYTES_MAX`].
     fold_at: u64,
     scratch: Vec<u8>,
 }
@@ -76,7 +79,7 @@ impl Redo {
         Ok(Self { state, appends: Appends::default() })
     }
 
-    /// Appends what is new of a running turn. Returns whether the older file is in the way: it should be folded.
+    /// Appends what is new of a running turn. Returns whether the older file should be folded.
     pub(super) fn append(&self, lease: &Lease, turn_id: &str, news: &LogNews) -> io::Result<bool> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -87,7 +90,7 @@ impl Redo {
         Ok(state.is_fold_due())
     }
 
-    /// Appends the record of a session. Returns the same.
+    /// Appends the record of a session. Returns whether the older file should be folded.
     pub(super) fn save(
         &self,
         lease: &Lease,
@@ -102,7 +105,7 @@ impl Redo {
         Ok(state.is_fold_due())
     }
 
-    /// Writes something that says nothing, to see whether writing works.
+    /// Writes an empty record, to see whether writing works.
     pub(super) fn probe(&self) -> io::Result<()> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -111,7 +114,7 @@ impl Redo {
         state.write_scratch()
     }
 
-    /// Appends the end of a turn. Returns the same.
+    /// Appends the end of a turn. Returns whether the older file should be folded.
     pub(super) fn end(&self, turn: &EndedTurn) -> io::Result<bool> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -121,8 +124,8 @@ impl Redo {
         Ok(state.is_fold_due())
     }
 
-    /// The database has all of these turns, each of a session, and the records of the sessions. If that cannot be
-    /// written, a later fold finds records that are not older, and turns that are over.
+    /// Notes that the database has these turns, each as its session and its id, and the records of their sessions. If
+    /// that cannot be written, no harm is done: a later fold finds that the database has them.
     pub(super) fn settle<'a>(&self, turns: impl Iterator<Item = (&'a str, &'a str)>) {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -138,8 +141,8 @@ impl Redo {
         }
     }
 
-    /// The session is to be deleted. What is here of it, and what was and may still be in a file, is worthless
-    /// from now on. Returns whether the database lacked something of it.
+    /// Notes that the session is to be deleted: nothing of it in the files counts any more. Returns whether the
+    /// database lacked something of it.
     pub(super) fn forget(&self, session_id: &str) -> io::Result<bool> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -186,7 +189,7 @@ impl Redo {
         Ok(older.into_iter().chain([Folding { file: newer, later: Vec::new() }]).collect())
     }
 
-    /// Notes what the files have of an earlier process, which could not be folded: the database lacks it.
+    /// Notes what an earlier process has left in the files and could not be folded, so that the database lacks it.
     pub(super) fn note_unfolded(&self) -> io::Result<()> {
         let files = self.unfolded()?;
         let mut state = self.state.lock();
@@ -219,7 +222,7 @@ impl Redo {
         }
     }
 
-    /// The next write leaves half of what it should write, as on a disk that is full.
+    /// Makes the next write fail halfway, as on a full disk.
     #[cfg(test)]
     pub(super) fn fail_next_write(&self) {
         self.state.lock().current.fails_next = true;
@@ -262,7 +265,7 @@ impl State {
         self.current.write(&self.scratch)
     }
 
-    /// Whether the older file should be folded. Until it is, that is said once for each length of a file.
+    /// Whether the older file should be folded. Says so once for each [`REDO_BYTES_MAX`] that are written meanwhile.
     fn is_fold_due(&mut self) -> bool {
         let is_due = self.is_other_full && self.current.length > self.fold_at;
         if is_due {
@@ -278,8 +281,8 @@ impl State {
         in_current || in_other
     }
 
-    /// Empties files in which nothing is live. Returns whether the current one was emptied: no record has to say
-    /// what is over then.
+    /// Empties files in which nothing is live. Returns whether the current one was emptied: then no record has to say
+    /// what is over.
     fn empty_unneeded(&mut self) -> bool {
         if self.is_other_full && !self.other.is_live(None) {
             // If that fails, it is folded.

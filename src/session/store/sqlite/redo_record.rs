@@ -6,11 +6,16 @@
 //!             | bytes of session, turn, journal u32 each | session | turn | journal | events
 //! ```
 //!
-//! Numbers are little-endian. `length` counts what follows the sum, and `sum` is the CRC-32 of that. A
-//! journal of no bytes is none. When a session was saved, its record stands in place of the journal, `first`
-//! is the version, and `last` is the time, in milliseconds since 1970. When a turn has ended, its whole log
-//! are the events, and version u64, time u64 and the session's record stand in place of the journal. Format 1
-//! has no saved sessions, and format 2 no ended turns.
+//! Numbers are little-endian. `length` counts what follows the sum, and `sum` is the CRC-32 of that. An empty
+//! journal means that there is none. Two kinds of records use the fields in their own way; times are in
+//! milliseconds since 1970:
+//!
+//! | kind | first, last | journal | events |
+//! | --- | --- | --- | --- |
+//! | a session was saved | version, time | its record | none |
+//! | a turn has ended | of its log | version u64, time u64, its session's record | its whole log |
+//!
+//! Format 1 has no saved sessions, and format 2 no ended turns.
 
 use uuid::Uuid;
 

@@ -127,11 +127,9 @@ const STATEMENTS: usize = 128;
 /// folded, [drop](drop_unsaved) what was never saved.
 pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError> {
     let fault = |error: rusqlite::Error| OpenError::of(path, error);
-    let beside = redo::paths(path).into_iter().chain([log_of(path)]);
-    [path.to_owned()]
-        .into_iter()
-        .chain(beside)
-        .try_for_each(|file| OpenError::unless_file(&file))?;
+    OpenError::check_is_file(path)?;
+    OpenError::check_is_file(&log_of(path))?;
+    redo::paths(path).iter().try_for_each(|file| OpenError::check_is_file(file))?;
     create_file(path).map_err(|error| OpenError::Create(path.into(), error))?;
     // `SQLite` takes a file of one byte for a new one.
     if !has_header(path).map_err(|error| OpenError::Create(path.into(), error))? {

@@ -1,4 +1,4 @@
-//! The use of the file: what callers want, done in transactions.
+//! The thread that uses the file: it does in transactions what callers want.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,17 +26,17 @@ pub(super) type Look = Box<dyn FnOnce(&Worker) + Send>;
 pub(super) enum Task {
     Job(Job),
     Look(Look),
-    /// Moves what running turns have written into the tables: all, if somebody waits for that, or else what
+    /// Moves what running turns have written into the tables: all of it if somebody waits for that, or else only what
     /// is in the older file.
-    Fold(Option<Asked>),
-    /// Moves ended turns into the tables. Somebody may wait for that.
-    PutEnded(Option<Asked>),
+    Fold(Option<Waiter>),
+    /// Moves ended turns into the tables.
+    PutEnded(Option<Waiter>),
     /// Moves what was committed from the write-ahead log into the database.
     ShortenLog,
 }
 
-/// Who waits.
-pub(super) type Asked = oneshot::Sender<Result<(), StoreError>>;
+/// Who waits for a task.
+pub(super) type Waiter = oneshot::Sender<Result<(), StoreError>>;
 
 /// What is left of a job.
 pub(super) struct Ran {
@@ -48,7 +48,7 @@ pub(super) struct Ran {
 
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// Does what is in the queue, and ends with it. The database is complete then.
+/// Does the tasks in the queue until nobody can send any more, and then completes the database.
 pub(super) fn serve(worker: &Mutex<Worker>, mut queue: mpsc::Receiver<Task>) {
     let mut next = queue.blocking_recv();
     while let Some(task) = next {
@@ -76,14 +76,14 @@ pub(super) fn serve(worker: &Mutex<Worker>, mut queue: mpsc::Receiver<Task>) {
     worker.lock().close();
 }
 
-fn answer(asked: Option<Asked>, done: Result<(), StoreError>) {
+fn answer(asked: Option<Waiter>, done: Result<(), StoreError>) {
     if let Some(asked) = asked {
         // The caller may have dropped its future.
         let _ = asked.send(done);
     }
 }
 
-/// The only user of the file at a time.
+/// The file. Whoever has the worker is its only user.
 #[derive(Debug)]
 pub(super) struct Worker {
     connection: Connection,
@@ -137,8 +137,8 @@ impl Worker {
         Self { connection, redo, ended, sync, path, failures, commits: 0, measured_at: None }
     }
 
-    /// Completes the tables, and drops what was never saved. Returns the latest version of a record. If the disk
-    /// is full, the tables have to wait: sessions can be read, and no turn begins.
+    /// Completes the tables, and drops what was never saved. Returns the latest version of a record. On a full disk,
+    /// the tables stay incomplete: sessions can be read, but no turn begins.
     pub(super) fn begin_use(&mut self) -> Result<u64, StoreError> {
         let mut begun = self.fold(true);
         if begun.is_ok() {
@@ -156,12 +156,12 @@ impl Worker {
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.begin()?;
-        // What is changed stays in memory, and is taken back.
+        // The changes stay in memory, and are rolled back.
         let result = self
             .execute("PRAGMA cache_spill=OFF")
             .and_then(|()| self.put_all())
             .and_then(|()| read(&self.connection));
-        self.take_back();
+        self.roll_back();
         self.execute("PRAGMA cache_spill=ON")?;
         result
     }
@@ -186,10 +186,11 @@ impl Worker {
         while let Some(job) = next {
             let Ran { reply, failure } = job(state.clone().map(|()| &self.connection));
             replies.push(reply);
-            // A full disk, for one, takes back the whole transaction. What came after it would be
-            // durable on its own, although its caller is told that it failed.
+            // A full disk, for one, rolls back the whole transaction. Jobs after that would commit one by one,
+            // although their callers are told that they failed.
             if state.is_ok() && self.connection.is_autocommit() {
-                let unknown = || StoreError::Unavailable("it took the writes back".to_owned());
+                let unknown =
+                    || StoreError::Unavailable("the file rolled the writes back".to_owned());
                 state = Err(failure.clone().unwrap_or_else(unknown));
             }
             failed = failed.or(failure);
@@ -226,7 +227,7 @@ impl Worker {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.take_back();
+        self.roll_back();
         let result = read(&self.connection);
         if let Some(failure) = failure_of(&result) {
             self.failures.note(&failure);
@@ -239,7 +240,7 @@ impl Worker {
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.begin()?;
-        let done = work(&self.connection).inspect_err(|_| self.take_back())?;
+        let done = work(&self.connection).inspect_err(|_| self.roll_back())?;
         self.end()?;
         Ok(done)
     }
@@ -292,7 +293,7 @@ impl Worker {
     fn shorten_log(&mut self) {
         if self.is_log_long() {
             self.commits = 0;
-            // If it fails, the log grows on, and the next attempt comes.
+            // If it fails, the log keeps growing until the next attempt.
             if let Err(failure) = self.execute("PRAGMA wal_checkpoint(PASSIVE)") {
                 self.failures.note(&failure);
             }
@@ -307,17 +308,17 @@ impl Worker {
     }
 
     fn begin(&self) -> Result<(), StoreError> {
-        self.take_back();
+        self.roll_back();
         self.execute("BEGIN IMMEDIATE")
     }
 
     fn end(&self) -> Result<(), StoreError> {
-        // If taking back fails as well, so does the next `BEGIN`, and its callers hear of it.
-        self.execute("COMMIT").inspect_err(|_| self.take_back())
+        // If rolling back fails as well, so does the next `BEGIN`, and its callers hear of it.
+        self.execute("COMMIT").inspect_err(|_| self.roll_back())
     }
 
-    /// Ends a transaction that has failed, or in which something has panicked.
-    fn take_back(&self) {
+    /// Rolls back a transaction that has failed, or in which something has panicked.
+    fn roll_back(&self) {
         if !self.connection.is_autocommit() {
             let _ = self.execute("ROLLBACK");
         }
