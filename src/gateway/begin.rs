@@ -143,7 +143,7 @@ impl Gateway {
         if let Some(draft) = &mut draft
             && let Err(error) = draft.close_question(&mut opening, &new.input, &history).await
         {
-            draft.leave(guard).await;
+            draft.free_session(guard).await;
             return Err(error);
         }
         if let Opening::Prompt(prompt) = &mut opening {

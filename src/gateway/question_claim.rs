@@ -36,8 +36,8 @@ pub(super) struct QuestionClaim {
     claim: EntryClaim,
     /// Ends when the claim is lost. `None` if it cannot be.
     renewal: Option<AbortOnDropHandle<()>>,
-    /// Whether it is released when this is dropped.
-    is_released: bool,
+    /// Whether dropping this releases it.
+    releases_on_drop: bool,
 }
 
 impl QuestionClaim {
@@ -57,10 +57,10 @@ impl QuestionClaim {
         }
         let holder = Uuid::new_v4().as_u64_pair().1 >> 1;
         let claim = EntryClaim { key: question.claim, holder, term };
-        Self::of(turns, owner, claim).acquired().await
+        Self::of(turns, owner, claim).acquire_in_store().await
     }
 
-    /// Goes on with the claim of a turn that another gateway has left; `None` if another turn has it by now.
+    /// Takes over the claim of a turn that another gateway has left; `None` if another turn has it by now.
     ///
     /// # Errors
     /// If the store cannot tell.
@@ -72,38 +72,41 @@ impl QuestionClaim {
         let mut taken_over = Self::of(turns, owner, claim);
         // The call may have begun there.
         taken_over.begin();
-        taken_over.acquired().await
+        taken_over.acquire_in_store().await
     }
 
     fn of(turns: &Arc<RecentTurns>, owner: &str, claim: EntryClaim) -> Self {
         let owner = turn_keys::of_owner(owner);
-        Self { turns: Arc::clone(turns), owner, claim, renewal: None, is_released: true }
+        Self { turns: Arc::clone(turns), owner, claim, renewal: None, releases_on_drop: true }
     }
 
-    /// The claim, if the store gives it. From now on, it is renewed.
-    async fn acquired(mut self) -> Result<Option<Self>, StoreError> {
+    /// Acquires the claim in the store, and renews it from now on if it would lapse.
+    async fn acquire_in_store(mut self) -> Result<Option<Self>, StoreError> {
         let asked_at = Instant::now();
         if !self.turns.acquire_claim(self.owner, self.claim).await? {
             self.leave();
             return Ok(None);
         }
-        let is_renewed = self.claim.term == ClaimTerm::Lease;
-        if let Some(time) = self.turns.claim_time().filter(|_| is_renewed) {
-            let (turns, owner) = (Arc::clone(&self.turns), self.owner);
-            let renewal = keep(turns, owner, self.claim, (asked_at, time));
+        let lasts_for = match self.claim.term {
+            ClaimTerm::Lease => self.turns.claim_time(),
+            ClaimTerm::Lasting => None,
+        };
+        if let Some(time) = lasts_for {
+            let turns = Arc::clone(&self.turns);
+            let renewal = renew_until_lost(turns, self.owner, self.claim, (asked_at, time));
             self.renewal = Some(AbortOnDropHandle::new(tokio::spawn(renewal)));
         }
         Ok(Some(self))
     }
 
-    /// What the store knows of it; `None` if it keeps nothing.
+    /// The claim in the store; `None` if the store keeps none.
     pub(super) fn stored(&self) -> Option<EntryClaim> {
         self.turns.is_stored().then_some(self.claim)
     }
 
-    /// The turn begins, and the call with it.
+    /// Notes that the turn begins, and the call with it.
     pub(super) fn begin(&mut self) {
-        self.is_released = self.claim.term == ClaimTerm::Lease;
+        self.releases_on_drop = self.claim.term == ClaimTerm::Lease;
     }
 
     /// Cancels the turn that writes this log once the claim is lost.
@@ -125,13 +128,13 @@ impl QuestionClaim {
 
     /// Leaves the claim to whoever goes on with the turn, or to the turn's end.
     pub(super) fn leave(&mut self) {
-        self.is_released = false;
+        self.releases_on_drop = false;
     }
 }
 
-/// Renews a claim that was acquired at this time and lasts so long. Ends when somebody else has it, or may have
-/// it.
-async fn keep(
+/// Renews a claim, which was acquired at this time and lasts this long unless it is renewed. Ends when somebody
+/// else has it, or may have it.
+async fn renew_until_lost(
     turns: Arc<RecentTurns>,
     owner: EntryOwner,
     claim: EntryClaim,
@@ -155,7 +158,7 @@ async fn keep(
 impl Drop for QuestionClaim {
     fn drop(&mut self) {
         self.turns.release_here(&self.claim.key);
-        if !self.is_released {
+        if !self.releases_on_drop {
             return;
         }
         let (turns, owner, claim) = (Arc::clone(&self.turns), self.owner, self.claim);
@@ -164,7 +167,7 @@ impl Drop for QuestionClaim {
     }
 }
 
-/// How long the claim for this answer to a question lasts.
+/// How long the claim of a question lasts that is answered like this: for good if the answer lets a call run.
 pub(super) fn term(asked: &Question, answer: &Answer) -> ClaimTerm {
     match asked.continuation {
         Continuation::Approval { .. } if answer.given.is_no() => ClaimTerm::Lease,
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_is_closed_by_one_turn_at_a_time() {
+    async fn a_question_is_claimed_by_one_turn_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tether.db");
         let stores: [Arc<dyn Store>; 2] = [
@@ -230,7 +233,7 @@ mod tests {
         }
     }
 
-    /// What it has done is unknown.
+    /// Nobody knows what it has done.
     #[tokio::test]
     async fn a_call_that_may_have_run_is_not_approved_again() {
         let directory = tempfile::tempdir().unwrap();

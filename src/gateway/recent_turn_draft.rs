@@ -1,4 +1,4 @@
-//! The entry that a turn will have among the recent ones, from its first request to its end.
+//! A turn's entry among the recent ones, drafted from its request until it ends.
 
 use std::sync::Arc;
 
@@ -39,14 +39,14 @@ impl RecentTurnDraft {
     ) -> Result<(), BeginError> {
         let Some(asked) = history.open_questions().first() else { return Ok(()) };
         let id = &asked.clarification_id;
-        match (&*opening, input) {
-            (Opening::Prompt(_), _) if self.knows_questions => {
+        match &*opening {
+            Opening::Prompt(_) if self.knows_questions => {
                 self.claim = self.claim(id, ClaimTerm::Lease).await?;
                 self.keys.drops = Some(id.clone());
             }
-            (Opening::Prompt(_) | Opening::Results(_), _) => {}
-            (Opening::Answer(_), _) if asked.may_repeat() => {}
-            (Opening::Answer(answer), input) => {
+            Opening::Prompt(_) | Opening::Results(_) => {}
+            Opening::Answer(_) if asked.may_repeat() => {}
+            Opening::Answer(answer) => {
                 match (self.claim(id, question_claim::term(asked, answer)).await?, input) {
                     (Some(claim), _) => self.claim = Some(claim),
                     (None, ClientInput::Words(words)) => *opening = Opening::Prompt(words.clone()),
@@ -62,9 +62,8 @@ impl RecentTurnDraft {
         Ok(acquired.map_err(SessionError::from)?)
     }
 
-    /// The turn, which writes this log, begins. If it answers a question and another turn gets the claim, this
-    /// one is cancelled: what follows from an answer must not be done twice. To drop a question twice does no
-    /// harm.
+    /// Notes that the turn, which writes this log, begins. If it answers a question and loses the claim, it is
+    /// cancelled: what follows from an answer must not be done twice. Dropping a question twice does no harm.
     pub(super) fn begin(&mut self, log: &Arc<TurnLog>) {
         let Some(claim) = &mut self.claim else { return };
         claim.begin();
@@ -81,7 +80,7 @@ impl RecentTurnDraft {
     }
 
     /// Frees the session of a turn that leaves nothing.
-    pub(super) async fn leave(&self, guard: TurnGuard) {
+    pub(super) async fn free_session(&self, guard: TurnGuard) {
         if guard.keeps_answer() {
             guard.abandon().await;
         } else if self.has_files {
@@ -93,7 +92,7 @@ impl RecentTurnDraft {
 
     /// Keeps a turn in which the model said `text`. `prefixes` are the hashes of the forms in which
     /// the client may send the answer back, if its API has several. From then on, the question that
-    /// the turn answers is closed. If another turn has answered it, that one is found instead.
+    /// the turn answers is closed. If another turn may have answered it, this one is not kept.
     pub(super) async fn keep(
         mut self,
         turn: conversation::Turn,

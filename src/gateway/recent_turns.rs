@@ -90,7 +90,7 @@ impl RecentTurns {
         }
     }
 
-    /// Whether a question has been answered or dropped, or a running turn of any node does so.
+    /// Whether a question has been answered or dropped, or a running turn of any node is about to do so.
     ///
     /// # Errors
     /// If the store cannot tell.
@@ -136,7 +136,7 @@ impl RecentTurns {
         }
     }
 
-    /// How long a claim lasts that has to be renewed; `None` if none has to.
+    /// How long a claim lasts unless it is renewed; `None` if claims need no renewal.
     pub(super) fn claim_time(&self) -> Option<Duration> {
         self.store.as_ref()?.lease_time()
     }
@@ -176,7 +176,7 @@ struct Recalled {
     claimed: Vec<EntryKey>,
 }
 
-/// Asks the store. One that does not answer is waited for as long as a running turn waits.
+/// Asks the store, and gives up after the time for which a running turn waits.
 async fn ask<'s, T>(
     store: &'s Arc<dyn Store>,
     request: impl FnOnce(&'s dyn Store) -> StoreFuture<'s, T>,
@@ -194,7 +194,7 @@ pub(crate) struct RecentLookup {
     owner: String,
     /// What the store was asked for.
     asked: HashSet<EntryKey>,
-    /// What it is to be asked for, in the order in which it was looked for.
+    /// What to ask the store for, in the order of the lookups.
     missed: Vec<EntryKey>,
     /// The questions that are closed on any node.
     closed: HashSet<EntryKey>,
@@ -223,12 +223,11 @@ impl RecentLookup {
         self.find(turn_keys::by_answer(&self.owner, clarification_id))
     }
 
-    /// The turns that began with this prompt, in the conversation that the owner calls so: the newest
-    /// first, and few.
+    /// The turns that began with this prompt, in the owner's conversation of this name: a few, the newest first.
     pub(crate) fn by_prompt(&mut self, name: &str, prompt: &str) -> Vec<Arc<Turn>> {
         let key = turn_keys::by_prompt(&self.owner, name, prompt);
-        // Other nodes may know more of them. This is the last resort of a request that has missed
-        // something before, so that it costs no question of its own.
+        // Other nodes may know more of them. A request comes to this only after it has missed something
+        // else, so the store is not asked for this alone.
         self.note_missed(key);
         self.turns.cache.find_all(&key)
     }
@@ -257,8 +256,7 @@ impl RecentLookup {
         }
     }
 
-    /// Asks the store for what was missed. True if it knows some of that, and the same request now finds
-    /// more.
+    /// Asks the store for what was missed. True if the same request would now find more.
     pub(crate) async fn recall(&mut self) -> bool {
         let mut keys = std::mem::take(&mut self.missed);
         if keys.is_empty() || self.times == limits::ENTRY_LOOKUPS_MAX {
@@ -308,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_this_process_knows_costs_no_question_to_the_store() {
+    async fn the_store_is_not_asked_for_what_this_process_knows() {
         let directory = tempfile::tempdir().unwrap();
         let stored = of_file(&directory.path().join("tether.db"));
         let in_memory = Arc::new(RecentTurns::new(Arc::new(MemoryStore::new(TTL))));
@@ -377,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_hangs_is_not_waited_for_for_ever() {
+    async fn a_store_that_hangs_is_given_up() {
         let store = Arc::new(ClaimStore::default());
         let turns = Arc::new(RecentTurns::new(Arc::clone(&store) as Arc<dyn Store>));
         store.hang();

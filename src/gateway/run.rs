@@ -43,7 +43,7 @@ pub(super) async fn run(
     };
     let Some(RanTurn { record, text, mut writer }) = ran else {
         match draft {
-            Some(draft) if !is_stored => draft.leave(guard).await,
+            Some(draft) if !is_stored => draft.free_session(guard).await,
             _ => {
                 let end = end(serializer, guard.log()).await.unwrap_or_default();
                 guard.set_answer(end.answer);

@@ -62,8 +62,8 @@ impl TurnCache {
         Self { inner: Mutex::default(), ttl }
     }
 
-    /// Caches a turn of an owner, under keys of [`TurnKeys`](super::turn_keys::TurnKeys), in place of the one with the same id.
-    /// The oldest turns of the owner who has the most are evicted to make room for it.
+    /// Caches a turn of an owner, under keys of [`TurnKeys`](super::turn_keys::TurnKeys), in place of the one with
+    /// the same id. The oldest turns of the owner who has the most are evicted to make room for it.
     pub(super) fn insert(&self, owner: EntryOwner, keys: Vec<EntryKey>, turn: Turn) {
         self.insert_before(owner, keys, turn, |_| false);
     }

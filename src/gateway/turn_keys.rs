@@ -1,4 +1,4 @@
-//! What a recent turn is found by: its id, what its client has seen, its prompt and its questions.
+//! The keys of recent turns: a turn is found by its id, what its client has seen, its prompt and its questions.
 
 use crate::conversation::Turn;
 use crate::conversation::claimed::PrefixHash;
@@ -33,7 +33,7 @@ impl TurnKeys {
     }
 }
 
-/// The name of an owner.
+/// The owner of this name.
 pub(super) fn of_owner(owner: &str) -> EntryOwner {
     EntryOwner::of(&["owner", owner])
 }
@@ -63,18 +63,20 @@ fn by_drop(owner: &str, clarification_id: &str) -> EntryKey {
     EntryKey::of(&["drop", owner, clarification_id])
 }
 
-/// The turns that began with this prompt, in the conversation that this owner calls so. White space
-/// around the prompt does not count. A history of thousands of prompts costs one look each.
+/// The turns that began with this prompt, in the owner's conversation of this name. White space around the
+/// prompt does not count. A history of thousands of prompts costs one lookup each.
 pub(super) fn by_prompt(owner: &str, name: &str, prompt: &str) -> EntryKey {
     EntryKey::of(&["prompt", owner, name, prompt.trim()])
 }
 
-/// The keys of a question's end.
+/// The keys by which it is known whether a question is closed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QuestionKeys {
+    /// Of the turn that has answered it.
     pub(super) answer: EntryKey,
+    /// Of the turn that has dropped it.
     pub(super) drop: EntryKey,
-    /// Who closes it.
+    /// Of the claim of the turn that does either.
     pub(super) claim: EntryKey,
 }
 
