@@ -54,7 +54,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// Dropping a future before its end leaves open whether the store has done what was asked.
 ///
 /// # Errors
-/// Every method can return [`StoreError::Unavailable`], and those that want a lease [`StoreError::Lost`].
+/// Every method can return [`StoreError::Unavailable`], and those that write under a lease [`StoreError::Lost`].
 pub trait Store: fmt::Debug + Send + Sync {
     /// Takes the lease of a session, which need not exist yet. `None` if another node holds it;
     /// an earlier lease of the same node is lost. A store of several nodes lets leases expire,
@@ -124,7 +124,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(())))
     }
 
-    /// Whether a session that has no log was forgotten a moment ago. If not, the store has lost what it had confirmed.
+    /// Whether a session was forgotten a moment ago. If it was not and yet has no log, the store may have lost it.
     fn was_forgotten<'a>(&'a self, _session_id: &'a str) -> StoreFuture<'a, bool> {
         Box::pin(ready(Ok(true)))
     }
@@ -264,8 +264,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     }
 
     /// Keeps an entry for an owner, and confirms a claim, which from then on [lasts](ClaimTerm::Lasting): both
-    /// or neither. If the owner's entries become too many, the oldest are dropped. False, and nothing is done, if a later
-    /// epoch has written the entry.
+    /// or neither. If the owner's entries become too many, the oldest are dropped. False, and nothing is done, if
+    /// a later epoch has written the entry.
     fn keep_entry(
         &self,
         _owner: EntryOwner,
@@ -449,10 +449,10 @@ pub enum StoreError {
     /// Another node has taken the session, or it was forgotten or written since.
     #[error("the session was deleted, or another gateway has taken it over")]
     Superseded,
-    /// What it has there is not what a gateway writes: something else was written under that name, or it is damaged.
+    /// What is stored there is not what a gateway writes: something else has overwritten it, or it is damaged.
     #[error("the stored session cannot be read: {0}")]
     Damaged(String),
-    /// It has lost a lease or events that it had confirmed, as in a failover to a replica that lagged behind.
+    /// The store has lost a lease or events that it had confirmed, as in a failover to a replica that lagged behind.
     #[error("the session store has lost what it had confirmed, as in a failover; try again later")]
     Lost,
     /// There is no such session, or it was forgotten.

@@ -6,15 +6,15 @@ use super::super::StoreError;
 
 /// Why a request failed.
 pub(super) fn failed(error: &RedisError) -> StoreError {
-    if is_of_data(error) {
+    if is_of_foreign_key(error) {
         StoreError::Damaged(error.to_string())
     } else {
         StoreError::Unavailable(cause(error))
     }
 }
 
-/// Whether a key has something else than the gateway writes, which a script has tripped over. The server is well.
-fn is_of_data(error: &RedisError) -> bool {
+/// Whether a script has tripped over a key that something else has written. The server itself works.
+fn is_of_foreign_key(error: &RedisError) -> bool {
     error.code() == Some("WRONGTYPE")
         || error.detail().is_some_and(|detail| {
             detail.contains("WRONGTYPE")

@@ -32,8 +32,8 @@ impl RedisStore {
             return Ok(None);
         };
         let Granted { deadline, files, rest } = granted;
-        // Nothing has begun yet that anybody would have to find.
-        tokio::spawn(self.noting_running(&lease.session_id, deadline, &files));
+        // The turn does not wait for this: nothing has begun yet that others would have to find.
+        tokio::spawn(self.note_running(&lease.session_id, deadline, &files));
         let [is_interrupted, version, record]: [Value; 3] =
             rest.try_into().map_err(|_| reply::unreadable("too few values"))?;
         let (is_interrupted, record) = (plain(is_interrupted)?, stored_record(version, record)?);

@@ -1,8 +1,8 @@
 //! Sessions in Redis or Valkey, for several gateways.
 //!
 //! ```text
-//!   callers ──> one connection, commands of all turns behind each other ──> scripts
-//!   watches <── one connection for what is published                   <──────'
+//!   callers ──> one connection, the commands of all turns one after another ──> scripts
+//!   watches <── one connection for what is published                       <──────'
 //! ```
 //!
 //! In a cluster, there are two connections to each primary.
@@ -208,7 +208,7 @@ impl RedisStore {
             return Err(reply::unreadable("too few values"));
         };
         if let (Some(deadline), Some(is_left)) = (answer.next(), answer.next()) {
-            // Nobody waits for that: the turn is over.
+            // The turn does not wait for this: it is over.
             let session_id = &lease.session_id;
             tokio::spawn(self.list_given_back(session_id, plain(deadline)?, plain(is_left)?));
         }
@@ -236,7 +236,7 @@ impl RedisStore {
         }
     }
 
-    /// The same for a record.
+    /// Writes a record over an expected version, with the end of a log if there is one.
     async fn write_record(
         &self,
         lease: &Lease,

@@ -15,12 +15,7 @@ use super::{RedisStore, whole};
 
 impl RedisStore {
     /// Lists the session as running, and makes its files last. If that fails, the next renewal lists it.
-    pub(super) async fn note_running(&self, session_id: &str, deadline: u64, files: &[String]) {
-        self.noting_running(session_id, deadline, files).await;
-    }
-
-    /// The same for another task.
-    pub(super) fn noting_running(
+    pub(super) fn note_running(
         &self,
         session_id: &str,
         deadline: u64,
@@ -39,8 +34,9 @@ impl RedisStore {
         }
     }
 
-    /// Lists a session whose lease was given back as interrupted if a turn of it is left, or else no more. The
-    /// lease would have lapsed then. If this fails, whoever looks for interrupted turns finds out.
+    /// Lists a session whose lease was given back as interrupted if a turn of it is left, or else takes it off the
+    /// list. `deadline` is when the lease would have lapsed. If this fails, whoever looks for interrupted turns finds
+    /// out.
     pub(super) fn list_given_back(
         &self,
         session_id: &str,

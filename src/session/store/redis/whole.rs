@@ -108,7 +108,7 @@ impl RedisStore {
         forgotten.map(drop).ok_or(StoreError::Superseded)
     }
 
-    /// How long a note stays that a session was forgotten: until no turn runs there any more, and every reader of one
+    /// How long the note stays that a session was forgotten: until no turn runs there any more, and each of its readers
     /// has looked.
     fn note_ms(&self) -> u64 {
         millis(2 * self.lease)
