@@ -136,9 +136,9 @@ impl Interrupted {
         }
     }
 
-    /// The calls of the step that was under way of which this is so, each as its id and its tool, for the log.
-    pub(crate) fn calls_that(&self, are_so: impl Fn(&Call) -> bool) -> String {
-        let calls = self.step.calls().filter(|call| are_so(call));
+    /// Those calls of the step under way that `matches` picks, each as its id and its tool, for the log.
+    pub(crate) fn describe_calls(&self, matches: impl Fn(&Call) -> bool) -> String {
+        let calls = self.step.calls().filter(|call| matches(call));
         let calls = calls.map(|call| format!("{} {}", call.call_id, call.name));
         calls.collect::<Vec<_>>().join(", ")
     }

@@ -135,7 +135,7 @@ fn note_resumed(takeover: &Takeover, request: &TurnRequest, interrupted: &Interr
         epoch = takeover.epoch,
         after = takeover.after,
         takeovers = takeover.takeovers,
-        epochs_before = takeover.epochs,
+        epochs_before = takeover.epochs_before,
         rounds = interrupted.tally.rounds,
         under_way = interrupted.under_way(),
         calls_kept = kept,

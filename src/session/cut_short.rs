@@ -1,5 +1,5 @@
-//! Last events of turns that their turn machine did not end, or that the store does not have. Like all last events,
-//! they say how far the turn has come.
+//! Last events of turns whose own end does not count: the turn machine did not write one, or the store did not take it.
+//! Like all last events, they say how far the turn has come.
 
 use serde::Deserialize;
 
@@ -7,15 +7,15 @@ use super::log::TurnLog;
 use crate::conversation::Interrupted;
 use crate::event::{Event, FailureCode, Kind, Summary, Usage};
 
-/// What ends a turn that the store has not taken, although it was over.
+/// Ends a turn that was over, but whose end the store did not take.
 pub(super) const NOT_STORED: &str =
     "the session store does not answer, so the end of this turn is lost; try again later";
 
-/// What ends the log of a turn if the store has lost a part of it.
+/// Ends a turn of which the store has lost a part.
 pub(super) const LOST: &str =
     "the session store has lost a part of this turn; read the session for what is left of it";
 
-/// What ends a turn whose gateway was stopped.
+/// Ends a turn whose gateway was stopped.
 const INTERRUPTED: &str =
     "the gateway was stopped while this turn ran; what it had said and done is kept";
 
@@ -30,16 +30,16 @@ pub(super) struct Seen {
     is_after_tools: bool,
 }
 
-/// What counts of an event here.
+/// What matters here of an event in the log.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Line {
-    data: Told,
+    data: EventData,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Told {
+struct EventData {
     text: String,
     r#loop: u32,
     loops: u32,
@@ -77,7 +77,7 @@ impl Seen {
         }
     }
 
-    /// The last event of a turn that the store has failed.
+    /// The last event of a turn that ends because the store has failed.
     pub(super) const fn failed(&self, message: &'static str) -> Event<'_> {
         let Self { said, loops, calls, usage, .. } = self;
         let summary =
@@ -87,7 +87,7 @@ impl Seen {
     }
 }
 
-/// A line of a log, which this process or another one has encoded.
+/// Reads a line of a log. This process or another one has encoded it, so it can be read.
 fn read(line: &[u8]) -> Line {
     serde_json::from_slice(line).unwrap_or_default()
 }
@@ -112,7 +112,6 @@ mod tests {
     use super::super::Writer;
     use super::super::log::encode;
     use super::*;
-    use crate::event::Event;
 
     fn end_of(log: &TurnLog) -> Value {
         let line = encode::line(&Seen::of(log).failed(LOST));
@@ -120,16 +119,20 @@ mod tests {
     }
 
     #[test]
-    fn the_end_tells_what_was_said_and_counted() {
-        let (log, mut writer) = Writer::new(1);
+    fn a_turn_that_was_cut_at_once_has_said_nothing() {
+        let (log, _writer) = Writer::new(1);
         assert_eq!((&end_of(&log)["text"], &end_of(&log)["loops"]), (&json!(""), &json!(0)));
+    }
+
+    #[test]
+    fn the_end_tells_what_was_said_and_counts_rounds_and_calls() {
+        let (log, mut writer) = Writer::new(1);
         writer.push(&Event::TextDelta { text: "Let me \"look\".\n" });
         writer.publish();
         assert_eq!(end_of(&log)["loops"], 1);
         let (call_id, tool_name) = ("call_1", "look");
         let arguments = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
         writer.push(&Event::ToolStarted { call_id, tool_name, tool_args: &arguments, r#loop: 1 });
-        writer.publish();
         let result = crate::tools::ToolResult::error("none".to_owned());
         writer.push(&Event::ToolCompleted {
             call_id,
@@ -145,14 +148,20 @@ mod tests {
         assert_eq!(end["text"], "Let me \"look\".\nThere is.");
         assert_eq!((&end["loops"], &end["tool_calls"]), (&json!(2), &json!(1)));
         assert_eq!((&end["code"], &end["retryable"]), (&json!("store_unavailable"), &json!(true)));
+    }
+
+    #[test]
+    fn an_end_that_was_not_shown_gives_its_counts_but_not_its_text() {
+        let (log, mut writer) = Writer::new(1);
+        writer.push(&Event::TextDelta { text: "Shown." });
+        writer.publish();
         let usage = Usage { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
-        let summary = Summary { loops: 4, tool_calls: 5, usage, text: "More than was seen." };
+        let summary = Summary { loops: 4, tool_calls: 5, usage, text: "Shown. Not shown." };
         let (code, message) = (FailureCode::StoreUnavailable, "down");
         writer.push(&Event::TurnFailed { code, message, retryable: true, summary });
         writer.seal();
         let end = end_of(&log);
         assert_eq!((&end["loops"], &end["tool_calls"]), (&json!(4), &json!(5)));
-        assert_eq!(end["usage"]["total_tokens"], 3);
-        assert_eq!(end["text"], "Let me \"look\".\nThere is.", "the rest was not shown");
+        assert_eq!((&end["usage"]["total_tokens"], &end["text"]), (&json!(3), &json!("Shown.")));
     }
 }

@@ -143,30 +143,28 @@ impl Follower {
         let Ok(read) = timeout(self.sessions.store.wait(), read).await else { return true };
         match read {
             Ok(Some(StoredLog { epochs, batches, last, journal, .. })) => {
-                let is_whole = log.extend(epochs, batches, last);
-                if !is_whole {
+                if !log.extend(epochs, batches, last) {
                     warn!(session = session_id, turn = turn_id, "the store has lost events");
                     log.end(Some(&Seen::of(log).failed(LOST)));
-                } else if journal.is_none() {
-                    log.end(None);
-                } else {
+                    return false;
+                }
+                if journal.is_some() {
                     return true;
+                }
+                log.end(None);
+                false
+            }
+            Ok(None) => {
+                // If the store cannot tell, the next attempt may.
+                let Ok(is_lost) = self.is_lost().await else { return true };
+                if is_lost {
+                    warn!(session = session_id, turn = turn_id, "the store has lost a turn");
+                    log.end(Some(&Seen::of(log).failed(LOST)));
+                } else {
+                    log.end(None);
                 }
                 false
             }
-            Ok(None) => match self.is_lost().await {
-                Ok(is_lost) => {
-                    if is_lost {
-                        warn!(session = session_id, turn = turn_id, "the store has lost a turn");
-                        log.end(Some(&Seen::of(log).failed(LOST)));
-                    } else {
-                        log.end(None);
-                    }
-                    false
-                }
-                // Nor was this.
-                Err(_) => true,
-            },
             // The next attempt may do better.
             Err(error) => {
                 debug!(session = session_id, turn = turn_id, %error, "a log was not read");
@@ -175,8 +173,8 @@ impl Follower {
         }
     }
 
-    /// Whether the store has lost a turn that it no longer has. It may also have dropped the log, in favour of those of
-    /// later turns, or the session was deleted.
+    /// Whether the store has lost the turn, of which it has no log. It may also have dropped the log in favour of those
+    /// of later turns, or the session was deleted.
     async fn is_lost(&self) -> Result<bool, SessionError> {
         let (session_id, turn_id) = &self.key;
         if self.sessions.store.was_forgotten(session_id).await? {

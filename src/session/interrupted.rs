@@ -127,19 +127,10 @@ impl Sessions {
         };
         let (length, json) = (found.journal.len(), found.journal.clone());
         let mut journal = off_worker(length, move || Journal::read(&json)).await?;
-        // A turn of this very node has failed here, because the store did not answer. Its client knows.
+        // The turn ran on this very node, and ended because the store did not answer. Its client knows.
         let is_own = found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.get().epoch;
-        let goes_on = match (&journal.asked, self.successor.get()) {
-            _ if is_own => Err("this gateway has ended it already, but could not store its end"),
-            _ if journal.takeovers >= limits::TAKEOVERS_MAX => {
-                Err("it was taken over too often in one round")
-            }
-            (None, _) => Err("an earlier release has begun it"),
-            (_, None) => Err("this process does not go on with turns"),
-            (Some(asked), Some(successor)) => Ok((Arc::clone(asked), successor)),
-        };
-        let takeover = Takeover::new(lease.get(), &found.log, journal.takeovers + 1);
-        let takeover = Box::new(takeover);
+        let goes_on = self.goes_on(&journal, is_own);
+        let takeover = Box::new(Takeover::new(lease.get(), &found.log, journal.takeovers + 1));
         if goes_on.is_ok() {
             journal.takeovers = takeover.takeovers;
             journal = self.count_takeover(lease.get(), &found, journal).await?;
@@ -162,6 +153,23 @@ impl Sessions {
             unsent.0.leave().await;
         }
         Ok(())
+    }
+
+    /// What a turn goes on with: its request, and who runs it. Or else why it ends.
+    fn goes_on(
+        &self,
+        journal: &Journal,
+        is_own: bool,
+    ) -> Result<(Arc<RawValue>, &Successor), &'static str> {
+        match (&journal.asked, self.successor.get()) {
+            _ if is_own => Err("this gateway has ended it already, but could not store its end"),
+            _ if journal.takeovers >= limits::TAKEOVERS_MAX => {
+                Err("it was taken over too often in one round")
+            }
+            (None, _) => Err("an earlier release has begun it"),
+            (_, None) => Err("this process does not go on with turns"),
+            (Some(asked), Some(successor)) => Ok((Arc::clone(asked), successor)),
+        }
     }
 
     /// Stores how often the turn has now been taken over, before anything is done with it that could end this

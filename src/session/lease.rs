@@ -97,8 +97,9 @@ impl OwnedLease {
         self.renewal = Some(tokio::spawn(renewal.run(self.asked_at)));
     }
 
-    /// Ends a turn in the store, which releases the lease in the same step. It is kept until then, and a store
-    /// that fails is asked again as long as there is patience. What one has lost of this log, it gets once more.
+    /// Ends a turn in the store, which releases the lease in the same step. The lease is kept until then, and a
+    /// store that fails is asked again as long as there is patience. If the store has lost a part of this log, that
+    /// part is written again.
     pub(super) async fn finish(
         mut self,
         Finish { expected, record, turn_id, end, patience }: Finish<'_>,
@@ -110,7 +111,7 @@ impl OwnedLease {
         let mut finished = patiently(patience, finish).await.map(drop);
         if finished == Err(StoreError::Lost)
             && let Some(log) = log
-            && let Some(end) = self.lacking(turn_id, log).await
+            && let Some(end) = self.lost_part(turn_id, log).await
         {
             finished = store.finish(&lease, expected, record, (turn_id, end)).await.map(drop);
         }
@@ -122,9 +123,9 @@ impl OwnedLease {
         finished
     }
 
-    /// What the store lacks of a log that is sealed. `None` if it has none of it, or another gateway has gone on with
-    /// it.
-    async fn lacking(&self, turn_id: &str, log: &TurnLog) -> Option<Vec<Batch>> {
+    /// The part of a sealed log that the store has lost. `None` if it has nothing of the log, or another gateway has
+    /// gone on with it.
+    async fn lost_part(&self, turn_id: &str, log: &TurnLog) -> Option<Vec<Batch>> {
         let kept = self.store.read(&self.lease.session_id, Some(turn_id), u64::MAX).await;
         let StoredLog { epochs, last, .. } = kept.ok()??;
         (epochs == log.epochs()).then(|| log.after(last))

@@ -48,17 +48,18 @@ pub(crate) struct Takeover {
     pub(crate) before: Option<Box<Holder>>,
     /// The last event that was stored.
     pub(crate) after: u64,
-    /// How often it was taken over in its present round, with this time. If that is too often, it ends.
+    /// How often it was taken over in its present round, counting this takeover. If that is too often, it ends.
     pub(crate) takeovers: u32,
     /// In how many epochs it was written before.
-    pub(crate) epochs: usize,
+    pub(crate) epochs_before: usize,
 }
 
 impl Takeover {
     pub(super) fn new(lease: &Lease, log: &StoredLog, takeovers: u32) -> Self {
         let Lease { session_id, node, epoch, before, .. } = lease.clone();
-        let (turn_id, epochs) = (log.turn_id.clone(), log.epochs.starts().count());
-        Self { session_id, turn_id, node, epoch, before, after: log.last, takeovers, epochs }
+        let (turn_id, after) = (log.turn_id.clone(), log.last);
+        let epochs_before = log.epochs.starts().count();
+        Self { session_id, turn_id, node, epoch, before, after, takeovers, epochs_before }
     }
 
     /// The node that had it before.
@@ -83,11 +84,11 @@ impl Takeover {
             epoch = self.epoch,
             after = self.after,
             takeovers = self.takeovers,
-            epochs_before = self.epochs,
+            epochs_before = self.epochs_before,
             rounds = interrupted.tally.rounds,
             under_way = interrupted.under_way(),
-            calls_kept = interrupted.calls_that(|call| call.outcome != Outcome::Cancelled),
-            calls_unknown = interrupted.calls_that(|call| call.outcome == Outcome::Cancelled),
+            calls_kept = interrupted.describe_calls(|call| call.outcome != Outcome::Cancelled),
+            calls_unknown = interrupted.describe_calls(|call| call.outcome == Outcome::Cancelled),
             "an interrupted turn is ended"
         );
     }

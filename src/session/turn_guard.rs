@@ -69,8 +69,8 @@ impl TurnGuard {
         Self { store, claim, lease, session, persister, answer: None, slot: Slot::Running }
     }
 
-    /// Does what writes the turn's log, and stores meanwhile what is new of it. When only the store has
-    /// answered, there is nothing new to write.
+    /// Runs the future that writes the turn's log, and meanwhile stores what is new of it. If only the store has woken
+    /// the task, the future is not polled: it has nothing to write.
     pub(crate) async fn store_while<T>(&mut self, writing: impl Future<Output = T>) -> T {
         let mut writing = pin!(writing);
         let part = PartWaker::new();
@@ -93,7 +93,7 @@ impl TurnGuard {
         self.lease.release().await;
     }
 
-    /// Puts this journal in place of the one that the store has. If that fails, the store keeps the other one.
+    /// Replaces the journal in the store. If that fails, the store keeps the one that it has.
     pub(super) async fn restore_journal(&self, journal: Bytes) {
         let news = LogNews { batches: Vec::new(), journal: Some(journal) };
         let turn_id = &self.session.turn.turn_id;
@@ -125,7 +125,7 @@ impl TurnGuard {
         let (expected, turn_id, patience) = (*version, &*turn.turn_id, self.store.wait());
         let finish = Finish { expected, record, turn_id, end, patience };
         if let Err(error) = self.lease.finish(finish, None).await {
-            warn!("a session was not left as it was: {error}");
+            warn!(%error, "a session was not left as it was");
         }
     }
 
@@ -134,9 +134,7 @@ impl TurnGuard {
         drop(self.persister);
         match self.lease.discard().await {
             Ok(()) | Err(StoreError::Superseded) => {}
-            Err(error) => {
-                warn!("a session that is no longer needed was not forgotten: {error}");
-            }
+            Err(error) => warn!(%error, "a session that is no longer needed was not forgotten"),
         }
     }
 
@@ -221,7 +219,7 @@ impl TurnGuard {
         let record = codec::write(record).await;
         self.persister.stop().await;
         let end = unstored(&*self.store, log);
-        // One that has let the turn wait in vain is asked once more: the lease is still held.
+        // A store that has failed during the turn is asked only once more: the lease is still held.
         let patience =
             if log.is_store_lost() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
         let finish = Finish { expected: *version, record, turn_id, end, patience };
@@ -237,7 +235,7 @@ impl TurnGuard {
                 let is_torn = log.is_torn() || error == StoreError::Lost;
                 let why = if is_torn { LOST } else { NOT_STORED };
                 log.end_unstored(&Seen::of(log).failed(why));
-                warn!("the end of the turn was not stored: {error}");
+                warn!(%error, "the end of the turn was not stored");
             }
         }
     }

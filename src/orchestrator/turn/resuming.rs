@@ -46,16 +46,16 @@ impl TurnMachine {
     /// What becomes of the calls that were under way.
     #[must_use]
     pub(crate) fn fates(request: &TurnRequest, interrupted: &Interrupted) -> CallFates {
-        let that = |fate| {
-            interrupted.calls_that(|call| {
+        let calls_with = |fate| {
+            interrupted.describe_calls(|call| {
                 let policy = setup::spec_of(request, &call.name).map(|spec| spec.policy);
                 fate_of(call, policy) == fate
             })
         };
         CallFates {
-            kept: that(Fate::Kept),
-            run_again: that(Fate::RunsAgain),
-            unknown: that(Fate::Unknown),
+            kept: calls_with(Fate::Kept),
+            run_again: calls_with(Fate::RunsAgain),
+            unknown: calls_with(Fate::Unknown),
         }
     }
 
