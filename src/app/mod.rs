@@ -77,7 +77,7 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
     Ok(())
 }
 
-/// Lets counters begin at 0.
+/// Starts counters at 0.
 fn begin_counting(store: config::Store) {
     let kind = match store {
         config::Store::Memory => StoreKind::Memory,
@@ -110,7 +110,7 @@ async fn drain(gateway: &Gateway, mut signals: Signals, within: Duration) {
     }
 }
 
-/// The signals that end the process, and the one that would without a handler.
+/// The signals that end the process, and SIGHUP, which would end it if nobody handled it.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -126,8 +126,8 @@ impl Signals {
         })
     }
 
-    /// The next signal to stop. SIGHUP is none: people send it to have a configuration reloaded, and it comes
-    /// when a terminal closes.
+    /// Waits for a signal to stop. SIGHUP is not one: people send it to reload a configuration, and it comes when
+    /// a terminal closes.
     async fn next(&mut self) -> &'static str {
         loop {
             tokio::select! {

@@ -67,7 +67,7 @@ pub async fn start(
         if store.is_shared() {
             return Err(StartError::Store(cause));
         }
-        // What a file has can be read as long as the disk is full.
+        // Sessions in a file can be read even while the disk is full.
         warn!(cause, "no turn can begin until the file of sessions can be written");
     }
     tools.start();

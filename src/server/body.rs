@@ -33,8 +33,8 @@ pub(super) struct EventBody {
     sent_at: Instant,
     timer: Pin<Box<Sleep>>,
     client: Client,
-    /// Whether a keep-alive is due as soon as there is nothing to read.
-    is_greeted: bool,
+    /// Whether a keep-alive is sent as soon as there is nothing to read.
+    greets: bool,
 }
 
 /// The answer was cut off, and its dialect cannot say so: the connection breaks off instead of
@@ -75,13 +75,13 @@ impl EventBody {
     pub(super) fn new(reader: Reader, encoder: Box<dyn Encoder>, keep_alive: Duration) -> Self {
         let (timer, out) = (Box::pin(sleep(keep_alive)), BytesMut::new());
         let (sent_at, client) = (Instant::now(), Client::Unwatched);
-        Self { reader, encoder, out, keep_alive, sent_at, timer, client, is_greeted: false }
+        Self { reader, encoder, out, keep_alive, sent_at, timer, client, greets: false }
     }
 
     /// Sends something at once, even if no event is ready: the client has joined a turn that may be quiet for
     /// long. Some proxies hold the head of an answer until its body begins.
     pub(super) fn greet(&mut self) {
-        self.is_greeted = true;
+        self.greets = true;
     }
 
     /// Watches `socket` to find out whether the client has left.
@@ -159,13 +159,13 @@ impl Body for EventBody {
                     bytes
                 }
                 Poll::Ready(None) => return Poll::Ready(encoder.is_cut().then_some(Err(Cut))),
-                Poll::Pending if this.is_greeted => {
+                Poll::Pending if this.greets => {
                     this.sent_at = Instant::now();
                     this.encoder.keep_alive()
                 }
                 Poll::Pending => ready!(this.poll_keep_alive(cx)),
             };
-            this.is_greeted = false;
+            this.greets = false;
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
     }

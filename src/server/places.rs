@@ -3,8 +3,7 @@
 //!
 //! A connection costs its client nothing, so silent clients could hold every place until the
 //! timeout for the head. When no place is free, the connection that has been silent longest is
-//! cut. A connection whose client has sent a request keeps its place, even if it has been chosen to be
-//! cut just before.
+//! cut. A connection whose client has sent a request keeps its place, even if it was chosen a moment before.
 
 use std::collections::BTreeMap;
 use std::future::pending;

@@ -195,7 +195,7 @@ pub(crate) struct Labels<'l> {
     pub(crate) not_run: &'l [&'static str],
 }
 
-/// Lets all counters begin at 0 whose labels are known, so that the first event is an increase like any other.
+/// Starts all counters whose labels are known at 0, so that the first event is an increase like any other.
 pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
     for name in [
         "tether_empty_answers_total",
