@@ -246,6 +246,15 @@ mod overrides {
         assert_eq!(config(&cluster.to_yaml().unwrap()).sessions.redis.url, redis.url);
         let primary = config("sessions: {redis: {url: \"redis+sentinel://:p@a,b:7/main/2\"}}");
         assert_eq!(primary.sessions.redis.url, "redis+sentinel://a,b:7/main/2");
+
+        let asked = config(
+            "sessions: {redis: {url: \"redis+sentinel://a/main\", sentinel_user: ann, sentinel_password: s3}}",
+        );
+        let redis = &asked.sessions.redis;
+        assert_eq!(redis.sentinel_user, "ann");
+        assert_eq!(redis.sentinel_password.as_ref().unwrap().reveal(), "s3");
+        let yaml = asked.to_yaml().unwrap();
+        assert!(!yaml.contains("s3") && yaml.contains("sentinel_user: ann"), "{yaml}");
     }
 
     #[test]

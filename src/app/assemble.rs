@@ -160,6 +160,8 @@ pub(super) fn redis_address(config: &RedisConfig) -> Result<RedisAddress, String
     let RedisConfig { url, user, password, ca_file, cert_file, key_file, .. } = config;
     let address = RedisAddress::new(url, user, password.as_ref().map(Secret::reveal))
         .map_err(|reason| format!("{reason} (`sessions.redis.url`)"))?;
+    let sentinel_password = config.sentinel_password.as_ref().map(Secret::reveal);
+    let address = address.with_sentinel_login(&config.sentinel_user, sentinel_password);
     let tls = RedisTls {
         ca: ca_file.as_deref().map(|path| file("ca_file", path)).transpose()?,
         cert: cert_file.as_deref().map(|path| file("cert_file", path)).transpose()?,

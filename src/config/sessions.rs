@@ -39,6 +39,11 @@ pub struct RedisConfig {
     /// The password.
     #[serde(serialize_with = "secret_or_empty")]
     pub password: Option<Secret>,
+    /// Who logs in at the Sentinels, unless it is empty.
+    pub sentinel_user: String,
+    /// The password there.
+    #[serde(serialize_with = "secret_or_empty")]
+    pub sentinel_password: Option<Secret>,
     /// Whose certificates are trusted, instead of those that the platform trusts.
     #[serde(serialize_with = "path_or_empty")]
     pub ca_file: Option<PathBuf>,
@@ -122,6 +127,8 @@ impl Default for RedisConfig {
             url: "redis://127.0.0.1:6379/0".to_owned(),
             user: String::new(),
             password: None,
+            sentinel_user: String::new(),
+            sentinel_password: None,
             ca_file: None,
             cert_file: None,
             key_file: None,
@@ -168,8 +175,10 @@ fn redis_store(mut keys: Keys<'_, '_>, default: RedisConfig) -> (RedisConfig, bo
     let lease = keys.read("lease_sec", default.lease, lease);
     let redis = RedisConfig {
         url,
-        user: keys.read("user", user, |node| text(node).map(str::to_owned)),
+        user: keys.read("user", user, name),
         password: keys.read("password", password, secret),
+        sentinel_user: keys.read("sentinel_user", default.sentinel_user, name),
+        sentinel_password: keys.read("sentinel_password", default.sentinel_password, secret),
         ca_file: keys.read("ca_file", default.ca_file, file),
         cert_file: keys.read("cert_file", default.cert_file, file),
         key_file: keys.read("key_file", default.key_file, file),
@@ -188,6 +197,7 @@ fn redis_store(mut keys: Keys<'_, '_>, default: RedisConfig) -> (RedisConfig, bo
         keys.refuse("wait_sec", message);
     }
     check_tls(&mut keys, &redis);
+    check_sentinels(&mut keys, &redis);
     keys.finish();
     (redis, has_url)
 }
@@ -205,6 +215,25 @@ fn check_tls(keys: &mut Keys<'_, '_>, redis: &RedisConfig) {
         let key = if cert_file.is_some() { "cert_file" } else { "key_file" };
         keys.refuse(key, "expected `cert_file` and `key_file`, or neither".to_owned());
     }
+}
+
+/// Nobody but Sentinels is asked with their login, so it is a mistake without them.
+fn check_sentinels(keys: &mut Keys<'_, '_>, redis: &RedisConfig) {
+    let logins = [
+        ("sentinel_user", !redis.sentinel_user.is_empty()),
+        ("sentinel_password", redis.sentinel_password.is_some()),
+    ];
+    if !redis.url.contains("+sentinel://")
+        && let Some((key, _)) = logins.into_iter().find(|(_, is_set)| *is_set)
+    {
+        let message =
+            "expected nothing, or `redis+sentinel://` in `url`: there are no Sentinels otherwise";
+        keys.refuse(key, message.to_owned());
+    }
+}
+
+fn name(node: &Node) -> Result<String, Refused> {
+    text(node).map(str::to_owned)
 }
 
 /// Reads the name of a file. An empty one is none.

@@ -140,6 +140,11 @@ fn a_server_of_sessions_is_described_as_it_can_be_used() {
         "1:50: sessions.redis.cert_file: expected `cert_file` and `key_file`, or neither",
     );
     check(
+        "sessions: {redis: {url: \"redis://h\", sentinel_password: x}}",
+        "1:47: sessions.redis.sentinel_password: expected nothing, or `redis+sentinel://` in `url`: there are no \
+         Sentinels otherwise",
+    );
+    check(
         "sessions: {redis: {lease_sec: 4, wait_sec: 3.5}}",
         "1:44: sessions.redis.wait_sec: found 3.5s, expected at most 3s, three quarters of `lease_sec`: no turn \
          waits for longer than it has its session",

@@ -38,6 +38,17 @@ impl RedisSentinel {
         servers
     }
 
+    /// From now on, the Sentinel answers only this user.
+    pub(crate) fn require_login(&self, user: &str, password: &str) {
+        let password = format!(">{password}");
+        let rights = ["+@connection", "+sentinel|get-master-addr-by-name"];
+        let login = ["ACL", "SETUSER", user, "reset", "on", &password];
+        assert_eq!(self.sentinel.command(&[&login[..], &rights].concat()), "+OK\r\n");
+        if user != "default" {
+            assert_eq!(self.sentinel.command(&["ACL", "SETUSER", "default", "off"]), "+OK\r\n");
+        }
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("redis+sentinel://127.0.0.1:{}/main", self.port)
     }

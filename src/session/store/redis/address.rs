@@ -21,6 +21,8 @@ pub struct RedisAddress {
     place: Place,
     /// How to connect: to the one server, or to any of them with another host and port.
     info: ConnectionInfo,
+    /// Who logs in at the Sentinels. They know neither the servers' users nor a database.
+    sentinel_login: RedisConnectionInfo,
 }
 
 /// Certificates for TLS, in PEM format.
@@ -85,18 +87,21 @@ impl RedisAddress {
             (Place::One, url.to_owned())
         };
         let info = url.into_connection_info().map_err(read)?;
-        let mut login = info.redis_settings().clone().set_skip_set_lib_name();
-        if !user.is_empty() {
-            login = login.set_username(user);
-        }
-        if let Some(password) = password {
-            login = login.set_password(password);
-        }
+        let login = info.redis_settings().clone().set_skip_set_lib_name();
+        let login = with_login(login, user, password);
         // Requests are small, and turns wait for them.
         let tcp = TcpSettings::default().set_nodelay(true);
         let info = info.set_redis_settings(login).set_tcp_settings(tcp);
         Client::open(info.clone()).map_err(read)?;
-        Ok(Self { place, info })
+        let sentinel_login = RedisConnectionInfo::default().set_skip_set_lib_name();
+        Ok(Self { place, info, sentinel_login })
+    }
+
+    /// The same with a login for the Sentinels: a user, unless it is empty, and a password.
+    #[must_use]
+    pub fn with_sentinel_login(mut self, user: &str, password: Option<&str>) -> Self {
+        self.sentinel_login = with_login(self.sentinel_login, user, password);
+        self
     }
 
     /// The same with certificates.
@@ -156,9 +161,7 @@ impl RedisAddress {
         let Place::Sentinels(sentinels, name) = &self.place else {
             return self.client_of(node, wants);
         };
-        // They know neither the user nor the database.
-        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let info = self.info.clone().set_redis_settings(settings);
+        let info = self.info.clone().set_redis_settings(self.sentinel_login.clone());
         let sentinels = sentinels.iter().map(|sentinel| open(at(info.clone(), sentinel)));
         let primary = sentinel::primary(sentinels.collect::<Result<_, _>>()?, name, limit).await?;
         self.client_of(Some(&primary), wants)
@@ -185,6 +188,21 @@ impl RedisAddress {
 
 fn open(info: ConnectionInfo) -> Result<Client, StoreError> {
     Client::open(info).map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// The same settings with a user, unless it is empty, and a password.
+fn with_login(
+    mut settings: RedisConnectionInfo,
+    user: &str,
+    password: Option<&str>,
+) -> RedisConnectionInfo {
+    if !user.is_empty() {
+        settings = settings.set_username(user);
+    }
+    if let Some(password) = password {
+        settings = settings.set_password(password);
+    }
+    settings
 }
 
 /// The same way to connect, to another server.

@@ -13,6 +13,21 @@ pub(super) fn failed(error: &RedisError) -> StoreError {
     }
 }
 
+/// Why Sentinels do not say who the primary is. Their login is not that of the servers.
+pub(super) fn failed_at_sentinel(error: &RedisError) -> StoreError {
+    match failed(error) {
+        StoreError::Unavailable(cause) if is_of_login(error) => {
+            StoreError::Unavailable(format!("{cause} (`sessions.redis.sentinel_password`)"))
+        }
+        failed => failed,
+    }
+}
+
+fn is_of_login(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
+}
+
 /// Whether a script has tripped over a key that something else has written. The server itself works.
 fn is_of_foreign_key(error: &RedisError) -> bool {
     error.code() == Some("WRONGTYPE")

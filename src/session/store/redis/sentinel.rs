@@ -9,7 +9,7 @@ use redis::{Client, cmd};
 use tokio::time::timeout;
 
 use super::super::StoreError;
-use super::cause::failed;
+use super::cause::failed_at_sentinel;
 use super::node::Node;
 
 /// Asks all Sentinels at once. The first that knows the primary is believed; whoever connects there finds out
@@ -38,7 +38,7 @@ async fn told_by(sentinel: Client, name: &str, limit: Duration) -> Result<Node, 
     };
     let silent = |_| StoreError::Unavailable(format!("no answer within {limit:?}"));
     let told = timeout(limit, ask).await.map_err(silent)?;
-    let told = told.map_err(|error| failed(&error))?;
+    let told = told.map_err(|error| failed_at_sentinel(&error))?;
     let unknown = || StoreError::Unavailable(format!("there is none with the name {name}"));
     told.map(|(host, port)| Node { host, port }).ok_or_else(unknown)
 }

@@ -59,6 +59,30 @@ async fn a_killed_primary_is_replaced() {
 }
 
 #[tokio::test]
+async fn sentinels_have_a_login_of_their_own() {
+    // The first is what `requirepass` does.
+    for (user, name) in [("default", ""), ("tether", "tether")] {
+        let servers = RedisSentinel::start();
+        servers.require_login(user, "SECRET");
+        let logged_in = |password| {
+            let address = RedisAddress::new(&servers.url(), "", None).unwrap();
+            let address = address.with_sentinel_login(name, password);
+            open_at(&servers.url(), |options| options.address = address)
+        };
+        logged_in(Some("SECRET")).check().await.unwrap();
+        for (password, cause) in
+            [(None, "it wants a password"), (Some("x"), "the user or the password is wrong")]
+        {
+            let failed = logged_in(password).check().await;
+            let Err(StoreError::Unavailable(failed)) = failed else { panic!("{failed:?}") };
+            let cause = format!("no Sentinel knows its primary: {cause}");
+            assert!(failed.starts_with(&cause), "{failed}");
+            assert!(failed.ends_with("(`sessions.redis.sentinel_password`)"), "{failed}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_primary_is_explained() {
     let servers = RedisSentinel::start();
     let port = redis_cluster::free_ports::<1>()[0];
