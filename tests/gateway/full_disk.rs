@@ -124,7 +124,8 @@ async fn start_on_a_full_disk(model: &Model, state: &Path) -> (Process, Log) {
         command.arg("--state").arg(&state);
         survives_a_full_disk(command);
         let mut limited = Command::new("prlimit");
-        limited.arg("--fsize=512:").arg(command.get_program()).args(command.get_args());
+        // Not even the header of a file of running turns fits.
+        limited.arg("--fsize=16:").arg(command.get_program()).args(command.get_args());
         limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         *command = limited;
@@ -178,4 +179,48 @@ async fn sessions_that_are_over_can_be_read_while_the_disk_is_full() {
     process.whole_turn(&mut model, "ended", "More.").await.rest().await;
     assert_eq!(process.exchange(delete()).await.status(), 204);
     assert_eq!(process.get("/api/v1/sessions/cut").await.status(), 200);
+}
+
+/// Nothing is beside the file then.
+#[tokio::test]
+async fn a_gateway_that_was_stopped_starts_on_a_full_disk() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let process = start(&model, directory.path()).await;
+    process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    let before = all_of(&process, "s").await;
+    process.signal("TERM");
+    assert!(process.exit().await.success());
+    let (process, _log) = start_on_a_full_disk(&model, directory.path()).await;
+    assert_eq!(all_of(&process, "s").await, before);
+    let refused = process.post("/api/v1/chat/stream", &json!({"prompt": "More."})).await;
+    assert_eq!(refused.status(), 503);
+    process.limit_file_bytes(None);
+    process.whole_turn(&mut model, "s", "More.").await.rest().await;
+}
+
+/// A mark of a few bytes says so. The tables, which cannot be written, follow later.
+#[tokio::test]
+async fn what_is_deleted_while_the_disk_is_full_is_gone() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
+    for _ in 0..2 {
+        process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    }
+    all_of(&process, "s").await;
+    let bytes = std::fs::metadata(directory.path().join("tether.db-redo1")).unwrap().len();
+    process.limit_file_bytes(Some(bytes + 200));
+    let deleted = process.exchange(request("DELETE", "/api/v1/sessions/s", &[], "")).await;
+    assert_eq!(deleted.status(), 204);
+    let transcript = "/api/v1/sessions/s";
+    assert_eq!(process.get(transcript).await.status(), 404);
+    process.signal("KILL");
+    process.exit().await;
+    let (process, _log) = start_on_a_full_disk(&model, directory.path()).await;
+    assert_eq!(process.get(transcript).await.status(), 404);
+    process.limit_file_bytes(None);
+    process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    let turns = process.get(transcript).await.json();
+    assert_eq!(turns["turns"].as_array().unwrap().len(), 1);
 }

@@ -13,7 +13,7 @@ use super::super::{Lease, LogNews, StoreError, StoreFuture, Version};
 use super::cause::{failure_of, stopped, unavailable_beside};
 use super::leases::Leases;
 use super::redo::Redo;
-use super::worker::{Job, Look, Ran, Task, Waiter, atomically};
+use super::worker::{Job, Look, Ran, Task, Waiter, Worker, atomically};
 use super::{SqliteStore, SyncMode, now_ms};
 use crate::telemetry::metrics;
 
@@ -70,10 +70,7 @@ impl SqliteStore {
             && let Some(mut worker) = self.worker.try_lock()
         {
             let done = worker.at_once(work);
-            if worker.is_log_long() {
-                // If the queue is full, the next commit asks again.
-                let _ = self.jobs.try_send(Task::ShortenLog);
-            }
+            self.shorten_log_later(&worker);
             return Box::pin(ready(done));
         }
         Box::pin(self.queue(work))
@@ -137,9 +134,19 @@ impl SqliteStore {
         if self.ended.are_few()
             && let Some(mut worker) = self.worker.try_lock()
         {
-            return worker.put_ended();
+            let put = worker.put_ended();
+            self.shorten_log_later(&worker);
+            return put;
         }
         self.ask(Task::PutEnded).await
+    }
+
+    /// Has the thread shorten the write-ahead log, if that is due.
+    fn shorten_log_later(&self, worker: &Worker) {
+        if worker.is_log_due() {
+            // If so much waits that there is no room, the next commit comes soon enough.
+            let _ = self.jobs.try_send(Task::ShortenLog);
+        }
     }
 
     /// Does something on the thread.

@@ -32,13 +32,20 @@ fn cause(error: &rusqlite::Error) -> String {
 
 /// The same for a file beside the database.
 pub(super) fn unavailable_beside(error: &io::Error) -> StoreError {
-    let what = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "the disk is full"
-        }
-        _ => "the file beside it cannot be read or written",
+    let what = if is_full(error) {
+        "the disk is full"
+    } else {
+        "the file beside it cannot be read or written"
     };
     StoreError::Unavailable(format!("{what} ({error})"))
+}
+
+/// Whether the disk, a quota or a limit on the length of files left no room.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }
 
 pub(super) fn stopped() -> StoreError {

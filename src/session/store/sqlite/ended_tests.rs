@@ -23,10 +23,13 @@ async fn many_ends_share_a_commit() {
         end_turn(&place, &session.to_string()).await;
     }
     assert_eq!(place.store.ended.all().len(), limits::ENDED_TURNS_PER_COMMIT - 1);
+    let commits = || place.store.worker.lock().commits();
+    let before = commits();
     end_turn(&place, "one more").await;
     while place.store.ended.has(None) {
         tokio::task::yield_now().await;
     }
+    assert_eq!(commits(), before + 1);
     assert!(!place.store.redo.has(None), "the tables have all of it");
     let listed = place.store.list(None, usize::MAX).await.unwrap();
     assert_eq!(listed.len(), limits::ENDED_TURNS_PER_COMMIT);
@@ -36,9 +39,36 @@ async fn many_ends_share_a_commit() {
 async fn an_end_does_not_wait_long_for_others() {
     let place = Place::new(SyncMode::Normal);
     end_turn(&place, "s").await;
+    let instant = Duration::from_millis(1);
+    tokio::time::sleep(limits::ENDED_TURNS_WAIT - instant).await;
     assert!(place.store.ended.has(Some("s")));
+    // From then on, it is up to the thread, which knows no paused clock.
+    tokio::time::sleep(2 * instant).await;
+    tokio::time::resume();
     while place.store.ended.has(None) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+/// It was last used when it ended, whatever the tables know.
+#[tokio::test]
+async fn a_session_whose_turn_has_just_ended_is_not_swept() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, version) = place.begin("s").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    place.read("s", "t").await.unwrap();
+    let long_ago = |connection: &Connection| {
+        statements::execute(connection, "UPDATE sessions SET used_at = 0", [])
+    };
+    assert_eq!(place.store.run(true, long_ago).await.unwrap(), 1);
+    let end = ("t", vec![event(1), event(2)]);
+    place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+    place.store.sweep();
+    // On the thread, after the sweep.
+    place.store.list(None, 1).await.unwrap();
+    for place in [&place, &place.killed()] {
+        assert_eq!(place.store.load("s").await.unwrap().unwrap().bytes, "over");
+        assert_eq!(place.read("s", "t").await.unwrap().last, 2);
     }
 }
 
@@ -177,6 +207,9 @@ enum Step {
     ChangeFiles,
     /// The tables get the turns that have ended.
     PutEnded,
+    /// The next write beside the database fails.
+    FailWrite,
+    Sweep,
     Kill,
 }
 
@@ -191,6 +224,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::List),
         2 => Just(Step::ChangeFiles),
         1 => Just(Step::PutEnded),
+        1 => Just(Step::FailWrite),
+        1 => Just(Step::Sweep),
         2 => Just(Step::Kill),
     ];
     prop::collection::vec(step, 1..60)
@@ -215,6 +250,15 @@ impl Model {
     }
 }
 
+/// What was done; `None` if a write has failed.
+fn done<T>(result: Result<T, StoreError>) -> Option<T> {
+    match result {
+        Ok(done) => Some(done),
+        Err(StoreError::Unavailable(_)) => None,
+        Err(refused) => panic!("{refused}"),
+    }
+}
+
 /// A store, and what it should have.
 struct Run {
     place: Place,
@@ -229,8 +273,11 @@ impl Run {
             Step::Finish(at, is_long) => self.finish(SESSIONS[at], is_long).await,
             Step::Forget(at) => {
                 let session = SESSIONS[at];
-                let forgotten = self.place.store.forget(session).await.unwrap();
-                assert_eq!(forgotten, self.models.remove(session).is_some());
+                if let Some(forgotten) = done(self.place.store.forget(session).await) {
+                    assert_eq!(forgotten, self.models.remove(session).is_some());
+                } else if let Some(model) = self.models.get_mut(session) {
+                    model.holder = None;
+                }
             }
             Step::Read(at) => self.check(SESSIONS[at]).await,
             Step::List => {
@@ -240,6 +287,8 @@ impl Run {
             }
             Step::ChangeFiles => self.place.store.redo.change_files(),
             Step::PutEnded => self.place.store.worker.lock().put_ended().unwrap(),
+            Step::FailWrite => self.place.store.redo.fail_next_write(),
+            Step::Sweep => self.place.store.sweep(),
             Step::Kill => {
                 self.place = self.place.killed();
                 self.models.values_mut().for_each(|model| model.holder = None);
@@ -252,39 +301,54 @@ impl Run {
         if self.models.get(session).is_some_and(|model| model.holder.is_some()) {
             return;
         }
-        let entered = store.enter(session, self.place.node).await.unwrap().unwrap();
+        let Some(entered) = done(store.enter(session, self.place.node).await) else { return };
+        let entered = entered.unwrap();
         let Entered { lease, is_interrupted, record } = entered;
         let was_running = self.models.get(session).is_some_and(|model| model.is_running);
         assert_eq!(is_interrupted, was_running, "{session}");
-        let model = self.models.entry(session).or_default();
+        let mut model = self.models.remove(session).unwrap_or_default();
         let found = record.as_ref().map(|record| &record.bytes[..]);
         assert_eq!(found.unwrap_or_default(), model.record.as_bytes());
         let mut version = record.map(|record| record.version);
         if !is_interrupted {
-            (model.turns, model.events) = (model.turns + 1, 0);
-            model.record = format!("{} begun", model.turn_id());
-            version = Some(store.save(&lease, version, model.record.clone().into()).await.unwrap());
+            let record = format!("turn {} begun", model.turns + 1);
+            let saved = done(store.save(&lease, version, record.clone().into()).await);
+            if saved.is_none() {
+                store.release(&lease).await.unwrap();
+                if version.is_some() {
+                    self.models.insert(session, model);
+                }
+                return;
+            }
+            (model.turns, model.events, model.record, version) =
+                (model.turns + 1, 0, record, saved);
         }
         model.holder = Some((lease, version));
+        self.models.insert(session, model);
     }
 
     async fn append(&mut self, session: &'static str) {
         let Some(model) = self.models.get_mut(session) else { return };
         let turn_id = model.turn_id();
         let Some((lease, _)) = &model.holder else { return };
-        (model.events, model.is_running) = (model.events + 1, true);
-        self.place.store.append(lease, &turn_id, news(model.events)).await.unwrap();
+        let news = news(model.events + 1);
+        if done(self.place.store.append(lease, &turn_id, news).await).is_some() {
+            (model.events, model.is_running) = (model.events + 1, true);
+        }
     }
 
     async fn finish(&mut self, session: &'static str, is_long: bool) {
         let Some(model) = self.models.get_mut(session) else { return };
-        let Some((lease, version)) = model.holder.take() else { return };
-        (model.events, model.is_running) = (model.events + 1, false);
+        let Some((lease, version)) = model.holder.clone() else { return };
         let padding = if is_long { limits::INLINE_RECORD_BYTES_MAX } else { 0 };
-        model.record = format!("{} over{}", model.turn_id(), " ".repeat(padding));
-        let (record, turn_id) = (model.record.clone().into(), model.turn_id());
-        let end = (&*turn_id, (1..=model.events).map(event).collect());
-        self.place.store.finish(&lease, version, record, end).await.unwrap();
+        let (turn_id, events) = (model.turn_id(), model.events + 1);
+        let record = format!("{turn_id} over{}", " ".repeat(padding));
+        let end = (&*turn_id, (1..=events).map(event).collect());
+        let ended = self.place.store.finish(&lease, version, record.clone().into(), end).await;
+        if done(ended).is_some() {
+            (model.events, model.is_running) = (events, false);
+            (model.record, model.holder) = (record, None);
+        }
     }
 
     async fn check(&self, session: &str) {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 
-use super::super::{Batch, LogNews};
+use super::super::{Batch, LogNews, Version};
 use super::redo::Folding;
 use super::redo_record::{Kind, Record, records};
 use super::statements::{self, Done, execute, first, restored, stored};
@@ -41,14 +41,19 @@ struct Contents<'a> {
     turns: Vec<LoggedTurn<'a>>,
     /// The last record of each session, unless the end of a turn has it.
     saves: HashMap<&'a str, Record<'a>>,
+    /// The deleted sessions, each up to a version of its record.
+    deleted: Vec<(&'a str, Version)>,
     /// Bytes at its end that are cut or damaged.
     unread: usize,
 }
 
 /// Writes to the tables what this file has that they lack. Returns how many bytes at its end are cut or damaged,
 /// and were not read.
-pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -> Done<usize> {
-    let Contents { turns, saves, unread } = contents(file, later);
+pub(super) fn fold(connection: &Connection, Folding { file, later, .. }: &Folding) -> Done<usize> {
+    let Contents { turns, saves, deleted, unread } = contents(file, later);
+    for (session_id, latest) in deleted {
+        statements::delete(connection, session_id, latest)?;
+    }
     turns.iter().try_for_each(|turn| put_end(connection, turn))?;
     for save in saves.values() {
         put_record(connection, save)?;
@@ -59,7 +64,7 @@ pub(super) fn fold(connection: &Connection, Folding { file, later }: &Folding) -
 
 /// What is in the file. What is new in the `later` one is not folded yet.
 fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
-    let Contents { mut turns, mut saves, .. } = Contents::default();
+    let Contents { mut turns, mut saves, mut deleted, .. } = Contents::default();
     let mut places = HashMap::new();
     // An end in the later file is in the tables before anything that comes after it.
     let is_settled = |record: &Record<'_>| matches!(record.head.kind, Kind::Settled | Kind::Forget);
@@ -93,11 +98,12 @@ fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
                 saves.remove(session_id);
                 let its = turns.iter_mut().filter(|turn| turn.session_id == session_id);
                 its.for_each(|turn| turn.end(None));
+                deleted.push((session_id, Version(head.first)));
             }
             Kind::Probe => {}
         }
     }
-    Contents { turns, saves, unread: records.unread() }
+    Contents { turns, saves, deleted, unread: records.unread() }
 }
 
 impl<'a> LoggedTurn<'a> {

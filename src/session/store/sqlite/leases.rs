@@ -138,12 +138,18 @@ impl Leases {
         if held.unsaved.remove(&lease.session_id) { Released::Unsaved } else { Released::Done }
     }
 
-    /// Takes a session from whoever holds it.
-    pub(super) fn forget(&self, session_id: &str) {
+    /// The latest version that a record can have.
+    pub(super) fn latest_version(&self) -> Version {
+        Version(self.0.lock().last_version)
+    }
+
+    /// Takes a session from whoever holds it. Returns the latest version that its record can have.
+    pub(super) fn forget(&self, session_id: &str) -> Version {
         let mut held = self.0.lock();
         if let Some(Holding { lease, .. }) = held.by_session.remove(session_id) {
             held.grants.remove(&lease.grant);
         }
+        Version(held.last_version)
     }
 }
 

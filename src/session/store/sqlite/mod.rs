@@ -184,12 +184,20 @@ impl SqliteStore {
     }
 
     async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
-        self.leases.forget(session_id);
-        let mark = || self.mark(|redo| redo.forget(session_id));
+        let latest = self.leases.forget(session_id);
+        let mark = || self.mark(|redo| redo.forget(session_id, latest));
         let was_beside = self.ended.forget(session_id, mark)?;
-        let session_id = session_id.to_owned();
-        let forget = move |connection: &Connection| statements::forget(connection, &session_id);
-        Ok(self.run(true, forget).await? || was_beside)
+        let id = session_id.to_owned();
+        let forget = move |connection: &Connection| statements::forget(connection, &id, latest);
+        match self.run(true, forget).await {
+            Ok(was_inside) => {
+                self.redo.settle_deleted(session_id, latest);
+                Ok(was_inside || was_beside)
+            }
+            // It is deleted all the same: the mark counts, and the tables follow once they can be written.
+            Err(StoreError::Unavailable(_)) => Ok(true),
+            Err(refused) => Err(refused),
+        }
     }
 }
 
@@ -399,22 +407,39 @@ impl Store for SqliteStore {
     }
 
     fn sweep(&self) {
+        // What has ended counts as used. If this fails, it is tried again with the next sweep.
+        let _ = self.jobs.try_send(Task::PutEnded(None));
         let (now, ttl) = (now(), i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
-        let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
+        let (leases, redo, ended) =
+            (Arc::clone(&self.leases), Arc::clone(&self.redo), Arc::clone(&self.ended));
+        let deleted = Arc::new(Mutex::new(Vec::new()));
+        let sweeping = Arc::clone(&deleted);
         let sweep = move |connection: &Connection| {
-            for session_id in statements::unused_since(connection, now.saturating_sub(ttl))? {
-                if !leases.is_held(&session_id) {
-                    redo.forget(&session_id).map_err(|error| unavailable_beside(&error))?;
-                    statements::forget(connection, &session_id)?;
+            for id in statements::unused_since(connection, now.saturating_sub(ttl))? {
+                // In this order: whoever has ended a turn holds the session until it is there.
+                if leases.is_held(&id) || ended.has(Some(&id)) {
+                    continue;
                 }
+                let latest = leases.latest_version();
+                redo.forget(&id, latest).map_err(|error| unavailable_beside(&error))?;
+                statements::forget(connection, &id, latest)?;
+                sweeping.lock().push((id, latest));
             }
             entries::sweep(connection, now, ttl)
         };
+        let redo = Arc::clone(&self.redo);
         let job: Job = Box::new(move |connection| {
             let swept = connection.and_then(|connection| atomically(connection, sweep));
-            Ran { reply: Box::new(|_| {}), failure: failure_of(&swept) }
+            let failure = failure_of(&swept);
+            let settle = move |committed: Result<(), StoreError>| {
+                if committed.and(swept).is_ok() {
+                    let deleted = deleted.lock();
+                    deleted.iter().for_each(|(id, latest)| redo.settle_deleted(id, *latest));
+                }
+            };
+            Ran { reply: Box::new(settle), failure }
         });
-        // If the queue is full, the next sweep comes soon enough.
+        // If so much waits that there is no room, the next sweep comes soon enough.
         let _ = self.jobs.try_send(Task::Job(job));
     }
 }

@@ -23,6 +23,7 @@
 //! record that is cut or has the wrong sum, and nothing after it counts. Whoever folds such a file says so, and
 //! keeps a copy of it.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::mem;
@@ -54,6 +55,8 @@ struct State {
     /// How long the current file is when folding the other one is due. If that fails, it is due again once the file
     /// has grown by [`REDO_BYTES_MAX`].
     fold_at: u64,
+    /// Deleted sessions, up to which version. The database has yet to follow.
+    deleted: HashMap<String, Version>,
     scratch: Vec<u8>,
 }
 
@@ -64,6 +67,8 @@ pub(super) struct Folding {
     pub(super) file: Vec<u8>,
     /// The file after it, which may say that turns of the first are over.
     pub(super) later: Vec<u8>,
+    /// The deletions in both that the database follows then.
+    deleted: Vec<(String, Version)>,
 }
 
 impl Redo {
@@ -75,7 +80,8 @@ impl Redo {
             mem::swap(&mut current, &mut other);
         }
         let (is_other_full, fold_at, scratch) = (true, REDO_BYTES_MAX, Vec::new());
-        let state = Mutex::new(State { current, other, is_other_full, fold_at, scratch });
+        let deleted = HashMap::new();
+        let state = Mutex::new(State { current, other, is_other_full, fold_at, deleted, scratch });
         Ok(Self { state, appends: Appends::default() })
     }
 
@@ -136,25 +142,50 @@ impl Redo {
                 redo_record::mark(&mut state.scratch, head, session_id, turn_id);
             }
         }
-        if !state.empty_unneeded() && !state.scratch.is_empty() {
+        if !state.scratch.is_empty() {
             let _ = state.current.write(&state.scratch);
         }
     }
 
-    /// Notes that the session is to be deleted: nothing of it in the files counts any more. Returns whether the
-    /// database lacked something of it.
-    pub(super) fn forget(&self, session_id: &str) -> io::Result<bool> {
+    /// Deletes a session, up to this version of its record: nothing of it in the files counts any more, nor in the
+    /// database, which has yet to [follow](Self::settle_deleted). Returns whether the database lacked something of it.
+    pub(super) fn forget(&self, session_id: &str, latest: Version) -> io::Result<bool> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        if !state.is_empty() {
-            state.scratch.clear();
-            let head = RecordHead::of(Kind::Forget);
-            redo_record::mark(&mut state.scratch, head, session_id, "");
-            state.current.write(&state.scratch)?;
-        }
+        state.scratch.clear();
+        let head = RecordHead { first: latest.0, ..RecordHead::of(Kind::Forget) };
+        redo_record::mark(&mut state.scratch, head, session_id, "");
+        state.write_scratch()?;
         let was_live = state.drop_live(session_id, None);
-        state.empty_unneeded();
+        state.deleted.insert(session_id.to_owned(), latest);
         Ok(was_live)
+    }
+
+    /// Notes that the database has followed such a deletion.
+    pub(super) fn settle_deleted(&self, session_id: &str, latest: Version) {
+        let deleted = &mut self.state.lock().deleted;
+        if deleted.get(session_id) == Some(&latest) {
+            deleted.remove(session_id);
+        }
+    }
+
+    /// Whether there is a file to [empty](Self::empty_unneeded).
+    pub(super) fn has_unneeded(&self) -> bool {
+        let state = self.state.lock();
+        state.is_other_unneeded() || state.is_current_unneeded()
+    }
+
+    /// Empties files of which the database has everything. That has reached the disk by now, because what is in the
+    /// file may be minutes old, and a power cut must not take it.
+    pub(super) fn empty_unneeded(&self) {
+        let mut state = self.state.lock();
+        // If emptying fails, the file is emptied or folded later.
+        if state.is_other_unneeded() {
+            let _ = state.empty_other();
+        }
+        if state.is_current_unneeded() {
+            let _ = state.current.empty();
+        }
     }
 
     /// Whether the database lacks something of this session, or of any.
@@ -174,8 +205,9 @@ impl Redo {
             state.change_files()?;
         }
         let [older, newer] = [&state.other, &state.current].map(Segment::extent);
+        let deleted = state.deleted.iter().map(|(id, latest)| (id.clone(), *latest)).collect();
         drop(guard);
-        Ok(Some(Folding { file: read(older)?, later: read(newer)? }))
+        Ok(Some(Folding { file: read(older)?, later: read(newer)?, deleted }))
     }
 
     /// What would be folded if all were, the older file first.
@@ -185,8 +217,9 @@ impl Redo {
         let is_other_full = guard.is_other_full;
         drop(guard);
         let (older, newer) = (is_other_full.then(|| read(older)).transpose()?, read(newer)?);
-        let older = older.map(|file| Folding { file, later: newer.clone() });
-        Ok(older.into_iter().chain([Folding { file: newer, later: Vec::new() }]).collect())
+        let of = |file, later| Folding { file, later, deleted: Vec::new() };
+        let older = older.map(|file| of(file, newer.clone()));
+        Ok(older.into_iter().chain([of(newer, Vec::new())]).collect())
     }
 
     /// Notes what an earlier process has left in the files and could not be folded, so that the database lacks it.
@@ -194,7 +227,7 @@ impl Redo {
         let files = self.unfolded()?;
         let mut state = self.state.lock();
         for record in files.iter().flat_map(|folding| redo_record::records(&folding.file)) {
-            if matches!(record.head.kind, Kind::News | Kind::Save | Kind::Ended) {
+            if !matches!(record.head.kind, Kind::Settled | Kind::Probe) {
                 state.other.note_saved(record.session_id);
             }
         }
@@ -207,7 +240,10 @@ impl Redo {
     }
 
     /// The database has what was to be folded.
-    pub(super) fn end_fold(&self) -> io::Result<()> {
+    pub(super) fn end_fold(&self, folding: &Folding) -> io::Result<()> {
+        for (session_id, latest) in &folding.deleted {
+            self.settle_deleted(session_id, *latest);
+        }
         let mut state = self.state.lock();
         state.other.drop_all();
         state.empty_other()
@@ -218,7 +254,8 @@ impl Redo {
     pub(super) fn change_files(&self) {
         let mut state = self.state.lock();
         if !state.is_other_full {
-            state.change_files().unwrap();
+            // If a write is to fail, it may be this one.
+            let _ = state.change_files();
         }
     }
 
@@ -281,25 +318,20 @@ impl State {
         in_current || in_other
     }
 
-    /// Empties files in which nothing is live. Returns whether the current one was emptied: then no record has to say
-    /// what is over.
-    fn empty_unneeded(&mut self) -> bool {
-        if self.is_other_full && !self.other.is_live(None) {
-            // If that fails, it is folded.
-            let _ = self.empty_other();
-        }
-        let is_worth_it = self.current.length > REDO_BYTES_KEPT;
-        let is_over = !self.current.is_live(None) && !self.is_other_full;
-        is_worth_it && is_over && self.current.empty().is_ok()
+    fn is_other_unneeded(&self) -> bool {
+        self.is_other_full && !self.other.is_live(None) && self.deleted.is_empty()
+    }
+
+    /// Whether nothing is live in the current file, and it is long enough to be worth emptying.
+    fn is_current_unneeded(&self) -> bool {
+        let is_live = self.current.is_live(None) || !self.deleted.is_empty();
+        self.current.length > REDO_BYTES_KEPT && !self.is_other_full && !is_live
     }
 
     fn is_live(&self, session_id: Option<&str>) -> bool {
-        self.current.is_live(session_id) || self.other.is_live(session_id)
-    }
-
-    /// Whether nothing is in the files, not even what is over.
-    fn is_empty(&self) -> bool {
-        !self.is_other_full && self.current.length <= HEADER_BYTES
+        let is_deleted = session_id
+            .map_or(!self.deleted.is_empty(), |session_id| self.deleted.contains_key(session_id));
+        is_deleted || self.current.is_live(session_id) || self.other.is_live(session_id)
     }
 
     /// Goes on in the other file, which is empty.

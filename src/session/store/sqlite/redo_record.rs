@@ -7,15 +7,16 @@
 //! ```
 //!
 //! Numbers are little-endian. `length` counts what follows the sum, and `sum` is the CRC-32 of that. An empty
-//! journal means that there is none. Two kinds of records use the fields in their own way; times are in
+//! journal means that there is none. Three kinds of records use the fields in their own way; times are in
 //! milliseconds since 1970:
 //!
 //! | kind | first, last | journal | events |
 //! | --- | --- | --- | --- |
 //! | a session was saved | version, time | its record | none |
+//! | a session was deleted | up to version, 0 | none | none |
 //! | a turn has ended | of its log | version u64, time u64, its session's record | its whole log |
 //!
-//! Format 1 has no saved sessions, and format 2 no ended turns.
+//! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0.
 
 use uuid::Uuid;
 
@@ -100,6 +101,8 @@ impl<'a> Record<'a> {
 pub(super) enum Header {
     Ours {
         generation: u64,
+        /// Whether it is of an earlier format.
+        is_old: bool,
     },
     Newer {
         version: i32,
@@ -133,7 +136,7 @@ pub(super) fn read_header(bytes: &[u8]) -> Header {
     };
     match version {
         _ if magic != MAGIC => Header::Foreign,
-        1..=VERSION => Header::Ours { generation },
+        1..=VERSION => Header::Ours { generation, is_old: version < VERSION },
         version => Header::Newer { version: i32::try_from(version).unwrap_or(i32::MAX) },
     }
 }

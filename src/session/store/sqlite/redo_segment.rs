@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use tracing::warn;
 
 use super::super::Lease;
+use super::cause::is_full;
 use super::open_error::OpenError;
 use super::redo_record::{self, HEADER_BYTES, Header};
 
@@ -21,6 +22,8 @@ pub(super) struct Segment {
     pub(super) generation: u64,
     /// How many bytes of it count.
     pub(super) length: u64,
+    /// Whether its records are of an earlier format. None is added to those: an older release would misread it.
+    is_old: bool,
     /// Whether there may be more in it, which a failed write has left.
     is_torn: bool,
     /// Whether it was written since it was last synced.
@@ -53,9 +56,9 @@ impl Segment {
         let length = file.metadata().map_err(fault)?.len();
         let mut header = Vec::new();
         Read::by_ref(&mut file).take(HEADER_BYTES).read_to_end(&mut header).map_err(fault)?;
-        let generation = match redo_record::read_header(&header) {
-            Header::Ours { generation } => generation,
-            Header::Cut => 0,
+        let (generation, is_old) = match redo_record::read_header(&header) {
+            Header::Ours { generation, is_old } => (generation, is_old),
+            Header::Cut => (0, false),
             Header::Newer { version } => return Err(OpenError::Newer { path, version }),
             Header::Foreign => return Err(OpenError::Foreign(path)),
         };
@@ -64,6 +67,7 @@ impl Segment {
             path,
             generation,
             length,
+            is_old,
             is_torn: false,
             is_dirty: false,
             live: HashMap::new(),
@@ -71,8 +75,14 @@ impl Segment {
             #[cfg(test)]
             fails_next: false,
         };
-        if length < HEADER_BYTES {
-            segment.begin(0).map_err(|error| OpenError::Create(segment.path.clone(), error))?;
+        if length < HEADER_BYTES || (is_old && length == HEADER_BYTES) {
+            match segment.begin(generation) {
+                // It is begun once something is written: until then, the other sessions can be read.
+                Err(error) if !is_full(&error) => {
+                    return Err(OpenError::Create(segment.path, error));
+                }
+                _ => {}
+            }
         }
         Ok(segment)
     }
@@ -105,6 +115,16 @@ impl Segment {
 
     /// Writes this at the end, whole or, as far as a reader is concerned, not at all.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.length < HEADER_BYTES {
+            self.begin(self.generation)?;
+        }
+        if self.is_old {
+            return Err(io::Error::other("what an earlier release has left there comes first"));
+        }
+        self.append(bytes)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_torn {
             self.file.set_len(self.length)?;
             self.is_torn = false;
@@ -123,6 +143,9 @@ impl Segment {
 
     /// Empties it, but for its header.
     pub(super) fn empty(&mut self) -> io::Result<()> {
+        if self.is_old {
+            return self.begin(self.generation);
+        }
         self.file.set_len(HEADER_BYTES)?;
         self.length = HEADER_BYTES;
         self.is_torn = false;
@@ -132,9 +155,9 @@ impl Segment {
     /// Empties it, and makes it the newest.
     pub(super) fn begin(&mut self, generation: u64) -> io::Result<()> {
         self.file.set_len(0)?;
-        self.length = 0;
+        (self.length, self.is_torn, self.is_old) = (0, false, false);
         self.generation = generation;
-        self.write(&redo_record::header(generation))
+        self.append(&redo_record::header(generation))
     }
 
     /// The database lacks the record of this session.

@@ -367,7 +367,10 @@ async fn a_file_whose_turns_are_over_is_emptied() {
     let end = ("t", vec![event(1)]);
     place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     place.store.load(&lease.session_id).await.unwrap();
-    assert!(bytes() < limits::REDO_BYTES_KEPT, "nothing counts any more");
+    // Nothing counts any more.
+    while bytes() >= limits::REDO_BYTES_KEPT {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -382,20 +385,32 @@ async fn a_store_that_is_closed_leaves_one_file() {
     assert_running(Place::of(directory, SyncMode::Normal).read("s", "t").await, 1);
 }
 
-/// Of the release before, which had no records of sessions in these files.
+/// The first had no records of sessions, and the second no ends of turns. Nothing is added to what is of an older
+/// format, because its release would misread that.
 #[tokio::test]
-async fn a_file_of_the_first_format_is_read() {
+async fn a_file_of_an_older_format_is_read_and_begun_anew() {
     let place = Place::new(SyncMode::Normal);
     let (lease, _) = place.begin("s").await;
     place.store.copy("s").await.unwrap();
     place.store.append(&lease, "t", news(1)).await.unwrap();
-    let copy = copy_of(&place.directory);
-    for name in ["tether.db-redo1", "tether.db-redo2"] {
-        let mut file = fs::read(copy.path().join(name)).unwrap();
-        file[12] = 1;
-        fs::write(copy.path().join(name), file).unwrap();
+    for (format, is_empty) in [(1, false), (2, false), (2, true)] {
+        let copy = copy_of(&place.directory);
+        for name in ["tether.db-redo1", "tether.db-redo2"] {
+            let mut file = fs::read(copy.path().join(name)).unwrap();
+            file[12] = format;
+            if is_empty {
+                file.truncate(usize::try_from(redo_record::HEADER_BYTES).unwrap());
+            }
+            fs::write(copy.path().join(name), file).unwrap();
+        }
+        let next = Place::of(copy, SyncMode::Normal);
+        if !is_empty {
+            assert_running(next.read("s", "t").await, 1);
+        }
+        for path in next.redo() {
+            assert_eq!(fs::read(path).unwrap()[12], 3, "format {format}");
+        }
     }
-    assert_running(Place::of(copy, SyncMode::Normal).read("s", "t").await, 1);
 }
 
 #[test]

@@ -434,9 +434,20 @@ pub(super) fn read_artifact(row: &rusqlite::Row<'_>) -> rusqlite::Result<Artifac
     Ok(Artifact { owner, id, name, mime_type, bytes: row.get::<_, Vec<u8>>(4)?.into() })
 }
 
-pub(super) fn forget(connection: &Connection, session_id: &str) -> Done<bool> {
-    let sql = "DELETE FROM sessions WHERE id = ? RETURNING record IS NOT NULL";
-    Ok(first(connection, sql, [session_id], |row| row.get(0))?.unwrap_or(false))
+/// Forgets a session, unless a later version of it was written. False if it has no record.
+pub(super) fn forget(connection: &Connection, session_id: &str, latest: Version) -> Done<bool> {
+    let sql = "DELETE FROM sessions WHERE id = ? AND (version IS NULL OR version <= ?)
+        RETURNING record IS NOT NULL";
+    let values = params![session_id, stored(latest.0)];
+    Ok(first(connection, sql, values, |row| row.get(0))?.unwrap_or(false))
+}
+
+/// Follows a deletion of a session, unless a later version of it was written. One that was not saved yet has begun
+/// since.
+pub(super) fn delete(connection: &Connection, session_id: &str, latest: Version) -> Done<()> {
+    let sql = "DELETE FROM sessions WHERE id = ? AND version <= ?";
+    execute(connection, sql, params![session_id, stored(latest.0)])?;
+    Ok(())
 }
 
 /// The sessions whose latest turn has a journal.

@@ -249,10 +249,10 @@ fn sessions_are_counted_as_they_come_and_go() {
     }
     assert_eq!(count(), 3);
     let failed = atomically(&connection, |connection| {
-        statements::forget(connection, "b").and(Err::<(), _>(StoreError::NoSession))
+        statements::forget(connection, "b", Version(1)).and(Err::<(), _>(StoreError::NoSession))
     });
     assert_eq!((failed, count()), (Err(StoreError::NoSession), 3), "it was taken back");
-    statements::forget(&connection, "b").unwrap();
+    statements::forget(&connection, "b", Version(1)).unwrap();
     assert_eq!(count(), 2);
     drop(connection);
     let connection = schema::open(&file.path(), SyncMode::Normal).unwrap();
@@ -279,14 +279,31 @@ async fn an_examination_leaves_nothing() {
     assert_eq!(listed.iter().map(|session| &*session.id).collect::<Vec<_>>(), ["s"]);
 }
 
+/// A session as every format has it.
+const OLD_SESSION: &str = "
+    INSERT INTO sessions (id, version, record, epoch, node, used_at)
+    VALUES ('old', 3, CAST('old record' AS BLOB), 2, x'', 9000000000000);
+    INSERT INTO logs (session_id, turn_id, epoch, last, bytes) VALUES ('old', 't', 2, 2, 4);
+    INSERT INTO batches SELECT number, 1, 2, CAST('1' || char(10) || '2' || char(10) AS BLOB) FROM logs;
+";
+
 #[tokio::test]
 async fn a_file_of_an_older_format_gets_what_it_lacks() {
     for format in 1..schema::CHANGES.len() {
         let file = File::new();
         let connection = Connection::open(file.path()).unwrap();
         schema::upgrade(&connection, &schema::CHANGES[..format], 0).unwrap();
+        let node = [7; 16];
+        connection.execute_batch(OLD_SESSION).unwrap();
+        connection.execute("UPDATE sessions SET node = ?", [node]).unwrap();
         drop(connection);
         let store = open(&file.path()).unwrap();
+        let record = store.load("old").await.unwrap().unwrap();
+        assert_eq!((record.version, &record.bytes[..]), (Version(3), &b"old record"[..]));
+        let log = store.read("old", Some("t"), 0).await.unwrap().unwrap();
+        assert_eq!((log.last, log.batches, log.journal), (2, vec![batch()], None));
+        let entered = store.enter("old", NodeId::random()).await.unwrap().unwrap();
+        assert_eq!((entered.lease.epoch, entered.is_interrupted), (3, false));
         let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
         let version = store.save(&lease, None, "{}".into()).await.unwrap();
         let journal = Some(Bytes::from_static(b"{}"));

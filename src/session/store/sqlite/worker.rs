@@ -140,6 +140,8 @@ impl Worker {
     /// Completes the tables, and drops what was never saved. Returns the latest version of a record. On a full disk,
     /// the tables stay incomplete: sessions can be read, but no turn begins.
     pub(super) fn begin_use(&mut self) -> Result<u64, StoreError> {
+        // Until then, nobody knows what the files have.
+        self.redo.note_unfolded().map_err(|error| unavailable_beside(&error))?;
         let mut begun = self.fold(true);
         if begun.is_ok() {
             begun = schema::drop_unsaved(&self.connection).map_err(unavailable);
@@ -245,6 +247,12 @@ impl Worker {
         Ok(done)
     }
 
+    /// How many transactions were committed since the write-ahead log was last shortened.
+    #[cfg(test)]
+    pub(super) const fn commits(&self) -> usize {
+        self.commits
+    }
+
     /// Moves ended turns into the tables. Whoever has the worker next finds them there.
     pub(super) fn put_ended(&mut self) -> Result<(), StoreError> {
         let turns = self.ended.all();
@@ -267,6 +275,7 @@ impl Worker {
     /// wanted, the file to which they write stays as it is.
     pub(super) fn fold(&mut self, all: bool) -> Result<(), StoreError> {
         self.put_ended()?;
+        self.shorten_log();
         // The older file, and then the current one.
         let folded = (0..2).try_for_each(|_| self.fold_one(all));
         folded.inspect_err(|failure| self.failures.note(failure))
@@ -281,22 +290,24 @@ impl Worker {
         }
         // What is about to be emptied may be minutes old: a power cut must not take that.
         self.execute("PRAGMA wal_checkpoint(PASSIVE)")?;
-        self.redo.end_fold().map_err(|error| unavailable_beside(&error))
+        self.redo.end_fold(&folding).map_err(|error| unavailable_beside(&error))
     }
 
-    /// Whether the write-ahead log is long enough to be moved into the database. That waits for the disk, so
-    /// only the thread does it.
-    pub(super) const fn is_log_long(&self) -> bool {
-        self.commits >= limits::COMMITS_PER_CHECKPOINT
+    /// Whether the write-ahead log is long enough to be moved into the database, or has what a file beside it can be
+    /// emptied of then. That waits for the disk, so only the thread does it.
+    pub(super) fn is_log_due(&self) -> bool {
+        self.commits >= limits::COMMITS_PER_CHECKPOINT || self.redo.has_unneeded()
     }
 
     fn shorten_log(&mut self) {
-        if self.is_log_long() {
-            self.commits = 0;
-            // If it fails, the log keeps growing until the next attempt.
-            if let Err(failure) = self.execute("PRAGMA wal_checkpoint(PASSIVE)") {
-                self.failures.note(&failure);
-            }
+        if !self.is_log_due() {
+            return;
+        }
+        self.commits = 0;
+        match self.execute("PRAGMA wal_checkpoint(PASSIVE)") {
+            Ok(()) => self.redo.empty_unneeded(),
+            // The log keeps growing until the next attempt.
+            Err(failure) => self.failures.note(&failure),
         }
     }
 
