@@ -141,7 +141,7 @@ fn a_server_of_sessions_is_described_as_it_can_be_used() {
     );
     check(
         "sessions: {redis: {url: \"redis://h\", sentinel_password: x}}",
-        "1:47: sessions.redis.sentinel_password: expected nothing, or `redis+sentinel://` in `url`: there are no \
+        "1:57: sessions.redis.sentinel_password: expected nothing, or `redis+sentinel://` in `url`: there are no \
          Sentinels otherwise",
     );
     check(

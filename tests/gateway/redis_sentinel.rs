@@ -38,6 +38,15 @@ async fn a_turn_goes_on_after_a_failover() {
 }
 
 #[tokio::test]
+async fn a_gateway_logs_in_at_the_sentinels() {
+    let (model, servers) = (Model::listen(), RedisSentinel::start());
+    servers.require_login("tether", "SECRET");
+    let login = "sentinel_user: tether, sentinel_password: SECRET, wait_sec: 15";
+    let process = start(&model, &servers, login).await;
+    assert_eq!(process.get("/readyz").await.status(), 200);
+}
+
+#[tokio::test]
 async fn a_failover_that_takes_too_long_ends_the_turn_honestly() {
     let (mut model, mut servers) = (Model::listen(), RedisSentinel::start());
     let process = start(&model, &servers, "wait_sec: 0.2").await;
