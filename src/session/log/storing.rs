@@ -5,6 +5,12 @@
 //!            '- stored -'  '- on -'     readers see what is stored
 //!                          their way
 //! ```
+//!
+//! | storing stops, because | the driver | readers see last |
+//! | --- | --- | --- |
+//! | another gateway has the session | is cancelled | what is stored: they re-join there |
+//! | the session was deleted | is cancelled | the turn's own end |
+//! | the store does not answer, or has lost events | fails the turn | its end, if that can be stored, or a failure |
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -63,7 +69,7 @@ pub(crate) struct Barrier {
     upto: Stored,
 }
 
-/// What has become of the way to the store.
+/// Whether the turn is still stored while it runs, or why not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Fate {
     #[default]
@@ -245,7 +251,7 @@ impl TurnLog {
         state.records.end_after(visible, encode::line(event).into(), event.kind());
     }
 
-    /// Whether the store has let the turn wait in vain.
+    /// Whether the store has failed: it does not answer, or has lost a part of the turn.
     pub(crate) fn is_store_lost(&self) -> bool {
         self.state.lock().storing.as_ref().is_some_and(Storing::is_lost)
     }
