@@ -58,8 +58,16 @@ pub fn run(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), Ru
 async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
     let recorder = PrometheusBuilder::new().install_recorder()?;
     begin_counting(config.sessions.store);
-    let signals = Signals::new().map_err(RunError::System)?;
-    let running = start(config, parts, Timeouts::default(), recorder).await?;
+    let mut signals = Signals::new().map_err(RunError::System)?;
+    let running = tokio::select! {
+        biased;
+        running = start(config, parts, Timeouts::default(), recorder) => running?,
+        // It may be waiting for its store.
+        name = signals.next() => {
+            info!(signal = name, "stopped before it has started");
+            return Ok(());
+        }
+    };
     let greeting = Greeting {
         address: running.address(),
         model: running.gateway().default_upstream().name(),

@@ -63,6 +63,8 @@ pub async fn start(
     metrics: PrometheusHandle,
 ) -> Result<Running, StartError> {
     let Parts { mut tools, store } = parts;
+    // If that fails, the check says why.
+    let _ = store.wait_until_loaded().await;
     if let Err(cause) = assemble::check_store(&config.sessions, &*store).await {
         if store.is_shared() {
             return Err(StartError::Store(cause));

@@ -64,6 +64,10 @@ pub const INTERRUPTED_MAX: usize = 256;
 /// How long a running turn waits for a store that does not answer.
 pub const STORE_WAIT: Duration = Duration::from_secs(5);
 
+/// How long a gateway that starts waits for a server that is loading its data. A gateway that waited for ever
+/// would never say what is wrong.
+pub const STORE_LOAD_WAIT: Duration = Duration::from_secs(300);
+
 /// How long it waits between two attempts.
 pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a gateway waits for a cluster in which keys are on the move: moving a few takes milliseconds.

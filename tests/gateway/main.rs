@@ -40,6 +40,7 @@ mod progress;
 mod recent_turns;
 mod redis_cluster;
 mod redis_faults;
+mod redis_loading;
 mod redis_losses;
 mod redis_sentinel;
 mod redis_store;

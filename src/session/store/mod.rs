@@ -147,6 +147,11 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(())))
     }
 
+    /// Waits while the store is loading its data, as after a restart of its machine, but not for ever.
+    fn wait_until_loaded(&self) -> StoreFuture<'_, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
     /// How long a running turn waits for a store that does not answer.
     fn wait(&self) -> Duration {
         limits::STORE_WAIT

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::{Value, cmd};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use tracing::warn;
 use uuid::Uuid;
 
 use super::super::{Artifact, Batch, LogNews, NodeId, Store as _, StoreError, Watched};
@@ -15,6 +16,7 @@ use super::node::Node;
 use super::reply::plain;
 use super::request::Command;
 use super::slots::SLOTS;
+use crate::limits::session as limits;
 
 /// The format of what is stored. A gateway refuses a newer one.
 const FORMAT: u64 = 1;
@@ -36,6 +38,22 @@ pub struct ServerReport {
 }
 
 impl RedisStore {
+    pub(super) async fn wait_until_loaded_now(&self) -> Result<(), StoreError> {
+        let until = Instant::now() + limits::STORE_LOAD_WAIT;
+        let mut is_logged = false;
+        for node in self.servers.primaries().await? {
+            while self.servers.is_loading(node.as_ref()).await && Instant::now() < until {
+                if !is_logged {
+                    is_logged = true;
+                    let store = &self.servers.address;
+                    warn!(%store, "the session store is loading its data; the gateway waits for it");
+                }
+                sleep(limits::STORE_RETRY_INTERVAL).await;
+            }
+        }
+        Ok(())
+    }
+
     /// Tries everything that the gateway will do, in a session of its own, which it removes. After that, it
     /// only asks whether the server takes writes.
     pub(super) async fn check_now(&self) -> Result<(), StoreError> {

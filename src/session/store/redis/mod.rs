@@ -334,6 +334,10 @@ impl Store for RedisStore {
         Box::pin(self.check_now())
     }
 
+    fn wait_until_loaded(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.wait_until_loaded_now())
+    }
+
     fn wait(&self) -> Duration {
         self.wait
     }

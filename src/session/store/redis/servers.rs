@@ -101,6 +101,13 @@ impl Servers {
         answer.map_err(StoreError::from).and_then(plain)
     }
 
+    /// Whether this server has just started and is loading its data.
+    pub(super) async fn is_loading(&self, node: Option<&Node>) -> bool {
+        let failure = self.link(node).answer(Request::Plain(&cmd("PING")), false).await.err();
+        let loading = ErrorKind::Server(ServerErrorKind::BusyLoading);
+        matches!(failure, Some(Failure::Error(error)) if error.kind() == loading)
+    }
+
     /// The servers that have keys. If there is only one, it has no name.
     pub(super) async fn primaries(&self) -> Result<Vec<Option<Node>>, StoreError> {
         if self.address.cluster().is_none() {
