@@ -27,7 +27,7 @@ use greeting::{Greeting, kept};
 pub use assemble::{AssemblyError, Parts, PartsError, StoreOpenError, gateway, rules};
 pub use probe::probe;
 pub use running::{Running, StartError, start};
-pub use sessions::{SessionsError, open_sessions};
+pub use sessions::{SessionsError, forget_recent_turns, open_sessions};
 pub use store_probe::{StoreFinding, probe_store};
 pub use tools::{ToolsError, mcp_servers, tools};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::assemble::{StoreOpenError, check_store, store};
 use crate::config::{self, SessionsConfig};
-use crate::session::store::{OpenError, Store};
+use crate::gateway;
+use crate::session::store::{OpenError, Store, StoreError};
 
 /// Why a command cannot use the sessions.
 #[derive(Debug, thiserror::Error)]
@@ -65,4 +66,12 @@ pub async fn open_sessions(
         check_store(config, &*store).await.map_err(SessionsError::Server)?;
     }
     Ok(store)
+}
+
+/// Drops what a store has of an owner's recent turns, and says of how many.
+///
+/// # Errors
+/// If the store cannot be used.
+pub async fn forget_recent_turns(store: &dyn Store, owner: &str) -> Result<usize, StoreError> {
+    store.forget_entries(gateway::of_owner(owner)).await
 }

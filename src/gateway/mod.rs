@@ -48,6 +48,7 @@ pub use begin_error::BeginError;
 pub use new_turn::{ClientHistory, NewTurn};
 pub(crate) use recent_turns::RecentLookup;
 use recent_turns::RecentTurns;
+pub(crate) use turn_keys::of_owner;
 
 /// What a gateway is made of.
 #[derive(Debug, Clone)]

@@ -34,7 +34,7 @@ impl TurnKeys {
 }
 
 /// The owner of this name.
-pub(super) fn of_owner(owner: &str) -> EntryOwner {
+pub(crate) fn of_owner(owner: &str) -> EntryOwner {
     EntryOwner::of(&["owner", owner])
 }
 

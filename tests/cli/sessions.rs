@@ -1,9 +1,12 @@
 //! `tether sessions`.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tether::session::store::{Entry, EntryKey, EntryOwner, SqliteStore, Store as _, SyncMode};
+use tokio::runtime::Builder;
 
 use super::*;
 
@@ -172,6 +175,32 @@ fn sessions_are_forgotten_by_their_ids() {
         let Ended { status, stdout, stderr } = state.run(&[command]);
         assert_eq!((status, &*stdout, &*stderr), (Some(0), "", "note: there are no sessions\n"));
     }
+}
+
+#[test]
+fn recent_turns_of_an_owner_are_forgotten() {
+    let state = State::filled();
+    let kept = |owner: &'static str| {
+        let path = state.0.path().join("tether.db");
+        let store = SqliteStore::open(&path, SyncMode::Normal, Duration::from_secs(60)).unwrap();
+        let (owner, key) = (EntryOwner::of(&["owner", owner]), EntryKey::of(&["turn"]));
+        let entry = Entry { keys: vec![key], epoch: 1, bytes: "{}".into() };
+        (store, owner, entry)
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    for owner in ["", "YWxpY2U="] {
+        let (store, owner, entry) = kept(owner);
+        runtime.block_on(store.keep_entry(owner, entry, None)).unwrap();
+    }
+    for owner in ["", "YWxpY2U="] {
+        let Ended { status, stdout, stderr } = state.run(&["forget", "--owner", owner]);
+        assert_eq!((status, &*stdout, &*stderr), (Some(0), "", ""));
+    }
+    let Ended { status, stderr, .. } = state.run(&["forget", "demo", "--owner", "YWxpY2U="]);
+    assert_eq!(status, Some(1));
+    assert_eq!(stderr, "error: there are no recent turns of the owner \"YWxpY2U=\"\n");
+    assert_eq!(state.ids(), ["demo@YWxpY2U="], "the sessions of an owner are named by their ids");
+    assert_eq!(state.run(&["forget"]).status, Some(2));
 }
 
 #[test]

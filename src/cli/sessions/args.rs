@@ -25,7 +25,7 @@ pub(super) enum Action {
     Export(IdsArgs),
     /// Read sessions that `export` has written
     Import(ImportArgs),
-    /// Delete sessions with their logs and files
+    /// Delete sessions with their logs and files, or an owner's recent turns
     Forget(ForgetArgs),
 }
 
@@ -79,8 +79,12 @@ pub(super) struct IdsArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct ForgetArgs {
     /// Sessions, as `tether sessions list` names them
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required_unless_present = "owners")]
     pub(super) ids: Vec<String>,
+    /// Delete the recent turns that this owner's clients keep themselves: what follows `@` in the ids of
+    /// the owner's sessions, or "" without API keys
+    #[arg(long = "owner", value_name = "OWNER")]
+    pub(super) owners: Vec<String>,
     /// Where they are.
     #[command(flatten)]
     pub(super) store: StoreArgs,

@@ -19,7 +19,7 @@ use crate::cli::tools::settle;
 use crate::config::{self, Overrides};
 use crate::session::store::{ListedSession, Store};
 
-use args::{Action, StoreArgs};
+use args::{Action, ForgetArgs, StoreArgs};
 
 pub(super) use args::SessionsArgs;
 
@@ -50,7 +50,7 @@ pub(super) fn run(args: &SessionsArgs, out: &mut impl Write) -> Result<(), CliEr
         }
         Action::Forget(args) => {
             let Opened { store, .. } = open(&runtime, &args.store, false)?;
-            runtime.block_on(forget(&*store, &args.ids))
+            runtime.block_on(forget(&*store, args))
         }
     }
 }
@@ -78,13 +78,22 @@ fn open(runtime: &Runtime, args: &StoreArgs, create: bool) -> Result<Opened, Cli
     Ok(Opened { store, ttl: config.sessions.ttl })
 }
 
-async fn forget(store: &dyn Store, ids: &[String]) -> Result<(), CliError> {
+async fn forget(store: &dyn Store, args: &ForgetArgs) -> Result<(), CliError> {
     let mut failures = Failures::default();
-    for id in ids {
+    for id in &args.ids {
         match store.forget(id).await {
             Ok(true) => {}
             Ok(false) => failures.report(NoSuch(id)),
             Err(error) => failures.report(format_args!("{id}: {error}")),
+        }
+    }
+    for owner in &args.owners {
+        match app::forget_recent_turns(store, owner).await {
+            Ok(0) => {
+                failures.report(format_args!("there are no recent turns of the owner {owner:?}"));
+            }
+            Ok(_) => {}
+            Err(error) => failures.report(format_args!("{owner}: {error}")),
         }
     }
     failures.end()

@@ -249,3 +249,24 @@ async fn all_keys_of_an_owner_expire() {
                   assert(redis.call('PTTL', key) > 0); all = all + 1 end return all";
     assert_eq!(server.command(&["EVAL", script, "0"]), ":5\r\n");
 }
+
+/// What was claimed is not done again, even if a gateway still has the entry in memory.
+#[tokio::test]
+async fn an_owners_entries_are_forgotten_and_the_claims_stay() {
+    check(async |store| {
+        let (mine, theirs) = (owner(), owner());
+        for owner in [mine, theirs] {
+            keep(&*store, owner, entry(&["a", "prompt"], "1")).await;
+            keep(&*store, owner, entry(&["b", "prompt"], "2")).await;
+            assert!(store.acquire_claim(owner, claim(1, Lasting)).await.unwrap());
+        }
+        assert_eq!(store.forget_entries(mine).await.unwrap(), 2);
+        assert!(find(&*store, mine, &["a", "b", "prompt"]).await.is_empty());
+        assert!(is_claimed(&*store, mine).await);
+        assert_eq!(find(&*store, theirs, &["prompt"]).await, ["1", "2"]);
+        assert_eq!(store.forget_entries(mine).await.unwrap(), 0);
+        keep(&*store, mine, entry(&["c", "prompt"], "3")).await;
+        assert_eq!(find(&*store, mine, &["a", "prompt"]).await, ["3"]);
+    })
+    .await;
+}

@@ -296,6 +296,12 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(())))
     }
 
+    /// Drops all entries of an owner, and says how many. Claims stay: they are hashes alone, and without them, a
+    /// gateway that has an entry in memory could do again what was claimed.
+    fn forget_entries(&self, _owner: EntryOwner) -> StoreFuture<'_, usize> {
+        Box::pin(ready(Ok(0)))
+    }
+
     /// Drops expired sessions, in a store that does not expire them by itself.
     fn sweep(&self) {}
 

@@ -92,6 +92,11 @@ impl RedisStore {
             Call::new(&self.scripts.release_claim, &names.all()).bytes(key.bytes()).number(holder);
         self.servers.call(&call).await.map(|_: bool| ())
     }
+
+    pub(super) async fn forget_entries_now(&self, owner: EntryOwner) -> Result<usize, StoreError> {
+        let names = self.keys.of_owner(owner);
+        self.servers.call(&Call::new(&self.scripts.forget_entries, &names.all())).await
+    }
 }
 
 /// An entry and its number.

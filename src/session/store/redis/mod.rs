@@ -441,4 +441,8 @@ impl Store for RedisStore {
     fn release_claim(&self, owner: EntryOwner, claim: EntryClaim) -> StoreFuture<'_, ()> {
         Box::pin(self.release_claim_now(owner, claim))
     }
+
+    fn forget_entries(&self, owner: EntryOwner) -> StoreFuture<'_, usize> {
+        Box::pin(self.forget_entries_now(owner))
+    }
 }

@@ -45,6 +45,7 @@ pub(super) struct Scripts {
     pub(super) find_entries: Script,
     pub(super) acquire_claim: Script,
     pub(super) release_claim: Script,
+    pub(super) forget_entries: Script,
 }
 
 /// The text of a script, with what all scripts of a session begin with.
@@ -90,6 +91,7 @@ impl Scripts {
             find_entries: owner_script!("find_entries"),
             acquire_claim: owner_script!("acquire_claim"),
             release_claim: owner_script!("release_claim"),
+            forget_entries: owner_script!("forget_entries"),
         }
     }
 }

@@ -149,6 +149,10 @@ pub(super) fn release_claim(
     Ok(())
 }
 
+pub(super) fn forget(connection: &Connection, owner: EntryOwner) -> Done<usize> {
+    execute(connection, "DELETE FROM entries WHERE owner = ?", params![owner.bytes()])
+}
+
 /// Drops what was not written for the time `ttl`, claims that are twice as old, and the oldest claims
 /// beyond their bound.
 pub(super) fn sweep(connection: &Connection, now: i64, ttl: i64) -> Done<()> {

@@ -406,6 +406,10 @@ impl Store for SqliteStore {
         self.run(true, move |connection| entries::release_claim(connection, owner, claim))
     }
 
+    fn forget_entries(&self, owner: EntryOwner) -> StoreFuture<'_, usize> {
+        self.run(false, move |connection| entries::forget(connection, owner))
+    }
+
     fn sweep(&self) {
         // What has ended counts as used. If this fails, it is tried again with the next sweep.
         let _ = self.jobs.try_send(Task::PutEnded(None));
