@@ -11,6 +11,7 @@ use tokio::process::Command;
 use super::redis_store::config_at;
 use crate::support::Model;
 use crate::support::process::Process;
+use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_server::RedisServer;
 
 /// What a server answers as long as it loads.
@@ -50,24 +51,33 @@ async fn relay(mut client: TcpStream, store: UnixStream, left: Arc<AtomicUsize>)
     }
 }
 
-#[tokio::test]
-async fn a_gateway_waits_for_a_server_that_is_loading() {
-    let (model, server) = (Model::listen(), RedisServer::start());
-    let url = loading(&server, 2).await;
-    let config = config_at(&model, &url, "wait_sec: 1");
+/// Starts a gateway with this store, and checks that it says what it waits for.
+async fn check(url: &str) {
+    let model = Model::listen();
+    let config = config_at(&model, url, "wait_sec: 1");
     let (process, log) = Process::start_logged_with(&config, |command| {
         command.args(["--log-format", "json"]).env("TETHER_LOG", "info").stderr(Stdio::piped());
     })
     .await;
     assert_eq!(process.get("/readyz").await.status(), 200);
-    let about_store = |line: &&serde_json::Value| line["store"].is_string();
-    let lines: Vec<_> = log.lines();
-    let told: Vec<_> = lines.iter().filter(about_store).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(
-        told[0]["message"],
-        "the session store is loading its data; the gateway waits for it"
-    );
+    let lines = log.lines();
+    let told = lines.iter().find(|line| line["store"].is_string()).unwrap();
+    let expected = "the session store is loading its data; the gateway waits for it";
+    assert_eq!(told["message"], expected);
+}
+
+#[tokio::test]
+async fn a_gateway_waits_for_a_server_that_is_loading() {
+    let server = RedisServer::start();
+    check(&loading(&server, 2).await).await;
+}
+
+/// Such a server does not even say who has which keys.
+#[tokio::test]
+async fn a_gateway_waits_for_a_cluster_that_is_loading() {
+    let cluster = RedisCluster::start();
+    let url = loading(&cluster[0], 3).await;
+    check(&url.replace("redis://", "redis+cluster://")).await;
 }
 
 #[tokio::test]

@@ -38,20 +38,17 @@ pub struct ServerReport {
 }
 
 impl RedisStore {
-    pub(super) async fn wait_until_loaded_now(&self) -> Result<(), StoreError> {
+    pub(super) async fn wait_until_loaded_now(&self) {
         let until = Instant::now() + limits::STORE_LOAD_WAIT;
         let mut is_logged = false;
-        for node in self.servers.primaries().await? {
-            while self.servers.is_loading(node.as_ref()).await && Instant::now() < until {
-                if !is_logged {
-                    is_logged = true;
-                    let store = &self.servers.address;
-                    warn!(%store, "the session store is loading its data; the gateway waits for it");
-                }
-                sleep(limits::STORE_RETRY_INTERVAL).await;
+        while self.servers.is_loading().await && Instant::now() < until {
+            if !is_logged {
+                is_logged = true;
+                let store = &self.servers.address;
+                warn!(%store, "the session store is loading its data; the gateway waits for it");
             }
+            sleep(limits::STORE_RETRY_INTERVAL).await;
         }
-        Ok(())
     }
 
     /// Tries everything that the gateway will do, in a session of its own, which it removes. After that, it

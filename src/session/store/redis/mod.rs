@@ -335,7 +335,10 @@ impl Store for RedisStore {
     }
 
     fn wait_until_loaded(&self) -> StoreFuture<'_, ()> {
-        Box::pin(self.wait_until_loaded_now())
+        Box::pin(async {
+            self.wait_until_loaded_now().await;
+            Ok(())
+        })
     }
 
     fn wait(&self) -> Duration {

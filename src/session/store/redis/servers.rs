@@ -101,11 +101,21 @@ impl Servers {
         answer.map_err(StoreError::from).and_then(plain)
     }
 
-    /// Whether this server has just started and is loading its data.
-    pub(super) async fn is_loading(&self, node: Option<&Node>) -> bool {
-        let failure = self.link(node).answer(Request::Plain(&cmd("PING")), false).await.err();
-        let loading = ErrorKind::Server(ServerErrorKind::BusyLoading);
-        matches!(failure, Some(Failure::Error(error)) if error.kind() == loading)
+    /// Whether a server that is needed has just started and is loading its data.
+    pub(super) async fn is_loading(&self) -> bool {
+        let nodes = match self.primaries().await {
+            Ok(nodes) => nodes,
+            // While it is loading, a server of a cluster does not say who has which keys.
+            Err(_) => self.address.cluster().into_iter().flatten().cloned().map(Some).collect(),
+        };
+        let (ping, loading) = (cmd("PING"), ErrorKind::Server(ServerErrorKind::BusyLoading));
+        for node in nodes {
+            let answer = self.link(node.as_ref()).answer(Request::Plain(&ping), false).await;
+            if matches!(answer, Err(Failure::Error(error)) if error.kind() == loading) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The servers that have keys. If there is only one, it has no name.
