@@ -96,13 +96,20 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Whose format the records of a file have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Ours,
+    /// That of an earlier release, which would misread records of ours.
+    Older,
+}
+
 /// What a file begins with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Header {
     Ours {
         generation: u64,
-        /// Whether it is of an earlier format.
-        is_old: bool,
+        format: Format,
     },
     Newer {
         version: i32,
@@ -136,7 +143,8 @@ pub(super) fn read_header(bytes: &[u8]) -> Header {
     };
     match version {
         _ if magic != MAGIC => Header::Foreign,
-        1..=VERSION => Header::Ours { generation, is_old: version < VERSION },
+        VERSION => Header::Ours { generation, format: Format::Ours },
+        1..VERSION => Header::Ours { generation, format: Format::Older },
         version => Header::Newer { version: i32::try_from(version).unwrap_or(i32::MAX) },
     }
 }

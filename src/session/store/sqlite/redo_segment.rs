@@ -11,7 +11,7 @@ use tracing::warn;
 use super::super::Lease;
 use super::cause::is_full;
 use super::open_error::OpenError;
-use super::redo_record::{self, HEADER_BYTES, Header};
+use super::redo_record::{self, Format, HEADER_BYTES, Header};
 
 /// One of the two files.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(super) struct Segment {
     pub(super) generation: u64,
     /// How many bytes of it count.
     pub(super) length: u64,
-    /// Whether its records are of an earlier format. None is added to those: an older release would misread it.
-    is_old: bool,
+    /// Of its records. None is added to those of an earlier release.
+    format: Format,
     /// Whether there may be more in it, which a failed write has left.
     is_torn: bool,
     /// Whether it was written since it was last synced.
@@ -56,9 +56,9 @@ impl Segment {
         let length = file.metadata().map_err(fault)?.len();
         let mut header = Vec::new();
         Read::by_ref(&mut file).take(HEADER_BYTES).read_to_end(&mut header).map_err(fault)?;
-        let (generation, is_old) = match redo_record::read_header(&header) {
-            Header::Ours { generation, is_old } => (generation, is_old),
-            Header::Cut => (0, false),
+        let (generation, format) = match redo_record::read_header(&header) {
+            Header::Ours { generation, format } => (generation, format),
+            Header::Cut => (0, Format::Ours),
             Header::Newer { version } => return Err(OpenError::Newer { path, version }),
             Header::Foreign => return Err(OpenError::Foreign(path)),
         };
@@ -67,7 +67,7 @@ impl Segment {
             path,
             generation,
             length,
-            is_old,
+            format,
             is_torn: false,
             is_dirty: false,
             live: HashMap::new(),
@@ -75,7 +75,7 @@ impl Segment {
             #[cfg(test)]
             fails_next: false,
         };
-        if length < HEADER_BYTES || (is_old && length == HEADER_BYTES) {
+        if length < HEADER_BYTES || (format == Format::Older && length == HEADER_BYTES) {
             match segment.begin(generation) {
                 // It is begun once something is written: until then, the other sessions can be read.
                 Err(error) if !is_full(&error) => {
@@ -118,7 +118,7 @@ impl Segment {
         if self.length < HEADER_BYTES {
             self.begin(self.generation)?;
         }
-        if self.is_old {
+        if self.format == Format::Older {
             return Err(io::Error::other("what an earlier release has left there comes first"));
         }
         self.append(bytes)
@@ -143,7 +143,7 @@ impl Segment {
 
     /// Empties it, but for its header.
     pub(super) fn empty(&mut self) -> io::Result<()> {
-        if self.is_old {
+        if self.format == Format::Older {
             return self.begin(self.generation);
         }
         self.file.set_len(HEADER_BYTES)?;
@@ -155,7 +155,7 @@ impl Segment {
     /// Empties it, and makes it the newest.
     pub(super) fn begin(&mut self, generation: u64) -> io::Result<()> {
         self.file.set_len(0)?;
-        (self.length, self.is_torn, self.is_old) = (0, false, false);
+        (self.length, self.is_torn, self.format) = (0, false, Format::Ours);
         self.generation = generation;
         self.append(&redo_record::header(generation))
     }
