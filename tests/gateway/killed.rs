@@ -13,11 +13,11 @@ use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
 use crate::support::redis_server::RedisServer;
 
-/// What the model says, one message after another.
-fn messages() -> [String; 3] {
+/// What the model says, one message after another. Its second call is of this tool.
+fn messages(second: &str) -> [String; 3] {
     [
         format!("Let me look. {}", call("look", &json!({"what": "east"}))),
-        call("look", &json!({"what": "west"})),
+        call(second, &json!({"what": "west"})),
         "Nothing in either place.".to_owned(),
     ]
 }
@@ -31,7 +31,7 @@ enum Kept {
     Server(RedisServer),
 }
 
-/// A model that looks twice and then answers, and a tool that notes each of its runs in a file.
+/// A model, and tools that note each of their runs in a file. One of them needs an approval.
 fn config(model: &Model, folder: &Path, mutates: bool, kept: &Kept) -> String {
     let url = format!("http://{}/v1", model.address);
     let notes = folder.join("notes");
@@ -51,6 +51,12 @@ tools:
       parameters: {{type: object, properties: {{what: {{type: string}}}}, required: [what]}}
       policy: {{mutates: {mutates}, confirm: never}}
       sandbox: {{mode: 'off'}}
+    - name: send
+      description: Sends something.
+      command: [sh, -c, 'echo $1 >> $0; echo sent', '{notes}', '{{what}}']
+      parameters: {{type: object, properties: {{what: {{type: string}}}}, required: [what]}}
+      policy: {{mutates: true, confirm: always}}
+      sandbox: {{mode: 'off'}}
 ",
         notes = notes.display(),
     )
@@ -61,7 +67,7 @@ async fn start(model: &Model, folder: &Path, mutates: bool, kept: &Kept) -> Proc
 }
 
 /// Plays the model's side of turns until its gateway is gone. It knows from its prompt where it is.
-async fn play(mut model: Model) {
+async fn play(mut model: Model, second: &'static str) {
     loop {
         let round = model.round().await;
         let told = round.request.body["messages"].as_array().unwrap();
@@ -70,7 +76,7 @@ async fn play(mut model: Model) {
         let current = &texts[prompt.unwrap()..];
         let all = current.concat();
         let at = usize::from(all.contains("east")) + usize::from(all.contains("west"));
-        let mut words = messages()[at].clone();
+        let mut words = messages(second)[at].clone();
         if current.last().unwrap().contains("Go on with the very next word") {
             let before = current[current.len() - 2];
             let said = |end: &usize| before.ends_with(words[..*end].trim_end());
@@ -82,9 +88,13 @@ async fn play(mut model: Model) {
     }
 }
 
-/// The first `count` events of a turn; fewer if it is over.
 async fn begin(process: &Process, count: usize) -> Vec<Frame> {
-    let mut stream = process.turn(&json!({"session_id": "s", "prompt": "Look."})).await;
+    begin_with(process, &json!({"session_id": "s", "prompt": "Look."}), count).await
+}
+
+/// The first `count` events of a turn; fewer if it is over.
+async fn begin_with(process: &Process, body: &Value, count: usize) -> Vec<Frame> {
+    let mut stream = process.turn(body).await;
     let mut seen = Vec::new();
     while seen.len() < count
         && let Some(frame) = stream.next().await
@@ -112,7 +122,7 @@ async fn a_turn_goes_on_in_another_process_wherever_its_own_is_killed() {
 async fn kill_everywhere(mutates: bool, keep: impl Fn() -> Kept) {
     let (folder, model, kept) = (tempfile::tempdir().unwrap(), Model::listen(), keep());
     let process = start(&model, folder.path(), mutates, &kept).await;
-    let player = tokio::spawn(play(model));
+    let player = tokio::spawn(play(model, "look"));
     let whole = begin(&process, usize::MAX).await;
     assert_eq!(names(&whole).iter().filter(|name| **name == "tool_completed").count(), 2);
     drop(process);
@@ -132,7 +142,7 @@ async fn kill_after(count: usize, whole: &[Frame], mutates: bool, kept: &Kept) {
         Kept::Server(_) => Some(start(&model, folder.path(), mutates, kept).await),
     };
     let process = start(&model, folder.path(), mutates, kept).await;
-    let player = tokio::spawn(play(model));
+    let player = tokio::spawn(play(model, "look"));
     let seen = begin(&process, count).await;
     process.signal("KILL");
     process.exit().await;
@@ -144,7 +154,7 @@ async fn kill_after(count: usize, whole: &[Frame], mutates: bool, kept: &Kept) {
         player.abort();
         let model = Model::listen();
         let process = start(&model, folder.path(), mutates, kept).await;
-        (process, tokio::spawn(play(model)))
+        (process, tokio::spawn(play(model, "look")))
     };
     let last = seen.last().unwrap();
     let rest = if last.is_last() {
@@ -206,7 +216,7 @@ async fn an_interrupted_turn_is_taken_over_once() {
         let folder = tempfile::tempdir().unwrap();
         let model = Model::listen();
         let process = start(&model, folder.path(), false, &Kept::File).await;
-        let player = tokio::spawn(play(model));
+        let player = tokio::spawn(play(model, "look"));
         let seen = begin(&process, 3).await;
         process.signal("KILL");
         process.exit().await;
@@ -225,10 +235,73 @@ async fn an_interrupted_turn_is_taken_over_once() {
             tokio::join!(rejoin, process.get("/api/v1/sessions/s"), process.post(STREAM, &body));
         assert_eq!(refused.status(), 409);
         assert!(transcript.json()["running_turn_id"].is_string(), "{:?}", transcript.json());
-        let player = tokio::spawn(play(model));
+        let player = tokio::spawn(play(model, "look"));
         stream.up_to("turn_completed").await;
         let transcript: Value = process.get("/api/v1/sessions/s").await.json();
         assert_eq!(transcript["turns"].as_array().unwrap().len(), 1, "{transcript}");
         player.abort();
     }
+}
+
+/// A turn that looks and then asks whether it may send, and the one that is told so.
+#[tokio::test]
+async fn a_question_and_its_answer_outlive_a_process_wherever_it_is_killed() {
+    for keep in [|| Kept::File, || Kept::Server(RedisServer::start())] {
+        let whole = ask_and_answer(&keep(), None).await;
+        for (turn, frames) in whole.iter().enumerate() {
+            for count in 1..=frames.len() {
+                let seen = ask_and_answer(&keep(), Some((turn, count))).await;
+                let texts = seen.iter().zip(&whole).map(|(seen, whole)| (said(seen), said(whole)));
+                for (seen, whole) in texts {
+                    assert_eq!(seen, whole, "killed after event {count} of turn {turn}");
+                }
+            }
+        }
+    }
+}
+
+/// What a client sees of both turns, if the process is killed after some event of one of them.
+async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Frame>; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let model = Model::listen();
+    let mut process = start(&model, folder.path(), false, kept).await;
+    let mut player = tokio::spawn(play(model, "send"));
+    let mut body = json!({"session_id": "s", "prompt": "Look."});
+    let mut turns = [Vec::new(), Vec::new()];
+    for (turn, seen) in turns.iter_mut().enumerate() {
+        let count = killed.filter(|(of, _)| *of == turn).map(|(_, count)| count);
+        *seen = begin_with(&process, &body, count.unwrap_or(usize::MAX)).await;
+        if count.is_some() {
+            process.signal("KILL");
+            process.exit().await;
+            player.abort();
+            let model = Model::listen();
+            process = start(&model, folder.path(), false, kept).await;
+            player = tokio::spawn(play(model, "send"));
+            let last = seen.last().unwrap();
+            if !last.is_last() {
+                let last = format!("Last-Event-ID: {}", last.id);
+                seen.extend(process.rejoin("session_id=s", &[&last]).await.rest().await);
+            }
+        }
+        assert!(seen.iter().map(Frame::sequence).eq(1..=seen.len() as u64), "{killed:?}");
+        assert_eq!(seen.last().unwrap().event, "turn_completed", "{killed:?}: {seen:?}");
+        if turn == 0 {
+            let asked = seen.iter().filter(|frame| frame.event == "clarification_needed");
+            let [asked] = asked.collect::<Vec<_>>()[..] else { panic!("{killed:?}: {seen:?}") };
+            let id = &asked.data["clarification_id"];
+            let answer = json!({"clarification_id": id, "selected_option": {"id": "approve"}});
+            body = json!({"session_id": "s", "clarification_response": answer});
+        }
+    }
+    let runs = || fs::read_to_string(folder.path().join("notes")).unwrap_or_default();
+    let sent = runs().matches("west").count();
+    // A process that is killed in between may not have come to it, and nobody can tell.
+    let may_be_cut = killed.is_some_and(|(turn, _)| turn == 1);
+    assert!(sent == 1 || (may_be_cut && sent == 0), "{killed:?}: sent {sent} times");
+    let again = process.post(STREAM, &body).await;
+    assert!(again.status() >= 400, "{killed:?}: it is answered already");
+    assert_eq!(runs().matches("west").count(), sent, "{killed:?}");
+    player.abort();
+    turns
 }

@@ -290,6 +290,15 @@ impl Store for RedisStore {
         Box::pin(self.enter_now(session_id, node))
     }
 
+    fn enter_new<'a>(
+        &'a self,
+        session_id: &'a str,
+        node: NodeId,
+    ) -> StoreFuture<'a, Option<Entered>> {
+        // To look for it in the same script costs next to nothing.
+        self.enter(session_id, node)
+    }
+
     fn lease_time(&self) -> Option<Duration> {
         Some(self.lease)
     }
