@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::redis_store::{config_at, until_closed};
 use crate::support::Model;
 use crate::support::client::post;
-use crate::support::events::Frame;
+use crate::support::events::{Frame, said};
 use crate::support::gateway::STREAM;
 use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
@@ -164,8 +164,16 @@ async fn play(mut model: Model) {
     }
 }
 
-/// Lets the fault come after `passing` replies of a turn. Returns whether it came while the turn ran.
-async fn turn(process: &Process, proxy: &Proxy, passing: usize) -> bool {
+/// What a turn says that nothing disturbs.
+async fn undisturbed(process: &Process) -> String {
+    let body = json!({"session_id": "undisturbed", "prompt": "Note undisturbed."});
+    let stream = process.stream(&post(STREAM, &[], &body.to_string())).await;
+    said(&until_closed(stream).await)
+}
+
+/// Lets the fault come after `passing` replies of a turn that says `whole`. Returns whether it came while the turn
+/// ran.
+async fn turn(process: &Process, proxy: &Proxy, passing: usize, whole: &str) -> bool {
     let context = format!("after {passing}");
     proxy.left.store(passing, Ordering::SeqCst);
     let session = format!("s{passing}");
@@ -180,7 +188,7 @@ async fn turn(process: &Process, proxy: &Proxy, passing: usize) -> bool {
     check_gapless(&events, &context);
     let end = events.last().unwrap();
     match end.event.as_str() {
-        "turn_completed" => {}
+        "turn_completed" => assert_eq!(said(&events), whole, "{context}"),
         "turn_failed" => assert_eq!(end.data["code"], "store_unavailable", "{context}: {end:?}"),
         _ => panic!("{context}: it ends with {end:?}"),
     }
@@ -213,11 +221,12 @@ async fn check(fault: Fault) {
     let model = Model::listen();
     let process = Process::start(&config(&model, &proxy, &notes)).await;
     let player = tokio::spawn(play(model));
+    let whole = undisturbed(&process).await;
     let mut passing = 0;
-    while turn(&process, &proxy, passing).await {
+    while turn(&process, &proxy, passing, &whole).await {
         passing += 1;
     }
-    assert!(passing > 10, "{passing} replies");
+    assert!(passing >= 8, "{passing} replies");
     let notes = fs::read_to_string(notes).unwrap();
     let mut lines: Vec<&str> = notes.lines().collect();
     lines.sort_unstable();
