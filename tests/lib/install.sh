@@ -95,6 +95,12 @@ need_redis() {
   with_libraries "$CACHE/redis/redis-server" usr/bin/redis-server
 }
 
+# libraries_of PACKAGE...: the libraries that Debian packages ask for, but those that everything needs.
+libraries_of() {
+  apt-cache depends "$@" |
+    awk '$1 == "Depends:" && $2 ~ /^(lib|zlib)/ && $2 !~ /^lib(c6|gcc-s1|stdc\+\+6|js-)/ { print $2 }'
+}
+
 # need_unpacked NAME PACKAGE PROGRAM: a program of a Debian package in the cache, with the libraries that
 # the package asks for, unless there is one.
 need_unpacked() {
@@ -103,8 +109,12 @@ need_unpacked() {
     return
   fi
   local libraries
-  libraries=$(apt-cache depends "${locked%%=*}" |
-    awk '$1 == "Depends:" && $2 ~ /^(lib|zlib)/ && $2 !~ /^lib(c6|js-)/ { print $2 }')
+  libraries=$(libraries_of "${locked%%=*}")
+  # What a library of an unusual kind needs is not on every machine either.
+  if [[ -n $libraries ]]; then
+    # shellcheck disable=SC2086 # one word each
+    libraries=$(printf '%s\n' $libraries $(libraries_of $libraries) | sort -u)
+  fi
   # shellcheck disable=SC2086 # one word each
   unpacked "$name" "$locked" $libraries
   with_libraries "$CACHE/$name/$name" "$program"

@@ -195,8 +195,8 @@ impl SqliteStore {
                 Ok(was_inside || was_beside)
             }
             // It is deleted all the same: the mark counts, and the tables follow once they can be written.
-            Err(StoreError::Unavailable(_)) => Ok(true),
-            Err(refused) => Err(refused),
+            Err(StoreError::Unavailable(_)) if self.is_at_once() => Ok(true),
+            Err(error) => Err(error),
         }
     }
 }
