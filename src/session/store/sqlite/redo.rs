@@ -71,6 +71,13 @@ pub(super) struct Folding {
     deleted: Vec<(String, Version)>,
 }
 
+/// A record that was appended.
+struct Recorded {
+    bytes: usize,
+    /// Whether the older file should be folded.
+    is_fold_due: bool,
+}
+
 impl Redo {
     /// Opens the files beside a database, and creates them if there are none.
     pub(super) fn open(database: &Path) -> Result<Self, OpenError> {
@@ -87,28 +94,45 @@ impl Redo {
 
     /// Appends what is new of a running turn. Returns whether the older file should be folded.
     pub(super) fn append(&self, lease: &Lease, turn_id: &str, news: &LogNews) -> io::Result<bool> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        redo_record::append(&mut state.scratch, lease, turn_id, news);
-        state.write_scratch()?;
-        state.current.note_turn(lease, turn_id);
-        self.appends.note(state.scratch.len());
-        Ok(state.is_fold_due())
+        let encode = |record: &mut Vec<u8>| {
+            redo_record::append(record, lease, turn_id, news);
+        };
+        let written = self.record(encode, |current| current.note_turn(lease, turn_id))?;
+        self.appends.note(written.bytes);
+        Ok(written.is_fold_due)
     }
 
     /// Appends the record of a session. Returns whether the older file should be folded.
     pub(super) fn save(
         &self,
         lease: &Lease,
-        (version, saved_at): (Version, u64),
+        saved: (Version, u64),
         record: &[u8],
     ) -> io::Result<bool> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        redo_record::save(&mut state.scratch, lease, (version, saved_at), record);
+        let encode = |scratch: &mut Vec<u8>| redo_record::save(scratch, lease, saved, record);
+        let written = self.record(encode, |current| current.note_saved(&lease.session_id))?;
+        Ok(written.is_fold_due)
+    }
+
+    /// Appends the end of a turn. Returns whether the older file should be folded.
+    pub(super) fn end(&self, turn: &EndedTurn) -> io::Result<bool> {
+        let encode = |record: &mut Vec<u8>| redo_record::ended(record, turn);
+        let written =
+            self.record(encode, |current| current.note_turn(&turn.lease, &turn.turn_id))?;
+        Ok(written.is_fold_due)
+    }
+
+    /// Appends a record, and notes what the database lacks from then on.
+    fn record(
+        &self,
+        encode: impl FnOnce(&mut Vec<u8>),
+        note: impl FnOnce(&mut Segment),
+    ) -> io::Result<Recorded> {
+        let mut state = self.state.lock();
+        encode(&mut state.scratch);
         state.write_scratch()?;
-        state.current.note_saved(&lease.session_id);
-        Ok(state.is_fold_due())
+        note(&mut state.current);
+        Ok(Recorded { bytes: state.scratch.len(), is_fold_due: state.is_fold_due() })
     }
 
     /// Writes an empty record, to see whether writing works.
@@ -118,16 +142,6 @@ impl Redo {
         state.scratch.clear();
         redo_record::mark(&mut state.scratch, RecordHead::of(Kind::Probe), "", "");
         state.write_scratch()
-    }
-
-    /// Appends the end of a turn. Returns whether the older file should be folded.
-    pub(super) fn end(&self, turn: &EndedTurn) -> io::Result<bool> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        redo_record::ended(&mut state.scratch, turn);
-        state.write_scratch()?;
-        state.current.note_turn(&turn.lease, &turn.turn_id);
-        Ok(state.is_fold_due())
     }
 
     /// Notes that the database has these turns, each as its session and its id, and the records of their sessions. If
