@@ -112,7 +112,7 @@ need_unpacked() {
   libraries=$(libraries_of "${locked%%=*}")
   # What a library of an unusual kind needs is not on every machine either.
   if [[ -n $libraries ]]; then
-    # shellcheck disable=SC2086 # one word each
+    # shellcheck disable=SC2046,SC2086 # one word each
     libraries=$(printf '%s\n' $libraries $(libraries_of $libraries) | sort -u)
   fi
   # shellcheck disable=SC2086 # one word each
