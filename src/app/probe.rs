@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::assemble::{AssemblyError, rules, upstreams};
 use crate::config::{Config, UpstreamKind};
@@ -77,7 +77,8 @@ async fn first_answer(upstream: &Arc<Upstream>, config: &Config) -> Result<Strin
     poll_fn(|cx| {
         let mut more = true;
         while std::mem::take(&mut more) {
-            let end = round.poll(cx, &mut more, |delta| turn.handle(Input::Delta(delta)));
+            let end = round
+                .poll((cx, Instant::now()), &mut more, |delta| turn.handle(Input::Delta(delta)));
             if let Poll::Ready(end) = end {
                 return Poll::Ready(end);
             }

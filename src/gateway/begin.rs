@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use tracing::{Instrument as _, debug, info_span};
+use tracing::{debug, info_span};
 
 use super::Gateway;
 use super::asked::{Asked, Place};
@@ -189,7 +189,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(requested_at.elapsed());
-        self.turns.spawn(run(driver, permit, guard, (draft, serializer)).instrument(span));
+        self.turns.spawn(run(driver, permit, guard, (draft, serializer), span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 

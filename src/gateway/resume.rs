@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
-use tracing::{Instrument as _, debug, info, info_span};
+use tracing::{debug, info, info_span};
 
 use super::Gateway;
 use super::asked::{Asked, NotDrafted};
@@ -91,7 +91,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::turn_interrupted("resumed");
-        self.turns.spawn(run(driver, permit, guard, (draft, serializer)).instrument(span));
+        self.turns.spawn(run(driver, permit, guard, (draft, serializer), span));
     }
 
     /// The turn's request as it was, with the tools of today.

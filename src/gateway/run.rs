@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::{Instrument as _, Span};
 
 use super::recent_turn_draft::RecentTurnDraft;
 use crate::orchestrator::{Driver, RanTurn};
@@ -18,18 +19,32 @@ use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Write
 /// A turn that has a `draft` is kept among the recent ones instead of in a session, unless tools have
 /// returned files, which belong to the session, or the client's answer is stored in it.
 ///
-/// The driver is boxed: a future keeps a copy of what it passes on to another.
+/// The driver is boxed: a future keeps a copy of what it passes on to another. It is polled outside of the
+/// turn's `span`, which it enters only to log: entering and leaving it for each token costs as much as
+/// encoding the token.
 pub(super) async fn run(
     driver: Box<Driver>,
     permit: OwnedSemaphorePermit,
     mut guard: TurnGuard,
     (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
+    span: Span,
+) {
+    if let Some(draft) = &mut draft {
+        span.in_scope(|| draft.begin(guard.log()));
+    }
+    let ran = guard.store_while(drive(driver)).await;
+    end_turn(ran, permit, guard, (draft, serializer)).instrument(span).await;
+}
+
+/// Stores a turn, frees its session, and then shows its last event.
+async fn end_turn(
+    ran: Option<Result<RanTurn, Writer>>,
+    permit: OwnedSemaphorePermit,
+    mut guard: TurnGuard,
+    (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
 ) {
     let is_stored = draft.is_none() || guard.keeps_answer();
-    if let Some(draft) = &mut draft {
-        draft.begin(guard.log());
-    }
-    let ran = match guard.store_while(drive(driver)).await {
+    let ran = match ran {
         Some(Ok(ran)) => Some(ran),
         Some(Err(writer)) => {
             if let Some(draft) = &mut draft {

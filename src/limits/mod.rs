@@ -141,7 +141,15 @@ pub mod upstream {
     /// Default pace of the embedded model, in tokens per second: about a person's reading
     /// speed.
     pub const EMBEDDED_TOKENS_PER_SEC: u32 = 40;
-    /// A connection's read buffer, in bytes: about sixty tokens.
+    /// Bytes of the head of an answer; real ones have a few hundred.
+    pub const HEAD_BYTES_MAX: usize = 64 * KIB;
+    /// Header fields of an answer.
+    pub const ANSWER_HEADERS_MAX: usize = 100;
+    /// First size of the head of a request.
+    pub const REQUEST_HEAD_ROOM_BYTES: usize = 512;
+    /// Bytes of extensions and trailers in a chunked body, which are ignored. Real servers send none.
+    pub const CHUNK_OVERHEAD_BYTES_MAX: usize = 16 * KIB;
+    /// The read buffer of an encrypted connection, in bytes: about sixty tokens.
     pub const READ_BUFFER_BYTES: usize = 16 * KIB;
     /// How long to wait for the end of an answer after its last event, to keep the connection.
     pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -392,6 +400,8 @@ pub mod stream {
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
     /// Bytes passed to a connection at once when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
+    /// Batches that a stream passes on before other tasks get their turn.
+    pub const BATCHES_MAX: usize = 8;
     /// Write buffer that a stream keeps between two writes, in bytes. A reader that has caught
     /// up may wait for a long time.
     pub const WRITE_ROOM_BYTES: usize = KIB;
@@ -542,6 +552,8 @@ pub mod server {
     /// How long a browser may cache what pages of other origins may send; no browser allows
     /// more.
     pub const PREFLIGHT_AGE: Duration = Duration::from_secs(7200);
+    /// First size of the head of a streamed response.
+    pub const RESPONSE_HEAD_ROOM_BYTES: usize = 512;
     /// Unsent bytes of a response in the socket, where the system supports a limit. With it, a
     /// slow client is seen to make progress; without it, the system's buffer grows to
     /// megabytes.

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::time::{Sleep, Timeout, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, Timeout, sleep_until, timeout};
 use tracing::Instrument as _;
 
 use super::meter::Meter;
@@ -109,7 +109,10 @@ pub(crate) struct Driver {
     parked_in: String,
     timer: Option<Timer>,
     meter: Meter,
-    /// Whether another pass is needed: something was started, or the machine handled an input.
+    /// When the task was woken.
+    now: Instant,
+    /// Whether another pass is needed: something was started, or the machine may wait for something
+    /// else now.
     needs_pass: bool,
     /// Waits until all that is known is stored, because another gateway is to go on with the turn.
     leaving: Option<Pin<Box<Timeout<BoxFuture<'static, ()>>>>>,
@@ -144,6 +147,7 @@ impl Driver {
             round: RoundState::None,
             timer: None,
             meter: Meter::new(),
+            now: Instant::now(),
             needs_pass: false,
             leaving: None,
         };
@@ -151,7 +155,7 @@ impl Driver {
         driver.writer.note_journal(turn, tally, driver.turn.steps_end());
         driver.run_outputs();
         driver.publish_state();
-        driver.writer.publish();
+        driver.writer.publish_at(driver.now);
         driver
     }
 
@@ -186,20 +190,9 @@ impl Driver {
         if self.leaving.is_some() {
             return self.poll_leaving(cx);
         }
-        self.needs_pass = true;
         self.update_clock();
         loop {
-            self.run_outputs();
-            self.turn.handle(Input::Logged(self.writer.bytes()));
-            self.run_outputs();
-            self.publish_state();
-            if self.turn.is_over() {
-                return Poll::Ready(());
-            }
-            self.writer.publish();
-            if !std::mem::take(&mut self.needs_pass) {
-                return Poll::Pending;
-            }
+            self.needs_pass = false;
             if self.take_audience(cx).is_break() {
                 self.leave(cx);
                 return self.poll_leaving(cx);
@@ -207,11 +200,23 @@ impl Driver {
             self.take_round(cx);
             self.take_tools(cx);
             self.take_timer(cx);
+            self.run_outputs();
+            self.turn.handle(Input::Logged(self.writer.bytes()));
+            self.run_outputs();
+            self.publish_state();
+            if self.turn.is_over() {
+                return Poll::Ready(());
+            }
+            self.writer.publish_at(self.now);
+            if !self.needs_pass {
+                return Poll::Pending;
+            }
         }
     }
 
     fn update_clock(&mut self) {
-        let passed = millis(self.meter.begun().elapsed());
+        self.now = Instant::now();
+        let passed = millis(self.now - self.meter.begun());
         self.turn.set_now(self.turn.begun_at_ms().saturating_add(passed));
     }
 
@@ -304,7 +309,7 @@ impl Driver {
             }
         }
         self.tools.stop_all();
-        self.writer.publish();
+        self.writer.publish_at(self.now);
         let stored: BoxFuture<'static, ()> = Box::pin(self.writer.barrier().wait());
         self.leaving = Some(Box::pin(timeout(CANCEL_TIMEOUT / 2, stored)));
     }
@@ -368,7 +373,7 @@ impl Driver {
         let RoundState::Open(round) = &mut self.round else { return };
         let (turn, meter) = (&mut self.turn, &mut self.meter);
         let mut more = false;
-        let ended = round.poll(cx, &mut more, |delta| {
+        let ended = round.poll((cx, self.now), &mut more, |delta| {
             meter.note_delta(&delta);
             turn.handle(Input::Delta(delta));
         });

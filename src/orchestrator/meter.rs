@@ -17,6 +17,9 @@ use crate::upstream::{Delta, RoundFinish};
 #[derive(Debug)]
 pub(super) struct Meter {
     begun: Instant,
+    /// The turn's own span. A turn is polled outside of it, because entering it costs as much as a fifth
+    /// of a token.
+    turn: Span,
     /// The last state reported, and its entry in the gauge of running turns.
     state: Option<(TurnState, Option<Gauged>)>,
     /// The number of rounds so far, and the span of the last.
@@ -36,6 +39,7 @@ impl Meter {
         let begun = Instant::now();
         Self {
             begun,
+            turn: Span::current(),
             state: None,
             rounds: 0,
             span: info_span!("round", r#loop = 0),
@@ -61,7 +65,7 @@ impl Meter {
         if self.state.as_ref().is_some_and(|(told, _)| *told == state) {
             return false;
         }
-        debug!(state = state.name(), "turn state changed");
+        self.turn.in_scope(|| debug!(state = state.name(), "turn state changed"));
         // Drop the old entry first, so that no turn counts twice.
         self.state = None;
         let running = (!state.is_over()).then(|| metrics::turn_running(state.name()));
@@ -72,12 +76,12 @@ impl Meter {
     pub(super) fn round_begins(&mut self) {
         self.rounds += 1;
         (self.round_begun, self.finish, self.silent_since) = (Instant::now(), None, None);
-        self.span = info_span!("round", r#loop = self.rounds);
-        self.span.in_scope(|| debug!("round started"));
+        self.span = info_span!(parent: &self.turn, "round", r#loop = self.rounds);
+        self.log(|| debug!("round started"));
     }
 
     pub(super) fn rerouted(&self, answering: &str) {
-        self.span.in_scope(|| debug!(%answering, "using another upstream"));
+        self.log(|| debug!(%answering, "using another upstream"));
     }
 
     pub(super) fn note_delta(&mut self, delta: &Delta<'_>) {
@@ -97,7 +101,7 @@ impl Meter {
     pub(super) fn round_ends(&mut self, outcome: &'static str, reason: Option<&str>) {
         self.silent_since = Some(Instant::now());
         let duration_ms = millis(self.round_begun.elapsed());
-        self.span.in_scope(|| debug!(outcome, duration_ms, reason, "round ended"));
+        self.log(|| debug!(outcome, duration_ms, reason, "round ended"));
     }
 
     /// Returns the span that the tool runs in.
@@ -123,34 +127,40 @@ impl Meter {
 
     pub(super) fn tools_stopped(&self, running: usize) {
         if running > 0 {
-            self.span.in_scope(|| debug!(running, "tools stopped"));
+            self.log(|| debug!(running, "tools stopped"));
         }
     }
 
     /// Counts and logs the client events that operators care about.
     pub(super) fn note_event(&self, event: &Event<'_>) {
-        self.span.in_scope(|| match event {
+        match event {
             Event::Acknowledgement { source, .. } => {
-                debug!(source = source.name(), "acknowledgement sent");
+                self.log(|| debug!(source = source.name(), "acknowledgement sent"));
             }
             Event::Feedback { call_id, reason, attempt, .. } => {
-                debug!(call_id, reason = reason.name(), attempt, "feedback sent to the model");
-                metrics::feedback(reason.name());
+                let reason = reason.name();
+                self.log(|| debug!(call_id, reason, attempt, "feedback sent to the model"));
+                metrics::feedback(reason);
             }
             Event::ClarificationNeeded { call_id, tool_name, .. } => {
-                debug!(call_id, tool = tool_name, "user asked for clarification");
+                self.log(|| debug!(call_id, tool = tool_name, "user asked for clarification"));
                 metrics::clarification("asked");
             }
             Event::LoopLimitReached { max_tool_loops } => {
-                debug!(max_tool_loops, "loop cap reached");
+                self.log(|| debug!(max_tool_loops, "loop cap reached"));
             }
             _ => {}
-        });
+        }
+    }
+
+    /// Logs something in the span of the last round.
+    fn log(&self, line: impl FnOnce()) {
+        self.span.in_scope(line);
     }
 
     /// Counts and logs what clients do not see.
     pub(super) fn note(&self, line: LogLine<'_>) {
-        self.span.in_scope(|| match line {
+        self.log(|| match line {
             LogLine::EmptyAnswer => {
                 debug!("empty answer");
                 metrics::empty_answer();
@@ -168,14 +178,16 @@ impl Meter {
         let summary = turn.summary();
         let duration = self.begun.elapsed();
         metrics::turn_ended(turn.outcome(), summary.loops, duration);
-        tracing::info!(
-            outcome = turn.outcome(),
-            loops = summary.loops,
-            tool_calls = summary.tool_calls,
-            prompt_tokens = summary.usage.prompt_tokens,
-            completion_tokens = summary.usage.completion_tokens,
-            duration_ms = millis(duration),
-            "turn ended"
-        );
+        self.turn.in_scope(|| {
+            tracing::info!(
+                outcome = turn.outcome(),
+                loops = summary.loops,
+                tool_calls = summary.tool_calls,
+                prompt_tokens = summary.usage.prompt_tokens,
+                completion_tokens = summary.usage.completion_tokens,
+                duration_ms = millis(duration),
+                "turn ended"
+            );
+        });
     }
 }

@@ -9,7 +9,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use super::body::{Cut, EventBody};
+use super::body::{Cut, EventBody, Events};
 use super::socket::Socket;
 use super::stall::{Flow, Piece};
 
@@ -45,6 +45,19 @@ impl ReplyBody {
     /// Creates a stream of events.
     pub(super) fn events(events: EventBody) -> Self {
         Self { content: Content::Events(events), flow: Flow::current() }
+    }
+
+    /// Whether this is a stream of events.
+    pub(super) const fn has_events(&self) -> bool {
+        matches!(self.content, Content::Events(_))
+    }
+
+    /// What is streamed, if anything is.
+    pub(super) fn into_events(self) -> Option<Events> {
+        match self.content {
+            Content::Events(body) => Some(body.events),
+            Content::Whole(_) => None,
+        }
     }
 
     /// Sends something at once, even if no event is ready.

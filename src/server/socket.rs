@@ -1,7 +1,7 @@
 //! A connection's socket, shared between hyper, which reads and writes, and a body that watches
 //! whether its client is still sending.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,6 +30,30 @@ impl Socket {
         let mut byte = [0];
         let peeked = ready!(self.0.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
         Poll::Ready(!matches!(peeked, Ok(1..)))
+    }
+
+    /// Writes as much of two pieces of bytes as the system takes now; returns how much.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it takes nothing now; anything else if the client
+    /// is gone.
+    pub(super) fn try_write(&self, pieces: [IoSlice<'_>; 2]) -> io::Result<usize> {
+        match pieces {
+            [first, second] if first.is_empty() => self.0.try_write(&second),
+            [first, second] if second.is_empty() => self.0.try_write(&first),
+            pieces => self.0.try_write_vectored(&pieces),
+        }
+    }
+
+    /// Tells the client that nothing more will come.
+    pub(super) fn shut_down(&self) {
+        // A client that is gone need not be told.
+        let _ = socket2::SockRef::from(&*self.0).shutdown(Shutdown::Write);
+    }
+
+    /// Waits until the system may take more.
+    pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_write_ready(cx)
     }
 
     /// Writes these bytes while nothing else is written. Without room for them, the client reads

@@ -1,6 +1,6 @@
 //! Why a round failed, in words for whoever can fix it.
 
-use super::client::ClientError;
+use super::client::{ClientError, WireError};
 use super::server_error::ServerError;
 use super::timeouts::TimedOut;
 use crate::event::FailureCode;
@@ -32,7 +32,7 @@ impl RoundFailure {
     }
 
     /// The connection broke during the answer.
-    pub(super) fn broken(error: &hyper::Error) -> Self {
+    pub(super) fn broken(error: &WireError) -> Self {
         let message = format!("the model server closed the connection mid-answer: {error}");
         Self::new(FailureCode::UpstreamError, true, message)
     }

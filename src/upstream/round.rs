@@ -3,12 +3,12 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use tokio::time::Instant;
 
-use super::client::Answer;
+use super::client::{AnswerBody, Progress};
 use super::dialect::{self, Decode};
 use super::frame_error::FrameError;
 use super::image_support::ImageSupport;
@@ -43,7 +43,7 @@ pub(crate) struct Round {
 
 /// Where the bytes come from.
 enum Source {
-    Http(Box<Answer>),
+    Http(Box<AnswerBody>),
     Local(LocalAnswer),
 }
 
@@ -60,7 +60,7 @@ impl Round {
     /// Creates a round answered by a server. It fails after `idle_timeout` of silence, or after
     /// [`limits::WORDLESS_IDLE_TIMEOUTS_MAX`] times as long without any text.
     pub(super) fn http(
-        answer: Answer,
+        answer: AnswerBody,
         contract: CallContract,
         events: Box<dyn Decode>,
         idle_timeout: Duration,
@@ -140,7 +140,7 @@ impl Round {
         let mut prelude = Prelude::default();
         poll_fn(|cx| {
             let mut more = false;
-            match self.poll(cx, &mut more, |delta| prelude.keep(delta)) {
+            match self.poll((cx, Instant::now()), &mut more, |delta| prelude.keep(delta)) {
                 Poll::Ready(Err(failure)) if !prelude.has_begun() => {
                     return Poll::Ready(Err(failure));
                 }
@@ -169,7 +169,7 @@ impl Round {
     /// If the round broke off; see [`RoundFailure`]. Do not poll it again.
     pub(crate) fn poll(
         &mut self,
-        cx: &mut Context<'_>,
+        (cx, now): (&mut Context<'_>, Instant),
         more: &mut bool,
         mut sink: impl FnMut(Delta<'_>),
     ) -> Poll<Result<(), RoundFailure>> {
@@ -180,39 +180,38 @@ impl Round {
         }
         let mut taken = 0;
         while taken < limits::BATCH_BYTES_MAX {
-            let chunk = match self.poll_chunk(cx) {
-                Poll::Ready(chunk) => chunk?,
-                Poll::Pending => return self.wait(cx, taken > 0),
+            let read = match self.read(cx, &mut sink) {
+                Poll::Ready(read) => read?,
+                Poll::Pending => return self.wait(cx, (taken > 0).then_some(now)),
             };
-            let Some(chunk) = chunk else {
-                return Poll::Ready(self.end_of_body());
-            };
-            taken += chunk.len();
-            let mut words = 0;
-            self.decode(&chunk, &mut |delta| {
-                words += words_bytes(&delta);
-                sink(delta);
-            })?;
-            if words > 0
+            taken += read.bytes;
+            if read.words > 0
                 && let Some(images) = self.images.take()
             {
                 images.note_supported();
             }
-            if let Err(end) = self.timeouts.took(chunk.len(), words) {
+            if let Err(end) = self.timeouts.took(read.bytes, read.words) {
                 return Poll::Ready(self.give_up(end));
             }
             if self.events.is_done() {
                 self.finish();
                 return Poll::Ready(Ok(()));
             }
+            if read.progress == Progress::End {
+                return Poll::Ready(self.end_of_body());
+            }
         }
         *more = true;
-        self.wait(cx, true)
+        self.wait(cx, Some(now))
     }
 
-    /// `has_heard`: whether this poll read anything.
-    fn wait(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<Result<(), RoundFailure>> {
-        self.timeouts.poll(cx, has_heard).map(|end| self.give_up(end))
+    /// `heard`: the time, if this poll read anything.
+    fn wait(
+        &mut self,
+        cx: &mut Context<'_>,
+        heard: Option<Instant>,
+    ) -> Poll<Result<(), RoundFailure>> {
+        self.timeouts.poll(cx, heard).map(|end| self.give_up(end))
     }
 
     /// Once the model has finished, the round succeeds whatever the server does next.
@@ -221,35 +220,43 @@ impl Round {
         if self.events.is_finished() { Ok(()) } else { Err(RoundFailure::timed_out(end)) }
     }
 
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RoundFailure>> {
-        match &mut self.source {
-            None => Poll::Ready(Ok(None)),
-            Some(Source::Local(stream)) => stream.as_mut().poll_next(cx).map(Ok),
-            Some(Source::Http(answer)) => answer
-                .poll_chunk(cx)
-                .map(|chunk| chunk.transpose().map_err(|error| RoundFailure::broken(&error))),
-        }
-    }
-
-    fn decode(
+    /// Reads once what has arrived, and decodes it.
+    fn read(
         &mut self,
-        chunk: &[u8],
+        cx: &mut Context<'_>,
         sink: &mut impl FnMut(Delta<'_>),
-    ) -> Result<(), RoundFailure> {
-        let mut rest = chunk;
-        while let Some(frame) =
-            self.frames.next_frame(&mut rest).map_err(RoundFailure::unreadable)?
-        {
-            match self.events.decode(&frame, sink) {
-                Ok(()) => {}
-                Err(FrameError::Server(error)) => return Err(RoundFailure::reported(&error)),
-                Err(error) => return Err(RoundFailure::unreadable(error)),
+    ) -> Poll<Result<Read, RoundFailure>> {
+        let Self { source, frames, events, .. } = self;
+        let (mut bytes, mut words, mut decoded) = (0, 0, Ok(()));
+        let mut decode = |piece: &[u8]| {
+            bytes += piece.len();
+            if decoded.is_ok() {
+                decoded = decode(frames, events.as_mut(), piece, &mut |delta| {
+                    words += words_bytes(&delta);
+                    sink(delta);
+                });
             }
-            if self.events.is_done() {
-                break;
+        };
+        let read = match source {
+            None => Ok(Progress::End),
+            Some(Source::Local(stream)) => match ready!(stream.as_mut().poll_next(cx)) {
+                None => Ok(Progress::End),
+                Some(chunk) => {
+                    decode(&chunk);
+                    Ok(Progress::More)
+                }
+            },
+            Some(Source::Http(answer)) => ready!(answer.poll_read(cx, decode)),
+        };
+        Poll::Ready(match (decoded, read) {
+            (Err(failure), _) => Err(failure),
+            (Ok(()), Ok(progress)) => Ok(Read { bytes, words, progress }),
+            // The model has finished; only the way it came is broken.
+            (Ok(()), Err(_)) if events.is_done() => {
+                Ok(Read { bytes, words, progress: Progress::End })
             }
-        }
-        Ok(())
+            (Ok(()), Err(error)) => Err(RoundFailure::broken(&error)),
+        })
     }
 
     /// A body may end without its last frame, but not before the model has finished.
@@ -263,4 +270,32 @@ impl Round {
             answer.finish();
         }
     }
+}
+
+/// What one read brought.
+struct Read {
+    /// Bytes of the body.
+    bytes: usize,
+    /// The most of them that can be words: see [`words_bytes`].
+    words: usize,
+    progress: Progress,
+}
+
+/// Decodes a piece of the body, up to the last event.
+fn decode(
+    frames: &mut sse::Decoder,
+    events: &mut dyn Decode,
+    mut piece: &[u8],
+    sink: &mut dyn FnMut(Delta<'_>),
+) -> Result<(), RoundFailure> {
+    while !events.is_done()
+        && let Some(frame) = frames.next_frame(&mut piece).map_err(RoundFailure::unreadable)?
+    {
+        match events.decode(&frame, sink) {
+            Ok(()) => {}
+            Err(FrameError::Server(error)) => return Err(RoundFailure::reported(&error)),
+            Err(error) => return Err(RoundFailure::unreadable(error)),
+        }
+    }
+    Ok(())
 }

@@ -76,10 +76,10 @@ impl Timeouts {
         Ok(())
     }
 
-    /// Waits for a timeout. `has_heard`: whether chunks have arrived since the last call.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<TimedOut> {
-        if has_heard {
-            self.heard = Instant::now();
+    /// Waits for a timeout. `heard`: the time, if chunks have arrived since the last call.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, heard: Option<Instant>) -> Poll<TimedOut> {
+        if let Some(now) = heard {
+            self.heard = now;
             if std::mem::take(&mut self.has_spoken) {
                 self.spoke = self.heard;
             }
@@ -143,7 +143,7 @@ mod tests {
 
     /// Polls once; `None` if the wait has not ended.
     async fn poll(timeouts: &mut Timeouts, has_heard: bool) -> Option<TimedOut> {
-        poll_fn(|cx| match timeouts.poll(cx, has_heard) {
+        poll_fn(|cx| match timeouts.poll(cx, has_heard.then(Instant::now)) {
             Poll::Ready(end) => Poll::Ready(Some(end)),
             Poll::Pending => Poll::Ready(None),
         })
@@ -154,7 +154,7 @@ mod tests {
     async fn silence_ends_the_round_on_time() {
         let begun = Instant::now();
         let mut timeouts = Timeouts::new(IDLE);
-        let end = poll_fn(|cx| timeouts.poll(cx, false)).await;
+        let end = poll_fn(|cx| timeouts.poll(cx, None)).await;
         assert_eq!((end, begun.elapsed().as_secs()), (TimedOut::Silent(IDLE), 3));
     }
 
@@ -163,8 +163,8 @@ mod tests {
     async fn silence_after_the_first_bytes_ends_the_round() {
         let begun = Instant::now();
         let mut timeouts = Timeouts::new(IDLE);
-        let mut has_heard = true;
-        let end = poll_fn(|cx| timeouts.poll(cx, std::mem::take(&mut has_heard)));
+        let mut heard = Some(begun);
+        let end = poll_fn(|cx| timeouts.poll(cx, heard.take()));
         // Without the timer, this one wakes the task.
         let end = timeout(IDLE * 2, end).await;
         assert_eq!((end, begun.elapsed()), (Ok(TimedOut::Silent(IDLE)), IDLE));

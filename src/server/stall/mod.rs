@@ -11,10 +11,11 @@ mod flow;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
 
@@ -25,9 +26,6 @@ pub(super) use flow::{Flow, Piece, StreamExecutor};
 /// No such time yet.
 const NEVER: u64 = 0;
 
-/// The HTTP/2 preface, in bytes; no HTTP/1.1 request is shorter.
-const PREFACE_BYTES: usize = 24;
-
 /// What a connection knows about its client's pace.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -37,8 +35,6 @@ pub(super) struct Pace {
     blocked_at: AtomicU64,
     /// When it last started to take data again.
     freed_at: AtomicU64,
-    /// Bytes received, counted up to [`PREFACE_BYTES`].
-    received: AtomicUsize,
 }
 
 impl Pace {
@@ -49,7 +45,6 @@ impl Pace {
             epoch: Instant::now(),
             blocked_at: AtomicU64::new(NEVER),
             freed_at: AtomicU64::new(NEVER),
-            received: AtomicUsize::new(0),
         })
     }
 
@@ -73,12 +68,6 @@ impl Pace {
             Some(_) => Some(Instant::now()),
             None => self.time(&self.freed_at),
         }
-    }
-
-    /// Whether the client has sent enough to show which protocol it speaks. Until then, hyper's
-    /// own timeouts do not apply.
-    pub(super) fn has_spoken(&self) -> bool {
-        self.received.load(Ordering::Relaxed) >= PREFACE_BYTES
     }
 
     fn note<T>(&self, written: Poll<T>) -> Poll<T> {
@@ -108,18 +97,19 @@ async fn wait_for_stall(longest: Duration, since: impl Fn() -> Option<Instant>) 
     }
 }
 
-/// A socket that reports to its [`Pace`] whether writes get through and whether anything has
-/// been received.
+/// A socket that reports to its [`Pace`] whether writes get through.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     socket: S,
     pace: Arc<Pace>,
+    /// What was read from the socket before.
+    unread: Bytes,
 }
 
 impl<S> Watched<S> {
-    /// Watches `socket`.
-    pub(super) const fn new(socket: S, pace: Arc<Pace>) -> Self {
-        Self { socket, pace }
+    /// Watches `socket`, from which these bytes were read before: they are read first.
+    pub(super) const fn new(socket: S, pace: Arc<Pace>, unread: Bytes) -> Self {
+        Self { socket, pace, unread }
     }
 }
 
@@ -129,13 +119,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.socket).poll_read(cx, buf);
-        if !self.pace.has_spoken() {
-            let received = buf.filled().len() - before;
-            self.pace.received.fetch_add(received, Ordering::Relaxed);
+        if !self.unread.is_empty() {
+            let taken = self.unread.len().min(buf.remaining());
+            buf.put_slice(&self.unread.split_to(taken));
+            return Poll::Ready(Ok(()));
         }
-        read
+        Pin::new(&mut self.socket).poll_read(cx, buf)
     }
 }
 

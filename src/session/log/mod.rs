@@ -7,6 +7,7 @@
 
 pub(crate) mod encode;
 mod epochs;
+mod outlet;
 mod reader;
 mod records;
 pub(crate) mod storing;
@@ -22,6 +23,8 @@ use parking_lot::Mutex;
 use crate::event::{Event, TurnState};
 
 pub use epochs::{EpochStart, Epochs};
+use outlet::Waiting;
+pub(crate) use outlet::{Outlet, Parked};
 pub use reader::Reader;
 pub use records::{Batch, Record};
 use records::{Records, Run, Taken};
@@ -49,7 +52,8 @@ struct State {
     readers: usize,
     /// Whether it is read on another node.
     is_read_elsewhere: bool,
-    waiting: Vec<Waker>,
+    /// The readers that have nothing to read.
+    waiting: Vec<Waiting>,
     driver: Option<Waker>,
     /// Its way to the store, if the turn is stored while it runs.
     storing: Option<Storing>,
@@ -270,11 +274,19 @@ fn wake(waker: Option<Waker>) {
 }
 
 impl State {
-    // Called under the lock: waking only queues a task.
-    fn wake_readers(&mut self) {
-        for waker in self.waiting.drain(..) {
-            waker.wake();
+    fn wait(&mut self, reader: Waiting) {
+        if self.waiting.iter().any(|waiting| waiting.is_same(&reader)) {
+            return;
         }
+        if self.waiting.len() >= self.readers {
+            // A reader has left since. The others will wait again.
+            self.wake_readers();
+        }
+        self.waiting.push(reader);
+    }
+
+    fn wake_readers(&mut self) {
+        self.waiting.drain(..).for_each(Waiting::wake);
     }
 }
 

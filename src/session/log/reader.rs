@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::outlet::{Parked, Waiting};
 use super::records::{Record, Taken};
 use super::{TurnLog, wake};
 use crate::limits::stream as limits;
@@ -29,6 +30,25 @@ impl Reader {
         cx: &mut Context<'_>,
         sink: impl FnMut(Record<'_>),
     ) -> Poll<Option<()>> {
+        self.read_or_wait(|| Waiting::Task(cx.waker().clone()), sink)
+    }
+
+    /// The same for a reader with an outlet. If there is nothing new, `parked` is taken, and the outlet
+    /// gets what comes next.
+    pub(crate) fn read_or_park(
+        &mut self,
+        parked: &mut Option<Parked>,
+        sink: impl FnMut(Record<'_>),
+    ) -> Poll<Option<()>> {
+        let park = || Waiting::Outlet(parked.take().expect("an outlet parks once"));
+        self.read_or_wait(park, sink)
+    }
+
+    fn read_or_wait(
+        &mut self,
+        waiting: impl FnOnce() -> Waiting,
+        sink: impl FnMut(Record<'_>),
+    ) -> Poll<Option<()>> {
         let mut state = self.log.state.lock();
         let visible = state.visible;
         state.records.take_after(self.seen, visible, limits::WRITE_BYTES_MAX, &mut self.taken);
@@ -41,13 +61,7 @@ impl Reader {
         if state.ended {
             return Poll::Ready(None);
         }
-        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            if state.waiting.len() >= state.readers {
-                // A reader has left since. The others will wait again.
-                state.wake_readers();
-            }
-            state.waiting.push(cx.waker().clone());
-        }
+        state.wait(waiting());
         Poll::Pending
     }
 }

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::epochs::Epochs;
+use super::outlet::Waiting;
 use super::records::{Batch, IndexEntry, LF, Records, Run};
 use super::storing::{Barrier, Draft, Stored, Storing};
 use super::{State, TurnLog, encode};
@@ -41,6 +43,8 @@ pub struct Writer {
     journals: u64,
     asked: Option<Arc<RawValue>>,
     takeovers: Takeovers,
+    /// Readers that get what was just handed over. Empty between calls; kept for its capacity.
+    reading: Vec<Waiting>,
 }
 
 /// How often a turn has been taken over in its present round.
@@ -146,11 +150,12 @@ impl Writer {
             journals: 0,
             asked: None,
             takeovers: Takeovers::default(),
+            reading: Vec::new(),
         };
         (log, writer)
     }
 
-    /// Encodes an event. Readers see it after the next [`publish`](Self::publish). Text that is too
+    /// Encodes an event. Readers see it after the next [`publish_at`](Self::publish_at). Text that is too
     /// long for one record is split into several, in order; nothing else is split, and nothing is
     /// left out.
     pub(crate) fn push(&mut self, event: &Event<'_>) {
@@ -221,11 +226,18 @@ impl Writer {
 
     /// Shows readers everything that was pushed, at once or, if the turn is stored while it runs, when that
     /// is done.
-    pub(crate) fn publish(&mut self) {
+    /// Readers with an outlet are told that it is `now`.
+    pub(crate) fn publish_at(&mut self, now: Instant) {
         if !self.entries.is_empty() || self.draft.is_some() {
             self.hand_over(false);
+            self.reading.drain(..).for_each(|reader| reader.flush(now));
         }
         self.join_blocks();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn publish(&mut self) {
+        self.publish_at(Instant::now());
     }
 
     /// Whether the turn is stored while it runs.
@@ -291,7 +303,7 @@ impl Writer {
         let shows = state.storing.as_ref().is_none_or(Storing::shows_at_once);
         if shows && !seals {
             state.visible = self.last;
-            state.wake_readers();
+            std::mem::swap(&mut state.waiting, &mut self.reading);
         }
         drop(state);
         self.entries.clear();

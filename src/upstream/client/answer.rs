@@ -1,81 +1,59 @@
-//! The body of an answer, read by the task that drives its connection.
+//! An answer: its head, and its body, read by the task that drives its connection.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
-use hyper::Response;
-use hyper::body::{Body as _, Frame, Incoming};
+use hyper::http::response::Parts;
 use tokio::time::timeout;
 
 use super::Client;
 use super::connection::Connection;
+use super::plain::Progress;
+use super::pool::{self, Pool};
+use super::wire_error::WireError;
 use crate::limits::upstream as limits;
 
-/// An answer whose body is still arriving. Dropping it closes the connection, unless
-/// [`finish`](Self::finish) has seen the end of the body.
+/// An answer whose body is still arriving.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// Status and headers.
-    pub(crate) head: hyper::http::response::Parts,
-    body: Incoming,
+    pub(crate) head: Parts,
+    /// What is still arriving.
+    pub(crate) body: AnswerBody,
+}
+
+/// The body of an answer. Dropping it closes the connection, unless [`finish`](Self::finish) has
+/// seen the end of the body.
+#[derive(Debug)]
+pub(crate) struct AnswerBody {
     connection: Connection,
     client: Client,
-    /// Whether wake-ups are only noted, because the task is already reading.
-    entered: bool,
+    /// How long the connection may be idle afterwards.
+    keep_alive: Duration,
 }
 
 impl Answer {
-    pub(super) fn new(
-        response: Response<Incoming>,
-        connection: Connection,
-        client: Client,
-    ) -> Self {
-        let (head, body) = response.into_parts();
-        Self { head, body, connection, client, entered: false }
+    pub(super) fn new(head: Parts, connection: Connection, client: Client) -> Self {
+        let keep_alive = pool::keep_alive(&head.headers);
+        Self { head, body: AnswerBody { connection, client, keep_alive } }
     }
+}
 
-    /// The next piece of the body, as it came from the socket; `None` at the end.
+impl AnswerBody {
+    /// Reads what has arrived and passes the pieces of the body in it to `sink`.
     ///
-    /// **After a piece, poll again, in this turn of the task or its next**: the task is woken
-    /// for more data only after a poll has returned pending.
+    /// **After [`Progress::More`], poll again, in this turn of the task or its next**: the task is
+    /// woken for more data only after a poll has returned pending.
     ///
     /// # Errors
     /// If the connection breaks before the end of the body.
-    pub(crate) fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
-        loop {
-            if !std::mem::replace(&mut self.entered, true) {
-                self.connection.inner.enter(cx.waker());
-            }
-            match self.poll_frame() {
-                Poll::Pending => {
-                    self.entered = false;
-                    if !self.connection.inner.leave() {
-                        return Poll::Pending;
-                    }
-                }
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                    // Trailers or an empty frame.
-                    _ => {}
-                },
-            }
-        }
-    }
-
-    fn poll_frame(&mut self) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        // Everything the body waits for arrives through `drive`, so no waker is needed.
-        let mut cx = Context::from_waker(Waker::noop());
-        let frame = Pin::new(&mut self.body).poll_frame(&mut cx);
-        if frame.is_ready() {
-            return frame;
-        }
-        self.connection.drive();
-        Pin::new(&mut self.body).poll_frame(&mut cx)
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        sink: impl FnMut(&[u8]),
+    ) -> Poll<Result<Progress, WireError>> {
+        self.connection.poll_read(cx, sink)
     }
 
     /// Reads the rest of the body as text: at most `bytes_max` bytes, and only what arrives
@@ -83,10 +61,14 @@ impl Answer {
     pub(crate) async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> String {
         let mut body = Vec::new();
         let read = async {
-            while let Some(Ok(chunk)) = poll_fn(|cx| self.poll_chunk(cx)).await {
-                let room = bytes_max - body.len();
-                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if body.len() == bytes_max {
+            while body.len() < bytes_max {
+                let read = poll_fn(|cx| {
+                    self.poll_read(cx, |piece| {
+                        let room = bytes_max - body.len();
+                        body.extend_from_slice(&piece[..piece.len().min(room)]);
+                    })
+                });
+                if !matches!(read.await, Ok(Progress::More)) {
                     break;
                 }
             }
@@ -99,8 +81,7 @@ impl Answer {
     /// Waits briefly for the end of the body, then keeps the connection for the next request.
     /// Call it when the rest of the body no longer matters.
     pub(crate) fn finish(mut self) {
-        let cx = Context::from_waker(Waker::noop());
-        match self.poll_end(&cx) {
+        match self.poll_end(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(true) => self.give_back(),
             Poll::Ready(false) => {}
             Poll::Pending => {
@@ -115,11 +96,19 @@ impl Answer {
     }
 
     /// Whether the body ended, as opposed to sending more or breaking.
-    fn poll_end(&mut self, cx: &Context<'_>) -> Poll<bool> {
-        self.poll_chunk(cx).map(|chunk| chunk.is_none())
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            let mut has_more = false;
+            let read = std::task::ready!(self.poll_read(cx, |_| has_more = true));
+            match read {
+                Ok(Progress::More) if !has_more => {}
+                read => return Poll::Ready(!has_more && matches!(read, Ok(Progress::End))),
+            }
+        }
     }
 
     fn give_back(self) {
-        self.client.shared.pool.give_back(self.connection, &self.head.headers);
+        let pool: &Pool = &self.client.shared.pool;
+        pool.give_back(self.connection, self.keep_alive);
     }
 }

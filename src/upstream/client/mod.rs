@@ -8,18 +8,22 @@
 
 mod answer;
 mod connection;
-mod heard;
+mod encrypted;
+mod framing;
+mod head;
+mod plain;
 mod pool;
-mod waker;
+mod wire_error;
 
-pub(crate) use answer::Answer;
+pub(crate) use answer::{Answer, AnswerBody};
+pub(crate) use plain::Progress;
+pub(crate) use wire_error::WireError;
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{Request, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -61,8 +65,8 @@ pub(crate) enum ClientError {
         if *.heard { "in the response headers" } else { "before the model server answered" }
     )]
     Broken {
-        /// The error from hyper.
-        source: hyper::Error,
+        /// What happened.
+        source: WireError,
         /// Whether any byte of an answer had arrived.
         heard: bool,
     },
@@ -121,7 +125,7 @@ impl Client {
     /// See [`ClientError`].
     pub(crate) async fn send(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         within: Duration,
     ) -> Result<Answer, ClientError> {
         if let Some(pooled) = self.shared.pool.take() {
@@ -137,12 +141,12 @@ impl Client {
     async fn exchange(
         &self,
         mut connection: Connection,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         within: Duration,
     ) -> Result<Answer, ClientError> {
         match timeout(within, connection.exchange(request)).await {
             Err(_) => Err(ClientError::AnswerTimeout { after: within }),
-            Ok(Ok(response)) => Ok(Answer::new(response, connection, self.clone())),
+            Ok(Ok(head)) => Ok(Answer::new(head, connection, self.clone())),
             Ok(Err(source)) => Err(ClientError::Broken { source, heard: connection.has_heard() }),
         }
     }

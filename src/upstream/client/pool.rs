@@ -37,9 +37,8 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for reuse if it is still usable. `headers` are those of its last
-    /// answer.
-    pub(super) fn give_back(&self, mut connection: Connection, headers: &HeaderMap) {
+    /// Keeps a connection for reuse, so long, if it is still usable.
+    pub(super) fn give_back(&self, mut connection: Connection, keep_alive: Duration) {
         if !connection.is_usable() {
             return;
         }
@@ -47,15 +46,15 @@ impl Pool {
         let mut idle = self.idle.lock();
         idle.retain(|idle| now < idle.end);
         if idle.len() < limits::IDLE_CONNECTIONS_MAX {
-            idle.push(Idle { connection, end: now + keep_alive(headers) });
+            idle.push(Idle { connection, end: now + keep_alive });
         }
     }
 }
 
-/// How long a connection may sit idle: one second less than the server announces in
+/// How long a connection may sit idle after an answer with these headers: one second less than the server announces in
 /// `Keep-Alive: timeout=5`, because its close and our next request could cross, and at most
 /// [`limits::IDLE_CONNECTION_AGE`].
-fn keep_alive(headers: &HeaderMap) -> Duration {
+pub(super) fn keep_alive(headers: &HeaderMap) -> Duration {
     let header = headers.get("keep-alive").and_then(|value| value.to_str().ok());
     let timeout = header.and_then(|value| {
         let mut parameters = value.split(',').map(str::trim);

@@ -12,7 +12,6 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue,
 };
@@ -199,7 +198,8 @@ impl Server {
             let failed = match self.ask(request).await {
                 Ok((answer, in_reasoning)) => {
                     let decoder = self.dialect.decoder(request);
-                    let round = Round::http(answer, request.contract, decoder, self.idle_timeout);
+                    let round =
+                        Round::http(answer.body, request.contract, decoder, self.idle_timeout);
                     let round = round.begun_in_reasoning(in_reasoning);
                     return Ok(round.prefilled(request.is_prefilled));
                 }
@@ -229,7 +229,7 @@ impl Server {
         let body = Bytes::from(self.dialect.body(request, &server));
         let variant = self.dialect.variant();
         let path = format!("{}{}", self.path, self.dialect.path());
-        let post = self.request(Method::POST, &path, Full::new(body));
+        let post = self.request(Method::POST, &path, body);
         let mut answer = self.send(post, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
@@ -344,13 +344,13 @@ impl Server {
         path: &str,
         body: Bytes,
     ) -> Result<String, Failed> {
-        let request = self.request(method, path, Full::new(body));
+        let request = self.request(method, path, body);
         let mut answer = self.send(request, within).await?;
         let body = read_body(&mut answer, limits::MODELS_BYTES_MAX, within).await;
         if !answer.head.status.is_success() {
             return Err(Failed::refused(&answer, &body));
         }
-        answer.finish();
+        answer.body.finish();
         Ok(body)
     }
 
@@ -362,11 +362,7 @@ impl Server {
         self.refused_sampling.forget();
     }
 
-    async fn send(
-        &self,
-        request: Request<Full<Bytes>>,
-        within: Duration,
-    ) -> Result<Answer, ClientError> {
+    async fn send(&self, request: Request<Bytes>, within: Duration) -> Result<Answer, ClientError> {
         let outcome = self.client.send(request, within).await;
         if outcome.as_ref().is_err_and(ClientError::is_unreachable) {
             self.forget();
@@ -374,7 +370,7 @@ impl Server {
         outcome
     }
 
-    fn request(&self, method: Method, path: &str, body: Full<Bytes>) -> Request<Full<Bytes>> {
+    fn request(&self, method: Method, path: &str, body: Bytes) -> Request<Bytes> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -409,6 +405,6 @@ fn coding(answer: &Answer) -> Option<&str> {
 async fn read_body(answer: &mut Answer, bytes_max: usize, within: Duration) -> String {
     match coding(answer) {
         Some(coding) => format!("(unreadable, Content-Encoding: {coding})"),
-        None => answer.read_to_string(bytes_max, within).await,
+        None => answer.body.read_to_string(bytes_max, within).await,
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::Method;
 use serde::Deserialize;
 use tracing::info;
@@ -91,13 +90,13 @@ impl Server {
             prompt: String,
         }
         let path = format!("{}/apply-template", self.root());
-        let request = self.request(Method::POST, &path, Full::new(body));
+        let request = self.request(Method::POST, &path, body);
         let mut answer = self.send(request, self.idle_timeout).await?;
         let body = read_body(&mut answer, limits::PROMPT_BYTES_MAX, self.idle_timeout).await;
         if !answer.head.status.is_success() {
             return Err(Failed::refused(&answer, &body));
         }
-        answer.finish();
+        answer.body.finish();
         let rendered = serde_json::from_str::<Rendered>(&body);
         rendered.map(|Rendered { prompt }| prompt).map_err(|_| {
             let error = ServerError::from_body(body.as_bytes());

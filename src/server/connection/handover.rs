@@ -1,0 +1,102 @@
+//! How a stream gets from hyper to the connection that takes its socket back.
+//!
+//! A handler answers with a stream as with anything else. Instead of returning it to hyper, the
+//! service leaves it here and never answers. hyper has written nothing by then, so the
+//! connection can take hyper apart and write the response itself.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::CONNECTION;
+use hyper::http::response::Parts;
+use hyper::{Request, StatusCode, Version};
+use parking_lot::Mutex;
+
+use crate::server::body::Events;
+use crate::server::reply::Reply;
+
+/// The place where a connection's service leaves a stream.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Handover(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether the body of the current request has been read to its end. What is left of it would be
+    /// taken for the next request.
+    is_read: bool,
+    /// Whether the connection closes after the response.
+    closes: bool,
+    begun: Option<Begun>,
+}
+
+/// A response that is written without hyper.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) head: Parts,
+    /// Whether the client asked for the connection to be closed afterwards.
+    pub(super) closes: bool,
+    pub(super) events: Events,
+}
+
+impl Handover {
+    /// Notes what matters of a request. False if hyper has to answer it, whatever the answer is.
+    pub(super) fn expect(&self, request: &Request<Incoming>) -> bool {
+        let fields = request.headers().get_all(CONNECTION).iter();
+        let mut options = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b','));
+        let closes = options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+        let is_read = request.body().is_end_stream();
+        *self.0.lock() = State { is_read, closes, begun: None };
+        // A response to HTTP/1.0 has no chunks.
+        request.version() == Version::HTTP_11
+    }
+
+    /// Takes a stream that can be written without hyper; gives any other reply back.
+    pub(super) fn take_from(&self, reply: Reply) -> Option<Reply> {
+        let mut state = self.0.lock();
+        if !state.is_read || reply.status() != StatusCode::OK || !reply.body().has_events() {
+            return Some(reply);
+        }
+        let (head, body) = reply.into_parts();
+        let closes = state.closes;
+        state.begun = body.into_events().map(|events| Begun { head, closes, events });
+        None
+    }
+
+    /// The stream that was left here.
+    pub(super) fn begun(&self) -> Option<Begun> {
+        self.0.lock().begun.take()
+    }
+}
+
+/// The body of a request, whose end is noted.
+#[derive(Debug)]
+pub(super) struct NotedBody {
+    pub(super) body: Incoming,
+    pub(super) handover: Handover,
+}
+
+impl Body for NotedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.handover.0.lock().is_read = true;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,122 @@
+//! Event streams that are written to their sockets from where events are published.
+//!
+//! hyper reads every request. Once a stream begins on a connection of HTTP/1.1 without TLS, the
+//! connection takes its socket back from hyper and hands it to the [`stream`]: what a driver
+//! publishes then goes to the socket within the same poll, without a second task, and without hyper's
+//! buffers. When the stream has ended, hyper reads the next request.
+//!
+//! ```text
+//!   hyper: request --> handler --> Reply with events        hyper: next request
+//!                                    |                        ^
+//!                                    '--> head, chunk, chunk, last chunk
+//!                                         '- stream, in the driver's task -'
+//! ```
+//! Streams on HTTP/2, TLS and HTTP/1.0 stay with hyper (`server/body.rs`): they send the same
+//! bytes. docs/ARCHITECTURE.md has the numbers.
+
+mod head;
+mod stream;
+
+pub(super) use head::write_head;
+
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use self::stream::{Pumped, Stream};
+use super::body::Events;
+use super::silence::Silence;
+use super::socket::Socket;
+use crate::session::log::{Outlet, Parked};
+
+/// How a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Properly: another request may follow.
+    Properly,
+    /// In the middle, and the client shall notice.
+    Cut,
+    /// The client has left.
+    Left,
+    /// The client took nothing for too long.
+    Stalled,
+}
+
+/// The task of a stream: it does what cannot be done by whoever publishes.
+struct Task {
+    stream: Arc<Stream>,
+    outlet: Weak<dyn Outlet>,
+    silence: Silence,
+    /// For the client to take something.
+    patience: Duration,
+    stall: Option<Pin<Box<Sleep>>>,
+}
+
+/// Writes a whole response to `socket`: its head, then events up to the end of their log.
+///
+/// Dropping the future leaves the response where it is.
+pub(super) async fn serve(
+    socket: Socket,
+    head: Bytes,
+    events: Events,
+    patience: Duration,
+) -> Ended {
+    let mut silence = Silence::new(events.keep_alive);
+    silence.watch(socket.clone());
+    let stream = Arc::new(Stream::new(socket, head, events));
+    let weak = Arc::downgrade(&stream);
+    let outlet: Weak<dyn Outlet> = weak;
+    let mut task = Task { stream, outlet, silence, patience, stall: None };
+    poll_fn(|cx| task.poll(cx)).await
+}
+
+impl Task {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let mut stream = self.stream.lock();
+        loop {
+            let parked = Parked { outlet: Weak::clone(&self.outlet), task: cx.waker().clone() };
+            match stream.pump(Instant::now(), &mut Some(parked)) {
+                Pumped::Idle if stream.greet() => {}
+                Pumped::Idle => {
+                    std::task::ready!(self.silence.poll_due(cx, &mut stream.sent_at));
+                    stream.keep_alive();
+                }
+                Pumped::Blocked { since } => match stream.poll_writable(cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(Ended::Left),
+                    Poll::Pending => return poll_stall(&mut self.stall, since + self.patience, cx),
+                },
+                // Let other tasks run before the rest.
+                Pumped::Busy => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Pumped::Ended(ended) => return Poll::Ready(ended),
+            }
+        }
+    }
+}
+
+/// Completes at `due`. The timer is not reset each time: when it fires, it sleeps again if need be.
+fn poll_stall(
+    timer: &mut Option<Pin<Box<Sleep>>>,
+    due: Instant,
+    cx: &mut Context<'_>,
+) -> Poll<Ended> {
+    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+    loop {
+        std::task::ready!(timer.as_mut().poll(cx));
+        if due <= Instant::now() {
+            return Poll::Ready(Ended::Stalled);
+        }
+        timer.as_mut().reset(due);
+    }
+}
+
+#[cfg(test)]
+mod tests;

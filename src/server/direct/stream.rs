@@ -1,0 +1,231 @@
+//! A stream's reader, its encoder and its socket: read, framed and sent in one go.
+//!
+//! ```text
+//!   the thread's buffer:  |  spare  5f CR LF | frame frame frame | CR LF |
+//!                            '------ 10 -----' '-- 0x5f bytes ---'
+//!                                    '------------- sent ---------------'
+//! ```
+//! The size of a chunk (RFC 9112, section 7.1) is known after its frames, so room for it is left
+//! before them. What the socket does not take is kept, and nothing more is read until it is gone: a
+//! slow client costs its place in the log and one batch, however far it is behind.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+use super::Ended;
+use crate::limits::stream as limits;
+use crate::server::body::Events;
+use crate::server::socket::Socket;
+use crate::session::log::{Outlet, Parked};
+
+/// The size of a chunk in hexadecimal, and its CR LF.
+const SIZE_BYTES_MAX: usize = 10;
+const CRLF: &[u8] = b"\r\n";
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+thread_local! {
+    static BUFFER: Cell<BytesMut> = Cell::new(BytesMut::new());
+}
+
+/// A stream, shared between its task and whoever publishes.
+#[derive(Debug)]
+pub(super) struct Stream(Mutex<State>);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct State {
+    socket: Socket,
+    events: Events,
+    /// Bytes that the socket has not taken yet: at first, the head.
+    unsent: Bytes,
+    /// Since when the socket takes nothing.
+    blocked_at: Option<Instant>,
+    /// When something was last sent to the client.
+    pub(super) sent_at: Instant,
+    ended: Option<Ended>,
+}
+
+/// How far a stream has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pumped {
+    /// All there is was sent. The stream is parked at the end of its log.
+    Idle,
+    /// The socket takes nothing more for now.
+    Blocked { since: Instant },
+    /// There is more, but others have waited long enough.
+    Busy,
+    /// Everything was sent, or nothing more can be.
+    Ended(Ended),
+}
+
+impl Stream {
+    /// A stream whose response has this head.
+    pub(super) fn new(socket: Socket, head: Bytes, events: Events) -> Self {
+        let (unsent, sent_at) = (head, Instant::now());
+        Self(Mutex::new(State { socket, events, unsent, blocked_at: None, sent_at, ended: None }))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock()
+    }
+}
+
+impl Outlet for Stream {
+    fn flush(&self, now: Instant, parked: Parked) {
+        let mut parked = Some(parked);
+        self.lock().pump(now, &mut parked);
+        if let Some(Parked { task, .. }) = parked {
+            task.wake();
+        }
+    }
+}
+
+impl State {
+    /// Reads, encodes and sends until there is nothing more, or the socket takes nothing more. Takes
+    /// `parked` if the stream waits at the end of its log.
+    pub(super) fn pump(&mut self, now: Instant, parked: &mut Option<Parked>) -> Pumped {
+        for _ in 0..limits::BATCHES_MAX {
+            if let Some(blocked) = self.blocked(now) {
+                return blocked;
+            }
+            if let Some(ended) = self.ended {
+                return Pumped::Ended(ended);
+            }
+            let is_idle = with_buffer(|buffer| self.read_and_send(now, parked, buffer));
+            if is_idle {
+                // The head, if there are no events yet.
+                self.send(now, &[]);
+                return self.blocked(now).unwrap_or(Pumped::Idle);
+            }
+        }
+        Pumped::Busy
+    }
+
+    /// Whether the socket still takes nothing.
+    fn blocked(&mut self, now: Instant) -> Option<Pumped> {
+        if self.blocked_at.is_some() {
+            self.send(now, &[]);
+        }
+        self.blocked_at.map(|since| Pumped::Blocked { since })
+    }
+
+    /// Sends the next batch of records. Returns true if there is none.
+    fn read_and_send(
+        &mut self,
+        now: Instant,
+        parked: &mut Option<Parked>,
+        buffer: &mut BytesMut,
+    ) -> bool {
+        buffer.put_bytes(0, SIZE_BYTES_MAX);
+        let Events { reader, encoder, .. } = &mut self.events;
+        match reader.read_or_park(parked, |record| encoder.encode(&record, buffer)) {
+            Poll::Pending => return true,
+            Poll::Ready(None) if encoder.is_cut() => {
+                self.send(now, &[]);
+                self.end(Ended::Cut);
+            }
+            Poll::Ready(None) => {
+                self.send(now, LAST_CHUNK);
+                self.end(Ended::Properly);
+            }
+            // The dialect may have no words for these events.
+            Poll::Ready(Some(())) if buffer.len() == SIZE_BYTES_MAX => {}
+            Poll::Ready(Some(())) => {
+                let start = close_chunk(buffer);
+                self.send(now, &buffer[start..]);
+                (self.sent_at, self.events.greets) = (now, false);
+            }
+        }
+        false
+    }
+
+    /// Says something at once if the stream has said nothing yet, and should have.
+    pub(super) fn greet(&mut self) -> bool {
+        let greets = std::mem::take(&mut self.events.greets);
+        if greets {
+            self.sent_at = Instant::now();
+            self.keep_alive();
+        }
+        greets
+    }
+
+    /// Sends a keep-alive.
+    pub(super) fn keep_alive(&mut self) {
+        let bytes = self.events.encoder.keep_alive();
+        with_buffer(|buffer| {
+            buffer.put_bytes(0, SIZE_BYTES_MAX);
+            buffer.put_slice(&bytes);
+            let start = close_chunk(buffer);
+            self.send(self.sent_at, &buffer[start..]);
+        });
+    }
+
+    /// Sends what is left over, then `bytes`. What the socket does not take is left over.
+    fn send(&mut self, now: Instant, mut bytes: &[u8]) {
+        while !self.unsent.is_empty() || !bytes.is_empty() {
+            match self.socket.try_write([IoSlice::new(&self.unsent), IoSlice::new(bytes)]) {
+                Ok(sent) => {
+                    self.blocked_at = None;
+                    let left_over = sent.min(self.unsent.len());
+                    self.unsent.advance(left_over);
+                    bytes = &bytes[sent - left_over..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked_at.get_or_insert(now);
+                    if !bytes.is_empty() {
+                        self.unsent = [&self.unsent, bytes].concat().into();
+                    }
+                    return;
+                }
+                Err(_) => {
+                    (self.unsent, self.blocked_at) = (Bytes::new(), None);
+                    self.end(Ended::Left);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Notes the end, unless it was noted before.
+    fn end(&mut self, ended: Ended) {
+        self.ended.get_or_insert(ended);
+    }
+
+    /// Waits until the socket may take more.
+    pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_writable(cx)
+    }
+}
+
+/// Writes the size of the chunk in `buffer` before it, and its end after it. Returns where it starts.
+fn close_chunk(buffer: &mut BytesMut) -> usize {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let mut left = buffer.len() - SIZE_BYTES_MAX;
+    buffer.put_slice(CRLF);
+    let mut start = SIZE_BYTES_MAX - CRLF.len();
+    buffer[start..SIZE_BYTES_MAX].copy_from_slice(CRLF);
+    while left > 0 {
+        start -= 1;
+        buffer[start] = HEX[left % HEX.len()];
+        left /= HEX.len();
+    }
+    start
+}
+
+/// Lends out this thread's buffer, empty.
+fn with_buffer<R>(use_it: impl FnOnce(&mut BytesMut) -> R) -> R {
+    // Taken out meanwhile, so that a use inside of a use gets a buffer of its own.
+    let mut buffer = BUFFER.take();
+    let result = use_it(&mut buffer);
+    buffer.clear();
+    // Once in a while, a batch is much larger than usual.
+    if buffer.capacity() <= 2 * limits::WRITE_BYTES_MAX {
+        BUFFER.set(buffer);
+    }
+    result
+}

@@ -1,0 +1,105 @@
+//! What a stream does while there is nothing to say: when a keep-alive is due, and whether the client
+//! is still there.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::socket::Socket;
+use crate::limits::stream as limits;
+
+/// The silence of one stream.
+///
+/// Nobody reads from an HTTP/1.1 connection while a response is written, because the client may have
+/// closed its sending side and be waiting for the rest. So the socket is watched here. If no more data
+/// will come, the client may be gone altogether; only a write can tell.
+#[derive(Debug)]
+pub(super) struct Silence {
+    keep_alive: Duration,
+    timer: Pin<Box<Sleep>>,
+    client: Client,
+}
+
+/// What is known about the client's side of the connection.
+#[derive(Debug)]
+enum Client {
+    /// Its socket is not watched: HTTP/2 itself reports a client that is gone, and unread data hides
+    /// the end of the stream.
+    Unwatched,
+    /// It may still send.
+    Open(Socket),
+    /// It stopped sending at `at`; this many of [`limits::PROBES`] have been sent since.
+    Ended { at: Instant, probes: usize },
+}
+
+impl Client {
+    /// Records that a keep-alive was sent. The client may have left since the last probe, so a
+    /// keep-alive after the last probe starts another series.
+    fn note_keep_alive(&mut self, now: Instant) {
+        if let Self::Ended { at, probes } = self {
+            if *probes == limits::PROBES.len() {
+                (*at, *probes) = (now, 1);
+            } else {
+                *probes += 1;
+            }
+        }
+    }
+}
+
+impl Silence {
+    /// Of a stream that sends a keep-alive after every `keep_alive` of silence.
+    pub(super) fn new(keep_alive: Duration) -> Self {
+        Self { keep_alive, timer: Box::pin(sleep(keep_alive)), client: Client::Unwatched }
+    }
+
+    /// Watches `socket` to find out whether the client has left.
+    pub(super) fn watch(&mut self, socket: Socket) {
+        self.client = Client::Open(socket);
+    }
+
+    /// Completes when a keep-alive is due, which counts as sent then. `sent_at` is when something was
+    /// last sent. The timer is not reset each time: when it fires, it looks at `sent_at` and sleeps
+    /// again if need be.
+    pub(super) fn poll_due(&mut self, cx: &mut Context<'_>, sent_at: &mut Instant) -> Poll<()> {
+        self.watch_client(cx);
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let due = self.due(*sent_at);
+            let now = Instant::now();
+            if due <= now {
+                *sent_at = now;
+                self.client.note_keep_alive(now);
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+
+    /// Checks whether the client has closed its sending side, unless that is already known.
+    fn watch_client(&mut self, cx: &mut Context<'_>) {
+        let Client::Open(socket) = &self.client else { return };
+        match socket.poll_ended(cx) {
+            Poll::Pending => {}
+            Poll::Ready(true) => {
+                let at = Instant::now();
+                self.client = Client::Ended { at, probes: 0 };
+                self.timer.as_mut().reset(at);
+            }
+            // Unread data hides the end of the stream.
+            Poll::Ready(false) => self.client = Client::Unwatched,
+        }
+    }
+
+    fn due(&self, sent_at: Instant) -> Instant {
+        let keep_alive = sent_at + self.keep_alive;
+        match self.client {
+            Client::Ended { at, probes } if probes < limits::PROBES.len() => {
+                keep_alive.min(at + limits::PROBES[probes])
+            }
+            _ => keep_alive,
+        }
+    }
+}

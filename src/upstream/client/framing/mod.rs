@@ -1,0 +1,310 @@
+//! Where the body of an answer ends, and which of its bytes are the body (RFC 9112, sections 6
+//! and 7).
+//!
+//! Pure: bytes go in as they arrived, pieces of the body come out as parts of them. Nothing is
+//! copied or kept, and the bytes of the body are not looked at.
+//!
+//! ```text
+//!   f2;x=y CR LF | data: {"choices":[... | CR LF | 0 CR LF | Trailer: x CR LF | CR LF
+//!   Size Ext LF    Data                    Cr Lf   Size LF   Trailer            LastLf
+//! ```
+
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
+#[cfg(test)]
+mod tests;
+
+use memchr::memchr2;
+
+use crate::limits::upstream::CHUNK_OVERHEAD_BYTES_MAX;
+
+/// The framing of one answer, as far as it has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// So many bytes are still to come.
+    Length(u64),
+    /// It comes in chunks.
+    Chunked(Chunked),
+    /// It ends when the server closes the connection.
+    UntilClose,
+    /// All of it has arrived.
+    Complete,
+    /// It was malformed.
+    Failed(FramingError),
+}
+
+/// Where a chunked body is. `overhead` counts the bytes so far of the extensions and trailers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chunked {
+    at: At,
+    overhead: usize,
+}
+
+/// The next byte of a chunked body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// A digit of a chunk's size, after so many bytes so far; what may follow digits, if `begun`.
+    Size { bytes: u64, begun: bool },
+    /// White space after a size, which some servers pad.
+    SizePadding { bytes: u64 },
+    /// A chunk's extension, which is ignored.
+    Extension { bytes: u64 },
+    /// The LF after a chunk's size.
+    SizeLf { bytes: u64 },
+    /// The chunk, of which so many bytes are left.
+    Data { left: u64 },
+    /// The CR after a chunk.
+    DataCr,
+    /// The LF after a chunk.
+    DataLf,
+    /// The start of a line after the last chunk.
+    TrailerStart,
+    /// A trailer, which is ignored.
+    Trailer,
+    /// The LF after a trailer.
+    TrailerLf,
+    /// The LF that ends the body.
+    LastLf,
+}
+
+/// Why the framing of an answer cannot be read. The connection is of no more use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FramingError {
+    /// No hexadecimal number where a chunk's size belongs.
+    #[error("a chunk has no size")]
+    NoSize,
+    /// A chunk's size does not fit into 64 bits.
+    #[error("a chunk's size is too large")]
+    SizeTooLarge,
+    /// Something other than CR LF.
+    #[error("a line of the chunked encoding does not end in CR LF")]
+    NoLineEnd,
+    /// Extensions and trailers beyond the limit.
+    #[error(
+        "the chunked encoding has more than {CHUNK_OVERHEAD_BYTES_MAX} bytes of extensions and trailers"
+    )]
+    TooMuchOverhead,
+}
+
+impl Framing {
+    /// A body in chunks, at its start.
+    pub(crate) const CHUNKED: Self = Self::Chunked(Chunked { at: At::SIZE, overhead: 0 });
+
+    /// A body of so many bytes.
+    #[must_use]
+    pub(crate) const fn length(bytes: u64) -> Self {
+        if bytes == 0 { Self::Complete } else { Self::Length(bytes) }
+    }
+
+    /// Whether all of the body has arrived.
+    #[must_use]
+    pub(crate) fn is_complete(&self) -> bool {
+        *self == Self::Complete
+    }
+
+    /// Takes the bytes that have arrived and passes the pieces of the body in them to `sink`.
+    /// Returns how many of the bytes belong to the answer: fewer than all if it is complete.
+    ///
+    /// # Errors
+    /// If the framing is malformed, now or before. What was passed on came before the fault.
+    pub(crate) fn push<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        mut sink: impl FnMut(&'b [u8]),
+    ) -> Result<usize, FramingError> {
+        match self {
+            Self::UntilClose => {
+                if !bytes.is_empty() {
+                    sink(bytes);
+                }
+                Ok(bytes.len())
+            }
+            Self::Length(left) => {
+                let taken = take(left, bytes, &mut sink);
+                if *left == 0 {
+                    *self = Self::Complete;
+                }
+                Ok(taken)
+            }
+            Self::Chunked(chunked) => match chunked.push(bytes, &mut sink) {
+                Ok(Pushed::All) => Ok(bytes.len()),
+                Ok(Pushed::Complete { taken }) => {
+                    *self = Self::Complete;
+                    Ok(taken)
+                }
+                Err(error) => {
+                    *self = Self::Failed(error);
+                    Err(error)
+                }
+            },
+            Self::Complete => Ok(0),
+            Self::Failed(error) => Err(*error),
+        }
+    }
+
+    /// Whether the answer is complete if the server closes the connection now.
+    #[must_use]
+    pub(crate) fn may_end_here(&self) -> bool {
+        matches!(self, Self::Complete | Self::UntilClose)
+    }
+}
+
+/// Passes on at most `left` bytes; returns how many.
+fn take<'b>(left: &mut u64, bytes: &'b [u8], sink: &mut impl FnMut(&'b [u8])) -> usize {
+    let taken = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+    if taken > 0 {
+        sink(&bytes[..taken]);
+    }
+    *left -= taken as u64;
+    taken
+}
+
+/// What became of pushed bytes.
+enum Pushed {
+    All,
+    /// The body ended after so many of them.
+    Complete {
+        taken: usize,
+    },
+}
+
+impl At {
+    const SIZE: Self = Self::Size { bytes: 0, begun: false };
+}
+
+impl Chunked {
+    fn push<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        sink: &mut impl FnMut(&'b [u8]),
+    ) -> Result<Pushed, FramingError> {
+        let mut next = 0;
+        while let Some(byte) = bytes.get(next) {
+            let rest = &bytes[next..];
+            if let Some((after, taken)) = self.at.after_whole(rest) {
+                (self.at, next) = (after, next + taken);
+                continue;
+            }
+            match &mut self.at {
+                At::Data { left } => {
+                    next += take(left, rest, sink);
+                    if *left == 0 {
+                        self.at = At::DataCr;
+                    }
+                }
+                // Both may be long, and end at the next CR.
+                At::Extension { .. } | At::Trailer if *byte != b'\r' => {
+                    next += self.ignore(rest)?;
+                }
+                At::LastLf => {
+                    expect(b'\n', *byte)?;
+                    return Ok(Pushed::Complete { taken: next + 1 });
+                }
+                at => {
+                    self.at = at.after(*byte)?;
+                    next += 1;
+                }
+            }
+        }
+        Ok(Pushed::All)
+    }
+
+    /// Skips what is ignored, up to the next CR; returns how many bytes that is.
+    fn ignore(&mut self, rest: &[u8]) -> Result<usize, FramingError> {
+        let ignored = memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
+        // A bare LF would end the line for other readers of the same bytes.
+        if rest.get(ignored) == Some(&b'\n') {
+            return Err(FramingError::NoLineEnd);
+        }
+        self.overhead += ignored;
+        if self.overhead > CHUNK_OVERHEAD_BYTES_MAX {
+            return Err(FramingError::TooMuchOverhead);
+        }
+        Ok(ignored)
+    }
+}
+
+impl At {
+    /// The short way over what lies between two chunks, if all of it has arrived: where the body is after
+    /// it, and how many bytes that is. `None` for anything unusual.
+    fn after_whole(self, rest: &[u8]) -> Option<(Self, usize)> {
+        match self {
+            Self::DataCr => rest.starts_with(b"\r\n").then_some((Self::SIZE, 2)),
+            Self::SIZE => {
+                let mut bytes = 0;
+                // No number of so few digits is too large.
+                for (at, byte) in rest.iter().enumerate().take(8) {
+                    match hex(*byte) {
+                        Some(digit) => bytes = bytes * 16 + u64::from(digit),
+                        None if *byte == b'\r' && bytes > 0 && rest.get(at + 1) == Some(&b'\n') => {
+                            return Some((Self::Data { left: bytes }, at + 2));
+                        }
+                        None => return None,
+                    }
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Where the body is after a byte that is neither of a chunk nor the last one.
+    fn after(self, byte: u8) -> Result<Self, FramingError> {
+        Ok(match self {
+            Self::Size { bytes, begun } => match hex(byte) {
+                Some(digit) => {
+                    let bytes = bytes.checked_mul(16).ok_or(FramingError::SizeTooLarge)?;
+                    Self::Size { bytes: bytes + u64::from(digit), begun: true }
+                }
+                None if begun => Self::after_size(bytes, byte)?,
+                None => return Err(FramingError::NoSize),
+            },
+            Self::SizePadding { bytes } => Self::after_size(bytes, byte)?,
+            Self::Extension { bytes } => Self::SizeLf { bytes },
+            Self::SizeLf { bytes } => {
+                expect(b'\n', byte)?;
+                if bytes == 0 { Self::TrailerStart } else { Self::Data { left: bytes } }
+            }
+            Self::DataCr => {
+                expect(b'\r', byte)?;
+                Self::DataLf
+            }
+            Self::DataLf => {
+                expect(b'\n', byte)?;
+                Self::SIZE
+            }
+            Self::TrailerStart if byte == b'\r' => Self::LastLf,
+            Self::TrailerStart if byte == b'\n' => return Err(FramingError::NoLineEnd),
+            Self::TrailerStart => Self::Trailer,
+            Self::Trailer => Self::TrailerLf,
+            Self::TrailerLf => {
+                expect(b'\n', byte)?;
+                Self::TrailerStart
+            }
+            Self::Data { .. } | Self::LastLf => unreachable!("the caller handles these bytes"),
+        })
+    }
+
+    fn after_size(bytes: u64, byte: u8) -> Result<Self, FramingError> {
+        match byte {
+            b' ' | b'\t' => Ok(Self::SizePadding { bytes }),
+            b';' => Ok(Self::Extension { bytes }),
+            b'\r' => Ok(Self::SizeLf { bytes }),
+            b'\n' => Err(FramingError::NoLineEnd),
+            _ => Err(FramingError::NoSize),
+        }
+    }
+}
+
+const fn hex(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+fn expect(expected: u8, byte: u8) -> Result<(), FramingError> {
+    if byte == expected { Ok(()) } else { Err(FramingError::NoLineEnd) }
+}
