@@ -33,7 +33,8 @@ pub(super) async fn run(
         span.in_scope(|| draft.begin(guard.log()));
     }
     let ran = guard.store_while(drive(driver)).await;
-    end_turn(ran, permit, guard, (draft, serializer)).instrument(span).await;
+    // Boxed, so that a turn keeps no room for its end while it runs.
+    Box::pin(end_turn(ran, permit, guard, (draft, serializer)).instrument(span)).await;
 }
 
 /// Stores a turn, frees its session, and then shows its last event.

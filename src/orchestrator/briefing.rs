@@ -11,7 +11,7 @@ use super::prompt;
 use super::rules::Rules;
 use super::selection::Selection;
 use crate::call_format::CallContract;
-use crate::conversation::{render, trim};
+use crate::conversation::trim;
 use crate::parser::SettingsError;
 use crate::tools::Catalog;
 
@@ -114,7 +114,8 @@ impl Briefing {
         let primer = &self.usual;
         let by_server = if primer.contract.is_taught() { 0 } else { self.told_tokens };
         let budget = self.rules.context_budget_tokens;
-        let examples = render::example_tokens(&primer.examples, primer.format(), budget);
+        let result_bytes_max = trim::result_bytes(budget);
+        let examples = primer.examples.tokens(primer.format(), result_bytes_max);
         trim::tokens(&primer.system) + examples + by_server
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::prompt;
 use super::rules::Rules;
 use crate::call_format::{CallContract, CallFormat};
-use crate::conversation::Turn;
+use crate::conversation::render::Examples;
 use crate::parser::{SettingsError, Syntax, Tools};
 use crate::tools::Catalog;
 
@@ -16,7 +16,7 @@ pub(super) struct Primer {
     /// The system message.
     pub(super) system: String,
     /// Exchanges shown to the model before the session's own.
-    pub(super) examples: Arc<[Turn]>,
+    pub(super) examples: Arc<Examples>,
     /// How the model's words are read.
     pub(super) syntax: Arc<Syntax>,
 }
@@ -39,7 +39,7 @@ impl Primer {
         let prompt = &rules.system_prompt;
         let (system, examples) = if contract.is_taught() {
             let system = prompt::system(prompt, tools, &syntax.settings().format);
-            (system, prompt::examples(tools.told).into())
+            (system, Arc::new(prompt::examples(tools.told).into()))
         } else {
             // The server, or the template, presents the tools and says how to call them.
             (prompt::native_system(prompt, tools), Arc::default())

@@ -3,6 +3,7 @@
 //! Every form renders every conversation to a valid sequence: one system message first, user and
 //! assistant alternating, and a result right after each call.
 
+mod examples;
 mod images;
 pub(crate) mod inert;
 mod native;
@@ -10,6 +11,9 @@ mod opening;
 pub(crate) mod results;
 mod spoken;
 mod text;
+
+pub(crate) use examples::Examples;
+use examples::Shown;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -55,7 +59,7 @@ pub(crate) struct Context {
     pub(crate) system: String,
     /// Made-up exchanges that show the model how a tool is used. They are left out once the model
     /// can make no more calls.
-    pub(crate) examples: Arc<[Turn]>,
+    pub(crate) examples: Arc<Examples>,
     /// The earlier turns.
     pub(crate) history: Conversation,
     /// The running turn.
@@ -121,14 +125,13 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
     let result_bytes_max = trim::result_bytes(*budget);
     let style = Style { format, call_ids: *call_ids, result_bytes_max, images };
     let mut messages = vec![Message::text(Role::System, system)];
-    let examples = if form == Form::Words { &[][..] } else { examples };
-    let mut calls = 0;
-    for turn in examples {
-        render_turn(&mut messages, &mut calls, turn, 0, form, style);
-    }
-    let shown = example_tokens(examples, format, *budget);
+    let examples = if form == Form::Words { &Examples::default() } else { &**examples };
+    let shown = examples.shown(form, style);
+    let Shown { messages: examples_told, calls: example_calls, tokens } = &*shown;
+    messages.extend_from_slice(examples_told);
+    let mut calls = *example_calls;
     let asked_last = last_word.map_or(0, trim::tokens);
-    let budget = budget.saturating_sub(trim::tokens(system) + shown + asked_last);
+    let budget = budget.saturating_sub(trim::tokens(system) + tokens + asked_last);
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
     let prompts = history.turns().rev().take(needed).map(|turn| opening_tokens(turn, style));
     let room = budget.saturating_sub(prompts.sum());
@@ -227,13 +230,6 @@ fn render_turn(
         }
         Some(Ending::Completed(_)) => {}
     }
-}
-
-/// About how many tokens a model is told of these examples.
-pub(crate) fn example_tokens(examples: &[Turn], format: &CallFormat, budget: usize) -> usize {
-    let (result_bytes_max, images) = (trim::result_bytes(budget), &Images::new());
-    let style = Style { format, call_ids: None, result_bytes_max, images };
-    examples.iter().map(|turn| turn_tokens(turn, style)).sum()
 }
 
 fn turn_tokens(turn: &Turn, style: Style<'_>) -> usize {

@@ -159,7 +159,7 @@ fn format() -> CallFormat {
 fn whole(tools: &Catalog, format: &CallFormat) -> String {
     let context = Context {
         system: system(OPERATOR, tools, format),
-        examples: examples(tools).into(),
+        examples: Arc::new(examples(tools).into()),
         format: format.clone(),
         budget: usize::MAX,
         ..Context::default()

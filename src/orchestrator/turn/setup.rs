@@ -226,17 +226,19 @@ impl Setup {
         let format = primer.format();
         let mut guard =
             ResultGuard::new(briefing.told.names(), format.row().result[0], self.wants_json());
-        let examples = primer.examples.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
-        let examples = examples.collect::<Vec<_>>();
+        let examples = &primer.examples;
         let turns = history.turns().map(|turn| &**turn).chain(record.or_else(|| self.continued()));
         let before = turns.flat_map(|turn| &turn.steps).flat_map(Step::calls);
         let before = before.collect::<Vec<_>>();
-        for call in examples.iter().chain(&before) {
+        for call in examples.calls().chain(before.iter().copied()) {
             guard.learn_tool(&call.name);
         }
         let last = &before[before.len().saturating_sub(GUARDED_CALLS)..];
-        for call in examples.iter().chain(last) {
-            let most = self.result_bytes_max();
+        let most = self.result_bytes_max();
+        for result in &*examples.results(format, most) {
+            guard.learn_result(|| result.clone());
+        }
+        for call in last {
             guard.learn_result(|| results::json(&call.result(), format, most));
         }
         guard

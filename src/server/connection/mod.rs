@@ -186,7 +186,8 @@ impl Connection {
             });
             let Some(begun) = begun.await else { return };
             let parts = connection.into_parts();
-            (service, unread) = (parts.service, parts.read_buf);
+            // A copy, because even an empty part of hyper's buffer keeps all of it.
+            (service, unread) = (parts.service, Bytes::copy_from_slice(&parts.read_buf));
             if !self.stream(begun).await {
                 return;
             }

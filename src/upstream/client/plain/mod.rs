@@ -121,6 +121,8 @@ impl Connection {
                 }
             }
         }
+        // Even when it has been sent, a request keeps its memory.
+        self.unsent = Bytes::new().chain(Bytes::new());
         Poll::Ready(Ok(()))
     }
 
