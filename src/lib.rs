@@ -88,3 +88,4 @@ mod time_zones;
 mod tls;
 pub mod tools;
 pub mod upstream;
+mod version;

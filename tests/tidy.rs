@@ -55,10 +55,11 @@ const fn row(place: &'static str, does: Does, imports: &'static [&'static str]) 
 /// A row for every module, in dependency order: no module imports one further down.
 const ROWS: &[Row] = &[
     row("limits", Nothing, &[]),
+    row("version", Nothing, &[]),
     row("http", Nothing, &[]),
     row("text", Nothing, &["limits"]),
     row("time_zones", Nothing, &["text"]),
-    row("telemetry", Io, &["limits"]),
+    row("telemetry", Io, &["limits", "version"]),
     row("call_format", Nothing, &[]),
     row("parser", Nothing, &["call_format", "limits"]),
     row("tls", Io, &[]),
@@ -270,6 +271,7 @@ const ROWS: &[Row] = &[
             "telemetry",
             "tools",
             "upstream",
+            "version",
         ],
     ),
     row("app/probe", Io, &["config", "conversation", "event", "orchestrator", "tools", "upstream"]),
@@ -289,7 +291,11 @@ const ROWS: &[Row] = &[
             "tools",
         ],
     ),
-    row("cli", Io, &["app", "call_format", "config", "limits", "parser", "telemetry", "tools"]),
+    row(
+        "cli",
+        Io,
+        &["app", "call_format", "config", "limits", "parser", "telemetry", "tools", "version"],
+    ),
     row("cli/run", Io, &["app", "call_format", "config", "parser", "telemetry", "tools"]),
     row("main", Io, &[]),
     row("lib", Io, &[]),

@@ -7,6 +7,7 @@ use super::assemble::redis_address;
 use crate::config::{SessionsConfig, Store};
 use crate::tools::SourceReport;
 use crate::tools::source::SourceState;
+use crate::version;
 
 /// What the gateway prints once it is listening.
 pub(super) struct Greeting<'g> {
@@ -30,7 +31,7 @@ impl Greeting<'_> {
              or try  curl -N http://{address}/api/v1/chat/stream{key} -d '{{\"prompt\":\"What time is it in Tokyo?\"}}'\n  \
              tools   {}\n  \
              keeps   {}\n",
-            env!("CARGO_PKG_VERSION"),
+            version::VERSION,
             offered(self.sources),
             self.keeps,
         )?;

@@ -19,6 +19,7 @@ use crate::telemetry::metrics;
 use crate::tools::source::SourceState;
 use crate::tools::{SourceReport, Sources};
 use crate::upstream::Upstream;
+use crate::version;
 
 /// A running gateway. Dropping this does not stop it; see [`stop`](Self::stop).
 #[derive(Debug)]
@@ -84,7 +85,7 @@ pub async fn start(
         Server::new(listener, options, Arc::clone(&gateway), metrics.clone()).map_err(no_socket)?;
     gateway.resume_interrupted();
     let model = gateway.default_upstream().name();
-    info!(%address, model, node = %gateway.node(), "listening");
+    info!(version = version::LINE, %address, model, node = %gateway.node(), "listening");
     gateway.sources().iter().for_each(note_source);
 
     let stop = CancellationToken::new();

@@ -27,13 +27,14 @@ use crate::app::{RunError, StartError};
 use crate::call_format::{ROWS, Row};
 use crate::config::{self, ConfigError, Overrides};
 use crate::telemetry::{LogFormat, TelemetryError};
+use crate::version;
 
 use sessions::SessionsArgs;
 
 /// A gateway for local model servers that makes tool calls work.
 /// Runs the gateway if no command is given.
 #[derive(Debug, Parser)]
-#[command(name = "tether", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
+#[command(name = "tether", version = version::LINE, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct Cli {
     /// The command; `serve` if there is none.
     #[command(subcommand)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, counter, gauge, histogram};
 
+use crate::version;
+
 /// Counts something as present for as long as it lives.
 #[derive(Debug)]
 #[must_use]
@@ -197,6 +199,14 @@ pub(crate) struct Labels<'l> {
 
 /// Starts all counters whose labels are known at 0, so that the first event is an increase like any other.
 pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
+    gauge!(
+        "tether_build_info",
+        "version" => version::VERSION,
+        "commit" => version::COMMIT,
+        "target" => version::TARGET,
+        "features" => version::FEATURES
+    )
+    .set(1);
     for name in [
         "tether_empty_answers_total",
         "tether_client_tools_left_out_total",

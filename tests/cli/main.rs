@@ -204,7 +204,7 @@ fn a_bad_log_filter_is_status_2() {
 }
 
 #[test]
-fn help_and_version_go_to_standard_output() {
+fn help_goes_to_standard_output() {
     let (stdout, stderr) = check(&["--help"], 0);
     for word in
         ["serve", "check", "parse", "tools", "sessions", "completions", "--upstream", "TETHER_LOG"]
@@ -212,8 +212,19 @@ fn help_and_version_go_to_standard_output() {
         assert!(stdout.contains(word), "{word}: {stdout}");
     }
     assert_eq!(stderr, "");
+}
+
+/// One line that begins as those of other programs: bug reports quote it, and scripts take its second word.
+#[test]
+fn the_version_says_what_the_binary_was_built_from() {
     let (stdout, _) = check(&["--version"], 0);
-    assert_eq!(stdout, format!("tether {}\n", env!("CARGO_PKG_VERSION")));
+    let line = stdout.strip_suffix(")\n").unwrap();
+    let (version, built_from) = line.split_once(" (").unwrap();
+    assert_eq!(version, format!("tether {}", env!("CARGO_PKG_VERSION")));
+    let built_from: Vec<_> = built_from.split(", ").collect();
+    assert!(built_from.contains(&env!("TETHER_TARGET")), "{stdout}");
+    assert_eq!(built_from.contains(&"debug"), cfg!(debug_assertions), "{stdout}");
+    assert_eq!(check(&["-V"], 0).0, stdout);
 }
 
 #[test]

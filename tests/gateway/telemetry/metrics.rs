@@ -176,6 +176,22 @@ async fn turns_that_run_are_counted_by_their_state() {
 }
 
 #[tokio::test]
+async fn what_the_binary_was_built_from_is_shown() {
+    let model = Model::listen();
+    let gateway = Process::start(&config(&model)).await;
+    let [version, commit, target, features] = [
+        env!("CARGO_PKG_VERSION"),
+        env!("TETHER_COMMIT"),
+        env!("TETHER_TARGET"),
+        env!("TETHER_FEATURES"),
+    ];
+    let built_from = format!(
+        "{{version=\"{version}\",commit=\"{commit}\",target=\"{target}\",features=\"{features}\"}}"
+    );
+    Samples::of(&gateway).await.check("tether_build_info", &[(&*built_from, 1)]);
+}
+
+#[tokio::test]
 async fn session_sizes_are_shown() {
     let mut model = Model::listen();
     let gateway = Process::start(&config(&model)).await;
