@@ -212,6 +212,9 @@ const ROWS: &[Row] = &[
         Io,
         &["conversation", "gateway", "http", "limits", "session", "telemetry", "text"],
     ),
+    row("server/admission", Io, &["gateway", "limits", "telemetry", "tools"]),
+    row("server/client.rs", Io, &["limits", "tools"]),
+    row("server/rate", Nothing, &[]),
     row("server/openapi", Nothing, &["event"]),
     row(
         "server/dialect",

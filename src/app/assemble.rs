@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::tools::{ToolsError, tools};
 use crate::config::{
-    self, Config, Constrain, ModelServerConfig, RedisConfig, Secret, SessionsConfig, UpstreamKind,
+    self, Config, Constrain, ModelServerConfig, RedisConfig, Secret, ServerConfig, SessionsConfig,
+    UpstreamKind,
 };
-use crate::gateway::{self, Gateway};
+use crate::gateway::{self, Gateway, TurnLimits};
 use crate::orchestrator::Rules;
 use crate::rehearsal::Rehearsal;
-use crate::server::{self, AuthOptions, Timeouts};
+use crate::server::{self, AuthOptions, ClientLimits, Proxies, Timeouts};
 use crate::session::Durability;
 use crate::session::store::{
     MemoryStore, OpenError, RedisAddress, RedisOptions, RedisStore, RedisTls, SqliteStore, Store,
@@ -96,6 +97,7 @@ pub(super) fn gateway_with(
         rules: rules(config),
         tool_timeout: config.limits.tool_timeout,
         max_concurrent_turns: config.server.max_concurrent_turns,
+        turn_limits: turn_limits(&config.server),
         store,
         durability: match config.stream.durability {
             config::StreamDurability::BeforeSend => Durability::BeforeSend,
@@ -103,6 +105,19 @@ pub(super) fn gateway_with(
         },
     };
     Ok(Gateway::new(options, upstreams, tools)?)
+}
+
+/// Whose the running turns may be.
+fn turn_limits(server: &ServerConfig) -> TurnLimits {
+    let places = server.max_concurrent_turns;
+    // With one key, or none, there is nobody to keep places for. Whatever is kept, one is left.
+    let is_shared = server.api_keys.len() > 1;
+    let reserved = (places * server.limits.reserved_turns_percent).div_ceil(100).min(places - 1);
+    TurnLimits {
+        per_key: server.limits.turns_per_key,
+        per_address: server.limits.turns_per_address,
+        reserved: if is_shared { reserved } else { 0 },
+    }
 }
 
 /// The upstreams, in their order.
@@ -189,8 +204,19 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
     let keys = config.server.api_keys.iter().map(|key| key.reveal().to_owned());
     // They have been checked.
     let session_headers = config.chat.session_headers.iter();
+    let limits = &config.server.limits;
     server::Options {
         auth: AuthOptions { api_keys: keys.collect(), origins: config.server.cors_origins.clone() },
+        clients: ClientLimits {
+            connections_per_address: limits.connections_per_address,
+            head_rate_per_address: limits.head_rate_per_address,
+            head_rate_per_key: limits.head_rate_per_key,
+            exempt: limits.exempt_addresses.clone(),
+            proxies: Proxies {
+                trusted: config.server.trusted_proxies.clone(),
+                header: config.server.forwarded_header,
+            },
+        },
         max_body_bytes: config.server.max_body_bytes,
         keep_alive: config.stream.keep_alive,
         timeouts,

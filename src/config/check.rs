@@ -8,17 +8,17 @@ use super::chat;
 use super::mistake::Mistake;
 use super::raw::{Node, Value};
 use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
-use super::sessions;
 use super::values::{CONTRACTS, address, choice, marker, name, origin, secret, server_url};
 use super::{
     Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig, ModelConfig,
     ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, StreamConfig, StreamDurability,
     UpstreamConfig, UpstreamKind, tools,
 };
+use super::{server, sessions};
 use crate::call_format::{CallContract, CallFormat, ContractSetting};
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
-use crate::server::{MessagesServerTools, ServerItems};
+use crate::server::{ForwardedHeader, MessagesServerTools, ServerItems};
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
@@ -27,7 +27,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
     let limits = limits(keys.section("limits"));
     let tools = tools::read(keys.section("tools"));
     let config = Config {
-        server: server(keys.section("server")),
+        server: server_section(keys.section("server")),
         upstreams: upstreams(&mut keys, tools.call_contract),
         model: model(keys.section("model")),
         feedback: feedback(keys.section("feedback")),
@@ -106,7 +106,7 @@ fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
+fn server_section(mut keys: Keys<'_, '_>) -> ServerConfig {
     let default = ServerConfig::default();
     let server = ServerConfig {
         listen: keys.read("listen", default.listen, address),
@@ -119,6 +119,13 @@ fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
             "max_concurrent_turns",
             default.max_concurrent_turns,
             integer(1..=bounds::TURNS_MAX, "turns"),
+        ),
+        limits: server::limits(keys.section("limits")),
+        trusted_proxies: server::address_ranges(&mut keys, "trusted_proxies", Vec::new()),
+        forwarded_header: keys.read(
+            "forwarded_header",
+            default.forwarded_header,
+            choice("forwarded_header", &ForwardedHeader::ALL),
         ),
         drain_timeout: keys.read("drain_timeout_sec", default.drain_timeout, wait_or_none()),
     };

@@ -15,6 +15,7 @@ mod mistake;
 mod raw;
 mod reader;
 mod secret;
+mod server;
 mod sessions;
 mod surroundings;
 mod tools;
@@ -30,6 +31,7 @@ pub use self::load::{Overrides, load, load_text, process_environment};
 pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
+pub use self::server::ServerLimitsConfig;
 pub(crate) use self::sessions::STORE_FILE;
 pub use self::sessions::{EmbeddedStoreConfig, RedisConfig, SessionsConfig, Store, StoreSync};
 pub use self::surroundings::Environment;
@@ -46,7 +48,8 @@ use crate::call_format::ContractSetting;
 use crate::limits;
 use crate::orchestrator::Rules;
 use crate::parser::Settings;
-use crate::server::{MessagesServerTools, ModelAlias, ServerItems, ServerTools};
+use crate::server::{ForwardedHeader, MessagesServerTools, ModelAlias, ServerItems, ServerTools};
+use crate::tools::outbound::Cidr;
 pub use crate::upstream::Constrain;
 
 /// Everything that an operator can set.
@@ -91,6 +94,13 @@ pub struct ServerConfig {
     pub max_body_bytes: usize,
     /// How many turns may run at the same time.
     pub max_concurrent_turns: usize,
+    /// How much one client may have.
+    pub limits: ServerLimitsConfig,
+    /// Proxies that say whom they ask for.
+    #[serde(serialize_with = "tools::ranges")]
+    pub trusted_proxies: Vec<Cidr>,
+    /// The header in which they say it.
+    pub forwarded_header: ForwardedHeader,
     /// How long running turns may go on after the signal to stop.
     #[serde(rename = "drain_timeout_sec", serialize_with = "seconds")]
     pub drain_timeout: Duration,
@@ -290,6 +300,9 @@ impl Default for ServerConfig {
             cors_origins: Vec::new(),
             max_body_bytes: limits::server::BODY_BYTES_MAX,
             max_concurrent_turns: limits::server::CONCURRENT_TURNS_MAX,
+            limits: ServerLimitsConfig::default(),
+            trusted_proxies: Vec::new(),
+            forwarded_header: ForwardedHeader::default(),
             drain_timeout: limits::server::DRAIN_TIMEOUT,
         }
     }

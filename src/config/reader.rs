@@ -37,6 +37,11 @@ impl Refused {
     pub(super) fn hidden(node: &Node, expected: impl Into<String>) -> Self {
         Self { found: kind(&node.value).to_owned(), expected: expected.into() }
     }
+
+    /// The same if something else was expected as well.
+    pub(super) fn or(self, other: &str) -> Self {
+        Self { expected: format!("{}, or {other}", self.expected), ..self }
+    }
 }
 
 impl<'n, 'm> Keys<'n, 'm> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{debug, info_span};
@@ -18,6 +17,7 @@ use super::new_turn::{ClientHistory, NewTurn};
 use super::offer::Offer;
 use super::recent_turn_draft::RecentTurnDraft;
 use super::run::run;
+use super::shares::TurnPlace;
 use super::turn_keys::{self, TurnKeys};
 use crate::conversation::claimed::ClientImages;
 use crate::conversation::{AnswerError, ClientInput, Conversation, Opening};
@@ -49,7 +49,7 @@ struct Admitted<'g> {
     cancellations: u64,
     upstream: &'g Arc<Upstream>,
     /// The turn's place among those that run.
-    permit: OwnedSemaphorePermit,
+    permit: TurnPlace,
     offer: Offer,
 }
 
@@ -66,7 +66,7 @@ impl Gateway {
         let upstream = self.upstream(new.model.as_deref())?;
         let cancellations = self.cancellations.load(Ordering::SeqCst);
         // Before anything that waits, so that no more requests wait than turns may run.
-        let (permit, _drain_token) = match self.permit() {
+        let (permit, _drain_token) = match self.permit(&new) {
             Ok(permit) => permit,
             // A turn that has begun before needs no place.
             Err(refusal) => return self.repeated(new, refusal).await,
@@ -312,7 +312,7 @@ impl Gateway {
         offer.lend(names.filter(|_| is_decision), &self.tools())
     }
 
-    fn permit(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
+    fn permit(&self, new: &NewTurn) -> Result<(TurnPlace, TaskTrackerToken), BeginError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let running = self.turns.len();
         // Taken before the check for draining, because a drain waits for every turn that was
@@ -322,7 +322,11 @@ impl Gateway {
             return Err(BeginError::Draining);
         }
         let permit = permit.map_err(|_| BeginError::Full(running))?;
-        Ok((permit, counted))
+        let free = self.places.available_permits();
+        let share = self.shares.take(&new.owner, new.address, free).inspect_err(|over| {
+            metrics::over_limit(over.name());
+        })?;
+        Ok((TurnPlace { _permit: permit, _share: share }, counted))
     }
 
     /// The turn that an earlier request with the same key began; `refusal` if there is none.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::shares::OverLimit;
 use crate::conversation::AnswerError;
 use crate::session::SessionError;
 use crate::tools::RegistryError;
@@ -66,6 +67,9 @@ pub enum BeginError {
     /// The gateway is running as many turns as it may.
     #[error("{0} turns are already running (server.max_concurrent_turns); try again later")]
     Full(usize),
+    /// The client runs as many turns as it may.
+    #[error(transparent)]
+    OverLimit(#[from] OverLimit),
     /// The gateway is about to stop.
     #[error("the gateway is shutting down and accepts no new turns; try again later")]
     Draining,

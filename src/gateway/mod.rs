@@ -4,6 +4,7 @@
 mod asked;
 mod begin;
 mod begin_error;
+mod client_address;
 mod ids;
 mod new_turn;
 mod offer;
@@ -13,6 +14,7 @@ mod recent_turns;
 mod resume;
 mod room;
 mod run;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod turn_cache;
@@ -45,9 +47,12 @@ pub use crate::orchestrator::{ResponseFormat, ResponseFormatError};
 pub(crate) use crate::upstream::Detected;
 pub use begin::BegunTurn;
 pub use begin_error::BeginError;
+pub use client_address::ClientAddress;
 pub use new_turn::{ClientHistory, NewTurn};
 pub(crate) use recent_turns::RecentLookup;
 use recent_turns::RecentTurns;
+use shares::Shares;
+pub use shares::{OverLimit, TurnLimits};
 pub(crate) use turn_keys::of_owner;
 
 /// What a gateway is made of.
@@ -59,6 +64,8 @@ pub struct Options {
     pub tool_timeout: Duration,
     /// How many turns may run at the same time.
     pub max_concurrent_turns: usize,
+    /// How many of them may be whose.
+    pub turn_limits: TurnLimits,
     /// Where sessions are kept.
     pub store: Arc<dyn Store>,
     /// When readers see events, if that outlives the process.
@@ -71,6 +78,7 @@ impl Default for Options {
             rules: Rules::default(),
             tool_timeout: limits::turn::TOOL_TIMEOUT,
             max_concurrent_turns: limits::server::CONCURRENT_TURNS_MAX,
+            turn_limits: TurnLimits::default(),
             store: Arc::new(MemoryStore::new(limits::session::TTL)),
             durability: Durability::default(),
         }
@@ -88,6 +96,7 @@ pub struct Gateway {
     parked: ParkedCalls,
     recent_turns: Arc<RecentTurns>,
     places: Arc<Semaphore>,
+    shares: Shares,
     turns: TaskTracker,
     draining: CancellationToken,
     /// How many times `cancel_all` was called.
@@ -138,6 +147,7 @@ impl Gateway {
             sessions: Sessions::new(options.store, options.durability),
             parked: ParkedCalls::default(),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
+            shares: Shares::new(options.turn_limits, options.max_concurrent_turns),
             turns: TaskTracker::new(),
             draining: CancellationToken::new(),
             cancellations: AtomicU64::new(0),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::client_address::ClientAddress;
 use crate::conversation::claimed::{ClientImages, PrefixHash};
 use crate::conversation::{ClientInput, Conversation, Opening, PlacedImage};
 use crate::orchestrator::{Briefing, ResponseFormat, TurnRequest};
@@ -17,6 +18,8 @@ use crate::upstream::{Sampling, ToolChoice};
 pub struct NewTurn {
     /// Whose it is. Owners do not share sessions; an empty owner is anyone.
     pub owner: String,
+    /// Where it is asked from, if limits by address apply.
+    pub address: Option<ClientAddress>,
     /// The session, as its owner calls it; a new one if absent.
     pub session_id: Option<String>,
     /// Whether a turn that still runs in the session is cancelled first. Otherwise this one does

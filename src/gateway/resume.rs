@@ -12,6 +12,7 @@ use super::begin::now_ms;
 use super::begin_error::BeginError;
 use super::offer::Offer;
 use super::run::run;
+use super::shares::TurnPlace;
 use crate::conversation::{ClientInput, Interrupted};
 use crate::limits::session::TAKEN_OVER_MAX;
 use crate::orchestrator::{Basis, CallFates, Driver, Parts, TurnMachine, TurnRequest};
@@ -91,7 +92,8 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::turn_interrupted("resumed");
-        self.turns.spawn(run(driver, permit, guard, (draft, serializer), span));
+        let place = TurnPlace { _permit: permit, _share: self.shares.count(&asked.owner, None) };
+        self.turns.spawn(run(driver, place, guard, (draft, serializer), span));
     }
 
     /// The turn's request as it was, with the tools of today.

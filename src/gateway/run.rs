@@ -6,10 +6,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument as _, Span};
 
 use super::recent_turn_draft::RecentTurnDraft;
+use super::shares::TurnPlace;
 use crate::orchestrator::{Driver, RanTurn};
 use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Writer, off_worker};
 
@@ -24,7 +24,7 @@ use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Write
 /// encoding the token.
 pub(super) async fn run(
     driver: Box<Driver>,
-    permit: OwnedSemaphorePermit,
+    place: TurnPlace,
     mut guard: TurnGuard,
     (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
     span: Span,
@@ -34,13 +34,13 @@ pub(super) async fn run(
     }
     let ran = guard.store_while(drive(driver)).await;
     // Boxed, so that a turn keeps no room for its end while it runs.
-    Box::pin(end_turn(ran, permit, guard, (draft, serializer)).instrument(span)).await;
+    Box::pin(end_turn(ran, place, guard, (draft, serializer)).instrument(span)).await;
 }
 
 /// Stores a turn, frees its session, and then shows its last event.
 async fn end_turn(
     ran: Option<Result<RanTurn, Writer>>,
-    permit: OwnedSemaphorePermit,
+    place: TurnPlace,
     mut guard: TurnGuard,
     (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
 ) {
@@ -53,7 +53,7 @@ async fn end_turn(
             }
             guard.leave().await;
             writer.leave();
-            return drop(permit);
+            return drop(place);
         }
         None => None,
     };
@@ -66,7 +66,7 @@ async fn end_turn(
                 guard.finish(None).await;
             }
         }
-        return drop(permit);
+        return drop(place);
     };
     writer.seal();
     let end = end(serializer, writer.log()).await;
@@ -91,7 +91,7 @@ async fn end_turn(
             tokio::join!(draft.keep(record, text, prefixes, epoch), guard.discard());
         }
     }
-    drop(permit);
+    drop(place);
     drop(writer);
 }
 

@@ -507,6 +507,8 @@ pub mod server {
     /// Bytes that are read of a body that is too long before it is refused: several photos. A client
     /// that sends more may see a broken connection instead of the refusal.
     pub const DISCARDED_BYTES_MAX: usize = 32 * MIB;
+    /// Bytes that are read of a body on a connection that is refused as a whole: a prompt.
+    pub const UNWANTED_BYTES_MAX: usize = 64 * KIB;
     /// Time for that: enough on one machine or network.
     pub const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
     /// Time to send a request's body.
@@ -515,6 +517,22 @@ pub mod server {
     pub const HEAD_BYTES_MAX: usize = 16 * KIB;
     /// Header fields of a request.
     pub const HEADERS_MAX: usize = 64;
+    /// Default of `server.limits.connections_per_address`: twice the turns that run at the same time by
+    /// default, so that a proxy that nobody has named as one still gets all of them through.
+    pub const ADDRESS_CONNECTIONS_MAX: usize = 2048;
+    /// Default of `server.limits.head_rate_per_address`, in requests a second: a few percent of what a
+    /// core can answer.
+    pub const ADDRESS_HEAD_RATE_MAX: u32 = 1000;
+    /// Default of `server.limits.reserved_turns_percent`.
+    pub const RESERVED_TURNS_PERCENT: usize = 10;
+    /// Addresses whose rates are known: a few megabytes.
+    pub const RATED_ADDRESSES_MAX: usize = 65_536;
+    /// Connections that are only told that their address has too many. Further ones are closed.
+    pub const REFUSED_CONNECTIONS_MAX: usize = 64;
+    /// Time for one of them to ask and to be told.
+    pub const REFUSED_CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
+    /// Proxies in a row that a request may come through.
+    pub const PROXIES_MAX: usize = 16;
     /// Open connections. To accept another, the one that has been silent longest is cut.
     pub const CONNECTIONS_MAX: usize = 10_000;
     /// Header fields of an HTTP/2 request, in bytes, uncompressed.
@@ -596,8 +614,12 @@ pub mod config {
     pub const SIZE_MIN: usize = KIB;
     /// Largest size that an operator can set, in bytes.
     pub const SIZE_MAX: usize = 1024 * MIB;
-    /// Concurrent turns.
+    /// Concurrent turns; connections of an address.
     pub const TURNS_MAX: usize = 1_000_000;
+    /// Requests in a second.
+    pub const RATE_MAX: u32 = 1_000_000;
+    /// Ranges of addresses in one key of `server`: each connection is looked up in them.
+    pub const ADDRESS_RANGES_MAX: usize = 64;
     /// Tools that a model is told about: more than anyone offers.
     pub const TOLD_TOOLS_MAX: usize = 100_000;
     /// Tools that run concurrently in one turn.

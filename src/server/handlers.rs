@@ -81,9 +81,16 @@ async fn dispatch(
     route: &Route<'_>,
     app: &Arc<App>,
 ) -> Result<Reply, Refusal> {
+    if let Err(refusal) = app.admission.head(request) {
+        if refusal.closes() {
+            incoming::discard_short(body).await;
+        }
+        return Err(refusal);
+    }
     app.auth.check_browser(request)?;
     if !route.is_open() {
         app.auth.check_key(&request.headers)?;
+        app.admission.key_head(|| app.auth.owner(&request.headers))?;
     }
     incoming::check_coding(&request.headers)?;
     let reads = matches!(request.method, Method::GET | Method::HEAD);
@@ -173,7 +180,8 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
         metrics::history_repaired(repair.name());
     }
     let is_read_whole = matches!(form, Form::Whole(_));
-    let new = NewTurn { owner, is_read_whole, ..turn };
+    let address = app.admission.client(request);
+    let new = NewTurn { owner, address, is_read_whole, ..turn };
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     match form {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 use crate::http;
-use crate::limits::server::{DISCARD_TIMEOUT, DISCARDED_BYTES_MAX};
+use crate::limits::server::{DISCARD_TIMEOUT, DISCARDED_BYTES_MAX, UNWANTED_BYTES_MAX};
 
 /// The body of a request, from any server implementation.
 pub(super) trait Incoming: Body<Data = Bytes, Error: Into<Error>> + Send + 'static {}
@@ -37,14 +37,14 @@ pub(super) async fn read(
 ) -> Result<Bytes, Refusal> {
     let mut body = pin!(body);
     if body.size_hint().lower() > bytes_max as u64 {
-        discard(body).await;
+        discard(body, DISCARDED_BYTES_MAX).await;
         return Err(Refusal::BodyTooLarge { bytes_max });
     }
     let collected = timeout(within, Limited::new(body.as_mut(), bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            discard(body).await;
+            discard(body, DISCARDED_BYTES_MAX).await;
             Err(Refusal::BodyTooLarge { bytes_max })
         }
         Ok(Err(error)) => Err(Refusal::BodyBroken(error.to_string())),
@@ -52,13 +52,18 @@ pub(super) async fn read(
     }
 }
 
+/// Reads a short body that nobody wants, on a connection that is about to close: see [`discard`].
+pub(super) async fn discard_short(body: impl Incoming) {
+    discard(pin!(body), UNWANTED_BYTES_MAX).await;
+}
+
 /// Reads on, within bounds, before a body is refused. A client that is still sending it when its
 /// connection closes sees a broken connection instead of the refusal, and SDKs then try again.
-async fn discard(mut body: Pin<&mut impl Incoming>) {
-    if body.size_hint().lower() > DISCARDED_BYTES_MAX as u64 {
+async fn discard(mut body: Pin<&mut impl Incoming>, bytes_max: usize) {
+    if body.size_hint().lower() > bytes_max as u64 {
         return;
     }
-    let mut left = DISCARDED_BYTES_MAX;
+    let mut left = bytes_max;
     let reading = async {
         while let Some(Ok(frame)) = body.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);

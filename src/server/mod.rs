@@ -3,8 +3,10 @@
 //! HTTP/1.1 and HTTP/2 with prior knowledge share one port. Only [`rescue`] decides what a
 //! client sees of an error.
 
+mod admission;
 mod auth;
 mod body;
+mod client;
 mod connection;
 mod dialect;
 mod direct;
@@ -14,6 +16,7 @@ mod openapi;
 mod owner_turns;
 mod places;
 mod query;
+mod rate;
 mod ready;
 mod refusal;
 mod reply;
@@ -35,15 +38,21 @@ use hyper::header::HeaderName;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::gateway::Gateway;
 use crate::limits;
+use crate::limits::server::REFUSED_CONNECTION_TIMEOUT;
 
+use admission::Admission;
+pub(crate) use admission::ClientLimits;
 use auth::Auth;
 pub(crate) use auth::AuthOptions;
+pub use client::ForwardedHeader;
+pub(crate) use client::Proxies;
 use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
 #[doc(hidden)]
@@ -64,6 +73,8 @@ use responses::StoredResponses;
 pub struct Options {
     /// Who may send requests.
     pub(crate) auth: AuthOptions,
+    /// How much each of them may have.
+    pub(crate) clients: ClientLimits,
     /// The longest request body, in bytes.
     pub(crate) max_body_bytes: usize,
     /// The silence after which a keep-alive is sent.
@@ -109,6 +120,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             auth: AuthOptions::default(),
+            clients: ClientLimits::default(),
             max_body_bytes: limits::server::BODY_BYTES_MAX,
             keep_alive: limits::stream::KEEP_ALIVE,
             timeouts: Timeouts::default(),
@@ -130,6 +142,7 @@ const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
 struct App {
     gateway: Arc<Gateway>,
     auth: Auth,
+    admission: Admission,
     metrics: PrometheusHandle,
     max_body_bytes: usize,
     keep_alive: Duration,
@@ -170,6 +183,7 @@ impl App {
         Self {
             gateway,
             auth,
+            admission: Admission::new(options.clients),
             metrics,
             max_body_bytes,
             keep_alive,
@@ -217,13 +231,21 @@ impl Server {
     pub(crate) async fn serve(self, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let places = Places::new(limits::server::CONNECTIONS_MAX);
+        let refused = Places::new(limits::server::REFUSED_CONNECTIONS_MAX);
         let serve = async {
             loop {
                 let (socket, peer) = self.accept(&places).await;
-                let place = Arc::new(places.take().await);
+                let entry = Arc::new(self.app.admission.entry(peer.ip()));
                 let (app, stop) = (Arc::clone(&self.app), stop.clone());
+                if entry.is_over() {
+                    let Some(place) = refused.try_take() else { continue };
+                    let told = connection::serve(socket, entry, Arc::new(place), app, stop);
+                    connections.spawn(timeout(REFUSED_CONNECTION_TIMEOUT, told));
+                    continue;
+                }
+                let place = Arc::new(places.take().await);
                 connections.spawn(async move {
-                    connection::serve(socket, peer, Arc::clone(&place), app, stop).await;
+                    connection::serve(socket, entry, Arc::clone(&place), app, stop).await;
                     // The socket is closed by now.
                     drop(place);
                 });
@@ -232,7 +254,7 @@ impl Server {
         stop.run_until_cancelled(serve).await;
         drop(self.listener);
         connections.close();
-        if tokio::time::timeout(limits::server::CLOSE_TIMEOUT, connections.wait()).await.is_err() {
+        if timeout(limits::server::CLOSE_TIMEOUT, connections.wait()).await.is_err() {
             debug!(open = connections.len(), "closed the remaining connections");
         }
     }

@@ -55,7 +55,15 @@ impl Places {
             self.make_room().await;
         }
         let permit = Arc::clone(&self.free).acquire_owned().await;
-        let permit = permit.expect("the semaphore is never closed");
+        self.place(permit.expect("the semaphore is never closed"))
+    }
+
+    /// Takes a free place, if there is one.
+    pub(super) fn try_take(&self) -> Option<Place> {
+        Some(self.place(Arc::clone(&self.free).try_acquire_owned().ok()?))
+    }
+
+    fn place(&self, permit: OwnedSemaphorePermit) -> Place {
         let [cut, kept, gone] = std::array::from_fn(|_| CancellationToken::new());
         let mut silent = self.silent.lock();
         silent.count += 1;

@@ -35,6 +35,8 @@ pub(super) enum Refusal {
     MediaType,
     /// The key is missing or wrong.
     Unauthorized,
+    /// The client has or asks too much.
+    OverLimit { limit: Limit, wait: Duration },
     /// The request comes from a page of another origin.
     Origin(String),
     /// The host name is not one of this server's.
@@ -53,6 +55,28 @@ pub(super) enum Refusal {
     Begin(BeginError),
     /// The session cannot be used.
     Session(SessionError),
+}
+
+/// What a client has or asks too much of. Turns have limits of their own, in the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// Its address has this many connections already.
+    Connections(usize),
+    /// Its address asks too often.
+    Heads,
+    /// Its key does.
+    KeyHeads,
+}
+
+impl Limit {
+    /// The limit's key in the configuration.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Connections(_) => "connections_per_address",
+            Self::Heads => "head_rate_per_address",
+            Self::KeyHeads => "head_rate_per_key",
+        }
+    }
 }
 
 impl From<SessionError> for Refusal {
@@ -91,6 +115,11 @@ impl Refusal {
         Self::Invalid { param, message: message.into() }
     }
 
+    /// Whether its connection is closed after it.
+    pub(super) const fn closes(&self) -> bool {
+        matches!(self, Self::OverLimit { limit: Limit::Connections(_), .. })
+    }
+
     /// The status, and the code that programs recognise the refusal by.
     pub(super) const fn kind(&self) -> (StatusCode, &'static str) {
         match self {
@@ -110,6 +139,10 @@ impl Refusal {
             }
             Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::OverLimit { limit: Limit::Connections(_), .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "too_many_connections")
+            }
+            Self::OverLimit { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
             Self::Origin(_) => (StatusCode::FORBIDDEN, "origin_not_allowed"),
             Self::Host(_) => (StatusCode::MISDIRECTED_REQUEST, "host_not_allowed"),
             Self::Gone(_) => (StatusCode::GONE, "gone"),
@@ -128,6 +161,7 @@ impl Refusal {
                 | BeginError::NoToolToCall
                 | BeginError::UnknownChoice { .. }
                 | BeginError::Answer(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
+                BeginError::OverLimit(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),
                 BeginError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_turns"),
                 BeginError::ToolsUnavailable(_) => {
                     (StatusCode::SERVICE_UNAVAILABLE, "tools_unavailable")
@@ -174,6 +208,14 @@ impl Refusal {
                 "the key is missing or wrong; send Authorization: Bearer KEY with one of \
                  server.api_keys"
                     .into()
+            }
+            Self::OverLimit { limit: limit @ Limit::Connections(open), .. } => format!(
+                "{open} connections from this address are already open (server.limits.{}); close \
+                 some, or use HTTP/2. If this is a proxy's address, add it to server.trusted_proxies",
+                limit.name()
+            ),
+            Self::OverLimit { limit, .. } => {
+                format!("too many requests (server.limits.{}); try again later", limit.name())
             }
             Self::Origin(origin) => {
                 format!(

@@ -1,11 +1,13 @@
 //! The one place that decides what a client sees of an error before a stream begins. Later
 //! errors become the turn's last event.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
-use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
 use super::dialect::{Dialect, Refused};
-use super::refusal::Refusal;
+use super::refusal::{Limit, Refusal};
 use super::reply::{Reply, whole_reply};
 use crate::gateway::BeginError;
 use crate::limits;
@@ -18,6 +20,9 @@ impl Refusal {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
         let mut reply = whole_reply(status, body, media_type);
         let headers = reply.headers_mut();
+        if refusal.closes() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         match refusal {
             Self::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -25,7 +30,14 @@ impl Refusal {
             Self::Method(allowed) => {
                 headers.insert(ALLOW, HeaderValue::from_static(allowed));
             }
-            _ if status == StatusCode::SERVICE_UNAVAILABLE => {
+            Self::OverLimit { limit: Limit::Heads | Limit::KeyHeads, wait } => {
+                headers.insert(RETRY_AFTER, whole_seconds(wait).into());
+            }
+            _ if matches!(
+                status,
+                StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS
+            ) =>
+            {
                 headers.insert(RETRY_AFTER, limits::server::RETRY_AFTER_SEC.into());
             }
             _ => {}
@@ -43,4 +55,9 @@ impl Refusal {
             refusal => refusal,
         }
     }
+}
+
+/// A wait in whole seconds, as `Retry-After` takes it.
+fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

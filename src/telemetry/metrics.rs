@@ -35,6 +35,19 @@ pub(crate) fn connection_open() -> Gauged {
     Gauged::new(gauge!("tether_connections_open"))
 }
 
+/// A client was refused because it has or asks more than this limit allows.
+pub(crate) fn over_limit(limit: &'static str) {
+    counter!("tether_over_limit_total", "limit" => limit).increment(1);
+}
+
+/// This many turns of a key are running. Nobody's turns have no key.
+pub(crate) fn key_turns(owner: &str, running: usize) {
+    // Long enough to tell keys apart. The owner is a digest, which is no secret.
+    let Some(key) = owner.get(..8) else { return };
+    #[expect(clippy::cast_precision_loss, reason = "there are far fewer turns than 2^53")]
+    gauge!("tether_key_turns_running", "key" => key.to_owned()).set(running as f64);
+}
+
 /// Log lines were dropped because standard error did not take them.
 pub(crate) fn log_lines_dropped(lines: u64) {
     counter!("tether_log_lines_dropped_total").increment(lines);
@@ -214,6 +227,16 @@ pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
         "tether_log_lines_dropped_total",
     ] {
         counter!(name).increment(0);
+    }
+    for limit in [
+        "connections_per_address",
+        "head_rate_per_address",
+        "head_rate_per_key",
+        "turns_per_address",
+        "turns_per_key",
+        "share",
+    ] {
+        counter!("tether_over_limit_total", "limit" => limit).increment(0);
     }
     let of_store: &[_] = match store {
         StoreKind::Memory => &[],

@@ -34,6 +34,12 @@ fn check(key: &str, [under, least, most, over]: [&str; 4]) {
 fn each_number_has_a_minimum_and_a_maximum() {
     check("server.max_body_bytes", ["1023", "1024", "1073741824", "1073741825"]);
     check("server.max_concurrent_turns", ["0", "1", "1000000", "1000001"]);
+    check("server.limits.connections_per_address", ["0", "1", "1000000", "1000001"]);
+    check("server.limits.head_rate_per_address", ["0", "1", "1000000", "1000001"]);
+    check("server.limits.head_rate_per_key", ["0", "1", "1000000", "1000001"]);
+    check("server.limits.turns_per_address", ["0", "1", "1000000", "1000001"]);
+    check("server.limits.turns_per_key", ["0", "1", "1000000", "1000001"]);
+    check("server.limits.reserved_turns_percent", ["-1", "0", "100", "101"]);
     check("server.drain_timeout_sec", ["-0.001", "0", "86400", "86400.001"]);
     check("upstreams[].connect_timeout_sec", ["0", "0.001", "86400", "86401"]);
     check("upstreams[].idle_timeout_sec", ["0", "0.001", "86400", "86401"]);
@@ -70,6 +76,29 @@ fn the_embedded_model_has_a_pace() {
     assert_eq!(pace("100000"), Ok(embedded(100_000)));
     assert!(pace("0").is_err());
     assert!(pace("100001").is_err());
+}
+
+#[test]
+fn a_limit_can_be_switched_off() {
+    let limits = load("server: {limits: {connections_per_address: null}}").unwrap().server.limits;
+    assert_eq!(limits.connections_per_address, None);
+    let error = load("server: {limits: {turns_per_key: none}}").unwrap_err();
+    assert_eq!(
+        error.mistakes[0].message,
+        "found the text `none`, expected a whole number of turns from 1 to 1000000, or `null` for \
+         no limit"
+    );
+}
+
+#[test]
+fn ranges_of_addresses_are_counted_and_checked() {
+    let load = |ranges: &str| load(&format!("server: {{trusted_proxies: [{ranges}]}}"));
+    assert_eq!(load(&["10.0.0.1"; 64].join(", ")).unwrap().server.trusted_proxies.len(), 64);
+    assert!(load(&["10.0.0.1"; 65].join(", ")).is_err());
+    for wrong in ["proxy.example.org", "10.0.0.1/8", "10.0.0.0/33", "\"::1%lo\"", "\"\"", "7"] {
+        let error = load(wrong).unwrap_err();
+        assert_eq!(error.mistakes[0].key, "server.trusted_proxies[0]", "{error}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod cancel;
 mod chat_completions;
 mod clarification;
 mod client_images;
+mod client_limits;
 mod client_tools;
 mod contracts;
 mod conversations;

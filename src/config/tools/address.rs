@@ -18,7 +18,7 @@ pub(super) fn web(node: &Node) -> Result<Url, Refused> {
     Err(Refused::hidden(node, expected))
 }
 
-pub(super) fn range(node: &Node) -> Result<Cidr, Refused> {
+pub(in crate::config) fn range(node: &Node) -> Result<Cidr, Refused> {
     let expected = "a range of addresses, such as `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`";
     text(node)?.parse().map_err(|_| Refused::new(node, expected))
 }
@@ -31,6 +31,9 @@ pub(super) fn url_text_opt<S: Serializer>(
     serializer.collect_str(url.as_ref().map_or("", Url::as_str))
 }
 
-pub(super) fn ranges<S: Serializer>(ranges: &[Cidr], serializer: S) -> Result<S::Ok, S::Error> {
+pub(in crate::config) fn ranges<S: Serializer>(
+    ranges: &[Cidr],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(ranges.iter().map(ToString::to_string))
 }

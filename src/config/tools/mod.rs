@@ -10,6 +10,8 @@ mod sandbox;
 mod shown;
 mod values;
 
+pub(super) use address::{range, ranges};
+
 use std::path::Path;
 
 use serde::Serialize;

@@ -6,7 +6,6 @@ mod protocol;
 use std::convert::Infallible;
 use std::future::{Future as _, poll_fn};
 use std::io;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -26,6 +25,7 @@ use tracing::debug;
 
 use self::handover::{Begun, Handover, NotedBody};
 use self::protocol::Protocol;
+use super::admission::Entry;
 use super::direct::{self, Ended};
 use super::incoming;
 use super::places::Place;
@@ -39,7 +39,7 @@ use crate::telemetry::metrics;
 /// A connection to a client.
 struct Connection {
     socket: Socket,
-    peer: SocketAddr,
+    entry: Arc<Entry>,
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
@@ -50,18 +50,18 @@ struct Connection {
 /// shuts it down.
 pub(super) async fn serve(
     socket: TcpStream,
-    peer: SocketAddr,
+    entry: Arc<Entry>,
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
 ) {
     if let Err(error) = set_up(&socket) {
-        debug!(%peer, %error, "connection lost before it was served");
+        debug!(peer = %entry.peer(), %error, "connection lost before it was served");
         return;
     }
     let _open = metrics::connection_open();
     let socket = Socket::new(socket);
-    let connection = Connection { socket, peer, place, app, stop, pace: Pace::new() };
+    let connection = Connection { socket, entry, place, app, stop, pace: Pace::new() };
     let mut read = BytesMut::new();
     match connection.protocol(&mut read).await {
         Some(Protocol::Http1) => connection.serve_http1(read.freeze()).await,
@@ -110,10 +110,13 @@ fn http2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
 /// Answers requests.
 fn answers<B: incoming::Incoming>(
     app: &Arc<App>,
+    entry: &Arc<Entry>,
 ) -> impl Service<Request<B>, Response = Reply, Error = Infallible, Future: Send> + Clone + use<B> {
     let (cors, app) = (route::cors(app.auth.origins()), Arc::clone(app));
-    let answer = tower::service_fn(move |request: Request<B>| {
+    let entry = Arc::clone(entry);
+    let answer = tower::service_fn(move |mut request: Request<B>| {
         let app = Arc::clone(&app);
+        request.extensions_mut().insert(Arc::clone(&entry));
         // Boxed, so that a connection keeps no room for it while it streams.
         Box::pin(async move { Ok::<_, Infallible>(handlers::answer(request, app).await) })
     });
@@ -123,7 +126,7 @@ fn answers<B: incoming::Incoming>(
 impl Connection {
     /// Finds out what the client speaks. `None` if the connection is over before that.
     async fn protocol(&self, read: &mut BytesMut) -> Option<Protocol> {
-        let (peer, mut socket) = (self.peer, self.socket.clone());
+        let (peer, mut socket) = (self.entry.peer(), self.socket.clone());
         tokio::select! {
             biased;
             detected = timeout(self.app.timeouts.head, protocol::detect(&mut socket, read)) => {
@@ -143,7 +146,7 @@ impl Connection {
     /// Serves HTTP/1: hyper reads the requests and answers them, except for streams, which take over
     /// the socket up to their end.
     async fn serve_http1(&self, mut unread: Bytes) {
-        let (answers, handover) = (answers(&self.app), Handover::default());
+        let (answers, handover) = (answers(&self.app, &self.entry), Handover::default());
         let (place, socket, left) =
             (Arc::clone(&self.place), self.socket.clone(), handover.clone());
         let mut service = service_fn(move |mut request: Request<Incoming>| {
@@ -211,7 +214,7 @@ impl Connection {
 
     /// Serves HTTP/2.
     async fn serve_http2(&self, unread: Bytes) {
-        let (answers, place) = (answers(&self.app), Arc::clone(&self.place));
+        let (answers, place) = (answers(&self.app, &self.entry), Arc::clone(&self.place));
         let service = service_fn(move |request: Request<Incoming>| {
             // At once: the future that answers is first polled later.
             place.keep();
@@ -236,7 +239,7 @@ impl Connection {
         &self,
         mut poll: impl FnMut(&mut Context<'_>, bool) -> Poll<Result<T, hyper::Result<()>>>,
     ) -> Option<T> {
-        let peer = self.peer;
+        let peer = self.entry.peer();
         let mut stalled = pin!(self.pace.stalled(self.app.timeouts.reader));
         let mut lost = pin!(self.place.lost());
         let (mut stop, mut stopping) = (pin!(self.stop.cancelled()), false);
@@ -268,6 +271,6 @@ impl Connection {
 
     fn note_stalled(&self) {
         metrics::reader_cut();
-        debug!(peer = %self.peer, "client is not reading; connection closed");
+        debug!(peer = %self.entry.peer(), "client is not reading; connection closed");
     }
 }

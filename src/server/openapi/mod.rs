@@ -172,6 +172,7 @@ const fn reason(status: u16) -> &'static str {
         413 => "The body is too long.",
         415 => "A page's body must be JSON.",
         421 => "The host name is not allowed.",
+        429 => "The client has or asks too much; `Retry-After` says when to try again.",
         501 => "The transfer coding is not supported.",
         502 => "The model server failed.",
         503 => "Not now; try again later.",

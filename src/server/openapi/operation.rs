@@ -74,7 +74,7 @@ pub(super) const fn in_words(statuses: &'static [&'static [u16]]) -> Errors {
 }
 
 /// Of every request.
-pub(super) const ANY: &[u16] = &[421, 501];
+pub(super) const ANY: &[u16] = &[421, 429, 501];
 /// Of those that need a key.
 pub(super) const KEY: &[u16] = &[401];
 /// Of those that change something.

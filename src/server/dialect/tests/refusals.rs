@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::conversation::AnswerError;
-use crate::gateway::BeginError;
+use crate::gateway::{BeginError, OverLimit};
 use crate::server::dialect::Dialects;
 use crate::server::dialect::chat_completions::ChatCompletions;
 use crate::server::dialect::messages::{Messages, MessagesServerTools};
 use crate::server::dialect::responses::{Responses, ServerItems};
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::{Limit, Refusal};
 use crate::server::route::Route;
 use crate::session::SessionError;
 use crate::session::store::StoreError;
@@ -38,8 +38,8 @@ fn check(refusal: &Refusal, statuses: [u16; 6]) {
 }
 
 /// Two differ: in the gateway's own API an unknown model is a wrong field like any other, and in
-/// AG-UI a refused answer is a run that fails. A gateway that is full says 503, not 429: the client
-/// is not the one that asks too much.
+/// AG-UI a refused answer is a run that fails. A gateway that is full says 503, not 429: 429 is
+/// for a client that asks too much itself.
 #[test]
 fn a_refusal_has_the_same_status_in_all_apis() {
     let one = || "s".to_owned();
@@ -66,6 +66,8 @@ fn a_refusal_has_the_same_status_in_all_apis() {
         (Refusal::Begin(BeginError::Draining), 503),
         (Refusal::Begin(BeginError::ToolsUnavailable(one().into())), 503),
         (Refusal::Session(SessionError::Store(StoreError::Unavailable(one()))), 503),
+        (Refusal::Begin(BeginError::OverLimit(OverLimit::Share(1))), 429),
+        (Refusal::OverLimit { limit: Limit::KeyHeads, wait: Duration::ZERO }, 429),
         (Refusal::TransferEncoding(one()), 501),
     ] {
         check(&refusal, [status; 6]);

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use super::operation::Operation;
 use super::operations::OPERATIONS;
 use crate::conversation::AnswerError;
-use crate::gateway::BeginError;
+use crate::gateway::{BeginError, OverLimit};
 use crate::server::ServerTools;
 use crate::server::dialect::chat_completions::ChatCompletions;
 use crate::server::dialect::messages::{Messages, MessagesServerTools};
 use crate::server::dialect::responses::{Responses, ServerItems};
 use crate::server::dialect::{Dialect, Dialects, Refused};
-use crate::server::refusal::Refusal;
+use crate::server::refusal::{Limit, Refusal};
 use crate::server::route::Route;
 use crate::session::SessionError;
 
@@ -158,6 +158,8 @@ fn refusals() -> Vec<(Refusal, Where)> {
     vec![
         (Refusal::TransferEncoding("gzip".to_owned()), anywhere),
         (Refusal::Host("evil.example".to_owned()), anywhere),
+        (Refusal::OverLimit { limit: Limit::Heads, wait: Duration::ZERO }, anywhere),
+        (Refusal::OverLimit { limit: Limit::Connections(9), wait: Duration::ZERO }, anywhere),
         (Refusal::Unauthorized, with_key),
         (Refusal::Origin("https://evil.example".to_owned()), changes),
         (Refusal::BadJson { param: Some("a".to_owned()), message: "no".to_owned() }, with_body),
@@ -175,6 +177,7 @@ fn refusals() -> Vec<(Refusal, Where)> {
         begin(BeginError::NoRoom { needed: 2, budget: 1 }),
         begin(BeginError::ToolsUnavailable("a source".into())),
         begin(BeginError::Full(1)),
+        begin(BeginError::OverLimit(OverLimit::Share(1))),
         begin(BeginError::Session(SessionError::Store(
             crate::session::store::StoreError::Unavailable("no".to_owned()),
         ))),

@@ -1,0 +1,102 @@
+//! `server.limits` and `server.trusted_proxies`: how much each client may have.
+
+use serde::Serialize;
+
+use super::raw::{Node, Value};
+use super::reader::{Keys, Refused, integer};
+use super::tools::{range, ranges};
+use crate::limits::config as bounds;
+use crate::limits::server as defaults;
+use crate::tools::outbound::Cidr;
+
+/// `server.limits`: how much one client may have. `None` is no limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServerLimitsConfig {
+    /// Open connections of one address.
+    pub connections_per_address: Option<usize>,
+    /// Requests of one address in a second.
+    pub head_rate_per_address: Option<u32>,
+    /// Requests with one key in a second.
+    pub head_rate_per_key: Option<u32>,
+    /// Running turns of one address.
+    pub turns_per_address: Option<usize>,
+    /// Running turns of one key.
+    pub turns_per_key: Option<usize>,
+    /// The part of `server.max_concurrent_turns` that is kept for keys that use less than their share.
+    pub reserved_turns_percent: usize,
+    /// Addresses to which limits by address do not apply.
+    #[serde(serialize_with = "ranges")]
+    pub exempt_addresses: Vec<Cidr>,
+}
+
+impl Default for ServerLimitsConfig {
+    fn default() -> Self {
+        Self {
+            connections_per_address: Some(defaults::ADDRESS_CONNECTIONS_MAX),
+            head_rate_per_address: Some(defaults::ADDRESS_HEAD_RATE_MAX),
+            head_rate_per_key: None,
+            turns_per_address: None,
+            turns_per_key: None,
+            reserved_turns_percent: defaults::RESERVED_TURNS_PERCENT,
+            exempt_addresses: LOOPBACK.iter().filter_map(|range| range.parse().ok()).collect(),
+        }
+    }
+}
+
+/// Whoever is on this machine can do worse, and a proxy there speaks for many.
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
+
+/// Reads `server.limits`.
+pub(super) fn limits(mut keys: Keys<'_, '_>) -> ServerLimitsConfig {
+    let default = ServerLimitsConfig::default();
+    let [connections, turns] =
+        ["connections", "turns"].map(|unit| or_none(integer(1..=bounds::TURNS_MAX, unit)));
+    let rate = or_none(integer(1..=bounds::RATE_MAX, "requests per second"));
+    let limits = ServerLimitsConfig {
+        connections_per_address: keys.read(
+            "connections_per_address",
+            default.connections_per_address,
+            connections,
+        ),
+        head_rate_per_address: keys.read(
+            "head_rate_per_address",
+            default.head_rate_per_address,
+            &rate,
+        ),
+        head_rate_per_key: keys.read("head_rate_per_key", default.head_rate_per_key, &rate),
+        turns_per_address: keys.read("turns_per_address", default.turns_per_address, &turns),
+        turns_per_key: keys.read("turns_per_key", default.turns_per_key, &turns),
+        reserved_turns_percent: keys.read(
+            "reserved_turns_percent",
+            default.reserved_turns_percent,
+            integer(0..=100, "percent"),
+        ),
+        exempt_addresses: address_ranges(&mut keys, "exempt_addresses", default.exempt_addresses),
+    };
+    keys.finish();
+    limits
+}
+
+/// Reads a list of ranges of addresses.
+pub(super) fn address_ranges(
+    keys: &mut Keys<'_, '_>,
+    key: &'static str,
+    default: Vec<Cidr>,
+) -> Vec<Cidr> {
+    let ranges = keys.list(key, default, range);
+    if ranges.len() > bounds::ADDRESS_RANGES_MAX {
+        let (found, most) = (ranges.len(), bounds::ADDRESS_RANGES_MAX);
+        keys.refuse(key, format!("found {found} ranges, expected at most {most}; join some"));
+    }
+    ranges
+}
+
+/// The same, or `null` for no limit.
+fn or_none<T>(
+    reader: impl Fn(&Node) -> Result<T, Refused>,
+) -> impl Fn(&Node) -> Result<Option<T>, Refused> {
+    move |node| match node.value {
+        Value::Null => Ok(None),
+        _ => reader(node).map(Some).map_err(|refused| refused.or("`null` for no limit")),
+    }
+}

@@ -1,0 +1,243 @@
+//! Which client a request is from, if a proxy may be in between.
+//!
+//! Each proxy appends the address that it was asked from. Only what trusted proxies have appended can be
+//! believed, so the list is read from its end, up to the first address that is not one of theirs. What comes before
+//! it, that client can have written itself.
+
+use std::net::IpAddr;
+
+use hyper::header::{FORWARDED, HeaderMap, HeaderName};
+
+use crate::limits::server::PROXIES_MAX;
+use crate::tools::outbound::Cidr;
+
+/// Which proxies are believed, and where they say whom they ask for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Proxies {
+    /// Their addresses.
+    pub(crate) trusted: Vec<Cidr>,
+    /// The header that they write.
+    pub(crate) header: ForwardedHeader,
+}
+
+/// A header in which proxies say whom they ask for. Only one counts: a proxy that writes one of them usually
+/// lets a client's own other one through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForwardedHeader {
+    /// `X-Forwarded-For`, of most proxies.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+impl ForwardedHeader {
+    /// Each with its name.
+    pub(crate) const ALL: [(&'static str, Self); 2] =
+        [("x_forwarded_for", Self::XForwardedFor), ("forwarded", Self::Forwarded)];
+
+    /// The addresses, the last one first; `None` for one that cannot be read.
+    fn addresses(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+        let name = match self {
+            Self::XForwardedFor => X_FORWARDED_FOR,
+            Self::Forwarded => FORWARDED,
+        };
+        // Several lines are one list. Commas inside of quotes are not told apart: no address has one, and a
+        // client's open quote must not swallow what the proxy has appended.
+        let lines = headers.get_all(name).iter().rev();
+        lines.flat_map(move |line| {
+            let elements = line.to_str().unwrap_or("?").rsplit(',');
+            elements.map(move |element| match self {
+                Self::XForwardedFor => address(element.trim()),
+                Self::Forwarded => forwarded_for(element),
+            })
+        })
+    }
+}
+
+impl Proxies {
+    /// Whether connections from this address are a proxy's.
+    pub(super) fn trust(&self, peer: IpAddr) -> bool {
+        self.trusted.iter().any(|range| range.contains(peer))
+    }
+
+    /// The client of a request from this address; `None` if a trusted proxy asks for itself, or for another one.
+    pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
+        let mut from = peer;
+        for address in self.header.addresses(headers).take(PROXIES_MAX) {
+            if !self.trust(from) {
+                return Some(from);
+            }
+            match address {
+                Some(address) => from = address,
+                // Whoever hides it is the client.
+                None => return Some(from),
+            }
+        }
+        (!self.trust(from)).then_some(from)
+    }
+}
+
+/// The address of the client in an element of `Forwarded`.
+fn forwarded_for(element: &str) -> Option<IpAddr> {
+    let pairs = element.split(';').filter_map(|pair| pair.split_once('='));
+    let mut values = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
+    let (_, value) = values.next().filter(|_| values.next().is_none())?;
+    let value = value.trim();
+    address(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
+}
+
+/// An address, which may have a port: `192.0.2.7`, `192.0.2.7:4711`, `[2001:db8::7]:4711` or, in
+/// `X-Forwarded-For`, `2001:db8::7`.
+fn address(text: &str) -> Option<IpAddr> {
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let is_port =
+        |port: &str| (1..=5).contains(&port.len()) && port.bytes().all(|b| b.is_ascii_digit());
+    if let Some(rest) = text.strip_prefix('[') {
+        let (address, port) = rest.split_once(']')?;
+        let has_port = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+        return address.parse().ok().filter(|_| has_port).map(IpAddr::V6);
+    }
+    let (address, port) = text.split_once(':')?;
+    address.parse().ok().filter(|_| is_port(port)).map(IpAddr::V4)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+    use crate::gateway::ClientAddress;
+
+    fn proxies(header: ForwardedHeader) -> Proxies {
+        let trusted = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"];
+        Proxies { trusted: trusted.map(|range| range.parse().unwrap()).into(), header }
+    }
+
+    /// Checks whose request it is, by lines of this header.
+    #[track_caller]
+    fn check(header: ForwardedHeader, peer: &str, lines: &[&str], client: Option<&str>) {
+        let name = match header {
+            ForwardedHeader::XForwardedFor => "x-forwarded-for",
+            ForwardedHeader::Forwarded => "forwarded",
+        };
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(name, HeaderValue::from_bytes(line.as_bytes()).unwrap());
+        }
+        let found = proxies(header).client(peer.parse().unwrap(), &headers);
+        assert_eq!(
+            found.map(|it| ClientAddress::from(it).to_string()).as_deref(),
+            client,
+            "{peer} {lines:?}"
+        );
+    }
+
+    #[test]
+    fn x_forwarded_for() {
+        let check = |peer, lines: &[_], client| {
+            check(ForwardedHeader::XForwardedFor, peer, lines, client);
+        };
+        check("192.0.2.1", &[], Some("192.0.2.1"));
+        check("127.0.0.1", &["192.0.2.7"], Some("192.0.2.7"));
+        check("::ffff:127.0.0.1", &["192.0.2.7"], Some("192.0.2.7"));
+        check("10.1.1.1", &["192.0.2.7:4711"], Some("192.0.2.7"));
+        check("fd00::1", &["2001:db8::7"], Some("2001:db8::/64"));
+        check("fd00::1", &["[2001:db8::7]:4711"], Some("2001:db8::/64"));
+        // Proxies in a row.
+        check("127.0.0.1", &["192.0.2.7, 10.2.2.2 ,10.1.1.1"], Some("192.0.2.7"));
+        check("127.0.0.1", &["192.0.2.7", "10.2.2.2"], Some("192.0.2.7"));
+    }
+
+    #[test]
+    fn a_proxy_that_asks_for_itself_has_no_client() {
+        let check = |lines: &[_]| check(ForwardedHeader::XForwardedFor, "127.0.0.1", lines, None);
+        check(&[]);
+        check(&["10.2.2.2, 127.0.0.1"]);
+    }
+
+    #[test]
+    fn what_a_client_writes_itself_counts_for_nothing() {
+        let check = |peer, lines: &[_], client| {
+            check(ForwardedHeader::XForwardedFor, peer, lines, Some(client));
+        };
+        check("192.0.2.1", &["198.51.100.1"], "192.0.2.1");
+        check("192.0.2.1", &["127.0.0.1", "10.0.0.1"], "192.0.2.1");
+        // The proxy has appended 192.0.2.7.
+        check("127.0.0.1", &["198.51.100.1, 192.0.2.7"], "192.0.2.7");
+        check("127.0.0.1", &["10.0.0.1, 127.0.0.1", "192.0.2.7"], "192.0.2.7");
+        check("127.0.0.1", &["\"198.51.100.1, 192.0.2.7"], "192.0.2.7");
+        check("127.0.0.1", &["\u{e9}", "192.0.2.7"], "192.0.2.7");
+    }
+
+    /// A proxy that hides its clients is one client.
+    #[test]
+    fn what_cannot_be_read_is_the_proxys() {
+        for bad in [
+            "",
+            ",",
+            "unknown",
+            "\u{e9}",
+            "192.0.2",
+            "192.0.2.7:",
+            "192.0.2.7:x",
+            "[::1",
+            "[192.0.2.7]",
+            "::1:x",
+        ] {
+            check(
+                ForwardedHeader::XForwardedFor,
+                "10.1.1.1",
+                &["192.0.2.7", bad],
+                Some("10.1.1.1"),
+            );
+        }
+        for bad in ["", "for=unknown", "for=_hidden", "by=192.0.2.7", "for=192.0.2.7;for=192.0.2.8"]
+        {
+            check(
+                ForwardedHeader::Forwarded,
+                "10.1.1.1",
+                &["for=192.0.2.7", bad],
+                Some("10.1.1.1"),
+            );
+        }
+    }
+
+    #[test]
+    fn forwarded() {
+        let check = |lines: &[_], client| {
+            check(ForwardedHeader::Forwarded, "127.0.0.1", lines, Some(client));
+        };
+        check(&["for=192.0.2.7"], "192.0.2.7");
+        check(&["For=\"192.0.2.7:4711\"; proto=https;by=10.0.0.1"], "192.0.2.7");
+        check(&["for=\"[2001:db8:0:1::7]:4711\""], "2001:db8:0:1::/64");
+        check(&["for=192.0.2.7, for=10.2.2.2"], "192.0.2.7");
+        check(&["for=\"198.51.100.1", "for=192.0.2.7"], "192.0.2.7");
+        check(&["for=\"198.51.100.1, for=192.0.2.7"], "192.0.2.7");
+    }
+
+    /// A client cannot make the gateway read on and on.
+    #[test]
+    fn the_row_of_proxies_has_a_bound() {
+        let row = |proxies: usize| format!("192.0.2.7{}", ",10.1.1.1".repeat(proxies));
+        let most = PROXIES_MAX - 1;
+        check(ForwardedHeader::XForwardedFor, "10.1.1.1", &[&row(most)], Some("192.0.2.7"));
+        check(ForwardedHeader::XForwardedFor, "10.1.1.1", &[&row(most + 1)], None);
+    }
+
+    /// The other header is the client's own: most proxies let it through.
+    #[test]
+    fn only_the_configured_header_counts() {
+        let mut headers = HeaderMap::new();
+        headers.append("forwarded", "for=198.51.100.1".parse().unwrap());
+        headers.append("x-forwarded-for", "192.0.2.7".parse().unwrap());
+        let client = |header| proxies(header).client([127, 0, 0, 1].into(), &headers).unwrap();
+        assert_eq!(client(ForwardedHeader::XForwardedFor).to_string(), "192.0.2.7");
+        assert_eq!(client(ForwardedHeader::Forwarded).to_string(), "198.51.100.1");
+    }
+}

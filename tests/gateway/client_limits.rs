@@ -1,0 +1,322 @@
+//! How much one client may have, by its address and its key: at each limit, and one over.
+
+use serde_json::{Value, json};
+use tether::config::Secret;
+use tether::server::ForwardedHeader;
+
+use crate::support::client::{post, request};
+use crate::support::events::outcome;
+use crate::support::gateway::{STREAM, Setup};
+use crate::support::{Client, EventStream, Gateway, Model, Round};
+
+/// Trusts a proxy on this machine.
+fn trust(setup: &mut Setup, header: ForwardedHeader) {
+    setup.config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    setup.config.server.forwarded_header = header;
+}
+
+fn keys(setup: &mut Setup, keys: &[&str]) {
+    setup.config.server.api_keys = keys.iter().map(|&key| Secret::new(key.to_owned())).collect();
+}
+
+/// Applies limits by address to this machine, too.
+fn exempt_nobody(setup: &mut Setup) {
+    setup.config.server.limits.exempt_addresses = Vec::new();
+}
+
+/// Checks that a request is refused with 429 and this code.
+#[track_caller]
+fn refused(reply: &crate::support::client::Reply, code: &str) {
+    let (status, found, _) = reply.refusal();
+    assert_eq!((status, &*found), (429, code), "{}", reply.message());
+    let wait: u64 = reply.head.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=30).contains(&wait), "{wait}");
+}
+
+async fn asks(client: &mut Client) -> u16 {
+    client.send(request("GET", "/healthz", &[], "")).await;
+    client.reply().await.status()
+}
+
+#[tokio::test]
+async fn connections_of_an_address() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        exempt_nobody(setup);
+        setup.config.server.limits.connections_per_address = Some(2);
+    })
+    .await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    let mut second = gateway.client().await;
+    assert_eq!(asks(&mut second).await, 200);
+    for _ in 0..3 {
+        let mut third = gateway.client().await;
+        third.send(post(STREAM, &[], &json!({"prompt": "Hello?"}).to_string())).await;
+        let reply = third.reply().await;
+        refused(&reply, "too_many_connections");
+        assert!(reply.message().contains("server.trusted_proxies"), "{}", reply.message());
+        assert_eq!(third.closed().await, b"");
+    }
+    // The others notice nothing.
+    assert_eq!(asks(&mut second).await, 200);
+    round.answer("Well.").await;
+    assert_eq!(outcome(&stream.rest().await), "stop");
+    // A place that was freed is free.
+    drop(second);
+    while asks(&mut gateway.client().await).await != 200 {}
+}
+
+/// Clients that are over their limit cannot take more than a few connections by being silent.
+#[tokio::test]
+async fn silent_connections_over_the_limit() {
+    let model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        exempt_nobody(setup);
+        setup.config.server.limits.connections_per_address = Some(1);
+    })
+    .await;
+    let mut first = gateway.client().await;
+    assert_eq!(asks(&mut first).await, 200);
+    let mut silent = Vec::new();
+    for _ in 0..tether::limits::server::REFUSED_CONNECTIONS_MAX {
+        silent.push(gateway.client().await);
+    }
+    let mut another = gateway.client().await;
+    assert_eq!(another.closed().await, b"");
+    assert_eq!(asks(&mut first).await, 200);
+    for mut client in silent {
+        assert_eq!(client.closed().await, b"");
+    }
+}
+
+#[tokio::test]
+async fn connections_of_this_machine_and_of_a_trusted_proxy_are_not_limited() {
+    for is_proxy in [false, true] {
+        let model = Model::listen();
+        let gateway = Gateway::with(model.address, |setup| {
+            setup.config.server.limits.connections_per_address = Some(1);
+            if is_proxy {
+                exempt_nobody(setup);
+                trust(setup, ForwardedHeader::default());
+            }
+        })
+        .await;
+        let mut clients = [gateway.client().await, gateway.client().await, gateway.client().await];
+        for client in &mut clients {
+            assert_eq!(asks(client).await, 200);
+        }
+    }
+}
+
+/// Sends a request for each of these sets of headers at once, so that no time passes between them. Returns
+/// the statuses.
+async fn statuses(gateway: &Gateway, requests: &[&[&str]]) -> Vec<u16> {
+    let bytes: String =
+        requests.iter().map(|headers| request("GET", "/api/v1/tools", headers, "")).collect();
+    let mut client = gateway.client().await;
+    client.send(bytes).await;
+    let mut statuses = Vec::new();
+    for _ in requests {
+        let reply = client.reply().await;
+        if reply.status() == 429 {
+            refused(&reply, "too_many_requests");
+        }
+        statuses.push(reply.status());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn requests_of_an_address_behind_a_proxy() {
+    for (header, one, other) in [
+        (
+            ForwardedHeader::XForwardedFor,
+            "X-Forwarded-For: 192.0.2.1",
+            "X-Forwarded-For: 192.0.2.2",
+        ),
+        (ForwardedHeader::Forwarded, "Forwarded: for=192.0.2.1", "Forwarded: for=\"[2001:db8::]\""),
+    ] {
+        let model = Model::listen();
+        let gateway = Gateway::with(model.address, |setup| {
+            trust(setup, header);
+            setup.config.server.limits.head_rate_per_address = Some(2);
+        })
+        .await;
+        let requests: &[&[&str]] = &[&[one], &[one], &[one], &[other], &[other], &[other]];
+        assert_eq!(statuses(&gateway, requests).await, [200, 200, 429, 200, 200, 429]);
+        // The proxy's own, such as health checks.
+        assert_eq!(statuses(&gateway, &[&[][..]; 4]).await, [200; 4]);
+    }
+}
+
+/// A client that writes the header itself gains nothing, and takes nothing from others.
+#[tokio::test]
+async fn addresses_that_a_client_makes_up() {
+    let [spoofed, more, own] = ["198.51.100.1", "198.51.100.2, 198.51.100.3", "192.0.2.1"];
+    let [spoofed, more, own] = [spoofed, more, own].map(|it| format!("X-Forwarded-For: {it}"));
+    let limit = |setup: &mut Setup| {
+        exempt_nobody(setup);
+        setup.config.server.limits.head_rate_per_address = Some(2);
+    };
+    let model = Model::listen();
+    let untrusting = Gateway::with(model.address, limit).await;
+    let requests: &[&[&str]] = &[&[&spoofed], &[&more], &[&own], &[]];
+    assert_eq!(statuses(&untrusting, requests).await, [200, 200, 429, 429]);
+
+    let behind_proxy = Gateway::with(model.address, |setup| {
+        limit(setup);
+        trust(setup, ForwardedHeader::default());
+    })
+    .await;
+    // The last line is the proxy's.
+    let requests: &[&[&str]] = &[&[&spoofed, &own], &[&more, &own], &[&own], &[&spoofed]];
+    assert_eq!(statuses(&behind_proxy, requests).await, [200, 200, 429, 200]);
+}
+
+#[tokio::test]
+async fn requests_with_a_key() {
+    let model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        keys(setup, &["first", "second"]);
+        setup.config.server.limits.head_rate_per_key = Some(2);
+    })
+    .await;
+    let [first, second, wrong] =
+        ["first", "second", "wrong"].map(|key| format!("Authorization: Bearer {key}"));
+    let requests: &[&[&str]] =
+        &[&[&first], &[&first], &[&first], &[&second], &[&second], &[&second], &[&wrong]];
+    let expected = [200, 200, 429, 200, 200, 429, 401];
+    assert_eq!(statuses(&gateway, requests).await, expected);
+}
+
+/// Begins a turn with these headers, and takes its request to the model.
+async fn begin(gateway: &Gateway, model: &mut Model, headers: &[&str]) -> (EventStream, Round) {
+    let stream = gateway.turn_with(headers, &json!({"prompt": "Hello?"})).await;
+    (stream, model.round().await)
+}
+
+#[track_caller]
+fn over(gateway: &Gateway, headers: &[&str], key: &'static str) -> impl Future<Output = ()> {
+    let begins = post(STREAM, headers, &json!({"prompt": "Hello?"}).to_string());
+    let reply = gateway.exchange(begins);
+    async move {
+        let reply = reply.await;
+        refused(&reply, "too_many_turns");
+        assert!(reply.message().contains(key), "{}", reply.message());
+    }
+}
+
+#[tokio::test]
+async fn turns_of_an_address() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        trust(setup, ForwardedHeader::default());
+        setup.config.server.limits.turns_per_address = Some(2);
+    })
+    .await;
+    let (one, other) = ("X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 192.0.2.2");
+    let (mut first, round) = begin(&gateway, &mut model, &[one]).await;
+    let _second = begin(&gateway, &mut model, &[one]).await;
+    over(&gateway, &[one], "server.limits.turns_per_address").await;
+    let _other = begin(&gateway, &mut model, &[other]).await;
+    round.answer("Well.").await;
+    assert_eq!(outcome(&first.rest().await), "stop");
+    let _third = begin(&gateway, &mut model, &[one]).await;
+}
+
+#[tokio::test]
+async fn turns_of_a_key() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        keys(setup, &["first", "second"]);
+        setup.config.server.limits.turns_per_key = Some(1);
+    })
+    .await;
+    let [one, other] = ["X-Api-Key: first", "X-Api-Key: second"];
+    let (mut first, round) = begin(&gateway, &mut model, &[one]).await;
+    over(&gateway, &[one], "server.limits.turns_per_key").await;
+    let _other = begin(&gateway, &mut model, &[other]).await;
+    round.answer("Well.").await;
+    assert_eq!(outcome(&first.rest().await), "stop");
+    let _second = begin(&gateway, &mut model, &[one]).await;
+}
+
+/// Of four places, one is kept.
+#[tokio::test]
+async fn a_key_that_uses_more_than_its_share_is_refused_before_one_that_uses_less() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        keys(setup, &["greedy", "modest"]);
+        setup.config.server.max_concurrent_turns = 4;
+    })
+    .await;
+    let [greedy, modest] = ["Authorization: Bearer greedy", "Authorization: Bearer modest"];
+    let mut turns = Vec::new();
+    for _ in 0..3 {
+        turns.push(begin(&gateway, &mut model, &[greedy]).await);
+    }
+    over(&gateway, &[greedy], "server.limits.reserved_turns_percent").await;
+    let _modest = begin(&gateway, &mut model, &[modest]).await;
+    // Now it is full, for everyone.
+    for key in [greedy, modest] {
+        let begins = post(STREAM, &[key], &json!({"prompt": "Hello?"}).to_string());
+        assert_eq!(gateway.exchange(begins).await.status(), 503);
+    }
+    // The next free place is not for the key that has three of four.
+    let (mut stream, round) = turns.pop().unwrap();
+    round.answer("Well.").await;
+    assert_eq!(outcome(&stream.rest().await), "stop");
+    over(&gateway, &[greedy], "server.limits.reserved_turns_percent").await;
+    let _second = begin(&gateway, &mut model, &[modest]).await;
+    // Running turns are left alone.
+    for (mut stream, round) in turns {
+        round.answer("Well.").await;
+        assert_eq!(outcome(&stream.rest().await), "stop");
+    }
+}
+
+/// With a single key, nobody else can come.
+#[tokio::test]
+async fn a_key_alone_gets_every_place() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        keys(setup, &["only"]);
+        setup.config.server.max_concurrent_turns = 2;
+    })
+    .await;
+    let _first = begin(&gateway, &mut model, &["X-Api-Key: only"]).await;
+    let _second = begin(&gateway, &mut model, &["X-Api-Key: only"]).await;
+}
+
+/// SDKs go by the status and the type.
+#[tokio::test]
+async fn each_api_says_it_in_its_own_words() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        keys(setup, &["key"]);
+        setup.config.server.limits.turns_per_key = Some(1);
+    })
+    .await;
+    let _running = begin(&gateway, &mut model, &["X-Api-Key: key"]).await;
+    let chat =
+        json!({"model": "fake", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]});
+    let over: &[(&str, Value, &str, &str)] = &[
+        ("/v1/chat/completions", chat.clone(), "/error/type", "rate_limit_error"),
+        ("/v1/messages", chat, "/error/type", "rate_limit_error"),
+        (
+            "/v1/responses",
+            json!({"model": "fake", "input": "Hi"}),
+            "/error/type",
+            "too_many_requests",
+        ),
+        (STREAM, json!({"prompt": "Hi"}), "/error/code", "too_many_turns"),
+    ];
+    for (path, body, pointer, expected) in over {
+        let request = post(path, &["X-Api-Key: key"], &body.to_string());
+        let reply = gateway.exchange(request).await;
+        assert_eq!(reply.status(), 429, "{path}");
+        assert_eq!(reply.head.header("retry-after"), Some("2"), "{path}");
+        let found = reply.json();
+        assert_eq!(found.pointer(pointer), Some(&json!(expected)), "{path}: {found}");
+    }
+}
