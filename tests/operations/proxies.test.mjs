@@ -154,9 +154,9 @@ class Client {
   }
 
   /** The same over HTTP/1.1. */
-  async askOldStyle(address, { body, headers = {} } = {}) {
+  async askOldStyle(address, { body, headers = {}, from } = {}) {
     const request = https.request({
-      ca: CA, host: '127.0.0.1', port: this.port, servername: HOST, path: address, agent: false,
+      localAddress: from, ca: CA, host: '127.0.0.1', port: this.port, servername: HOST, path: address, agent: false,
       method: body === undefined ? 'GET' : 'POST', headers: { host: HOST, ...headers },
     }).end(body);
     const [response] = await once(request, 'response');
@@ -295,6 +295,22 @@ for (const proxy of PROXIES) {
       const metrics = await (await fetch(`${gateway.origin}/metrics`)).text();
       // One is for this request.
       assert.ok(Number(metrics.match(/^tether_connections_open (\d+)/m)[1]) >= 2, metrics);
+    });
+
+    test('each client has limits of its own, whatever it claims to be', async (t) => {
+      const message = held('One');
+      const limits = { turns_per_address: 1, exempt_addresses: [] };
+      const server = { trusted_proxies: ['127.0.0.1'], limits };
+      const { client } = await startBoth(t, proxy, [message, 'Two'], { server });
+      const begin = (from, claim) => {
+        const headers = { 'x-forwarded-for': claim, forwarded: `for=${claim}` };
+        return client.askOldStyle(CHAT_STREAM, { body: JSON.stringify({ prompt: 'Count.' }), headers, from });
+      };
+      const first = await begin('127.0.0.2', '198.51.100.1');
+      await first.upTo('One');
+      assert.equal((await begin('127.0.0.2', '198.51.100.2')).status, 429);
+      assert.equal((await begin('127.0.0.3', '127.0.0.2')).status, 200);
+      message.letGo();
     });
 
     test('a POST that a gateway has read is not sent again', async (t) => {
