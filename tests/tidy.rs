@@ -213,6 +213,8 @@ const ROWS: &[Row] = &[
         &["conversation", "gateway", "http", "limits", "session", "telemetry", "text"],
     ),
     row("server/admission", Io, &["gateway", "limits", "telemetry", "tools"]),
+    row("server/tls", Io, &["limits", "telemetry"]),
+    row("server/transport", Io, &["limits"]),
     row("server/client.rs", Io, &["limits", "tools"]),
     row("server/rate", Nothing, &[]),
     row("server/openapi", Nothing, &["event"]),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::tools::{ToolsError, tools};
 use crate::config::{
     self, Config, Constrain, ModelServerConfig, RedisConfig, Secret, ServerConfig, SessionsConfig,
-    UpstreamKind,
+    TlsConfig, UpstreamKind,
 };
 use crate::gateway::{self, Gateway, TurnLimits};
 use crate::orchestrator::Rules;
 use crate::rehearsal::Rehearsal;
-use crate::server::{self, AuthOptions, ClientLimits, Proxies, Timeouts};
+use crate::server::{self, AuthOptions, ClientLimits, Proxies, Timeouts, Tls, TlsError, TlsFiles};
 use crate::session::Durability;
 use crate::session::store::{
     MemoryStore, OpenError, RedisAddress, RedisOptions, RedisStore, RedisTls, SqliteStore, Store,
@@ -30,6 +30,9 @@ pub enum AssemblyError {
     /// The tools cannot be used.
     #[error("tools: {0}")]
     Tools(#[from] ToolsError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A rule for all turns cannot be used.
     #[error(transparent)]
     Gateway(#[from] gateway::OptionsError),
@@ -197,6 +200,23 @@ pub(super) const fn sync_mode(sync: config::StoreSync) -> SyncMode {
         config::StoreSync::Normal => SyncMode::Normal,
         config::StoreSync::Full => SyncMode::Full,
     }
+}
+
+/// TLS as the configuration has it.
+///
+/// # Errors
+/// See [`TlsError`].
+pub(super) fn tls(config: &ServerConfig) -> Result<Option<Arc<Tls>>, TlsError> {
+    let Some(TlsConfig { cert, key }) = config.tls.clone() else { return Ok(None) };
+    Ok(Some(Arc::new(Tls::open(TlsFiles { cert, key })?)))
+}
+
+/// What is wrong with the certificate of `server.tls`, if anything is.
+///
+/// # Errors
+/// If it cannot be used at all.
+pub fn check_tls(config: &Config) -> Result<Option<String>, TlsError> {
+    Ok(tls(&config.server)?.and_then(|tls| tls.warning()))
 }
 
 /// The options of the server.

@@ -12,6 +12,8 @@ use crate::version;
 /// What the gateway prints once it is listening.
 pub(super) struct Greeting<'g> {
     pub(super) address: SocketAddr,
+    /// `http` or `https`.
+    pub(super) scheme: &'g str,
     pub(super) model: &'g str,
     pub(super) wants_key: bool,
     pub(super) sources: &'g [SourceReport],
@@ -23,12 +25,13 @@ impl Greeting<'_> {
     /// Prints what to open, what to try, and where the tools come from.
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let (address, model) = (reachable(self.address), self.model);
+        let scheme = self.scheme;
         let key = if self.wants_key { " -H 'Authorization: Bearer KEY'" } else { "" };
         writeln!(
             out,
             "tether {} is serving the model \"{model}\"\n\n  \
-             open    http://{address}/\n  \
-             or try  curl -N http://{address}/api/v1/chat/stream{key} -d '{{\"prompt\":\"What time is it in Tokyo?\"}}'\n  \
+             open    {scheme}://{address}/\n  \
+             or try  curl -N {scheme}://{address}/api/v1/chat/stream{key} -d '{{\"prompt\":\"What time is it in Tokyo?\"}}'\n  \
              tools   {}\n  \
              keeps   {}\n",
             version::VERSION,
@@ -99,7 +102,7 @@ mod tests {
     fn greeting(address: &str, wants_key: bool, sources: &[SourceReport]) -> String {
         let address = address.parse().unwrap();
         let mut out = Vec::new();
-        Greeting { address, model: "qwen3", wants_key, sources, keeps: "nothing" }
+        Greeting { address, scheme: "http", model: "qwen3", wants_key, sources, keeps: "nothing" }
             .print(&mut out)
             .unwrap();
         String::from_utf8(out).unwrap()

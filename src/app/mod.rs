@@ -18,13 +18,12 @@ use tracing::{info, warn};
 
 use crate::config::{self, Config};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
-use crate::gateway::Gateway;
 use crate::orchestrator::NotRun;
 use crate::server::Timeouts;
 use crate::telemetry::metrics::{self, Labels, StoreKind};
 use greeting::{Greeting, kept};
 
-pub use assemble::{AssemblyError, Parts, PartsError, StoreOpenError, gateway, rules};
+pub use assemble::{AssemblyError, Parts, PartsError, StoreOpenError, check_tls, gateway, rules};
 pub use probe::probe;
 pub use running::{Running, StartError, start};
 pub use sessions::{SessionsError, forget_recent_turns, open_sessions};
@@ -63,13 +62,14 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
         biased;
         running = start(config, parts, Timeouts::default(), recorder) => running?,
         // It may be waiting for its store.
-        name = signals.next() => {
+        name = signals.stop(async || info!("SIGHUP: nothing to reload")) => {
             info!(signal = name, "stopped before it has started");
             return Ok(());
         }
     };
     let greeting = Greeting {
         address: running.address(),
+        scheme: if running.has_tls() { "https" } else { "http" },
         model: running.gateway().default_upstream().name(),
         wants_key: !config.server.api_keys.is_empty(),
         sources: &running.gateway().sources(),
@@ -79,7 +79,7 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
         // The output is not being read; the gateway serves requests anyway.
         warn!(%error, "cannot print the greeting");
     }
-    drain(running.gateway(), signals, config.server.drain_timeout).await;
+    drain(&running, signals, config.server.drain_timeout).await;
     running.stop().await;
     info!("stopped");
     Ok(())
@@ -101,9 +101,11 @@ fn begin_counting(store: config::Store) {
     metrics::begin(kind, &labels);
 }
 
-/// Waits for a signal to stop, then for running turns. A second signal cancels them.
-async fn drain(gateway: &Gateway, mut signals: Signals, within: Duration) {
-    let name = signals.next().await;
+/// Waits for a signal to stop, then for running turns. A second signal cancels them. SIGHUP reloads the
+/// certificate.
+async fn drain(running: &Running, mut signals: Signals, within: Duration) {
+    let gateway = running.gateway();
+    let name = signals.stop(async || running.reload().await).await;
     info!(signal = name, running = gateway.running(), "draining");
     tokio::select! {
         finished = gateway.drain(within) => {
@@ -111,7 +113,7 @@ async fn drain(gateway: &Gateway, mut signals: Signals, within: Duration) {
                 warn!("server.drain_timeout_sec has passed; running turns were left to other gateways, or cancelled");
             }
         }
-        name = signals.next() => {
+        name = signals.stop(async || running.reload().await) => {
             warn!(signal = name, "stopping now; running turns are cancelled");
             gateway.cancel_all();
         }
@@ -134,14 +136,14 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal to stop. SIGHUP is not one: people send it to reload a configuration, and it comes when
-    /// a terminal closes.
-    async fn next(&mut self) -> &'static str {
+    /// Waits for a signal to stop. SIGHUP is not one: people send it to `reload`, and it comes when a terminal
+    /// closes.
+    async fn stop(&mut self, reload: impl AsyncFn()) -> &'static str {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",
                 _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hang_up.recv() => info!("SIGHUP: nothing to reload"),
+                _ = self.hang_up.recv() => reload().await,
             }
         }
     }

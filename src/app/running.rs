@@ -8,13 +8,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::assemble::{self, AssemblyError, Parts};
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::limits;
-use crate::server::{Server, Timeouts};
+use crate::server::{Server, Timeouts, Tls};
 use crate::telemetry::metrics;
 use crate::tools::source::SourceState;
 use crate::tools::{SourceReport, Sources};
@@ -25,6 +25,7 @@ use crate::version;
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
+    tls: Option<Arc<Tls>>,
     gateway: Arc<Gateway>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
@@ -64,6 +65,10 @@ pub async fn start(
     metrics: PrometheusHandle,
 ) -> Result<Running, StartError> {
     let Parts { mut tools, store } = parts;
+    let tls = assemble::tls(&config.server).map_err(AssemblyError::Tls)?;
+    if let Some(warning) = tls.as_ref().and_then(|tls| tls.warning()) {
+        warn!("{warning}");
+    }
     // If that fails, the check says why.
     let _ = store.wait_until_loaded().await;
     if let Err(cause) = assemble::check_store(&config.sessions, &*store).await {
@@ -81,8 +86,8 @@ pub async fn start(
     let listener = TcpListener::bind(listen).await.map_err(no_socket)?;
     let address = listener.local_addr().map_err(no_socket)?;
     let options = assemble::server_options(config, timeouts);
-    let server =
-        Server::new(listener, options, Arc::clone(&gateway), metrics.clone()).map_err(no_socket)?;
+    let server = Server::new(listener, tls.clone(), options, Arc::clone(&gateway), metrics.clone());
+    let server = server.map_err(no_socket)?;
     gateway.resume_interrupted();
     let model = gateway.default_upstream().name();
     info!(version = version::LINE, %address, model, node = %gateway.node(), "listening");
@@ -92,7 +97,7 @@ pub async fn start(
     let upkeep = tokio::spawn(upkeep(Arc::clone(&gateway), metrics));
     let offering = tokio::spawn(offer_changes(tools, Arc::clone(&gateway)));
     let serving = tokio::spawn(server.serve(stop.clone()));
-    Ok(Running { address, gateway, stop, serving, upkeep, offering })
+    Ok(Running { address, tls, gateway, stop, serving, upkeep, offering })
 }
 
 impl Running {
@@ -106,6 +111,29 @@ impl Running {
     #[must_use]
     pub const fn gateway(&self) -> &Arc<Gateway> {
         &self.gateway
+    }
+
+    /// Whether clients have to speak TLS.
+    #[must_use]
+    pub const fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Reads the certificate again, for connections to come. If it cannot be used, the one before stays.
+    pub async fn reload(&self) {
+        let Some(tls) = self.tls.clone() else {
+            return info!("SIGHUP: nothing to reload, without server.tls");
+        };
+        let reloaded = tokio::task::spawn_blocking(move || tls.reload().map(|()| tls.warning()));
+        match reloaded.await {
+            Ok(Ok(None)) => info!("SIGHUP: certificate reloaded"),
+            Ok(Ok(Some(warning))) => warn!("SIGHUP: certificate reloaded; {warning}"),
+            Ok(Err(error)) => error!(
+                "SIGHUP: {error}; the certificate before stays in use: correct the files, then send SIGHUP \
+                 again"
+            ),
+            Err(error) => error!(%error, "the certificate was not reloaded"),
+        }
     }
 
     /// Stops accepting connections and waits for open ones to end, for at most

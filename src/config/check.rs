@@ -110,6 +110,7 @@ fn server_section(mut keys: Keys<'_, '_>) -> ServerConfig {
     let default = ServerConfig::default();
     let server = ServerConfig {
         listen: keys.read("listen", default.listen, address),
+        tls: server::tls(&mut keys),
         api_keys: keys.list("api_keys", default.api_keys, |node| {
             secret(node)?.ok_or_else(|| Refused::hidden(node, "a non-empty key"))
         }),

@@ -54,6 +54,9 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, Config
         let file = &mut config.sessions.embedded.path;
         *file = around.path(file);
     }
+    if let Some(tls) = &mut config.server.tls {
+        (tls.cert, tls.key) = (around.path(&tls.cert), around.path(&tls.key));
+    }
     let redis = &mut config.sessions.redis;
     for file in [&mut redis.ca_file, &mut redis.cert_file, &mut redis.key_file] {
         *file = file.take().map(|file| around.path(&file));

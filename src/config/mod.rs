@@ -31,7 +31,7 @@ pub use self::load::{Overrides, load, load_text, process_environment};
 pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
-pub use self::server::ServerLimitsConfig;
+pub use self::server::{ServerLimitsConfig, TlsConfig};
 pub(crate) use self::sessions::STORE_FILE;
 pub use self::sessions::{EmbeddedStoreConfig, RedisConfig, SessionsConfig, Store, StoreSync};
 pub use self::surroundings::Environment;
@@ -86,6 +86,8 @@ pub struct Config {
 pub struct ServerConfig {
     /// The address to listen on; port 0 lets the system choose.
     pub listen: SocketAddr,
+    /// TLS of our own; without it, connections are plain.
+    pub tls: Option<TlsConfig>,
     /// The keys of clients. If there are none, no key is needed.
     pub api_keys: Vec<Secret>,
     /// Origins whose pages may read answers, as browsers spell them.
@@ -296,6 +298,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            tls: None,
             api_keys: Vec::new(),
             cors_origins: Vec::new(),
             max_body_bytes: limits::server::BODY_BYTES_MAX,

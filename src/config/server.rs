@@ -1,9 +1,11 @@
-//! `server.limits` and `server.trusted_proxies`: how much each client may have.
+//! Parts of `server`: TLS, how much each client may have, and which proxies say who it is.
+
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::raw::{Node, Value};
-use super::reader::{Keys, Refused, integer};
+use super::reader::{Keys, Refused, integer, text};
 use super::tools::{range, ranges};
 use crate::limits::config as bounds;
 use crate::limits::server as defaults;
@@ -41,6 +43,35 @@ impl Default for ServerLimitsConfig {
             exempt_addresses: LOOPBACK.iter().filter_map(|range| range.parse().ok()).collect(),
         }
     }
+}
+
+/// `server.tls`: TLS of our own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TlsConfig {
+    /// The file with the certificate and its chain.
+    pub cert: PathBuf,
+    /// The file with its key.
+    pub key: PathBuf,
+}
+
+/// Reads `server.tls`; `None` if it is absent or `null`.
+pub(super) fn tls(keys: &mut Keys<'_, '_>) -> Option<TlsConfig> {
+    let is_there = keys.node("tls").is_some_and(|node| node.value != Value::Null);
+    let mut section = keys.section("tls");
+    if !is_there {
+        return None;
+    }
+    let tls = TlsConfig {
+        cert: section.required("cert", PathBuf::new(), file),
+        key: section.required("key", PathBuf::new(), file),
+    };
+    section.finish();
+    Some(tls)
+}
+
+fn file(node: &Node) -> Result<PathBuf, Refused> {
+    let path = text(node)?;
+    if path.is_empty() { Err(Refused::new(node, "the path of a file")) } else { Ok(path.into()) }
 }
 
 /// Whoever is on this machine can do worse, and a proxy there speaks for many.

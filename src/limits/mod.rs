@@ -579,6 +579,12 @@ pub mod server {
     /// The name under which a file is saved, in characters: what file systems take, with room for
     /// an ending.
     pub const FILE_NAME_CHARS_MAX: usize = 100;
+    /// Time for a TLS handshake.
+    pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+    /// TLS handshakes that are under way. To begin another, the oldest one is cut.
+    pub const TLS_HANDSHAKES_MAX: usize = 256;
+    /// A file with a certificate and its chain, or with a key, in bytes.
+    pub const PEM_BYTES_MAX: u64 = 1024 * 1024;
     /// Streams per HTTP/2 connection.
     pub const H2_STREAMS_MAX: u32 = 100;
 }

@@ -27,6 +27,8 @@ mod silence;
 mod socket;
 mod stall;
 mod stream;
+mod tls;
+mod transport;
 mod waiting;
 
 use std::net::SocketAddr;
@@ -47,8 +49,8 @@ use crate::gateway::Gateway;
 use crate::limits;
 use crate::limits::server::REFUSED_CONNECTION_TIMEOUT;
 
-use admission::Admission;
 pub(crate) use admission::ClientLimits;
+use admission::{Admission, Entry};
 use auth::Auth;
 pub(crate) use auth::AuthOptions;
 pub use client::ForwardedHeader;
@@ -65,8 +67,11 @@ pub(crate) use dialect::native::transcript::transcript;
 use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;
 pub use dialect::server_tools::ServerTools;
-use places::Places;
+use places::{Place, Places};
 use responses::StoredResponses;
+pub use tls::TlsError;
+pub(crate) use tls::{Tls, TlsFiles};
+use transport::Transport;
 
 /// Settings of the server.
 #[derive(Debug, Clone)]
@@ -98,6 +103,8 @@ pub struct Options {
 /// How long to wait for clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
+    /// For the TLS handshake.
+    pub handshake: Duration,
     /// For the head of a request, and on an idle connection.
     pub head: Duration,
     /// For the body of a request.
@@ -109,6 +116,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
+            handshake: limits::server::TLS_HANDSHAKE_TIMEOUT,
             head: limits::server::HEAD_TIMEOUT,
             body: limits::server::BODY_TIMEOUT,
             reader: limits::stream::READER_STALL,
@@ -207,6 +215,8 @@ fn now_sec() -> u64 {
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: TcpListener,
+    /// Without it, connections are plain.
+    tls: Option<Arc<Tls>>,
     app: Arc<App>,
 }
 
@@ -217,13 +227,14 @@ impl Server {
     /// If the socket has no address.
     pub(crate) fn new(
         listener: TcpListener,
+        tls: Option<Arc<Tls>>,
         options: Options,
         gateway: Arc<Gateway>,
         metrics: PrometheusHandle,
     ) -> std::io::Result<Self> {
         let app = Arc::new(App::new(options, listener.local_addr()?, gateway, metrics));
         app.gateway.serialize_with(Arc::new(StoredResponses(Arc::downgrade(&app))));
-        Ok(Self { listener, app })
+        Ok(Self { listener, tls, app })
     }
 
     /// Serves until `stop`. After that, open connections may finish what they are sending, for
@@ -238,14 +249,22 @@ impl Server {
                 let entry = Arc::new(self.app.admission.entry(peer.ip()));
                 let (app, stop) = (Arc::clone(&self.app), stop.clone());
                 if entry.is_over() {
-                    let Some(place) = refused.try_take() else { continue };
-                    let told = connection::serve(socket, entry, Arc::new(place), app, stop);
-                    connections.spawn(timeout(REFUSED_CONNECTION_TIMEOUT, told));
+                    // Without TLS, it is told. A handshake would cost more than the connection is worth.
+                    if let Some(place) = refused.try_take().filter(|_| self.tls.is_none()) {
+                        let told = serve_plain(socket, entry, Arc::new(place), app, stop);
+                        connections.spawn(timeout(REFUSED_CONNECTION_TIMEOUT, told));
+                    }
                     continue;
                 }
                 let place = Arc::new(places.take().await);
+                if let Some(tls) = &self.tls {
+                    let places = (place, tls.place().await);
+                    let tls = Arc::clone(tls);
+                    connections.spawn(Box::pin(tls::serve(socket, entry, places, tls, app, stop)));
+                    continue;
+                }
                 connections.spawn(async move {
-                    connection::serve(socket, entry, Arc::clone(&place), app, stop).await;
+                    serve_plain(socket, entry, Arc::clone(&place), app, stop).await;
                     // The socket is closed by now.
                     drop(place);
                 });
@@ -274,6 +293,22 @@ impl Server {
                     tokio::time::sleep(limits::server::ACCEPT_PAUSE).await;
                 }
             }
+        }
+    }
+}
+
+/// Serves a connection without TLS.
+async fn serve_plain(
+    socket: TcpStream,
+    entry: Arc<Entry>,
+    place: Arc<Place>,
+    app: Arc<App>,
+    stop: CancellationToken,
+) {
+    match Transport::plain(socket) {
+        Ok(transport) => connection::serve(transport, entry, place, app, stop).await,
+        Err(error) => {
+            debug!(peer = %entry.peer(), %error, "connection lost before it was served");
         }
     }
 }

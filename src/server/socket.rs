@@ -1,35 +1,45 @@
 //! A connection's socket, shared between hyper, which reads and writes, and a body that watches
 //! whether its client is still sending.
 
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A socket. **Only one task may read from it**: the last task that polled for bytes or for
 /// their end is woken, and no other.
 #[derive(Debug, Clone)]
-pub(super) struct Socket(Arc<TcpStream>);
+pub(super) struct Socket {
+    stream: Arc<TcpStream>,
+    /// Whether its bytes are those of TLS, of which only the end means anything here.
+    is_under_tls: bool,
+}
 
 impl Socket {
     /// Shares `stream`.
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self(Arc::new(stream))
+        Self { stream: Arc::new(stream), is_under_tls: false }
+    }
+
+    /// Shares `stream`, over which TLS is spoken.
+    pub(super) fn under_tls(stream: TcpStream) -> Self {
+        Self { stream: Arc::new(stream), is_under_tls: true }
     }
 
     /// Completes with true when the client will send no more, and with false if there is unread
     /// data.
     ///
     /// The client may have closed only its sending side, or it may be gone. Only a write can
-    /// tell.
+    /// tell. Under TLS, unread data is most likely the client's farewell, which comes before its end.
     pub(super) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut byte = [0];
-        let peeked = ready!(self.0.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
-        Poll::Ready(!matches!(peeked, Ok(1..)))
+        let peeked = ready!(self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
+        Poll::Ready(self.is_under_tls || !matches!(peeked, Ok(1..)))
     }
 
     /// Writes as much of two pieces of bytes as the system takes now; returns how much.
@@ -39,34 +49,53 @@ impl Socket {
     /// is gone.
     pub(super) fn try_write(&self, pieces: [IoSlice<'_>; 2]) -> io::Result<usize> {
         match pieces {
-            [first, second] if first.is_empty() => self.0.try_write(&second),
-            [first, second] if second.is_empty() => self.0.try_write(&first),
-            pieces => self.0.try_write_vectored(&pieces),
+            [first, second] if first.is_empty() => self.stream.try_write(&second),
+            [first, second] if second.is_empty() => self.stream.try_write(&first),
+            pieces => self.stream.try_write_vectored(&pieces),
         }
     }
 
     /// Tells the client that nothing more will come.
     pub(super) fn shut_down(&self) {
         // A client that is gone need not be told.
-        let _ = socket2::SockRef::from(&*self.0).shutdown(Shutdown::Write);
+        let _ = socket2::SockRef::from(&*self.stream).shutdown(Shutdown::Write);
     }
 
     /// Waits until the system may take more.
     pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_write_ready(cx)
+        self.stream.poll_write_ready(cx)
     }
 
     /// Writes these bytes while nothing else is written. Without room for them, the client reads
-    /// none of them now.
+    /// none of them now. Under TLS, nothing can be written here; a client that has closed its sending side is
+    /// gone then.
     ///
     /// # Errors
     /// If the client is gone.
     pub(super) fn probe(&self, bytes: &[u8]) -> io::Result<()> {
-        match self.0.try_write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        if self.is_under_tls {
+            return if has_closed(&self.stream)? {
+                Err(ErrorKind::BrokenPipe.into())
+            } else {
+                Ok(())
+            };
+        }
+        match self.stream.try_write(bytes) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             written => written.map(|_| ()),
         }
     }
+}
+
+/// Whether the other end has closed its sending side, or everything. Unread data does not hide it.
+fn has_closed(stream: &TcpStream) -> io::Result<bool> {
+    #[cfg(target_os = "linux")]
+    let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    #[cfg(not(target_os = "linux"))]
+    let closed = PollFlags::HUP | PollFlags::ERR;
+    let mut polled = [PollFd::new(stream, closed)];
+    poll(&mut polled, Some(&Timespec::default()))?;
+    Ok(polled[0].revents().intersects(closed))
 }
 
 impl AsyncRead for Socket {
@@ -76,9 +105,9 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.0.poll_read_ready(cx))?;
-            match self.0.try_read_buf(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            ready!(self.stream.poll_read_ready(cx))?;
+            match self.stream.try_read_buf(buf) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 read => return Poll::Ready(read.map(|_| ())),
             }
         }
@@ -92,9 +121,9 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.0.poll_write_ready(cx))?;
-            match self.0.try_write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            ready!(self.stream.poll_write_ready(cx))?;
+            match self.stream.try_write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 written => return Poll::Ready(written),
             }
         }
@@ -106,6 +135,6 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(socket2::SockRef::from(&*self.0).shutdown(Shutdown::Write))
+        Poll::Ready(socket2::SockRef::from(&*self.stream).shutdown(Shutdown::Write))
     }
 }

@@ -48,6 +48,11 @@ pub(crate) fn key_turns(owner: &str, running: usize) {
     gauge!("tether_key_turns_running", "key" => key.to_owned()).set(running as f64);
 }
 
+/// A client's TLS handshake ended: `done`, `failed`, `timed_out`, or `displaced` by another one.
+pub(crate) fn tls_handshake(outcome: &'static str) {
+    counter!("tether_tls_handshakes_total", "outcome" => outcome).increment(1);
+}
+
 /// Log lines were dropped because standard error did not take them.
 pub(crate) fn log_lines_dropped(lines: u64) {
     counter!("tether_log_lines_dropped_total").increment(lines);

@@ -91,6 +91,24 @@ fn a_limit_can_be_switched_off() {
 }
 
 #[test]
+fn tls_has_a_certificate_and_a_key() {
+    let tls = |text: &str| load(&format!("server: {{tls: {text}}}"));
+    assert_eq!(tls("null").unwrap().server.tls, None);
+    assert!(tls("{cert: c.pem, key: k.pem}").unwrap().server.tls.is_some());
+    for (wrong, keys) in [
+        ("{cert: c.pem}", &["server.tls.key"][..]),
+        ("{}", &["server.tls.cert", "server.tls.key"]),
+        ("{cert: \"\", key: 5}", &["server.tls.cert", "server.tls.key"]),
+        ("{cert: c.pem, key: k.pem, ca: x}", &["server.tls.ca"]),
+        ("true", &["server.tls", "server.tls.cert", "server.tls.key"]),
+    ] {
+        let error = tls(wrong).unwrap_err();
+        let found: Vec<_> = error.mistakes.iter().map(|mistake| &*mistake.key).collect();
+        assert_eq!(found, keys, "{wrong}: {error}");
+    }
+}
+
+#[test]
 fn ranges_of_addresses_are_counted_and_checked() {
     let load = |ranges: &str| load(&format!("server: {{trusted_proxies: [{ranges}]}}"));
     assert_eq!(load(&["10.0.0.1"; 64].join(", ")).unwrap().server.trusted_proxies.len(), 64);

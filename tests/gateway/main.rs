@@ -58,6 +58,7 @@ mod stop_texts;
 mod stream;
 mod takeover_log;
 mod telemetry;
+mod tls;
 mod tool_choice;
 mod tool_sources;
 mod transcript;

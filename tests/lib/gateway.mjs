@@ -44,7 +44,7 @@ export async function startGateway(t, { tokensPerSec = 200, ...sections } = {}) 
   });
 
   for await (const line of createInterface({ input: child.stdout })) {
-    const origin = line.match(/http:\/\/[^/ ]+/)?.[0];
+    const origin = line.match(/https?:\/\/[^/ ]+/)?.[0];
     if (origin) {
       gateway.origin = origin;
       return gateway;

@@ -14,6 +14,7 @@ pub(crate) mod redis_cluster;
 pub(crate) mod redis_sentinel;
 pub(crate) mod redis_server;
 pub(crate) mod responses;
+pub(crate) mod tls;
 pub(crate) mod tools;
 
 use std::future::Future;

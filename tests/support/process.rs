@@ -43,7 +43,23 @@ impl Process {
         config: &str,
         change: impl FnOnce(&mut Command),
     ) -> impl Future<Output = (Self, Log)> {
-        let config = local(config);
+        Self::spawn_logged(local(config), change)
+    }
+
+    /// The same at log level debug, with this exact configuration.
+    #[track_caller]
+    pub(crate) fn start_logging_raw(config: String) -> impl Future<Output = (Self, Log)> {
+        Self::spawn_logged(config, |command| {
+            command.args(["--log-format", "json"]).env("TETHER_LOG", "tether=debug");
+            command.stderr(Stdio::piped());
+        })
+    }
+
+    #[track_caller]
+    fn spawn_logged(
+        config: String,
+        change: impl FnOnce(&mut Command),
+    ) -> impl Future<Output = (Self, Log)> {
         within(async move {
             let mut process = Self::spawn(config, change).await;
             let stderr = process.child.as_mut().and_then(|child| child.stderr.take());
@@ -79,7 +95,7 @@ impl Process {
         let child = Some(child);
         let address = spawn_blocking(move || {
             let mut lines = greeting.map(Result::unwrap);
-            let line = lines.find_map(|line| Some(line.split_once("http://")?.1.to_owned()));
+            let line = lines.find_map(|line| Some(line.split_once("://")?.1.to_owned()));
             let address = line.expect("it prints its address");
             address.trim_end_matches('/').parse().unwrap()
         });

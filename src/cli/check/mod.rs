@@ -24,6 +24,9 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
     for warning in config.warnings() {
         print_diagnostic("warning", warning);
     }
+    if let Some(warning) = app::check_tls(&config).map_err(CliError::usage)? {
+        print_diagnostic("warning", warning);
+    }
     for source in &app::tools(&config).map_err(CliError::usage)?.toolset().sources {
         note(source);
         // After a probe, there may be more to report.

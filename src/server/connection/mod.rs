@@ -5,7 +5,6 @@ mod protocol;
 
 use std::convert::Infallible;
 use std::future::{Future as _, poll_fn};
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +16,6 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
@@ -32,6 +30,7 @@ use super::places::Place;
 use super::reply::Reply;
 use super::socket::Socket;
 use super::stall::{Pace, StreamExecutor, Watched};
+use super::transport::Transport;
 use super::{App, handlers, route};
 use crate::limits;
 use crate::telemetry::metrics;
@@ -49,34 +48,22 @@ struct Connection {
 /// Serves one connection until its client leaves, stalls or loses its place, or until `stop`
 /// shuts it down.
 pub(super) async fn serve(
-    socket: TcpStream,
+    mut transport: Transport,
     entry: Arc<Entry>,
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
 ) {
-    if let Err(error) = set_up(&socket) {
-        debug!(peer = %entry.peer(), %error, "connection lost before it was served");
-        return;
-    }
     let _open = metrics::connection_open();
-    let socket = Socket::new(socket);
+    let socket = transport.socket().clone();
     let connection = Connection { socket, entry, place, app, stop, pace: Pace::new() };
     let mut read = BytesMut::new();
-    match connection.protocol(&mut read).await {
-        Some(Protocol::Http1) => connection.serve_http1(read.freeze()).await,
+    match connection.protocol(&mut transport, &mut read).await {
+        Some(Protocol::Http1) => connection.serve_http1(transport, read.freeze()).await,
         // Boxed, so that other connections keep no room for it.
-        Some(Protocol::Http2) => Box::pin(connection.serve_http2(read.freeze())).await,
+        Some(Protocol::Http2) => Box::pin(connection.serve_http2(transport, read.freeze())).await,
         None => {}
     }
-}
-
-/// Sends immediately and keeps little unsent, which shows whether a slow client makes progress.
-fn set_up(socket: &TcpStream) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    #[cfg(target_os = "linux")]
-    socket2::SockRef::from(socket).set_tcp_notsent_lowat(limits::server::UNSENT_BYTES_MAX)?;
-    Ok(())
 }
 
 /// What HTTP/1 connections are read by.
@@ -125,11 +112,11 @@ fn answers<B: incoming::Incoming>(
 
 impl Connection {
     /// Finds out what the client speaks. `None` if the connection is over before that.
-    async fn protocol(&self, read: &mut BytesMut) -> Option<Protocol> {
-        let (peer, mut socket) = (self.entry.peer(), self.socket.clone());
+    async fn protocol(&self, transport: &mut Transport, read: &mut BytesMut) -> Option<Protocol> {
+        let peer = self.entry.peer();
         tokio::select! {
             biased;
-            detected = timeout(self.app.timeouts.head, protocol::detect(&mut socket, read)) => {
+            detected = timeout(self.app.timeouts.head, protocol::detect(transport, read)) => {
                 detected.unwrap_or_else(|_| {
                     debug!(%peer, "client sent nothing; connection closed");
                     None
@@ -144,15 +131,16 @@ impl Connection {
     }
 
     /// Serves HTTP/1: hyper reads the requests and answers them, except for streams, which take over
-    /// the socket up to their end.
-    async fn serve_http1(&self, mut unread: Bytes) {
+    /// the socket up to their end. Under TLS, hyper answers with streams, too.
+    async fn serve_http1(&self, mut transport: Transport, mut unread: Bytes) {
+        let is_plain = matches!(transport, Transport::Plain(_));
         let (answers, handover) = (answers(&self.app, &self.entry), Handover::default());
         let (place, socket, left) =
             (Arc::clone(&self.place), self.socket.clone(), handover.clone());
         let mut service = service_fn(move |mut request: Request<Incoming>| {
             place.keep();
             let (socket, handover) = (socket.clone(), left.clone());
-            let may_take = handover.expect(&request);
+            let may_take = is_plain && handover.expect(&request);
             request.extensions_mut().insert(socket.clone());
             let noted = handover.clone();
             let reply = answers.call(request.map(|body| NotedBody { body, handover: noted }));
@@ -172,7 +160,7 @@ impl Connection {
         let mut builder = http1();
         builder.header_read_timeout(self.app.timeouts.head);
         loop {
-            let io = Watched::new(self.socket.clone(), Arc::clone(&self.pace), unread);
+            let io = Watched::new(transport, Arc::clone(&self.pace), unread);
             // Boxed, so that a connection keeps no room for it while it streams.
             let mut connection = Box::new(builder.serve_connection(TokioIo::new(io), service));
             let begun = self.drive(|cx, shuts_down| {
@@ -191,6 +179,7 @@ impl Connection {
             let parts = connection.into_parts();
             // A copy, because even an empty part of hyper's buffer keeps all of it.
             (service, unread) = (parts.service, Bytes::copy_from_slice(&parts.read_buf));
+            transport = Transport::Plain(self.socket.clone());
             if !self.stream(begun).await {
                 return;
             }
@@ -213,14 +202,14 @@ impl Connection {
     }
 
     /// Serves HTTP/2.
-    async fn serve_http2(&self, unread: Bytes) {
+    async fn serve_http2(&self, transport: Transport, unread: Bytes) {
         let (answers, place) = (answers(&self.app, &self.entry), Arc::clone(&self.place));
         let service = service_fn(move |request: Request<Incoming>| {
             // At once: the future that answers is first polled later.
             place.keep();
             answers.call(request)
         });
-        let io = Watched::new(self.socket.clone(), Arc::clone(&self.pace), unread);
+        let io = Watched::new(transport, Arc::clone(&self.pace), unread);
         let executor = StreamExecutor::new(Arc::clone(&self.pace), self.app.timeouts.reader);
         let connection = http2(executor).serve_connection(TokioIo::new(io), service);
         let mut connection = pin!(connection);

@@ -1,0 +1,222 @@
+//! A certificate and its key, from files.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, Error, RootCertStore};
+
+use super::TlsFiles;
+use crate::limits::server::PEM_BYTES_MAX;
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {error} (`server.tls.{key}`)", path.display())]
+    Read {
+        /// The key of the configuration that names it.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The error from the system.
+        #[source]
+        error: io::Error,
+    },
+    /// A file does not have what it should.
+    #[error(
+        "{} has no {what} in PEM, which begins with -----BEGIN {label}----- (`server.tls.{key}`)",
+        path.display()
+    )]
+    Missing {
+        /// The key of the configuration that names it.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What it should have.
+        what: &'static str,
+        /// How that begins.
+        label: &'static str,
+    },
+    /// The key is another certificate's.
+    #[error(
+        "the key in {} does not belong to the certificate in {}, or the chain is in the wrong order: \
+         the server's own certificate comes first (`server.tls`)",
+        key.display(), cert.display()
+    )]
+    Mismatch {
+        /// The file with the certificate.
+        cert: PathBuf,
+        /// The file with the key.
+        key: PathBuf,
+    },
+    /// Something else is wrong with them.
+    #[error("the certificate in {} or its key cannot be used: {error} (`server.tls`)", cert.display())]
+    Unusable {
+        /// The file with the certificate.
+        cert: PathBuf,
+        /// What is wrong.
+        #[source]
+        error: Error,
+    },
+}
+
+/// Reads both files.
+pub(super) fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+    let TlsFiles { cert, key } = files;
+    let chain =
+        CertificateDer::pem_slice_iter(&bytes("cert", cert)?).collect::<Result<Vec<_>, _>>();
+    let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| TlsError::Missing {
+        key: "cert",
+        path: cert.clone(),
+        what: "certificate",
+        label: "CERTIFICATE",
+    })?;
+    let private =
+        PrivateKeyDer::from_pem_slice(&bytes("key", key)?).map_err(|_| TlsError::Missing {
+            key: "key",
+            path: key.clone(),
+            what: "unencrypted private key",
+            label: "PRIVATE KEY",
+        })?;
+    CertifiedKey::from_der(chain, private, provider).map_err(|error| match error {
+        Error::InconsistentKeys(_) => TlsError::Mismatch { cert: cert.clone(), key: key.clone() },
+        error => TlsError::Unusable { cert: cert.clone(), error },
+    })
+}
+
+fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let read = || {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(PEM_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|error| TlsError::Read { key, path: path.to_owned(), error })
+}
+
+/// What is wrong with a certificate at this time since the Unix epoch: `has expired` or `is not valid yet`.
+pub(super) fn wrong_time(
+    chain: &[CertificateDer<'_>],
+    provider: &Arc<CryptoProvider>,
+    now: Duration,
+) -> Option<&'static str> {
+    // Only a verifier reads the dates. It checks them first, so nothing else matters here: neither who is trusted
+    // nor for which name.
+    let (own, others) = chain.split_first()?;
+    let mut roots = RootCertStore::empty();
+    roots.add(chain.last()?.clone().into_owned()).ok()?;
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let name = ServerName::try_from("localhost").ok()?;
+    let now = UnixTime::since_unix_epoch(now);
+    let outcome = verifier.build().ok()?.verify_server_cert(own, others, &name, &[], now);
+    match outcome {
+        Err(Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => Some("has expired"),
+        Err(Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => Some("is not valid yet"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn provider() -> Arc<CryptoProvider> {
+        Arc::new(rustls::crypto::ring::default_provider())
+    }
+
+    /// A certificate of the year 2020, signed by itself or by a CA that is valid for longer.
+    fn of_2020(is_signed: bool) -> Vec<CertificateDer<'static>> {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["gateway.example".to_owned()]).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
+        if !is_signed {
+            // As `openssl req -x509` makes them.
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            return vec![params.self_signed(&key).unwrap().der().clone()];
+        }
+        let ca_key = KeyPair::generate().unwrap();
+        let mut ca = CertificateParams::new(Vec::new()).unwrap();
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca_cert = ca.self_signed(&ca_key).unwrap();
+        let cert = params.signed_by(&key, &Issuer::new(ca, ca_key)).unwrap();
+        vec![cert.der().clone(), ca_cert.der().clone()]
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_valid_now_is_noticed() {
+        let at = |years: u64| Duration::from_secs(years * 31_556_952 + 1_000_000);
+        for chain in [of_2020(false), of_2020(true), of_2020(true)[..1].to_vec()] {
+            let wrong = |years| wrong_time(&chain, &provider(), at(years));
+            assert_eq!(
+                [49, 50, 51].map(wrong),
+                [Some("is not valid yet"), None, Some("has expired")]
+            );
+        }
+    }
+
+    fn pem(label: &str, der: &[u8]) -> String {
+        format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
+    }
+
+    /// Files with these contents, and what reading them says.
+    #[track_caller]
+    fn check(cert: &str, key: &str, expected: &[&str]) {
+        let folder = TempDir::new().unwrap();
+        let files =
+            TlsFiles { cert: folder.path().join("c.pem"), key: folder.path().join("k.pem") };
+        fs::write(&files.cert, cert).unwrap();
+        fs::write(&files.key, key).unwrap();
+        let error = read(&files, &provider()).unwrap_err().to_string();
+        for part in expected {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_named_with_what_is_missing() {
+        let made = rcgen::generate_simple_self_signed(["gateway.example".to_owned()]).unwrap();
+        let cert = pem("CERTIFICATE", made.cert.der());
+        let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
+        let other = pem("PRIVATE KEY", &KeyPair::generate().unwrap().serialize_der());
+        check("", &key, &["c.pem has no certificate", "`server.tls.cert`"]);
+        check(&key, &key, &["c.pem has no certificate", "BEGIN CERTIFICATE"]);
+        check(&cert.replace("-----END", "---END"), &key, &["c.pem has no certificate"]);
+        check(&cert, "", &["k.pem has no unencrypted private key", "`server.tls.key`"]);
+        check(&cert, &cert, &["k.pem has no unencrypted private key"]);
+        check(&cert, &other, &["does not belong to the certificate"]);
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        check(broken, &key, &["cannot be used"]);
+        let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        check(&cert, broken, &["cannot be used"]);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let nowhere = PathBuf::from("/nowhere/c.pem");
+        let files = TlsFiles { cert: nowhere.clone(), key: nowhere };
+        let error = read(&files, &provider()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read /nowhere/c.pem: "), "{error}");
+        assert!(error.ends_with(" (`server.tls.cert`)"), "{error}");
+    }
+}
