@@ -87,5 +87,6 @@ mod text;
 mod time_zones;
 mod tls;
 pub mod tools;
+mod trace_context;
 pub mod upstream;
 mod version;

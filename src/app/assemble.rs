@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::tools::{ToolsError, tools};
 use crate::config::{
-    self, Config, Constrain, ModelServerConfig, RedisConfig, Secret, ServerConfig, SessionsConfig,
-    TlsConfig, UpstreamKind,
+    self, Config, Constrain, ModelServerConfig, OtlpConfig, RedisConfig, Secret, ServerConfig,
+    SessionsConfig, TlsConfig, UpstreamKind,
 };
 use crate::gateway::{self, Gateway, TurnLimits};
 use crate::orchestrator::Rules;
@@ -17,6 +17,7 @@ use crate::session::store::{
     MemoryStore, OpenError, RedisAddress, RedisOptions, RedisStore, RedisTls, SqliteStore, Store,
     StoreError, SyncMode,
 };
+use crate::telemetry::otlp::{Exporter, OtlpError, OtlpOptions};
 use crate::tools::{Sources, Toolset};
 
 use crate::upstream::{self, History, OptionsError, ServerOptions, Upstream};
@@ -217,6 +218,21 @@ pub(super) fn tls(config: &ServerConfig) -> Result<Option<Arc<Tls>>, TlsError> {
 /// If it cannot be used at all.
 pub fn check_tls(config: &Config) -> Result<Option<String>, TlsError> {
     Ok(tls(&config.server)?.and_then(|tls| tls.warning()))
+}
+
+/// Starts to send traces and metrics, if the configuration says where.
+pub(super) fn exporter(config: &OtlpConfig) -> Result<Option<Exporter>, OtlpError> {
+    let Some(endpoint) = config.endpoint.clone() else { return Ok(None) };
+    let headers = config.headers.iter();
+    let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect();
+    let options = OtlpOptions {
+        endpoint,
+        headers,
+        service: config.service_name.clone(),
+        sample_ratio: config.sample_ratio,
+        metrics_interval: config.metrics_interval,
+    };
+    Exporter::start(&options).map(Some)
 }
 
 /// The options of the server.

@@ -25,7 +25,7 @@ use greeting::{Greeting, kept};
 
 pub use assemble::{AssemblyError, Parts, PartsError, StoreOpenError, check_tls, gateway, rules};
 pub use probe::probe;
-pub use running::{Running, StartError, start};
+pub use running::{OtlpError, Running, StartError, start};
 pub use sessions::{SessionsError, forget_recent_turns, open_sessions};
 pub use store_probe::{StoreFinding, probe_store};
 pub use tools::{ToolsError, mcp_servers, tools};
@@ -57,6 +57,7 @@ pub fn run(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), Ru
 async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
     let recorder = PrometheusBuilder::new().install_recorder()?;
     begin_counting(config.sessions.store);
+    let exporter = assemble::exporter(&config.telemetry.otlp).map_err(StartError::from)?;
     let mut signals = Signals::new().map_err(RunError::System)?;
     let running = tokio::select! {
         biased;
@@ -81,6 +82,9 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
     }
     drain(&running, signals, config.server.drain_timeout).await;
     running.stop().await;
+    if let Some(exporter) = exporter {
+        exporter.stop().await;
+    }
     info!("stopped");
     Ok(())
 }

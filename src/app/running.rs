@@ -16,6 +16,7 @@ use crate::gateway::Gateway;
 use crate::limits;
 use crate::server::{Server, Timeouts, Tls};
 use crate::telemetry::metrics;
+pub use crate::telemetry::otlp::OtlpError;
 use crate::tools::source::SourceState;
 use crate::tools::{SourceReport, Sources};
 use crate::upstream::Upstream;
@@ -39,6 +40,9 @@ pub enum StartError {
     /// The configuration cannot be used on this machine.
     #[error(transparent)]
     Assembly(#[from] AssemblyError),
+    /// Traces and metrics cannot be sent.
+    #[error(transparent)]
+    Otlp(#[from] OtlpError),
     /// The store of sessions cannot be used.
     #[error("sessions: {0}")]
     Store(String),

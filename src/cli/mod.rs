@@ -256,7 +256,9 @@ impl CliError {
 impl From<RunError> for CliError {
     fn from(error: RunError) -> Self {
         match error {
-            RunError::Start(StartError::Assembly(error)) => Self::Usage(error.to_string()),
+            RunError::Start(error @ (StartError::Assembly(_) | StartError::Otlp(_))) => {
+                Self::Usage(error.to_string())
+            }
             error => Self::Failed(error.to_string()),
         }
     }

@@ -14,7 +14,7 @@ use super::{
     ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, StreamConfig, StreamDurability,
     UpstreamConfig, UpstreamKind, tools,
 };
-use super::{server, sessions};
+use super::{server, sessions, telemetry};
 use crate::call_format::{CallContract, CallFormat, ContractSetting};
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
@@ -36,6 +36,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
         chat: chat::read(keys.section("chat")),
         responses: responses(keys.section("responses")),
         messages: messages(keys.section("messages")),
+        telemetry: telemetry::read(keys.section("telemetry")),
         tools,
         limits,
     };

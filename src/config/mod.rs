@@ -18,6 +18,7 @@ mod secret;
 mod server;
 mod sessions;
 mod surroundings;
+mod telemetry;
 mod tools;
 mod upstream;
 mod values;
@@ -35,6 +36,7 @@ pub use self::server::{ServerLimitsConfig, TlsConfig};
 pub(crate) use self::sessions::STORE_FILE;
 pub use self::sessions::{EmbeddedStoreConfig, RedisConfig, SessionsConfig, Store, StoreSync};
 pub use self::surroundings::Environment;
+pub use self::telemetry::{OtlpConfig, TelemetryConfig};
 pub use self::tools::{
     AccessConfig, AuthConfig, BodyConfig, CommandConfig, CredentialConfig, DocumentAt, HttpConfig,
     ImportConfig, McpConfig, OpenApiConfig, RequestConfig, ResultConfig, SandboxConfig,
@@ -79,6 +81,8 @@ pub struct Config {
     pub responses: ResponsesConfig,
     /// See [`MessagesConfig`].
     pub messages: MessagesConfig,
+    /// Where traces and metrics are sent.
+    pub telemetry: TelemetryConfig,
 }
 
 /// `server`: who may use the gateway, and how much at a time.
@@ -290,6 +294,7 @@ impl Default for Config {
             chat: ChatConfig::default(),
             responses: ResponsesConfig::default(),
             messages: MessagesConfig::default(),
+            telemetry: TelemetryConfig::default(),
         }
     }
 }

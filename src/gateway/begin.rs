@@ -173,6 +173,7 @@ impl Gateway {
         }
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let told = (briefing, lent, disconnect_grace);
+        let trace = new.trace.clone();
         let opened = (opening, images.opening, history);
         let request =
             new.into_request((&session_id, &turn_id, now_ms()), upstream.name(), told, opened);
@@ -186,6 +187,7 @@ impl Gateway {
             tool_timeout: self.tool_timeout,
             parked: self.parked.clone(),
             artifacts,
+            trace,
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(requested_at.elapsed());

@@ -10,6 +10,7 @@ use crate::orchestrator::{Briefing, ResponseFormat, TurnRequest};
 use crate::session::AnswerSerializer;
 use crate::tools::client::ClientTools;
 use crate::tools::{Catalog, Confirm};
+use crate::trace_context::TraceContext;
 use crate::upstream::{Sampling, ToolChoice};
 
 /// A turn to begin.
@@ -20,6 +21,8 @@ pub struct NewTurn {
     pub owner: String,
     /// Where it is asked from, if limits by address apply.
     pub address: Option<ClientAddress>,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceContext>,
     /// The session, as its owner calls it; a new one if absent.
     pub session_id: Option<String>,
     /// Whether a turn that still runs in the session is cancelled first. Otherwise this one does

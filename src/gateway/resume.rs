@@ -89,6 +89,8 @@ impl Gateway {
             tool_timeout: self.tool_timeout,
             parked: self.parked.clone(),
             artifacts: self.sessions.artifacts(&asked.owner),
+            // That of its request is over.
+            trace: None,
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::turn_interrupted("resumed");

@@ -17,13 +17,38 @@ pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Limits of logs.
 pub mod telemetry {
-    use super::{Duration, MIB};
+    use super::{Duration, KIB, MIB};
 
     /// Bytes of lines that wait for standard error: several thousand lines, so a reader can
     /// pause without losing any. Further lines are dropped and counted.
     pub const QUEUED_BYTES_MAX: usize = MIB;
     /// The pause before retrying a full, non-blocking standard error.
     pub const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+    /// Spans that wait for the OpenTelemetry collector: some seconds of a busy gateway. Further ones are dropped
+    /// and counted.
+    pub const QUEUED_SPANS_MAX: usize = 4096;
+    /// Spans in one request, as other exporters have it.
+    pub const BATCH_SPANS_MAX: usize = 512;
+    /// How long the first span of a batch waits for others.
+    pub const BATCH_WAIT: Duration = Duration::from_secs(1);
+    /// Series of measurements; further ones count as one.
+    pub const SERIES_MAX: usize = 2000;
+    /// Time for the collector to answer.
+    pub const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
+    /// Attempts to send something to the collector.
+    pub const COLLECTOR_ATTEMPTS_MAX: u32 = 3;
+    /// The wait before the second attempt; the next one is longer by the same amount.
+    pub const COLLECTOR_BACKOFF: Duration = Duration::from_millis(500);
+    /// Longest `Retry-After` of the collector that is obeyed.
+    pub const COLLECTOR_WAIT_MAX: Duration = Duration::from_secs(5);
+    /// Bytes of the collector's answer that are read.
+    pub const COLLECTOR_ANSWER_BYTES_MAX: usize = 64 * KIB;
+    /// How often a collector that takes nothing is logged.
+    pub const COLLECTOR_WARNING_INTERVAL: Duration = Duration::from_secs(60);
+    /// Default of `telemetry.otlp.metrics_interval_sec`, as other exporters have it.
+    pub const METRICS_INTERVAL: Duration = Duration::from_secs(60);
+    /// Time to send the last traces and metrics when the process ends.
+    pub const LAST_EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
     /// Time to write the last lines when the process ends: enough for any reader, but short for
     /// whoever is waiting for the process.
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -28,6 +28,7 @@ use crate::session::{Artifacts, Barrier, Writer};
 use crate::telemetry::millis;
 use crate::tools::Registry;
 use crate::tools::run::{Run, RunEnd};
+use crate::trace_context::TraceContext;
 use crate::upstream::{Fallback, Opened, Round, RoundFailure, RoundRequest, Route};
 
 /// What the driver needs for a turn.
@@ -51,6 +52,8 @@ pub(crate) struct Parts {
     pub(crate) parked: ParkedCalls,
     /// Where the files of tools are kept.
     pub(crate) artifacts: Artifacts,
+    /// The trace that the turn belongs to.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// A turn that is over.
@@ -129,7 +132,7 @@ impl Driver {
     /// with the head of the response.
     #[must_use]
     pub(crate) fn new(parts: Parts) -> Self {
-        let (parked, parked_in) = (parts.parked, parts.parked_in);
+        let (parked, parked_in, trace) = (parts.parked, parts.parked_in, parts.trace);
         let Parts { turn, session_id, writer, route, tools, tool_timeout, artifacts, .. } = parts;
         let mut driver = Self {
             tools: RunningTools::new(
@@ -146,7 +149,7 @@ impl Driver {
             parked,
             round: RoundState::None,
             timer: None,
-            meter: Meter::new(),
+            meter: Meter::new(trace.as_ref()),
             now: Instant::now(),
             needs_pass: false,
             leaving: None,
@@ -238,8 +241,9 @@ impl Driver {
                     self.writer.push(&event);
                     self.meter.note_event(&event);
                 }
-                Output::StartRound(request) => {
-                    self.meter.round_begins();
+                Output::StartRound(mut request) => {
+                    let first = self.route.first(request.asked_first);
+                    request.trace = self.meter.round_begins(&request, first);
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
                     if let Some((turn, tally)) = &draft {
                         self.writer.note_journal(turn, tally.clone(), None);
@@ -257,18 +261,22 @@ impl Driver {
                     self.round = RoundState::None;
                 }
                 Output::StartTool { call, call_id, name, position, arguments, resumption } => {
-                    let span = self.meter.tool_begins(call_id, name, position);
-                    let barrier = self.writer.barrier();
-                    self.tools.start(call, (call_id, name), (arguments, resumption), barrier, span);
+                    let (span, trace) = self.meter.tool_begins(call, (call_id, name), position);
+                    let begun = (self.writer.barrier(), span, trace);
+                    self.tools.start(call, (call_id, name), (arguments, resumption), begun);
                     self.needs_pass = true;
                 }
                 Output::ResumeTool { call, call_id, name, parked_as, given } => {
                     let parked = self.parked.take(&self.parked_in, parked_as);
+                    self.meter.tool_resumes(call, call_id);
                     self.tools.resume(call, (call_id, name), parked, given);
                     self.needs_pass = true;
                 }
                 Output::ParkTool { call } => self.tools.park(call),
-                Output::StopTool { call } => self.tools.stop(call),
+                Output::StopTool { call } => {
+                    self.meter.tool_stopped(call);
+                    self.tools.stop(call);
+                }
                 Output::StopTools => {
                     self.meter.tools_stopped(self.tools.len());
                     self.tools.stop_all();
@@ -356,7 +364,8 @@ impl Driver {
         if let RoundState::Opening(opening) = &mut self.round {
             match opening.as_mut().poll(cx) {
                 Poll::Pending => return,
-                Poll::Ready(Ok(Opened { round, fallback })) => {
+                Poll::Ready(Ok(Opened { round, upstream, fallback })) => {
+                    self.meter.round_answered(&upstream);
                     let (contract, in_reasoning) = (round.contract(), round.starts_in_reasoning());
                     let is_prefilled = round.is_prefilled();
                     self.turn.handle(Input::Answered { contract, in_reasoning, is_prefilled });
@@ -409,12 +418,14 @@ impl Driver {
                     return cx.waker().wake_by_ref();
                 }
                 News::Asked { call, name, question, continuation, duration, attempts } => {
-                    self.meter.tool_ended(&self.tools.source(&name), name, RunEnd::Done, duration);
+                    let source = self.tools.source(&name);
+                    self.meter.tool_ended(call, &source, name, (RunEnd::Done, duration));
                     let duration_ms = millis(duration);
                     Input::ToolAsked { call, question, continuation, duration_ms, attempts }
                 }
                 News::Ended { call, name, run: Run { result, end, attempts, .. }, duration } => {
-                    self.meter.tool_ended(&self.tools.source(&name), name, end, duration);
+                    let source = self.tools.source(&name);
+                    self.meter.tool_ended(call, &source, name, (end, duration));
                     Input::ToolEnded { call, result, duration_ms: millis(duration), attempts }
                 }
             };

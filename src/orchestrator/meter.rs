@@ -6,12 +6,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{Span, debug, info_span};
 
+use super::call::CallAt;
 use super::turn::{LogLine, TurnMachine};
+use super::turn_trace::TurnTrace;
 use crate::event::{Event, TurnState};
 use crate::telemetry::metrics::{self, Gauged};
 use crate::telemetry::millis;
 use crate::tools::{RunEnd, Source};
-use crate::upstream::{Delta, RoundFinish};
+use crate::trace_context::TraceContext;
+use crate::upstream::{Delta, RoundFinish, RoundRequest, Upstream};
 
 /// The measurements of one turn.
 #[derive(Debug)]
@@ -32,10 +35,13 @@ pub(super) struct Meter {
     silent_since: Option<Instant>,
     /// Whether the model has written anything yet.
     spoke: bool,
+    /// What OpenTelemetry shows of it.
+    trace: TurnTrace,
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
+    /// Begins to measure a turn in this trace.
+    pub(super) fn new(trace: Option<&TraceContext>) -> Self {
         let begun = Instant::now();
         Self {
             begun,
@@ -47,6 +53,7 @@ impl Meter {
             finish: None,
             silent_since: None,
             spoke: false,
+            trace: TurnTrace::new(trace),
         }
     }
 
@@ -73,11 +80,22 @@ impl Meter {
         true
     }
 
-    pub(super) fn round_begins(&mut self) {
+    /// Returns the trace that the round belongs to.
+    pub(super) fn round_begins(
+        &mut self,
+        request: &RoundRequest,
+        asked: &Upstream,
+    ) -> Option<TraceContext> {
         self.rounds += 1;
         (self.round_begun, self.finish, self.silent_since) = (Instant::now(), None, None);
         self.span = info_span!(parent: &self.turn, "round", r#loop = self.rounds);
         self.log(|| debug!("round started"));
+        self.trace.round_begins(request, || asked.identity())
+    }
+
+    /// This upstream answers.
+    pub(super) fn round_answered(&mut self, upstream: &Upstream) {
+        self.trace.round_answered(|| upstream.identity());
     }
 
     pub(super) fn rerouted(&self, answering: &str) {
@@ -91,6 +109,7 @@ impl Meter {
         if let Delta::Finish(finish) = delta {
             self.finish = Some(*finish);
         }
+        self.trace.note_delta(delta);
     }
 
     pub(super) fn round_completed(&mut self) {
@@ -98,34 +117,53 @@ impl Meter {
     }
 
     /// Writes the one log line that ends a round.
+    /// A failure has a reason.
     pub(super) fn round_ends(&mut self, outcome: &'static str, reason: Option<&str>) {
+        self.trace.round_ends(reason.map(|_| outcome));
         self.silent_since = Some(Instant::now());
         let duration_ms = millis(self.round_begun.elapsed());
         self.log(|| debug!(outcome, duration_ms, reason, "round ended"));
     }
 
-    /// Returns the span that the tool runs in.
-    pub(super) fn tool_begins(&self, call_id: &str, tool: &str, position: usize) -> Span {
+    /// Returns the span that the tool runs in, and the trace that it belongs to.
+    pub(super) fn tool_begins(
+        &mut self,
+        call: CallAt,
+        (call_id, tool): (&str, &str),
+        position: usize,
+    ) -> (Span, Option<TraceContext>) {
         let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
         span.in_scope(|| debug!("tool started"));
-        span
+        (span, self.trace.tool_begins(call, call_id))
+    }
+
+    /// A tool of an earlier turn goes on.
+    pub(super) fn tool_resumes(&mut self, call: CallAt, call_id: &str) {
+        // It has been told its trace.
+        let _ = self.trace.tool_begins(call, call_id);
     }
 
     /// A tool of this source has ended.
     pub(super) fn tool_ended(
-        &self,
+        &mut self,
+        call: CallAt,
         source: &Source,
         name: String,
-        end: RunEnd,
-        duration: Duration,
+        (end, duration): (RunEnd, Duration),
     ) {
+        self.trace.tool_ended(call, (&name, source), end, duration);
         metrics::tool_ended(source.to_string(), name, end.name(), duration);
         // Time that passed while the model was still writing did not delay the turn.
         let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
         metrics::tool_hidden(duration.saturating_sub(waited));
     }
 
-    pub(super) fn tools_stopped(&self, running: usize) {
+    pub(super) fn tool_stopped(&mut self, call: CallAt) {
+        self.trace.tools_stopped(|stopped| stopped == call);
+    }
+
+    pub(super) fn tools_stopped(&mut self, running: usize) {
+        self.trace.tools_stopped(|_| true);
         if running > 0 {
             self.log(|| debug!(running, "tools stopped"));
         }
@@ -174,10 +212,11 @@ impl Meter {
     }
 
     /// Writes the one log line that ends a turn.
-    pub(super) fn turn_ended(&self, turn: &TurnMachine) {
+    pub(super) fn turn_ended(&mut self, turn: &TurnMachine) {
         let summary = turn.summary();
         let duration = self.begun.elapsed();
         metrics::turn_ended(turn.outcome(), summary.loops, duration);
+        self.trace.turn_ended(turn, duration);
         self.turn.in_scope(|| {
             tracing::info!(
                 outcome = turn.outcome(),

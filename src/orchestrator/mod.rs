@@ -26,6 +26,7 @@ mod selection;
 mod stop_texts;
 mod tool_task;
 mod turn;
+mod turn_trace;
 
 pub use briefing::Briefing;
 pub use call::CallAt;

@@ -18,6 +18,7 @@ use crate::tools::question::{Awaits, SentQuestion};
 use crate::tools::report::Report;
 use crate::tools::run::{Run, ToolCall};
 use crate::tools::{Clarification, Continuation, Given, Progress, Registry, Resumption, Source};
+use crate::trace_context::TraceContext;
 
 /// A turn's running tools. Dropping this stops them.
 pub(super) struct RunningTools {
@@ -102,8 +103,7 @@ impl RunningTools {
         call: CallAt,
         (call_id, name): (&str, &str),
         (arguments, resumption): (Value, Option<Resumption>),
-        started: Barrier,
-        span: Span,
+        (started, span, trace): (Barrier, Span, Option<TraceContext>),
     ) {
         let tool = self.tools.get(name);
         let tool = Arc::clone(tool.expect("a turn's briefing lists the tools it runs with"));
@@ -114,6 +114,7 @@ impl RunningTools {
             idempotency_key,
             resumption,
             session: Arc::clone(&self.session),
+            trace,
         };
         let tool =
             ToolTask::start(tool_call, self.artifacts.clone(), self.timeout, (started, span));

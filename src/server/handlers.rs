@@ -39,6 +39,7 @@ use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, FoundTurn, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
+use crate::trace_context::TraceContext;
 use crate::{http, limits};
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
@@ -180,8 +181,8 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
         metrics::history_repaired(repair.name());
     }
     let is_read_whole = matches!(form, Form::Whole(_));
-    let address = app.admission.client(request);
-    let new = NewTurn { owner, address, is_read_whole, ..turn };
+    let (address, trace) = (app.admission.client(request), trace(&request.headers));
+    let new = NewTurn { owner, address, trace, is_read_whole, ..turn };
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     match form {
@@ -198,6 +199,16 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
             Ok(json_reply(StatusCode::OK, &receipt))
         }
     }
+}
+
+/// The trace that a request belongs to (W3C Trace Context). Several `traceparent` count as none; several
+/// `tracestate` are one list.
+fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut parents = headers.get_all("traceparent").iter();
+    let parent = parents.next().filter(|_| parents.next().is_none())?.to_str().ok()?;
+    let states = headers.get_all("tracestate").iter();
+    let states: Option<Vec<_>> = states.map(|state| state.to_str().ok()).collect();
+    TraceContext::parse(parent, &states.unwrap_or_default().join(","))
 }
 
 /// Answers about how many tokens a request would take. No turn begins.

@@ -53,6 +53,11 @@ pub(crate) fn tls_handshake(outcome: &'static str) {
     counter!("tether_tls_handshakes_total", "outcome" => outcome).increment(1);
 }
 
+/// The OpenTelemetry collector does not have this many spans, or sets of metrics.
+pub(crate) fn otlp_dropped(signal: &'static str, count: usize) {
+    counter!("tether_otlp_dropped_total", "signal" => signal).increment(count as u64);
+}
+
 /// Log lines were dropped because standard error did not take them.
 pub(crate) fn log_lines_dropped(lines: u64) {
     counter!("tether_log_lines_dropped_total").increment(lines);

@@ -5,7 +5,10 @@
 
 mod line;
 pub(crate) mod metrics;
+pub(crate) mod otlp;
 mod queue;
+mod span_data;
+pub(crate) mod trace;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _, Write};

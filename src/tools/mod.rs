@@ -52,6 +52,8 @@ pub use schema::{SchemaError, Unsupported};
 pub use source::{Glob, Source, SourceKind, SourceReport};
 pub use sources::{Sources, Toolset};
 
+pub use crate::trace_context::TraceContext;
+
 /// What models and clients are told about a tool.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct ToolSpec {
@@ -140,6 +142,8 @@ pub struct CallContext {
     pub resumption: Option<Resumption>,
     /// Whose call it is: the id of the session, which only tells calls apart.
     pub session: Arc<str>,
+    /// The trace that the call belongs to, if its client or the gateway records one.
+    pub trace: Option<TraceContext>,
 }
 
 impl CallContext {
@@ -153,15 +157,26 @@ impl CallContext {
             reporter,
             resumption: None,
             session: Arc::default(),
+            trace: None,
         }
     }
 
-    /// Identifies the call and its attempt to a server, as W3C Trace Context defines it: attempts
-    /// of one call are spans of one trace.
+    /// Identifies the call to a server, as W3C Trace Context defines it. Without a trace that it belongs
+    /// to, attempts of one call are spans of a trace of their own.
     pub(crate) fn traceparent(&self) -> String {
+        if let Some(trace) = &self.trace {
+            return trace.to_string();
+        }
         let call = digest::of_text(&self.idempotency_key);
         let (trace, span) = (&call[..32], &call[32..40]);
         format!("00-{trace}-{span}{:08x}-01", self.attempt)
+    }
+}
+
+impl CallContext {
+    /// What tracing systems add to that.
+    pub(crate) fn tracestate(&self) -> Option<&str> {
+        self.trace.as_ref()?.state.as_deref()
     }
 }
 

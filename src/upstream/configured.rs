@@ -8,6 +8,7 @@ use tracing::{info, warn};
 
 use super::cool_down::CoolDown;
 use super::detect::Detected;
+use super::identity::Identity;
 use super::local::LocalModel;
 use super::server::{OptionsError, Server, ServerOptions};
 use super::{Constrain, History, Images, Round, RoundFailure, RoundRequest, Way};
@@ -72,6 +73,16 @@ impl Upstream {
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it is to those who watch.
+    pub(crate) fn identity(&self) -> Identity {
+        match &self.backend {
+            Backend::Server(server) => server.watched_as(),
+            Backend::Local(_) => {
+                Identity { provider: "tether", model: self.name.clone(), address: None }
+            }
+        }
     }
 
     /// Opens a round. Dropping the future or the round ends the generation.

@@ -14,6 +14,7 @@ pub mod dialect;
 mod extra_sampling;
 mod failure;
 mod frame_error;
+mod identity;
 mod image_support;
 mod local;
 mod message;
@@ -33,6 +34,7 @@ pub(crate) use detect::Detected;
 pub use extra_sampling::ExtraSampling;
 pub use failure::RoundFailure;
 pub use frame_error::FrameError;
+pub(crate) use identity::Identity;
 pub use local::{LocalAnswer, LocalModel};
 pub use message::{Image, Images};
 pub(crate) use message::{Message, MessageCall, MessagePart, ReasoningItem, Role};
@@ -50,6 +52,7 @@ use crate::call_format::{CallContract, CallFormat, Label, Row};
 use crate::event::Usage;
 use crate::limits::config::TEMPERATURE_MAX;
 use crate::limits::server::{STOP_STRING_CHARS_MAX, STOP_STRINGS_MAX};
+use crate::trace_context::TraceContext;
 
 /// What one frame of a model server's stream adds to the message.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -200,6 +203,8 @@ pub struct RoundRequest {
     pub(crate) tool_choice: ToolChoice,
     /// The JSON Schema of an answer that has to be JSON.
     pub answer: Option<Arc<Value>>,
+    /// The trace that the request belongs to.
+    pub(crate) trace: Option<TraceContext>,
     /// The upstream to ask first, as an index into the turn's route, once another upstream has
     /// answered an earlier round.
     pub(crate) asked_first: Option<usize>,
@@ -245,6 +250,7 @@ impl RoundRequest {
             named: Arc::clone(&self.named),
             tool_choice: self.tool_choice.clone(),
             answer: self.answer.clone(),
+            trace: self.trace.clone(),
             format: self.prompt.format(contract),
             contract,
         }
@@ -288,6 +294,8 @@ pub struct ChatRequest {
     pub tool_choice: ToolChoice,
     /// The JSON Schema of an answer that has to be JSON.
     pub answer: Option<Arc<Value>>,
+    /// The trace that the request belongs to.
+    pub(crate) trace: Option<TraceContext>,
     /// How the model makes calls.
     pub contract: CallContract,
     /// How it writes calls in its text.

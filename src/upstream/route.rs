@@ -25,6 +25,8 @@ pub(crate) struct Route {
 pub(crate) struct Opened {
     /// The answer, arriving.
     pub(crate) round: Round,
+    /// Who answers.
+    pub(crate) upstream: Arc<Upstream>,
     /// Set if an upstream other than the first answers.
     pub(crate) fallback: Option<Fallback>,
 }
@@ -81,7 +83,12 @@ impl Route {
     /// or if no upstream answers: then the first failure, with the reasons of all.
     pub(crate) async fn open(&self, request: &RoundRequest) -> Result<Opened, RoundFailure> {
         if let [only] = &self.upstreams[..] {
-            return only.open(request).await.map(|round| Opened { round, fallback: None });
+            let upstream = Arc::clone(only);
+            return only.open(request).await.map(|round| Opened {
+                round,
+                upstream,
+                fallback: None,
+            });
         }
         let mut failures: Vec<(&str, RoundFailure)> = Vec::new();
         let mut why = PassedOver::CoolingDown;
@@ -96,7 +103,7 @@ impl Route {
                 Ok(round) => {
                     let name = upstream.name().to_owned();
                     let fallback = (place != first).then_some(Fallback { place, name, why });
-                    return Ok(Opened { round, fallback });
+                    return Ok(Opened { round, upstream: Arc::clone(upstream), fallback });
                 }
                 Err(failure) if failures.is_empty() && !failure.retryable => return Err(failure),
                 Err(failure) => {
@@ -113,6 +120,11 @@ impl Route {
             }
         }
         Err(all_failed(failures))
+    }
+
+    /// The one that is asked first, unless it is cooling down.
+    pub(crate) fn first(&self, asked_first: Option<usize>) -> &Upstream {
+        &self.upstreams[asked_first.unwrap_or_default()]
     }
 
     /// Whether any of them takes images, as far as is known. If not, none need to be loaded.

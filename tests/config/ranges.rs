@@ -54,6 +54,8 @@ fn each_number_has_a_minimum_and_a_maximum() {
     check("stream.keep_alive_sec", ["0", "0.001", "86400", "86401"]);
     check("stream.disconnect_grace_sec", ["-1", "0", "86400", "86401"]);
     check("stream.parser.max_payload_bytes", ["1023", "1024", "1073741824", "1073741825"]);
+    check("telemetry.otlp.sample_ratio", ["-0.1", "0", "1", "1.01"]);
+    check("telemetry.otlp.metrics_interval_sec", ["0", "0.001", "86400", "86401"]);
     check("sessions.ttl_sec", ["0", "0.001", "31622400", "31622401"]);
 }
 

@@ -1,7 +1,7 @@
 //! Calls that servers answer late, wrongly, or not at all.
 
 use tether::limits::mcp::OPEN_CALLS_MAX;
-use tether::tools::Reporter;
+use tether::tools::{Reporter, TraceContext};
 
 use super::*;
 
@@ -115,6 +115,17 @@ async fn malformed_results_and_errors_are_told() {
 async fn a_call_is_traced_and_tells_the_server_nothing_else() {
     let mut bad = Bad::start("meta");
     assert_eq!(bad.says("odd", "").await, json!({ "text": "progressToken traceparent" }));
+}
+
+#[tokio::test]
+async fn a_call_goes_on_with_its_trace() {
+    let mut bad = Bad::start("meta");
+    let odd = bad.tool("odd").await;
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let trace = TraceContext::parse(parent, "a=1");
+    let context = CallContext { trace, ..CallContext::first("call") };
+    let result = odd.call(json!({ "text": "" }), context).await.unwrap();
+    assert_eq!(result.data, Some(json!({ "text": "progressToken traceparent tracestate" })));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! standard, so that a mistake in the gateway is not repeated here.
 
 pub(crate) mod client;
+pub(crate) mod collector;
 pub(crate) mod events;
 pub(crate) mod gateway;
 pub(crate) mod h2;

@@ -133,6 +133,7 @@ impl<W: Write> Call<'_, W> {
             idempotency_key: Arc::from(uuid::Uuid::new_v4().to_string()),
             resumption,
             session: Arc::default(),
+            trace: None,
         };
         let (reporter, reports) = Reporter::new();
         let mut running = Box::pin(run::run(call, reporter, self.timeout));

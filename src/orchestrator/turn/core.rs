@@ -220,6 +220,8 @@ impl Core {
             named: tools.named,
             tool_choice,
             answer,
+            // The driver knows.
+            trace: None,
             asked_first: self.answering.fallback,
         }
     }

@@ -138,6 +138,24 @@ impl TurnMachine {
         }
     }
 
+    /// Why it failed, once it has.
+    pub(crate) const fn failure(&self) -> Option<FailureCode> {
+        match self.ending() {
+            Some(Ending::Failed(code)) => Some(code),
+            _ => None,
+        }
+    }
+
+    /// Its session, as its client knows it.
+    pub(crate) fn session_id(&self) -> &str {
+        &self.core.setup.request.session_id
+    }
+
+    /// The name of the upstream that it asks.
+    pub(crate) fn model(&self) -> &str {
+        &self.core.setup.request.model
+    }
+
     /// Takes what was said. Call this once [`is_over`](Self::is_over) is true.
     #[must_use]
     pub(crate) fn take_text(&mut self) -> String {

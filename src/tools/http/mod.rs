@@ -123,6 +123,9 @@ impl HttpOptions {
         let traceparent = context.traceparent();
         debug!(tool_call = &*traceparent, attempt = context.attempt, "sending");
         headers.insert("traceparent", value(&traceparent)?);
+        if let Some(state) = context.tracestate() {
+            headers.insert("tracestate", value(state)?);
+        }
         let mut body = Bytes::new();
         if let Some((media_type, bytes)) = filled.body {
             headers.insert(CONTENT_TYPE, value(&media_type)?);

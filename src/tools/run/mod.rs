@@ -20,6 +20,7 @@ use tracing::{debug, error};
 
 use super::{CallContext, NextAction, Reporter, Resumption, Tool, ToolFault, ToolResult, ToolSpec};
 use crate::limits::tools::{ATTEMPTS_MAX, OUTPUT_BYTES_MAX};
+use crate::trace_context::TraceContext;
 
 /// A call to run.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct ToolCall {
     /// The answer, if the tool asked to be called again with it.
     pub(crate) resumption: Option<Resumption>,
     pub(crate) session: Arc<str>,
+    /// The trace that it belongs to.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// How often and for how long a call may be attempted.
@@ -152,6 +155,7 @@ async fn run_with(
             reporter: reporter.clone(),
             resumption: call.resumption.clone(),
             session: Arc::clone(&call.session),
+            trace: call.trace.clone(),
         };
         let ended = attempt(tool, call.arguments.clone(), context, timeout.min(left)).await;
         let asked_for = reporter.asked_for().unwrap_or_default();

@@ -24,12 +24,14 @@ use self::failed::Failed;
 use crate::call_format::ContractSetting;
 use crate::http;
 use crate::limits::upstream as limits;
+use crate::trace_context::TraceContext;
 use crate::upstream::chat_template::Losses;
 use crate::upstream::client::{Answer, Client, ClientError};
 use crate::upstream::constrain::Constrain;
 use crate::upstream::detect::Detected;
 use crate::upstream::dialect::{self, Dialect};
 use crate::upstream::extra_sampling::RefusedSampling;
+use crate::upstream::identity::Identity;
 use crate::upstream::image_support::ImageSupport;
 use crate::upstream::models::Models;
 use crate::upstream::server_error::ServerError;
@@ -87,6 +89,9 @@ impl std::fmt::Debug for ServerOptions {
 pub(super) struct Server {
     name: String,
     client: Client,
+    /// What it is to those who watch: the API, the host and the port.
+    provider: &'static str,
+    address: (String, u16),
     /// The path of `base_url`, without a trailing slash.
     path: String,
     host: HeaderValue,
@@ -160,10 +165,15 @@ impl Server {
         // llama.cpp's own API is beside `/v1`.
         let own = path.strip_suffix("/v1").filter(|_| sends_prompts);
         let path = own.unwrap_or(path).to_owned();
+        let provider = if sends_prompts { "llama.cpp" } else { "openai" };
+        let default_port = if base_url.scheme_str() == Some("https") { 443 } else { 80 };
+        let address = (authority.host().to_owned(), authority.port_u16().unwrap_or(default_port));
         let client = Client::new(base_url, connect_timeout)?;
         Ok(Self {
             name: name.to_owned(),
             client,
+            provider,
+            address,
             path,
             host,
             authorization,
@@ -182,6 +192,14 @@ impl Server {
             losses: Mutex::default(),
             asking: tokio::sync::Mutex::new(None),
         })
+    }
+
+    /// What it is to those who watch, with its model as far as that is known.
+    pub(super) fn watched_as(&self) -> Identity {
+        let listed = self.listed.lock();
+        let model = listed.as_ref().map_or(&*self.model, |models| self.model_of(models));
+        let (model, address) = (model.to_owned(), Some(self.address.clone()));
+        Identity { provider: self.provider, model, address }
     }
 
     /// Whether the server takes images, as far as is known.
@@ -229,7 +247,12 @@ impl Server {
         let body = Bytes::from(self.dialect.body(request, &server));
         let variant = self.dialect.variant();
         let path = format!("{}{}", self.path, self.dialect.path());
-        let post = self.request(Method::POST, &path, body);
+        let mut post = self.request(Method::POST, &path, body);
+        for (name, value) in request.trace.iter().flat_map(TraceContext::headers) {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                post.headers_mut().insert(name, value);
+            }
+        }
         let mut answer = self.send(post, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {

@@ -2,6 +2,7 @@
 
 mod logs;
 mod metrics;
+mod otlp;
 mod stderr;
 
 use serde_json::{Value, json};

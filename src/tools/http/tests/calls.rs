@@ -9,7 +9,7 @@ use crate::tools::outbound::tests::server::{self, Server, Then};
 use crate::tools::outbound::{Addresses, ClientOptions};
 use crate::tools::run::{Run, RunEnd, ToolCall, run};
 use crate::tools::source::EntryRules;
-use crate::tools::{Policy, Reporter, Source, SourceKind};
+use crate::tools::{Policy, Reporter, Source, SourceKind, TraceContext};
 
 fn tool(written: &WrittenRequest) -> HttpTool {
     tool_with(written, ClientOptions::new(Addresses::In(vec!["127.0.0.1".parse().unwrap()])))
@@ -79,6 +79,7 @@ async fn run_it(tool: HttpTool) -> Run {
         idempotency_key: "key-1".into(),
         resumption: None,
         session: Arc::default(),
+        trace: None,
     };
     run(call, Reporter::default(), Duration::from_secs(30)).await
 }
@@ -181,6 +182,19 @@ async fn an_error_with_a_huge_body_is_still_that_error() {
     let server = Server::once([server::Answer::whole("404 Not Found", body)]).await;
     let result = call(&tool(&search(&server, "GET"))).await.unwrap();
     assert_eq!(result, ToolResult::error("127.0.0.1 answered with HTTP status 404"));
+}
+
+#[tokio::test]
+async fn a_call_goes_on_with_its_trace() {
+    let server = Server::once([server::Answer::json("{}")]).await;
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let trace = TraceContext::parse(parent, "a=1");
+    let context = CallContext { trace, ..CallContext::first("key-1") };
+    tool(&search(&server, "GET")).call(json!({ "q": "a" }), context).await.unwrap();
+    let request = server.requests().remove(0);
+    for line in [format!("traceparent: {parent}"), "tracestate: a=1".to_owned()] {
+        assert!(request.lines().any(|other| other == line), "{line}: {request}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

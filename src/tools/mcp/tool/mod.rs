@@ -137,7 +137,7 @@ impl Shared {
         let call = Arc::new(OpenCall::new(session, reporter, slot));
         let send = |params: &[Param]| {
             let request = self.request(arguments, exchange, &call, params);
-            self.answer(&connection, &call, request, context.traceparent())
+            self.answer(&connection, &call, request, context)
         };
         let mut answer = send(&self.params).await;
         if let Ok(Err(error)) = &answer
@@ -172,10 +172,13 @@ impl Shared {
         connection: &Connection,
         call: &OpenCall,
         request: ClientRequest,
-        traceparent: String,
+        context: &CallContext,
     ) -> Result<Result<ServerResult, ErrorData>, ToolFault> {
         let mut meta = RequestMetaObject::new();
-        meta.insert("traceparent".to_owned(), traceparent.into());
+        meta.insert("traceparent".to_owned(), context.traceparent().into());
+        if let Some(state) = context.tracestate() {
+            meta.insert("tracestate".to_owned(), state.into());
+        }
         let options = PeerRequestOptions::no_options().with_meta(meta);
         let sent = connection.peer.send_cancellable_request(request, options).await;
         let handle = sent.map_err(cause::fault)?;

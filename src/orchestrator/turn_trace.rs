@@ -1,0 +1,290 @@
+//! A turn as OpenTelemetry shows it: spans and measurements by its conventions for generative AI.
+//!
+//! ```text
+//!   invoke_agent            the turn, below the client's own span if it sent one
+//!   |- chat MODEL           a round; its model server is told this span
+//!   '- execute_tool NAME    a call; its tool is told this span
+//! ```
+//! Words and arguments are never shown.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call::CallAt;
+use super::turn::TurnMachine;
+use crate::event::{FailureCode, Usage};
+use crate::telemetry::otlp::{self, Buckets, Instrument, Labels};
+use crate::telemetry::trace::{Attributes, Span, SpanKind, Value};
+use crate::tools::{RunEnd, Source};
+use crate::trace_context::TraceContext;
+use crate::upstream::{Delta, Identity, RoundFinish, RoundRequest, Sampling};
+
+const fn seconds(name: &'static str) -> Instrument {
+    Instrument { name, unit: "s", buckets: Buckets::Seconds }
+}
+
+const fn calls(name: &'static str) -> Instrument {
+    Instrument { name, unit: "{call}", buckets: Buckets::Calls }
+}
+
+static ROUND_SECONDS: Instrument = seconds("gen_ai.client.operation.duration");
+static FIRST_CHUNK_SECONDS: Instrument = seconds("gen_ai.client.operation.time_to_first_chunk");
+static TOKENS: Instrument =
+    Instrument { name: "gen_ai.client.token.usage", unit: "{token}", buckets: Buckets::Tokens };
+static TURN_SECONDS: Instrument = seconds("gen_ai.invoke_agent.duration");
+static TURN_ROUNDS: Instrument = calls("gen_ai.invoke_agent.inference_calls");
+static TURN_CALLS: Instrument = calls("gen_ai.invoke_agent.tool_calls");
+static TOOL_SECONDS: Instrument = seconds("gen_ai.execute_tool.duration");
+
+/// The spans of one turn.
+#[derive(Debug)]
+pub(super) struct TurnTrace {
+    /// `None` once it has ended.
+    turn: Option<Span>,
+    round: Option<RoundTrace>,
+    tools: Vec<ToolTrace>,
+}
+
+/// A round that is under way.
+#[derive(Debug)]
+struct RoundTrace {
+    span: Span,
+    begun: Instant,
+    asked: Identity,
+    sampling: Sampling,
+    /// How long the model took to begin.
+    first_chunk: Option<Duration>,
+    finish: Option<RoundFinish>,
+    usage: Usage,
+}
+
+/// A tool that is running.
+#[derive(Debug)]
+struct ToolTrace {
+    call: CallAt,
+    call_id: String,
+    span: Span,
+}
+
+impl TurnTrace {
+    /// Begins the turn's span in the client's context.
+    pub(super) fn new(context: Option<&TraceContext>) -> Self {
+        Self { turn: Some(Span::begin(context)), round: None, tools: Vec::new() }
+    }
+
+    /// Begins a round's span, unless nobody collects any. Returns the context for its server.
+    pub(super) fn round_begins(
+        &mut self,
+        request: &RoundRequest,
+        asked: impl FnOnce() -> Identity,
+    ) -> Option<TraceContext> {
+        let span = self.turn.as_ref()?.child();
+        let context = span.context().cloned();
+        if otlp::sampler().is_some() {
+            self.round = Some(RoundTrace {
+                span,
+                begun: Instant::now(),
+                asked: asked(),
+                sampling: request.sampling.clone(),
+                first_chunk: None,
+                finish: None,
+                usage: Usage::NONE,
+            });
+        }
+        context
+    }
+
+    /// This one answers.
+    pub(super) fn round_answered(&mut self, asked: impl FnOnce() -> Identity) {
+        if let Some(round) = &mut self.round {
+            round.asked = asked();
+        }
+    }
+
+    pub(super) fn note_delta(&mut self, delta: &Delta<'_>) {
+        let Some(round) = &mut self.round else { return };
+        match delta {
+            Delta::Finish(finish) => round.finish = Some(*finish),
+            Delta::Usage(usage) => round.usage = *usage,
+            said if round.first_chunk.is_none() && said.is_said() => {
+                round.first_chunk = Some(round.begun.elapsed());
+            }
+            _ => {}
+        }
+    }
+
+    /// The round has ended, perhaps with this failure.
+    pub(super) fn round_ends(&mut self, error: Option<&'static str>) {
+        let Some(round) = self.round.take() else { return };
+        let RoundTrace { span, begun, asked, sampling, first_chunk, finish, usage } = round;
+        let Identity { provider, model, address } = asked;
+        let labels = || -> Labels {
+            let mut labels = vec![
+                ("gen_ai.operation.name", "chat".to_owned()),
+                ("gen_ai.provider.name", provider.to_owned()),
+                ("gen_ai.request.model", model.clone()),
+            ];
+            labels.extend(error.map(|error| ("error.type", error.to_owned())));
+            labels
+        };
+        otlp::record(&ROUND_SECONDS, begun.elapsed().as_secs_f64(), labels);
+        if let Some(first) = first_chunk {
+            otlp::record(&FIRST_CHUNK_SECONDS, first.as_secs_f64(), labels);
+        }
+        let (read, written) = (usage.prompt_tokens, usage.completion_tokens);
+        for (kind, tokens) in [("input", read), ("output", written)] {
+            let labels = || [labels(), vec![("gen_ai.token.type", kind.to_owned())]].concat();
+            if tokens > 0 {
+                otlp::record(&TOKENS, number(tokens), labels);
+            }
+        }
+        span.end(SpanKind::Client, error, || {
+            let mut attributes: Attributes = vec![
+                ("gen_ai.operation.name", "chat".into()),
+                ("gen_ai.provider.name", provider.into()),
+                ("gen_ai.request.model", model.as_str().into()),
+                ("gen_ai.request.stream", Value::Bool(true)),
+            ];
+            attributes.extend(error.map(|error| ("error.type", error.into())));
+            if let Some((host, port)) = address {
+                attributes.push(("server.address", Value::Text(host)));
+                attributes.push(("server.port", Value::Int(port.into())));
+            }
+            attributes.extend(asked_sampling(&sampling));
+            if let Some(first) = first_chunk {
+                let seconds = Value::Float(first.as_secs_f64());
+                attributes.push(("gen_ai.response.time_to_first_chunk", seconds));
+            }
+            if let Some(finish) = finish {
+                let reasons = Value::Texts(vec![finish.name().to_owned()]);
+                attributes.push(("gen_ai.response.finish_reasons", reasons));
+            }
+            attributes.extend(used(usage));
+            (format!("chat {model}"), attributes)
+        });
+    }
+
+    /// Begins a tool's span. Returns the context for the tool.
+    pub(super) fn tool_begins(&mut self, call: CallAt, call_id: &str) -> Option<TraceContext> {
+        let span = self.turn.as_ref()?.child();
+        let context = span.context().cloned();
+        if otlp::sampler().is_some() {
+            self.tools.push(ToolTrace { call, call_id: call_id.to_owned(), span });
+        }
+        context
+    }
+
+    /// A tool has ended, or asks the user.
+    pub(super) fn tool_ended(
+        &mut self,
+        call: CallAt,
+        (name, source): (&str, &Source),
+        end: RunEnd,
+        duration: Duration,
+    ) {
+        let Some(at) = self.tools.iter().position(|tool| tool.call == call) else { return };
+        let ToolTrace { call_id, span, .. } = self.tools.swap_remove(at);
+        let error = (end != RunEnd::Done).then(|| end.name());
+        otlp::record(&TOOL_SECONDS, duration.as_secs_f64(), || {
+            let mut labels = vec![("gen_ai.tool.name", name.to_owned())];
+            labels.extend(error.map(|error| ("error.type", error.to_owned())));
+            labels
+        });
+        end_tool(span, name, &call_id, Some(source), error);
+    }
+
+    /// These tools were stopped before their end.
+    pub(super) fn tools_stopped(&mut self, stopped: impl Fn(CallAt) -> bool) {
+        let tools = std::mem::take(&mut self.tools);
+        for ToolTrace { call, call_id, span } in tools {
+            if stopped(call) {
+                end_tool(span, "stopped", &call_id, None, Some("cancelled"));
+            } else {
+                self.tools.push(ToolTrace { call, call_id, span });
+            }
+        }
+    }
+
+    /// The turn has ended.
+    pub(super) fn turn_ended(&mut self, turn: &TurnMachine, duration: Duration) {
+        self.tools_stopped(|_| true);
+        let Some(span) = self.turn.take() else { return };
+        let summary = turn.summary();
+        let error = turn.failure().map(FailureCode::name);
+        let labels = || -> Labels {
+            let mut labels = vec![("gen_ai.agent.name", AGENT.to_owned())];
+            labels.extend(error.map(|error| ("error.type", error.to_owned())));
+            labels
+        };
+        otlp::record(&TURN_SECONDS, duration.as_secs_f64(), labels);
+        otlp::record(&TURN_ROUNDS, summary.loops.into(), labels);
+        otlp::record(&TURN_CALLS, summary.tool_calls.into(), labels);
+        span.end(SpanKind::Internal, error, || {
+            let mut attributes: Attributes = vec![
+                ("gen_ai.operation.name", "invoke_agent".into()),
+                ("gen_ai.provider.name", AGENT.into()),
+                ("gen_ai.agent.name", AGENT.into()),
+                ("gen_ai.conversation.id", turn.session_id().into()),
+                ("gen_ai.request.model", turn.model().into()),
+                ("tether.turn.id", turn.turn_id().into()),
+                ("tether.turn.outcome", turn.outcome().into()),
+            ];
+            attributes.extend(error.map(|error| ("error.type", error.into())));
+            attributes.extend(used(summary.usage));
+            (format!("invoke_agent {AGENT}"), attributes)
+        });
+    }
+}
+
+/// The name of the agent: all that the gateway does for a turn.
+const AGENT: &str = "tether";
+
+fn end_tool(
+    span: Span,
+    name: &str,
+    call_id: &str,
+    source: Option<&Source>,
+    error: Option<&'static str>,
+) {
+    span.end(SpanKind::Internal, error, || {
+        let mut attributes: Attributes = vec![
+            ("gen_ai.operation.name", "execute_tool".into()),
+            ("gen_ai.tool.name", name.into()),
+            ("gen_ai.tool.call.id", call_id.into()),
+            ("gen_ai.tool.type", "function".into()),
+        ];
+        attributes
+            .extend(source.map(|source| ("tether.tool.source", Value::Text(source.to_string()))));
+        attributes.extend(error.map(|error| ("error.type", error.into())));
+        (format!("execute_tool {name}"), attributes)
+    });
+}
+
+/// How tokens were to be chosen, as far as the client or the gateway said.
+fn asked_sampling(sampling: &Sampling) -> impl Iterator<Item = (&'static str, Value)> {
+    let Sampling { temperature, top_p, max_tokens, .. } = sampling;
+    [
+        ("gen_ai.request.temperature", temperature.map(Value::Float)),
+        ("gen_ai.request.top_p", top_p.map(Value::Float)),
+        ("gen_ai.request.max_tokens", max_tokens.map(|tokens| Value::Int(tokens.into()))),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+}
+
+fn used(usage: Usage) -> impl Iterator<Item = (&'static str, Value)> {
+    let Usage { prompt_tokens, completion_tokens, .. } = usage;
+    [
+        ("gen_ai.usage.input_tokens", prompt_tokens),
+        ("gen_ai.usage.output_tokens", completion_tokens),
+    ]
+    .into_iter()
+    .filter(|(_, tokens)| *tokens > 0)
+    .map(|(name, tokens)| (name, Value::Int(tokens)))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody uses 2^53 tokens")]
+const fn number(tokens: u64) -> f64 {
+    tokens as f64
+}

@@ -1,0 +1,130 @@
+//! Requests to the collector.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use jiff::Timestamp;
+use serde_json::Value as Json;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::http;
+use crate::limits::telemetry::{
+    COLLECTOR_ANSWER_BYTES_MAX, COLLECTOR_ATTEMPTS_MAX, COLLECTOR_BACKOFF, COLLECTOR_TIMEOUT,
+    COLLECTOR_WAIT_MAX,
+};
+use crate::tls;
+
+/// Why nothing can be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum OtlpError {
+    /// A header cannot be sent.
+    #[error("telemetry.otlp.headers: {0:?} cannot be sent as a header")]
+    Header(String),
+    /// There are no trusted certificates.
+    #[error("telemetry.otlp: cannot read the system's CA certificates: {0}")]
+    Certificates(#[from] std::io::Error),
+    /// It has been started before.
+    #[error("telemetry.otlp: this process exports already")]
+    Twice,
+}
+
+/// Why the collector does not have something.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PostError {
+    #[error("{0}")]
+    Connection(#[from] legacy::Error),
+    #[error("no answer within {} s", COLLECTOR_TIMEOUT.as_secs())]
+    TimedOut,
+    #[error("it answered {0}")]
+    Refused(StatusCode, Option<Duration>),
+}
+
+/// Sends to one collector.
+#[derive(Debug)]
+pub(super) struct Client {
+    connections: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    endpoint: String,
+    headers: HeaderMap,
+}
+
+impl Client {
+    pub(super) fn new(endpoint: &Uri, headers: &[(String, String)]) -> Result<Self, OtlpError> {
+        let tls =
+            if endpoint.scheme_str() == Some("https") { tls::platform()? } else { tls::none() };
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let connections = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        let mut map = HeaderMap::new();
+        map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in headers {
+            let wrong = || OtlpError::Header(name.clone());
+            let header = HeaderName::try_from(name).map_err(|_| wrong())?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            map.insert(header, value);
+        }
+        let endpoint = endpoint.to_string().trim_end_matches('/').to_owned();
+        Ok(Self { connections, endpoint, headers: map })
+    }
+
+    /// Sends a body to this path, as often as makes sense; once `stop` is cancelled, only once.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: &Json,
+        stop: &CancellationToken,
+    ) -> Result<(), PostError> {
+        let body = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
+        let mut attempt = 1;
+        loop {
+            let Err(error) = self.post_once(path, body.clone()).await else { return Ok(()) };
+            let Some(wait) = wait(&error).filter(|_| attempt < COLLECTOR_ATTEMPTS_MAX) else {
+                return Err(error);
+            };
+            tokio::select! {
+                () = sleep(wait.max(COLLECTOR_BACKOFF * attempt)) => attempt += 1,
+                () = stop.cancelled() => attempt = COLLECTOR_ATTEMPTS_MAX,
+            }
+        }
+    }
+
+    async fn post_once(&self, path: &str, body: Bytes) -> Result<(), PostError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = format!("{}{path}", self.endpoint)
+            .parse()
+            .expect("a URI with a path at its end is one");
+        request.headers_mut().clone_from(&self.headers);
+        let exchange = async {
+            let answer = self.connections.request(request).await?;
+            let status = answer.status();
+            let wait = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+            let wait = wait.and_then(|field| http::retry_after(field, Timestamp::now()));
+            // The connection is used again once its answer has been read.
+            let _ = Limited::new(answer.into_body(), COLLECTOR_ANSWER_BYTES_MAX).collect().await;
+            if status.is_success() { Ok(()) } else { Err(PostError::Refused(status, wait)) }
+        };
+        timeout(COLLECTOR_TIMEOUT, exchange).await.unwrap_or(Err(PostError::TimedOut))
+    }
+}
+
+/// How long to wait before another attempt, if one makes sense.
+fn wait(error: &PostError) -> Option<Duration> {
+    match error {
+        PostError::Connection(_) | PostError::TimedOut => Some(Duration::ZERO),
+        // What the specification says may be sent again.
+        PostError::Refused(status, wait) => matches!(status.as_u16(), 429 | 502..=504)
+            .then(|| wait.unwrap_or_default().min(COLLECTOR_WAIT_MAX)),
+    }
+}

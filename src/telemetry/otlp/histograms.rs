@@ -1,0 +1,122 @@
+//! Measurements, counted in buckets from the start of the process on.
+
+use std::collections::BTreeMap;
+
+use crate::limits::telemetry::SERIES_MAX;
+
+/// A histogram of the conventions.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instrument {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) buckets: Buckets,
+}
+
+/// The bounds of its buckets, as the conventions advise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Buckets {
+    Seconds,
+    Tokens,
+    Calls,
+}
+
+impl Buckets {
+    pub(crate) const fn bounds(self) -> &'static [f64] {
+        match self {
+            Self::Seconds => &[
+                0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96,
+                81.92,
+            ],
+            Self::Tokens => &[
+                1.0,
+                4.0,
+                16.0,
+                64.0,
+                256.0,
+                1024.0,
+                4096.0,
+                16384.0,
+                65536.0,
+                262_144.0,
+                1_048_576.0,
+                4_194_304.0,
+                16_777_216.0,
+                67_108_864.0,
+            ],
+            Self::Calls => &[0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0],
+        }
+    }
+}
+
+/// What distinguishes a series of a histogram: names with values.
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// All series.
+#[derive(Debug, Default)]
+pub(crate) struct Histograms {
+    series: BTreeMap<(&'static Instrument, Labels), Histogram>,
+}
+
+/// One series.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Histogram {
+    /// One more than there are bounds.
+    pub(crate) counts: Vec<u64>,
+    pub(crate) sum: f64,
+}
+
+impl Histograms {
+    /// Counts a measurement. Series beyond [`SERIES_MAX`] count as one, as the specification has it.
+    pub(crate) fn record(&mut self, instrument: &'static Instrument, labels: Labels, value: f64) {
+        let mut key = (instrument, labels);
+        if self.series.len() >= SERIES_MAX && !self.series.contains_key(&key) {
+            key.1 = vec![("otel.metric.overflow", "true".to_owned())];
+        }
+        let bounds = instrument.buckets.bounds();
+        let histogram = self
+            .series
+            .entry(key)
+            .or_insert_with(|| Histogram { counts: vec![0; bounds.len() + 1], sum: 0.0 });
+        // Bounds belong to the bucket below them.
+        histogram.counts[bounds.partition_point(|bound| *bound < value)] += 1;
+        histogram.sum += value;
+    }
+
+    /// All series, those of an instrument together.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Instrument, &Labels, &Histogram)> {
+        self.series.iter().map(|((instrument, labels), histogram)| (*instrument, labels, histogram))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static CALLS: Instrument =
+        Instrument { name: "calls", unit: "{call}", buckets: Buckets::Calls };
+
+    #[test]
+    fn a_bound_belongs_to_the_bucket_below_it() {
+        let mut histograms = Histograms::default();
+        for value in [0.0, 1.0, 1.5, 2.0, 128.0, 129.0] {
+            histograms.record(&CALLS, Vec::new(), value);
+        }
+        let (_, _, histogram) = histograms.iter().next().unwrap();
+        assert_eq!(histogram.counts, [1, 1, 2, 0, 0, 0, 0, 0, 1, 1]);
+        assert!((histogram.sum - 261.5).abs() < 1e-9, "{histogram:?}");
+    }
+
+    #[test]
+    fn series_have_a_bound() {
+        let mut histograms = Histograms::default();
+        for tool in 0..SERIES_MAX + 5 {
+            histograms.record(&CALLS, vec![("tool", tool.to_string())], 1.0);
+        }
+        assert_eq!(histograms.iter().count(), SERIES_MAX + 1);
+        let rest = histograms.iter().find(|(_, labels, _)| labels[0].0 == "otel.metric.overflow");
+        assert_eq!(rest.unwrap().2.counts.iter().sum::<u64>(), 5);
+        // A series that is known goes on.
+        histograms.record(&CALLS, vec![("tool", "0".to_owned())], 1.0);
+        assert_eq!(histograms.iter().count(), SERIES_MAX + 1);
+    }
+}

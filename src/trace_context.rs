@@ -1,0 +1,146 @@
+//! Where a request is in a distributed trace (W3C Trace Context, level 2).
+
+use std::fmt;
+
+/// A place in a trace: the span that asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The trace, never 0.
+    pub trace_id: u128,
+    /// The span that asks, never 0.
+    pub span_id: u64,
+    /// Flags: only the lowest bit has a meaning here, that the trace is recorded.
+    pub flags: u8,
+    /// What tracing systems add, passed on as it is.
+    pub state: Option<Box<str>>,
+}
+
+/// The flag of traces that are recorded.
+const SAMPLED: u8 = 1;
+
+/// Longest `tracestate` that is passed on, in bytes: what the standard asks for.
+const STATE_BYTES_MAX: usize = 512;
+
+impl TraceContext {
+    /// Reads the headers of a request. Whatever is not exactly as the standard has it counts as absent: a trace
+    /// then begins here.
+    #[must_use]
+    pub fn parse(traceparent: &str, tracestate: &str) -> Option<Self> {
+        let version = hex(traceparent.get(..2)?)?;
+        let rest = traceparent.get(2..)?.strip_prefix('-')?;
+        let (trace_id, rest) = (rest.get(..32)?, rest.get(32..)?.strip_prefix('-')?);
+        let (span_id, rest) = (rest.get(..16)?, rest.get(16..)?.strip_prefix('-')?);
+        let (flags, rest) = (rest.get(..2)?, rest.get(2..)?);
+        // Later versions may add fields.
+        let is_known = match version {
+            0 => rest.is_empty(),
+            0xff => false,
+            _ => rest.is_empty() || rest.starts_with('-'),
+        };
+        let trace_id = hex(trace_id).filter(|id| *id != 0)?;
+        let span_id = hex(span_id).and_then(|id| u64::try_from(id).ok()).filter(|id| *id != 0)?;
+        let flags = u8::try_from(hex(flags)?).ok()?;
+        let state = tracestate.trim();
+        let is_passed_on = !state.is_empty()
+            && state.len() <= STATE_BYTES_MAX
+            && state.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        let state = is_passed_on.then(|| state.into());
+        is_known.then_some(Self { trace_id, span_id, flags, state })
+    }
+
+    /// Whether the trace is recorded.
+    #[must_use]
+    pub const fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// The headers of a request that belongs to it.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let state = self.state.as_ref().map(|state| ("tracestate", state.to_string()));
+        [("traceparent", self.to_string())].into_iter().chain(state)
+    }
+
+    /// The same trace, asked from another span.
+    #[must_use]
+    pub fn child(&self, span_id: u64) -> Self {
+        Self { span_id, ..self.clone() }
+    }
+
+    /// A trace that begins here.
+    #[must_use]
+    pub const fn root(trace_id: u128, span_id: u64, is_sampled: bool) -> Self {
+        Self { trace_id, span_id, flags: if is_sampled { SAMPLED } else { 0 }, state: None }
+    }
+}
+
+/// The value of `traceparent`.
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trace_id, span_id, flags, .. } = self;
+        write!(f, "00-{trace_id:032x}-{span_id:016x}-{:02x}", flags & SAMPLED)
+    }
+}
+
+/// Lower-case hexadecimal digits alone.
+fn hex(digits: &str) -> Option<u128> {
+    let is_hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_hex.then(|| u128::from_str_radix(digits, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn what_is_read_is_written_again() {
+        for flags in ["00", "01"] {
+            let text = format!("{}{flags}", &GOOD[..GOOD.len() - 2]);
+            let context = TraceContext::parse(&text, "a=1,b=2").unwrap();
+            assert_eq!(context.to_string(), text);
+            assert_eq!(context.is_sampled(), flags == "01");
+            assert_eq!(context.state.as_deref(), Some("a=1,b=2"));
+            let child = context.child(0xab);
+            assert_eq!(child.to_string(), text.replace("00f067aa0ba902b7", "00000000000000ab"));
+            assert_eq!(child.state, context.state);
+        }
+    }
+
+    /// Only the flag that has a meaning is passed on.
+    #[test]
+    fn later_versions_are_read_as_far_as_they_are_known() {
+        let later = GOOD.replacen("00", "cc", 1).replace("-01", "-ff-what-comes");
+        assert_eq!(TraceContext::parse(&later, "").unwrap().to_string(), GOOD);
+    }
+
+    #[test]
+    fn anything_else_is_no_context() {
+        let cut = (0..GOOD.len()).map(|end| GOOD[..end].to_owned());
+        let wrong = [
+            GOOD.replacen("00", "ff", 1),
+            GOOD.replacen("00", "0x", 1),
+            GOOD.to_uppercase(),
+            GOOD.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32)),
+            GOOD.replace("00f067aa0ba902b7", &"0".repeat(16)),
+            GOOD.replace('-', "_"),
+            GOOD.replace("-01", "-0g"),
+            format!("{GOOD}-01"),
+            format!("{GOOD}0"),
+            format!(" {GOOD}"),
+            "\u{e9}".repeat(30),
+        ];
+        for text in cut.chain(wrong) {
+            assert_eq!(TraceContext::parse(&text, ""), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_others_might_refuse_is_left_out() {
+        let state = |state: &str| TraceContext::parse(GOOD, state).unwrap().state;
+        assert_eq!(state(&"x".repeat(512)).unwrap().len(), 512);
+        for left_out in ["", " ", &"x".repeat(513), "a=\u{e9}", "a=\n"] {
+            assert_eq!(state(left_out), None, "{left_out}");
+        }
+    }
+}

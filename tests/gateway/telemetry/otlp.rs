@@ -1,0 +1,243 @@
+//! What an OpenTelemetry collector is sent, and what happens if it takes nothing.
+
+use serde_json::{Value, json};
+
+use super::metrics::Samples;
+use super::{prompt, sum};
+use crate::support::client::{post, request};
+use crate::support::collector::{Collector, attribute};
+use crate::support::events::outcome;
+use crate::support::gateway::STREAM;
+use crate::support::model::{DONE, finish, text};
+use crate::support::process::Process;
+use crate::support::{Model, Round, within};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+fn config(model: &Model, collector: &Collector, more: &str) -> String {
+    format!(
+        "upstreams: [{{name: main, base_url: \"http://{}/v1\", model: m}}]\n\
+         telemetry: {{otlp: {{endpoint: \"http://{}\", service_name: gw, \
+         headers: {{X-Key: \"a key\"}}, metrics_interval_sec: 0.05, {more}}}}}",
+        model.address, collector.address,
+    )
+}
+
+/// What the model server was told of the trace.
+fn told(round: &Round) -> (Option<String>, Option<String>) {
+    let header = |name: &str| {
+        let lines = round.request.head.lines().filter_map(|line| line.split_once(": "));
+        let mut values = lines.filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        values.next().map(|(_, value)| value.to_owned())
+    };
+    (header("traceparent"), header("tracestate"))
+}
+
+#[track_caller]
+fn text_of<'v>(span: &'v Value, key: &str) -> &'v str {
+    attribute(span, key).and_then(Value::as_str).unwrap_or_else(|| panic!("no {key}: {span}"))
+}
+
+#[tokio::test]
+async fn a_turn_with_a_tool_is_four_spans_below_the_clients() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(0).await;
+    let gateway = Process::start(&config(&model, &collector, "sample_ratio: 0")).await;
+    let headers = [PARENT, "tracestate: a=1"];
+    let mut stream = gateway.turn_with(&headers, &prompt("s")).await;
+    let first = model.round().await;
+    let told_first = told(&first);
+    first.answer_with(&(text(&sum(1)) + &finish("stop") + DONE)).await;
+    let second = model.round().await;
+    let told_second = told(&second);
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 4}});
+    let answer = text("Two.") + &finish("stop") + &format!("data: {usage}\n\n") + DONE;
+    second.answer_with(&answer).await;
+    assert_eq!(outcome(&stream.rest().await), "stop");
+
+    let spans = collector.spans(4).await;
+    let named = |name: &str| spans.iter().filter(|span| span["name"] == name).collect::<Vec<_>>();
+    let [turn] = named("invoke_agent tether")[..] else { panic!("{spans:?}") };
+    let [first, second] = named("chat m")[..] else { panic!("{spans:?}") };
+    let [tool] = named("execute_tool calculate")[..] else { panic!("{spans:?}") };
+    assert!(spans.iter().all(|span| span["traceId"] == TRACE && span["traceState"] == "a=1"));
+    assert_eq!(turn["parentSpanId"], "00f067aa0ba902b7");
+    for below in [first, second, tool] {
+        assert_eq!(below["parentSpanId"], turn["spanId"]);
+        assert!(below.get("status").is_none(), "{below}");
+    }
+    // The model server was told the span that asked it.
+    for (span, (parent, state)) in [(first, told_first), (second, told_second)] {
+        let expected = format!("00-{TRACE}-{}-01", span["spanId"].as_str().unwrap());
+        assert_eq!((parent, state), (Some(expected), Some("a=1".to_owned())));
+    }
+    assert_eq!((&turn["kind"], &first["kind"], &tool["kind"]), (&json!(1), &json!(3), &json!(1)));
+    assert_eq!(text_of(turn, "gen_ai.conversation.id"), "s");
+    assert_eq!(text_of(turn, "gen_ai.request.model"), "main");
+    assert_eq!(text_of(turn, "tether.turn.outcome"), "stop");
+    assert_eq!(text_of(second, "gen_ai.operation.name"), "chat");
+    assert_eq!(text_of(second, "gen_ai.provider.name"), "openai");
+    assert_eq!(text_of(second, "server.address"), "127.0.0.1");
+    assert_eq!(text_of(second, "server.port"), model.address.port().to_string());
+    assert_eq!(text_of(second, "gen_ai.usage.input_tokens"), "30");
+    assert_eq!(text_of(second, "gen_ai.usage.output_tokens"), "4");
+    assert_eq!(text_of(tool, "gen_ai.tool.name"), "calculate");
+    assert_eq!(text_of(tool, "gen_ai.tool.call.id"), "call_1");
+    assert_eq!(text_of(tool, "tether.tool.source"), "builtin");
+    let everything = spans.iter().map(Value::to_string).collect::<String>();
+    for said in ["Hello?", "Two.", "1+1"] {
+        assert!(!everything.contains(said), "{said}: {everything}");
+    }
+    assert_eq!(text_of(&collector.resource(), "service.name"), "gw");
+    assert_eq!(text_of(&collector.resource(), "service.version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(collector.headers()["x-key"], "a key");
+}
+
+#[tokio::test]
+async fn measurements_are_counted() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(0).await;
+    let gateway = Process::start(&config(&model, &collector, "")).await;
+    gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    for name in [
+        "gen_ai.client.operation.time_to_first_chunk",
+        "gen_ai.invoke_agent.duration",
+        "gen_ai.invoke_agent.inference_calls",
+        "gen_ai.invoke_agent.tool_calls",
+    ] {
+        let points = collector.points(name).await;
+        assert_eq!((points.len(), &points[0]["count"]), (1, &json!("1")), "{name}");
+    }
+    let points = collector.points("gen_ai.client.operation.duration").await;
+    assert_eq!(text_of(&points[0], "gen_ai.request.model"), "m");
+    assert_eq!(text_of(&points[0], "gen_ai.provider.name"), "openai");
+}
+
+#[tokio::test]
+async fn a_round_that_fails_is_an_error() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(0).await;
+    let gateway = Process::start(&config(&model, &collector, "")).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("Half a").await;
+    stream.up_to("text_delta").await;
+    round.reset();
+    stream.rest().await;
+    for span in collector.spans(2).await {
+        assert_eq!(span["status"], json!({"code": 2, "message": "upstream_error"}));
+        assert_eq!(text_of(&span, "error.type"), "upstream_error");
+    }
+}
+
+/// Who begins a trace decides whether it is recorded.
+#[tokio::test]
+async fn a_trace_that_its_client_does_not_record_is_only_handed_on() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(0).await;
+    let gateway = Process::start(&config(&model, &collector, "")).await;
+    let unsampled = PARENT.replace("-01", "-00");
+    let mut stream = gateway.turn_with(&[&unsampled], &prompt("s")).await;
+    let round = model.round().await;
+    let (parent, _) = told(&round);
+    let parent = parent.unwrap();
+    assert!(parent.starts_with(&format!("00-{TRACE}-")) && parent.ends_with("-00"), "{parent}");
+    round.answer("Well.").await;
+    stream.rest().await;
+    // A trace that is recorded comes after it.
+    gateway.whole_turn(&mut model, "t", "Well.").await.rest().await;
+    let spans = collector.spans(2).await;
+    assert!(spans.iter().all(|span| span["traceId"] != TRACE), "{spans:?}");
+}
+
+#[tokio::test]
+async fn without_a_collector_the_clients_trace_is_handed_on_unchanged() {
+    let mut model = Model::listen();
+    let gateway = Process::start(&super::config(&model)).await;
+    for (headers, expected) in [
+        (&[PARENT, "tracestate: a=1", "tracestate: b=2"][..], (Some(PARENT), Some("a=1,b=2"))),
+        (&[], (None, None)),
+        (&["traceparent: 00-zz"], (None, None)),
+        (&["tracestate: a=1"], (None, None)),
+        (&[PARENT, PARENT], (None, None)),
+    ] {
+        let mut stream = gateway.turn_with(headers, &json!({"prompt": "Hello?"})).await;
+        let round = model.round().await;
+        let (parent, state) = expected;
+        let parent = parent.map(|line| line.trim_start_matches("traceparent: ").to_owned());
+        assert_eq!(told(&round), (parent, state.map(str::to_owned)), "{headers:?}");
+        round.answer("Well.").await;
+        stream.rest().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_is_sent_when_the_gateway_stops() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(0).await;
+    let gateway = Process::start(&config(&model, &collector, "")).await;
+    gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    gateway.signal("TERM");
+    assert_eq!(gateway.exit().await.code(), Some(0));
+    assert!(collector.has_spans());
+}
+
+#[tokio::test]
+async fn a_collector_that_is_busy_is_asked_again() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(2).await;
+    let slowly = "sample_ratio: 1".to_owned();
+    let config = config(&model, &collector, &slowly).replace("0.05", "60");
+    let gateway = Process::start(&config).await;
+    gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    collector.spans(2).await;
+    assert_eq!(collector.requests(), 3);
+}
+
+/// No turn notices.
+#[tokio::test]
+async fn a_collector_that_refuses_everything() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(usize::MAX).await;
+    let gateway = Process::start(&config(&model, &collector, "")).await;
+    let dropped = async |signal: &str| {
+        let samples = Samples::of(&gateway).await;
+        samples.value(&format!("tether_otlp_dropped_total{{signal=\"{signal}\"}}"))
+    };
+    within(async {
+        let mut turns = 0;
+        while dropped("traces").await < 2.0 || dropped("metrics").await < 1.0 {
+            turns += 1;
+            let session = format!("s{turns}");
+            let mut stream = gateway.whole_turn(&mut model, &session, "Well.").await;
+            assert_eq!(outcome(&stream.rest().await), "stop");
+        }
+    })
+    .await;
+    // Nor does whoever stops it.
+    gateway.signal("TERM");
+    assert_eq!(gateway.exit().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_trace_in_every_api() {
+    let mut model = Model::listen();
+    let gateway = Process::start(&super::config(&model)).await;
+    let chat =
+        json!({"model": "model", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]});
+    for (path, body) in [
+        ("/v1/chat/completions", chat.clone()),
+        ("/v1/messages", chat),
+        ("/v1/responses", json!({"model": "model", "input": "Hi"})),
+        (STREAM, json!({"prompt": "Hi"})),
+    ] {
+        let mut client = gateway.client().await;
+        client.send(post(path, &[PARENT], &body.to_string())).await;
+        let round = model.round().await;
+        assert!(told(&round).0.is_some_and(|parent| PARENT.ends_with(&parent)), "{path}");
+        round.answer("Well.").await;
+        assert_eq!(client.reply().await.status(), 200, "{path}");
+    }
+    assert_eq!(gateway.exchange(request("GET", "/healthz", &[PARENT], "")).await.status(), 200);
+}
