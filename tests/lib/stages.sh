@@ -60,6 +60,12 @@ stage_doc() {
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 }
 
+# What crates.io would get, compiled from there: nothing that the build needs is left out. Dependencies have
+# been compiled already.
+stage_package() {
+  cargo package --locked --offline --allow-dirty
+}
+
 # Every benchmark once, in the build that the tests have made already: whether it runs, not
 # how fast.
 stage_bench() {
