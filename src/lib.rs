@@ -73,6 +73,8 @@ pub mod call_format;
 pub mod cli;
 pub mod config;
 pub mod conversation;
+#[cfg(test)]
+mod corpus;
 pub mod event;
 pub mod gateway;
 mod http;

@@ -54,6 +54,7 @@ const fn row(place: &'static str, does: Does, imports: &'static [&'static str]) 
 
 /// A row for every module, in dependency order: no module imports one further down.
 const ROWS: &[Row] = &[
+    row("corpus", Io, &[]),
     row("limits", Nothing, &[]),
     row("version", Nothing, &[]),
     row("http", Nothing, &[]),
@@ -93,6 +94,7 @@ const ROWS: &[Row] = &[
     row("tools/mcp/auth/mod.rs", Io, &[]),
     row("tools/mcp/auth/discovery", Io, &[]),
     row("tools/mcp/cause", Io, &["text"]),
+    row("tools/mcp/fuzz", Nothing, &["limits", "text"]),
     row("tools/mcp/http", Io, &["limits", "text"]),
     row("tools/mcp/http/events", Io, &["limits"]),
     row("tools/mcp/http/params", Io, &["text"]),
@@ -120,6 +122,7 @@ const ROWS: &[Row] = &[
     row("upstream/chat_template", Nothing, &[]),
     row("upstream/dialect", Nothing, &["event", "limits"]),
     row("upstream/dialect/llama_completion", Nothing, &["call_format", "event"]),
+    row("upstream/fuzz", Nothing, &[]),
     row("upstream/frame_error", Nothing, &["limits"]),
     row("upstream/prelude", Nothing, &["event"]),
     row("upstream/image_support", Io, &["limits"]),
@@ -161,6 +164,7 @@ const ROWS: &[Row] = &[
     row("session/codec", Io, &["limits"]),
     row("session/cut_short", Nothing, &["conversation", "event"]),
     row("session/exported", Nothing, &["limits"]),
+    row("session/fuzz", Nothing, &[]),
     row("session/interrupted", Io, &["conversation", "limits", "telemetry"]),
     row("session/journal", Nothing, &["conversation", "event", "limits", "text"]),
     row("session/lease", Io, &["limits", "telemetry"]),

@@ -10,6 +10,8 @@ mod run;
 mod sessions;
 mod tools;
 
+#[cfg(any(test, fuzzing))]
+pub use parse::fuzz;
 pub use run::main;
 
 use std::io::{self, Write};

@@ -10,6 +10,8 @@
 
 mod chat;
 mod check;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod load;
 mod mistake;
 mod raw;

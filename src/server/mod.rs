@@ -59,6 +59,8 @@ use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
 #[doc(hidden)]
 pub use dialect::chat_completions::turns_in_history;
+#[cfg(any(test, fuzzing))]
+pub use dialect::fuzz;
 use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
 pub use dialect::models::ModelAlias;

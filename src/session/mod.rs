@@ -14,6 +14,8 @@ mod cut_short;
 pub(crate) mod exported;
 mod follow;
 mod followed;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod interrupted;
 mod journal;
 mod lease;

@@ -14,6 +14,8 @@ pub mod dialect;
 mod extra_sampling;
 mod failure;
 mod frame_error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod identity;
 mod image_support;
 mod local;

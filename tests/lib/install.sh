@@ -11,6 +11,9 @@ readonly NGINX_VERSION=1.22.1-9+deb12u11
 readonly CADDY_VERSION=2.6.2-5
 readonly HAPROXY_VERSION=2.6.12-1+deb12u4
 readonly PROMETHEUS_VERSION=2.42.0+ds-5+deb12u1
+# Of crates.
+# shellcheck disable=SC2034 # used by those who source this file
+readonly CARGO_DENY_VERSION=0.20.2 CARGO_FUZZ_VERSION=0.13.2
 
 mkdir -p "$CACHE"
 

@@ -4,6 +4,8 @@
 //! stays bounded and someone who types the input sees each piece at once.
 
 mod batch;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 
 use std::io::{self, Read, Write};
 use std::mem;

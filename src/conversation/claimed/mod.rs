@@ -22,6 +22,8 @@
 mod answered_questions;
 mod content;
 mod continued;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod images;
 mod markup;
 mod newest;

@@ -9,6 +9,8 @@ pub(crate) mod inert;
 mod native;
 mod opening;
 pub(crate) mod results;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod sequence;
 mod spoken;
 mod text;
 

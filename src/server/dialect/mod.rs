@@ -11,6 +11,8 @@ mod client_tools;
 mod content;
 mod digest;
 mod ended;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod images;
 mod instructions;
 mod json;

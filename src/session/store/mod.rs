@@ -20,6 +20,11 @@ mod copy;
 mod entries;
 #[cfg(test)]
 mod entry_tests;
+#[cfg(any(test, fuzzing))]
+pub(in crate::session) mod fuzz {
+    pub(in crate::session) use super::redis::fuzz::check_log;
+    pub(in crate::session) use super::sqlite::fuzz::check_redo_file;
+}
 mod memory;
 mod redis;
 mod sqlite;

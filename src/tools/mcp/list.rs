@@ -136,7 +136,7 @@ async fn page(connection: &Connection, cursor: Option<String>) -> Result<Value, 
 
 /// The pages that have come so far.
 #[derive(Debug, Default)]
-struct Pages {
+pub(super) struct Pages {
     tools: Vec<Value>,
     bytes: usize,
     count: usize,
@@ -147,7 +147,7 @@ struct Pages {
 
 impl Pages {
     /// Adds a page and returns the cursor of the next, if there is one to ask for.
-    fn add(&mut self, mut page: Value) -> Result<Option<String>, String> {
+    pub(super) fn add(&mut self, mut page: Value) -> Result<Option<String>, String> {
         let tools = page.get_mut("tools").map(Value::take);
         let Some(Value::Array(tools)) = tools else {
             return Err("its answer has no list of tools".to_owned());
@@ -182,7 +182,7 @@ impl Pages {
         Ok(Some(next.clone()))
     }
 
-    fn listing(self, era: Era) -> Listing {
+    pub(super) fn listing(self, era: Era) -> Listing {
         let Self { tools, cut, lasts, .. } = self;
         let mut listing = Listing { pin: pin(&tools), cut, lasts, ..Listing::default() };
         let mut seen = HashSet::new();

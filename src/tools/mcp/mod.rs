@@ -14,6 +14,8 @@ mod auth;
 mod cause;
 mod connection;
 mod end;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod http;
 mod link;
 mod list;

@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::conversation::render::tests::{any_turn, check_sequence};
+use crate::conversation::render::sequence::check_sequence;
+use crate::conversation::render::tests::any_turn;
 use crate::conversation::{Ending, Step};
 use crate::event::TurnFinish;
 

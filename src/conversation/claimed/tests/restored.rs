@@ -58,7 +58,8 @@ impl Shelf {
         let adopted = adopt(messages.to_vec(), "key", self).unwrap();
         assert_eq!(outline(&adopted), expected);
         for form in [History::Text, History::Native] {
-            crate::conversation::render::tests::check_sequence(&rendered(&adopted, form)).unwrap();
+            crate::conversation::render::sequence::check_sequence(&rendered(&adopted, form))
+                .unwrap();
         }
         adopted
     }

@@ -9,7 +9,7 @@ fn check(messages: &[ClaimedMessage], expected: &[&str], repairs: &[(Repair, u32
     assert_eq!(outline(&adopted), expected);
     assert_eq!(adopted.repairs.iter().collect::<Vec<_>>(), repairs);
     for form in [History::Text, History::Native] {
-        crate::conversation::render::tests::check_sequence(&rendered(&adopted, form)).unwrap();
+        crate::conversation::render::sequence::check_sequence(&rendered(&adopted, form)).unwrap();
     }
 }
 

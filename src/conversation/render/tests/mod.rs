@@ -1,16 +1,15 @@
-//! Every history renders to a sequence that a strict server accepts. The validator below is as
-//! strict as `OpenAI`'s.
+//! Every history renders to a sequence that a strict server accepts.
 
 mod images;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::sequence::check_sequence;
 use super::*;
 use crate::call_format::{CallContract, CallFormat, Row};
 use crate::conversation::{Answer, Call, Ending, Found, Given, Note, Outcome, Part, Question};
@@ -31,65 +30,6 @@ fn as_chat(messages: &[Message]) -> serde_json::Value {
     let body = Kind::OpenaiChat.dialect(Options::default()).body(&request, &Server::default());
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     body["messages"].clone()
-}
-
-/// Checks a sequence of messages by the rules of strict servers.
-pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
-    let mut seen = HashSet::new();
-    let mut open: Vec<&str> = Vec::new();
-    for (at, message) in messages.iter().enumerate() {
-        let wrong = |what: &str| Err(format!("message {at}: {what}"));
-        if (message.role == Role::System) != (at == 0) {
-            return wrong("system is first and nowhere else");
-        }
-        if message.role == Role::Tool {
-            let Some(id) = message.answered_call_id() else { return wrong("no tool_call_id") };
-            if open.first() != Some(&id) {
-                return wrong("a tool message out of place, or without its call");
-            }
-            open.remove(0);
-            continue;
-        }
-        if !open.is_empty() {
-            return wrong("calls before it lack their results");
-        }
-        if message.text_content().is_none() && message.calls().next().is_none() {
-            return wrong("neither content nor calls");
-        }
-        if message.text_content().as_deref() == Some("") {
-            return wrong("empty content");
-        }
-        if message.role != Role::Assistant && message.calls().next().is_some() {
-            return wrong("calls of somebody else than the assistant");
-        }
-        let previous = at.checked_sub(1).map(|before| messages[before].role);
-        let has_images = message.images().next().is_some();
-        if message.role == Role::User && previous == Some(Role::Tool) && !has_images {
-            return wrong("a user after a tool, which Mistral's templates refuse");
-        }
-        if message.role != Role::System && previous == Some(message.role) {
-            return wrong("the same speaker twice");
-        }
-        for call in message.calls() {
-            let is_taken = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
-            if !(1..=64).contains(&call.name.len()) || !call.name.chars().all(is_taken) {
-                return wrong("a name that OpenAI's API refuses");
-            }
-            if !seen.insert(call.id.as_str()) {
-                return wrong("a call id that was used before");
-            }
-            let arguments: Result<serde_json::Map<String, serde_json::Value>, _> =
-                serde_json::from_str(&call.arguments);
-            if arguments.is_err() {
-                return wrong("arguments are no JSON object");
-            }
-            open.push(&call.id);
-        }
-    }
-    if messages.last().is_none_or(|last| last.role == Role::Assistant) || !open.is_empty() {
-        return Err("the sequence does not end with something to answer".into());
-    }
-    Ok(())
 }
 
 fn any_result() -> impl Strategy<Value = ToolResult> {

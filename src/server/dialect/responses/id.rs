@@ -25,9 +25,9 @@ pub(in crate::server) struct ResponseId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct ItemId<'a> {
     /// The kind of item, such as `msg`.
-    pub(super) prefix: &'a str,
+    pub(in crate::server::dialect) prefix: &'a str,
     pub(in crate::server) response: ResponseId,
-    pub(super) number: u64,
+    pub(in crate::server::dialect) number: u64,
 }
 
 impl ResponseId {
@@ -68,7 +68,11 @@ impl ResponseId {
     }
 
     /// The id of an item of the response.
-    pub(super) fn item(self, prefix: &str, number: impl fmt::Display) -> String {
+    pub(in crate::server::dialect) fn item(
+        self,
+        prefix: &str,
+        number: impl fmt::Display,
+    ) -> String {
         format!("{prefix}_{}{}_{number}", self.root.simple(), self.turn.simple())
     }
 }

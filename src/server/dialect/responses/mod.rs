@@ -37,6 +37,8 @@ use super::{Dialect, openai_error};
 use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
+#[cfg(any(test, fuzzing))]
+pub(super) use id::ItemId;
 pub(in crate::server) use id::ResponseId;
 pub(in crate::server) use replay::replay;
 pub(in crate::server) use request::{Parent, Referents, Request, RequestContext};

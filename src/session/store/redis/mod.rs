@@ -21,6 +21,8 @@ mod cause;
 pub(super) mod cluster_tests;
 mod entries;
 mod examination;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod keys;
 mod leasing;
 mod link;

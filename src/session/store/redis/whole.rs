@@ -280,7 +280,7 @@ impl RedisStore {
 }
 
 /// What a log is, without its number.
-fn described(log: &StoredLog) -> String {
+pub(super) fn described(log: &StoredLog) -> String {
     let bytes: usize = log.batches.iter().map(|batch| batch.bytes.len()).sum();
     let starts = log.epochs.starts().map(|EpochStart { first, epoch }| format!(" {first}:{epoch}"));
     format!("{} {bytes}{}", log.last, starts.collect::<String>())

@@ -28,6 +28,8 @@ mod ended_tests;
 mod entries;
 mod finish;
 mod fold;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 #[cfg(test)]
 mod history_tests;
 mod leases;

@@ -8,6 +8,8 @@
 //! An operation that cannot be used never affects the others. No other document is ever fetched.
 
 mod body;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod operation;
 mod parameters;
 mod read;

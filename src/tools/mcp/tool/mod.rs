@@ -1,7 +1,7 @@
 //! A tool of an MCP server.
 
 mod entries;
-mod result;
+pub(super) mod result;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -18,18 +18,21 @@ const URI_BYTES_MAX: usize = 2048;
 
 /// How a tool's results are read.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(in crate::tools::mcp) struct Reading {
     /// What its structured results must be.
-    pub(super) output: Option<Schema>,
+    pub(in crate::tools::mcp) output: Option<Schema>,
     /// Whether it may answer in the gateway's own shape, questions included.
-    pub(super) is_trusted: bool,
+    pub(in crate::tools::mcp) is_trusted: bool,
 }
 
 /// Reads a complete result (`CallToolResult`).
 ///
 /// # Errors
 /// What is malformed about it.
-pub(super) fn read(mut result: Value, reading: &Reading) -> Result<ToolResult, String> {
+pub(in crate::tools::mcp) fn read(
+    mut result: Value,
+    reading: &Reading,
+) -> Result<ToolResult, String> {
     let Some(members) = result.as_object_mut() else {
         return Err("it is not an object".to_owned());
     };

@@ -12,7 +12,7 @@ mod rules;
 use super::chains::{add_policies, asks, completes};
 use super::*;
 use crate::conversation::Given;
-use crate::conversation::render::tests::check_sequence;
+use crate::conversation::render::sequence::check_sequence;
 use crate::conversation::{Choice, ClientInput, ClientResult, UtteranceKind};
 use crate::orchestrator::call::{CallDraft, Origin, Standing};
 use crate::parser::Segment;
