@@ -41,6 +41,10 @@ pub(super) fn is_raw(message: &ClientJsonRpcMessage) -> bool {
 
 /// A message with its result wrapped, if it has one.
 pub(super) fn wrap(message: &str) -> Cow<'_, str> {
+    // serde would also take a list of the members in order.
+    if !message.trim_start().starts_with('{') {
+        return message.into();
+    }
     let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(message) else {
         return message.into();
     };
@@ -169,6 +173,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            r#"[7, {"content": []}, null]"#,
             "noise",
         ] {
             assert_eq!(wrap(message), message);
