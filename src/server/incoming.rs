@@ -19,14 +19,21 @@ impl<B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static> Incoming for B 
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Rejects a body in a transfer coding other than `chunked` (RFC 9112, section 6.1). hyper
-/// decodes `chunked` if it comes last and leaves the rest to us.
+/// Rejects a body in a transfer coding other than `chunked`, or in chunks of chunks (RFC 9112,
+/// section 6.1). hyper decodes `chunked` once if it comes last and leaves the rest to us.
 pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
-    let fields = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::to_str);
-    match http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "chunked") {
-        Some(coding) => Err(Refusal::TransferEncoding(coding.to_owned())),
-        None => Ok(()),
+    let fields = || {
+        let fields = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::to_str);
+        fields.map(|field| field.unwrap_or("?"))
+    };
+    if let Some(coding) = http::unknown_coding(fields(), "chunked") {
+        return Err(Refusal::TransferEncoding(coding.to_owned()));
     }
+    let codings = fields().flat_map(|field| field.split(',')).map(str::trim_ascii);
+    if codings.filter(|coding| !coding.is_empty()).count() > 1 {
+        return Err(Refusal::TransferEncoding("chunked, chunked".to_owned()));
+    }
+    Ok(())
 }
 
 /// Reads a body of at most `bytes_max` bytes within this time.

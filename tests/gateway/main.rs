@@ -54,6 +54,7 @@ mod routes;
 mod selected_tools;
 mod shared_store;
 mod slow_reader;
+mod smuggling;
 mod stop_texts;
 mod stream;
 mod takeover_log;

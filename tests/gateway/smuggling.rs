@@ -1,0 +1,294 @@
+//! Requests that two servers could read differently. Whoever sits in front of the gateway must not
+//! see one request where the gateway sees two: each of these is refused and its connection closed,
+//! or it is read in the only way that the standard allows (RFC 9112).
+
+use tokio::io::AsyncWriteExt as _;
+
+use crate::support::gateway::CANCEL;
+use crate::support::{Gateway, Model};
+
+/// What comes after each request. If the first one is refused, nobody may read it.
+const NEXT: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+/// A body of 18 bytes, and the answer to it: nothing runs in this session.
+const BODY: &str = "{\"session_id\":\"s\"}";
+const READ: u16 = 404;
+
+/// The statuses of all answers to a request and the one after it.
+async fn answers(gateway: &Gateway, request: &[u8]) -> Vec<u16> {
+    let mut client = gateway.client().await;
+    client.send([request, NEXT.as_bytes()].concat()).await;
+    client.socket.shutdown().await.unwrap();
+    let answered = String::from_utf8(client.closed().await).unwrap();
+    let heads = answered.split("HTTP/1.1 ").skip(1);
+    heads.map(|head| head[..3].parse().unwrap()).collect()
+}
+
+/// A request to cancel a turn with these header lines, each with its end, and this body.
+fn cancel(headers: &str, body: &str) -> Vec<u8> {
+    format!("POST {CANCEL} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n{body}").into()
+}
+
+/// The body in one chunk, whose size is written like this, and what follows the chunk's data.
+fn chunked(size: &str, after: &str) -> Vec<u8> {
+    cancel("Transfer-Encoding: chunked\r\n", &format!("{size}{BODY}{after}"))
+}
+
+/// The request is refused, and nobody reads what comes after it.
+#[track_caller]
+fn refused(request: &[u8], answers: &[u16]) {
+    let request = String::from_utf8_lossy(request);
+    assert!(matches!(answers, [400 | 431]), "{answers:?}: {request:?}");
+}
+
+/// The request is read with the status that follows, and so is the one after it.
+#[track_caller]
+fn read(request: &[u8], answers: &[u16], status: u16) {
+    let request = String::from_utf8_lossy(request);
+    assert_eq!(answers, [status, 200], "{request:?}");
+}
+
+#[tokio::test]
+async fn obscured_transfer_codings_are_refused() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let body = format!("12\r\n{BODY}\r\n0\r\n\r\n");
+    for headers in [
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        "Transfer-Encoding: identity\r\n",
+        "Transfer-Encoding: chunked,\r\n",
+        "Transfer-Encoding: \"chunked\"\r\n",
+        "Transfer-Encoding: chunked;q=1\r\n",
+        "Transfer-Encoding:\r\n",
+        "Transfer-Encoding : chunked\r\n",
+        "Transfer-Encoding\r\n: chunked\r\n",
+        "Transfer-Encoding:\x0bchunked\r\n",
+        "Transfer-Encoding: chunked\x0b\r\n",
+        "Transfer-Encoding: chunke\0d\r\n",
+        "Transfer-Encoding: chunked\r\r\n",
+        "\0Transfer-Encoding: chunked\r\n",
+        ": x\r\nTransfer-Encoding: chunked\r\n",
+        // Fields on several lines (obs-fold), and a bare CR.
+        "X: y\r\n Transfer-Encoding: chunked\r\n",
+        "X: y\n\tTransfer-Encoding: chunked\r\n",
+        "X: y\rTransfer-Encoding: chunked\r\n",
+    ] {
+        let request = cancel(headers, &body);
+        refused(&request, &answers(&gateway, &request).await);
+    }
+    // Before HTTP/1.1 there was no such coding.
+    for headers in ["", "Connection: keep-alive\r\n", "Content-Length: 32\r\n"] {
+        let headers = format!("{headers}Transfer-Encoding: chunked\r\n");
+        let request = String::from_utf8(cancel(&headers, &body)).unwrap();
+        let request = request.replacen("HTTP/1.1", "HTTP/1.0", 1).into_bytes();
+        let answers = answers(&gateway, &request).await;
+        assert!(answers.is_empty() || matches!(answers[..], [400]), "{answers:?}");
+    }
+    assert!(model.has_no_requests());
+}
+
+#[tokio::test]
+async fn chunked_is_found_however_it_is_written() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let body = format!("12\r\n{BODY}\r\n0\r\n\r\n");
+    for headers in [
+        "Transfer-Encoding: Chunked\r\n",
+        "transfer-encoding:chunked\r\n",
+        "Transfer-Encoding:\tchunked \r\n",
+        "Transfer-Encoding: ,chunked\r\n",
+        "Transfer-Encoding: \r\nTransfer-Encoding: chunked\r\n",
+        "X: y\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nConnection: Transfer-Encoding\r\n",
+        "Upgrade: h2c\r\nConnection: Upgrade\r\nTransfer-Encoding: chunked\r\n",
+    ] {
+        let request = cancel(headers, &body);
+        read(&request, &answers(&gateway, &request).await, READ);
+    }
+    // A body that is chunked twice still ends where the outer chunks do.
+    for headers in [
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: Chunked\r\n",
+        "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+    ] {
+        let request = cancel(headers, &body);
+        read(&request, &answers(&gateway, &request).await, 501);
+    }
+}
+
+/// With both, chunks count, and the connection is not used again (RFC 9112, section 6.3).
+#[tokio::test]
+async fn chunks_and_a_length_end_the_connection() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let body = format!("12\r\n{BODY}\r\n0\r\n\r\n");
+    for headers in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+    ] {
+        assert_eq!(answers(&gateway, &cancel(headers, &body)).await, [READ], "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_length_is_a_number_and_nothing_else() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    for value in [
+        " +18",
+        " -0",
+        " 0x12",
+        " 18;",
+        " 18,18",
+        " 18, 18",
+        " 1 8",
+        " 1\r\n 8",
+        " 1e1",
+        " 1_8",
+        "",
+        " ",
+        " \x0b18",
+        " 18\0",
+        " \u{ff11}\u{ff18}",
+        " 18446744073709551634",
+        " 18446744073709551615",
+        " 18\r\nContent-Length: 5",
+        " 18\r\nX: \x7f",
+    ] {
+        let request = cancel(&format!("Content-Length:{value}\r\n"), BODY);
+        refused(&request, &answers(&gateway, &request).await);
+    }
+    let request = cancel("Content-Length : 18\r\n", BODY);
+    refused(&request, &answers(&gateway, &request).await);
+    for headers in [
+        "Content-Length:18\r\n",
+        "Content-Length: 18 \r\n",
+        "Content-Length: 018\r\n",
+        "content-length: 18\n",
+        "Content-Length: 18\r\nContent-Length: 18\r\n",
+    ] {
+        let request = cancel(headers, BODY);
+        read(&request, &answers(&gateway, &request).await, READ);
+    }
+    // Other names are other fields: the body is none, and what follows it is no request.
+    for headers in ["", "Content_Length: 18\r\n", "TE: chunked\r\n", "Content-Length: 0\r\n"] {
+        let answers = answers(&gateway, &cancel(headers, BODY)).await;
+        assert_eq!(answers, [400, 400], "{headers:?}");
+    }
+    assert!(model.has_no_requests());
+}
+
+#[tokio::test]
+async fn chunks_that_can_be_read_in_two_ways_are_refused() {
+    const END: &str = "\r\n0\r\n\r\n";
+
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let long = format!("12;{}\r\n", "a".repeat(70_000));
+    let many = format!("\r\n0\r\n{}\r\n", "X: y\r\n".repeat(70_000));
+    for (size, after) in [
+        (" 12\r\n", END),
+        ("0x12\r\n", END),
+        ("+12\r\n", END),
+        ("-12\r\n", END),
+        ("12g\r\n", END),
+        ("12,\r\n", END),
+        ("1_2\r\n", END),
+        ("\r\n", END),
+        ("10000000000000012\r\n", END),
+        ("FFFFFFFFFFFFFFFF\r\n", END),
+        ("12\n", END),
+        ("12\r\r\n", END),
+        ("12;a\n", END),
+        ("12;a\rb\r\n", END),
+        ("12;a\nb\r\n", END),
+        (&*long, END),
+        ("11\r\n", END),
+        ("12\r\n", "\n0\r\n\r\n"),
+        ("12\r\n", "0\r\n\r\n"),
+        ("12\r\n", "XX0\r\n\r\n"),
+        ("12\r\n", "\r\n\r\n"),
+        ("12\r\n", "\r\n0\n\n"),
+        ("12\r\n", "\r\n0\r\n"),
+        ("12\r\n", "\r\n0\r\nno colon\r\n\r\n"),
+        ("12\r\n", "\r\n0\r\n X: y\r\n\r\n"),
+        ("12\r\n", &*many),
+    ] {
+        let request = chunked(size, after);
+        refused(&request, &answers(&gateway, &request).await);
+    }
+    assert!(model.has_no_requests());
+}
+
+#[tokio::test]
+async fn chunks_with_extensions_and_trailers_are_read() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    for (size, after) in [
+        ("12\r\n", "\r\n0\r\n\r\n"),
+        ("012\r\n", "\r\n00\r\n\r\n"),
+        ("12 \r\n", "\r\n0\r\n\r\n"),
+        ("12;a=\"b\"\r\n", "\r\n0 ;c\r\n\r\n"),
+        // Nothing in a trailer counts.
+        ("12\r\n", "\r\n0\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        ("12\r\n", "\r\n0\r\nHost: evil.example\r\n\r\n"),
+    ] {
+        let request = chunked(size, after);
+        read(&request, &answers(&gateway, &request).await, READ);
+    }
+    // An end without its CR is not the end of the trailer, so nothing after it is a request.
+    for after in ["\r\n0\r\n\n", "\r\n0\r\nX: y\n\n"] {
+        assert_eq!(answers(&gateway, &chunked("12\r\n", after)).await, [READ], "{after:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_is_read_in_one_way() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    for start in [
+        "GET  /healthz HTTP/1.1\r\n",
+        "GET\t/healthz HTTP/1.1\r\n",
+        "GET /healthz  HTTP/1.1\r\n",
+        "GET /healthz HTTP/1.1 \r\n",
+        "GET /healthz HTTP/1.1\r",
+        "GET /healthz http/1.1\r\n",
+        "GET /healthz HTTP/1.2\r\n",
+        "GET /healthz HTTP/2.0\r\n",
+        "GET /healthz HTTP/0.9\r\n",
+        "GET /healthz\r\n",
+        "GET /healthz\0 HTTP/1.1\r\n",
+        "GE\0T /healthz HTTP/1.1\r\n",
+        "G(T /healthz HTTP/1.1\r\n",
+        "GET /healthz HTTP/1.1\r\n X: y\r\n",
+        "GET /healthz HTTP/1.1\r\nX: y\r\n z\r\n",
+        "GET /healthz HTTP/1.1\r\nX: y\0\r\n",
+    ] {
+        let request = format!("{start}Host: localhost\r\n\r\n");
+        refused(request.as_bytes(), &answers(&gateway, request.as_bytes()).await);
+    }
+    for (request, status) in [
+        // Empty lines before a request, and lines that end with LF alone, are one thing to all.
+        ("\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+        ("GET /healthz HTTP/1.1\nHost: localhost\n\n", 200),
+        // A GET may have a body.
+        ("GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nGET ", 200),
+        (
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n\
+             4\r\nGET \r\n0\r\n\r\n",
+            200,
+        ),
+        // The host in the target counts.
+        ("GET http://localhost/healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n", 200),
+        ("GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 421),
+        ("GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 421),
+        ("GET /healthz HTTP/1.1\r\nHost: localhost, evil.example\r\n\r\n", 421),
+        ("GET /healthz HTTP/1.1\r\n\r\n", 421),
+        ("CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        ("TRACE /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+    ] {
+        read(request.as_bytes(), &answers(&gateway, request.as_bytes()).await, status);
+    }
+}
