@@ -25,6 +25,7 @@ mod embedded_store;
 mod extra_sampling;
 mod full_disk;
 mod http2;
+mod http2_frames;
 mod idempotency;
 mod images;
 mod killed;
