@@ -137,7 +137,10 @@ impl RoundFailure {
 impl From<ClientError> for RoundFailure {
     fn from(error: ClientError) -> Self {
         let (code, advice) = match &error {
-            ClientError::Connect { .. } | ClientError::ConnectTimeout { .. } => {
+            ClientError::Connect { reason, .. } => {
+                (FailureCode::UpstreamUnavailable, advice_on_connecting(reason))
+            }
+            ClientError::ConnectTimeout { .. } => {
                 (FailureCode::UpstreamUnavailable, "; is the model server running?")
             }
             ClientError::AnswerTimeout { .. } => (FailureCode::UpstreamTimeout, ""),
@@ -145,5 +148,17 @@ impl From<ClientError> for RoundFailure {
         };
         let is_unreachable = error.is_unreachable();
         Self { is_unreachable, ..Self::new(code, true, format!("{error}{advice}")) }
+    }
+}
+
+/// What to do about a server to which no connection is made. TLS faults are known by rustls' words for
+/// them.
+fn advice_on_connecting(reason: &str) -> &'static str {
+    if reason.starts_with("invalid peer certificate") {
+        "; renew the server's certificate, or make this machine trust whoever issued it"
+    } else if reason.starts_with("received corrupt message") {
+        "; if the server has no TLS, base_url begins with http://"
+    } else {
+        "; is the model server running?"
     }
 }

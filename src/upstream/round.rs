@@ -252,14 +252,14 @@ impl Round {
             (Err(failure), _) => Err(failure),
             (Ok(()), Ok(progress)) => Ok(Read { bytes, words, progress }),
             // The model has finished; only the way it came is broken.
-            (Ok(()), Err(_)) if events.is_done() => {
+            (Ok(()), Err(_)) if events.is_finished() => {
                 Ok(Read { bytes, words, progress: Progress::End })
             }
             (Ok(()), Err(error)) => Err(RoundFailure::broken(&error)),
         })
     }
 
-    /// A body may end without its last frame, but not before the model has finished.
+    /// A body may end without its last frame, or break off there, but not before the model has finished.
     fn end_of_body(&mut self) -> Result<(), RoundFailure> {
         self.source = None;
         if self.events.is_finished() { Ok(()) } else { Err(RoundFailure::ended_early()) }

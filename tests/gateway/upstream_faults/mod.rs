@@ -9,6 +9,7 @@ mod garbage;
 mod refusals;
 mod sound;
 mod stalls;
+mod tls;
 
 use crate::support::events::{outcome, said};
 use crate::support::gateway::Setup;
