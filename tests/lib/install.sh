@@ -13,7 +13,7 @@ readonly HAPROXY_VERSION=2.6.12-1+deb12u4
 readonly PROMETHEUS_VERSION=2.42.0+ds-5+deb12u1
 # Of crates.
 # shellcheck disable=SC2034 # used by those who source this file
-readonly CARGO_DENY_VERSION=0.20.2 CARGO_FUZZ_VERSION=0.13.2
+readonly CARGO_DENY_VERSION=0.20.2 CARGO_FUZZ_VERSION=0.13.2 CARGO_MUTANTS_VERSION=27.1.0
 
 mkdir -p "$CACHE"
 
