@@ -9,7 +9,7 @@ use tether::event::Usage;
 use tether::parser::{ErrorCode, ParsedCall, Parser, Segment, Settings};
 use tether::upstream::dialect::{Decode, Kind, Options};
 use tether::upstream::server_error::ServerError;
-use tether::upstream::{ChatRequest, Delta, FrameError, RoundFinish, Sampling, sse};
+use tether::upstream::{ChatRequest, Delta, FrameError, RoundFinish, sse};
 
 const MARKER: &str = "<<function_call>>";
 
@@ -36,9 +36,9 @@ fn decoder_of(recording: &Recording) -> Box<dyn Decode> {
         "/v1/responses" => Kind::OpenaiResponses,
         _ => Kind::OpenaiChat,
     };
-    let max_tokens = recording.request.max_output_tokens;
-    let sampling = Sampling { max_tokens, ..Sampling::default() };
-    kind.dialect(Options::default()).decoder(&ChatRequest { sampling, ..ChatRequest::default() })
+    let mut request = ChatRequest::default();
+    request.sampling.max_tokens = recording.request.max_output_tokens;
+    kind.dialect(Options::default()).decoder(&request)
 }
 
 /// What a client needs to know of a stream.

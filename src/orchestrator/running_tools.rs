@@ -288,8 +288,7 @@ mod tests {
             CallAt::new(3),
             ("call_4", "brittle"),
             (json!({}), None),
-            Barrier::OPEN,
-            Span::none(),
+            (Barrier::OPEN, Span::none(), None),
         );
         let news = poll_fn(|cx| tools.poll(cx)).await;
         let News::Ended { call, name, run, .. } = news else { panic!("it ended") };
@@ -304,8 +303,7 @@ mod tests {
             CallAt::new(0),
             ("call_1", "brittle"),
             (json!({}), None),
-            Barrier::OPEN,
-            Span::none(),
+            (Barrier::OPEN, Span::none(), None),
         );
         tokio::task::yield_now().await;
         tools.stop(CallAt::new(0));

@@ -189,7 +189,8 @@ async fn what_is_allowed_or_ignored() {
     .await;
 }
 
-/// h2 has the standard's FRAME_SIZE_ERROR only for frames that are too long; others are a PROTOCOL_ERROR.
+/// h2 has the standard's `FRAME_SIZE_ERROR` only for frames that are too long; others are a
+/// `PROTOCOL_ERROR`.
 #[tokio::test]
 async fn frames_of_a_wrong_size() {
     let big = vec![0; 16_385];

@@ -66,7 +66,7 @@ impl Files {
 
     /// `server.tls` for a configuration.
     pub(crate) fn config(&self) -> String {
-        format!("tls: {{cert: {:?}, key: {:?}}}", self.cert(), self.key())
+        format!("tls: {{cert: {}, key: {}}}", self.cert().display(), self.key().display())
     }
 }
 
