@@ -54,7 +54,8 @@ use crate::limits::session as limits;
 /// A store's answer, when it comes.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Keeps sessions, for one gateway or several.
+/// Keeps sessions, for one gateway or several. A session that nobody holds expires once it has been unused for a time:
+/// from that moment on, nobody finds it.
 ///
 /// Dropping a future before its end leaves open whether the store has done what was asked.
 ///
@@ -307,7 +308,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(0)))
     }
 
-    /// Drops expired sessions, in a store that does not expire them by itself.
+    /// Drops expired sessions for which nobody asks, in a store that does not drop them by itself.
     fn sweep(&self) {}
 
     /// What the store takes in this process: nothing, if it keeps sessions elsewhere.

@@ -3,19 +3,25 @@
 use super::redis::tests::RedisServer;
 use super::*;
 use crate::limits::session::TTL;
+use crate::telemetry::millis;
 
 /// Checks a rule for every store. Add new stores here.
 async fn check<F: Future<Output = ()>>(rule: impl Fn(Box<dyn Store>) -> F) {
-    rule(Box::new(MemoryStore::new(TTL))).await;
+    check_with(TTL, rule).await;
+}
+
+/// The same with another TTL.
+async fn check_with<F: Future<Output = ()>>(ttl: Duration, rule: impl Fn(Box<dyn Store>) -> F) {
+    rule(Box::new(MemoryStore::new(ttl))).await;
     let directory = tempfile::tempdir().unwrap();
     for (name, sync) in [("one.db", SyncMode::Normal), ("two.db", SyncMode::Full)] {
         let path = directory.path().join(name);
-        rule(Box::new(SqliteStore::open(&path, sync, TTL).unwrap())).await;
+        rule(Box::new(SqliteStore::open(&path, sync, ttl).unwrap())).await;
     }
     let server = RedisServer::start();
-    rule(Box::new(redis::tests::open(&server))).await;
+    rule(Box::new(redis::tests::open_with(&server, |options| options.ttl = ttl))).await;
     let cluster = redis::cluster_tests::shared();
-    rule(Box::new(redis::cluster_tests::open(&cluster))).await;
+    rule(Box::new(redis::cluster_tests::open_with(&cluster, |options| options.ttl = ttl))).await;
 }
 
 fn bytes(text: &'static str) -> Bytes {
@@ -413,6 +419,119 @@ async fn a_copy_replaces_nothing_unless_it_is_told_to() {
             store.save(&lease, Some(version), bytes("late")).await,
             Err(StoreError::Superseded)
         );
+    })
+    .await;
+}
+
+/// A session with a log and a file, as if it was last used so long ago.
+async fn restore_used(store: &dyn Store, ago: Duration) {
+    let (turn_id, epochs) = ("t".to_owned(), Epochs::begun_in(1));
+    let log = StoredLog { turn_id, epochs, last: 1, batches: vec![batch(1, 1)], journal: None };
+    let copy = SessionCopy {
+        id: "s".to_owned(),
+        epoch: 1,
+        used_at_ms: now_ms() - millis(ago),
+        record: bytes("record"),
+        logs: vec![log],
+        artifacts: vec![artifact("one")],
+    };
+    assert_eq!(store.restore(copy, true).await, Ok(true));
+}
+
+/// Whoever asks for a session.
+#[derive(Debug, Clone, Copy)]
+enum Asks {
+    Load,
+    Read,
+    Copy,
+    List,
+    Enter,
+    File,
+    KeepFile,
+    Forget,
+    Restore,
+}
+
+impl Asks {
+    const ALL: [Self; 9] = [
+        Self::Load,
+        Self::Read,
+        Self::Copy,
+        Self::List,
+        Self::Enter,
+        Self::File,
+        Self::KeepFile,
+        Self::Forget,
+        Self::Restore,
+    ];
+
+    /// Whether the session is found.
+    async fn finds(self, store: &dyn Store) -> bool {
+        match self {
+            Self::Load => store.load("s").await.unwrap().is_some(),
+            Self::Read => store.read("s", None, 0).await.unwrap().is_some(),
+            Self::Copy => store.copy("s").await.unwrap().is_some(),
+            Self::List => !store.list(None, 10).await.unwrap().is_empty(),
+            Self::Enter => {
+                let entered = store.enter("s", NodeId::random()).await.unwrap().unwrap();
+                let found = entered.record.is_some();
+                assert_eq!(entered.lease.epoch, if found { 2 } else { 1 });
+                assert_eq!(store.read("s", None, 0).await.unwrap().is_some(), found);
+                store.release(&entered.lease).await.unwrap();
+                found
+            }
+            Self::File => store.artifact("one").await.unwrap().is_some(),
+            Self::KeepFile => store.keep_artifact("s", artifact("two")).await.is_ok(),
+            Self::Forget => store.forget("s").await.unwrap(),
+            Self::Restore => {
+                let copy = SessionCopy {
+                    id: "s".to_owned(),
+                    epoch: 1,
+                    used_at_ms: now_ms(),
+                    record: bytes("other"),
+                    logs: Vec::new(),
+                    artifacts: Vec::new(),
+                };
+                !store.restore(copy, false).await.unwrap()
+            }
+        }
+    }
+}
+
+/// At once, whether or not a sweep has come by. Those that were used a minute later are there.
+#[tokio::test]
+async fn an_expired_session_is_gone_for_whoever_asks() {
+    check(async |store| {
+        for asks in Asks::ALL {
+            restore_used(&*store, TTL).await;
+            assert!(!asks.finds(&*store).await, "{asks:?}: it has expired");
+            restore_used(&*store, TTL.saturating_sub(Duration::from_secs(60))).await;
+            assert!(asks.finds(&*store).await, "{asks:?}: it has not");
+            store.forget("s").await.unwrap();
+        }
+    })
+    .await;
+}
+
+/// In stores that keep no unused session at all.
+#[tokio::test]
+async fn a_session_does_not_expire_while_a_turn_runs() {
+    check_with(Duration::ZERO, async |store| {
+        let lease = take(&*store, NodeId::random()).await;
+        let version = store.save(&lease, None, bytes("a")).await.unwrap();
+        store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
+        store.keep_artifact("s", artifact("one")).await.unwrap();
+        store.sweep();
+        let asking = [Asks::Load, Asks::Read, Asks::Copy, Asks::List, Asks::File, Asks::KeepFile];
+        for asks in asking {
+            assert!(asks.finds(&*store).await, "{asks:?}");
+        }
+        let first = if store.wants_whole_logs() { 1 } else { 2 };
+        let end = ("t", vec![batch(first, 2)]);
+        store.finish(&lease, Some(version), bytes("b"), end).await.unwrap();
+        for asks in asking {
+            assert!(!asks.finds(&*store).await, "{asks:?}: it is over");
+        }
     })
     .await;
 }

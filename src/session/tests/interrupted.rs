@@ -104,6 +104,16 @@ async fn next(store: &Arc<dyn Store>) -> Option<TakenOver> {
     taken_over.try_recv().ok()
 }
 
+/// Waits until no process holds the session any more.
+async fn wait_until_free(store: &Arc<dyn Store>) {
+    loop {
+        if let Some(lease) = store.acquire("s", NodeId::random()).await.unwrap() {
+            return store.release(&lease).await.unwrap();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 async fn takeovers(store: &Arc<dyn Store>) -> Option<u32> {
     let log = store.read("s", None, 0).await.unwrap().unwrap();
     log.journal.map(|json| Journal::read(&json).unwrap().takeovers)
@@ -116,7 +126,7 @@ async fn a_turn_that_ends_each_process_while_it_is_prepared_is_ended() {
     interrupt(&of(Arc::clone(&store))).await;
     for count in 1..=limits::TAKEOVERS_MAX {
         drop(next(&store).await.expect("it goes on"));
-        tokio::task::yield_now().await;
+        wait_until_free(&store).await;
         assert_eq!(takeovers(&store).await, Some(count));
     }
     assert!(next(&store).await.is_none());

@@ -71,6 +71,11 @@ impl Files {
         self.by_id.get(id).map(|file| &file.artifact)
     }
 
+    /// The session whose tool has returned this file.
+    pub(super) fn session_of(&self, id: &str) -> Option<&str> {
+        self.by_id.get(id).map(|file| &*file.session)
+    }
+
     /// Those of a session, the oldest first.
     pub(super) fn of_session(&self, session: &str) -> impl Iterator<Item = &Artifact> {
         let ages = self.by_session.get(session).into_iter().flat_map(|it| &it.ages);

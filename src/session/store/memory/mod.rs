@@ -1,5 +1,6 @@
 //! Sessions in memory, limited in number, bytes and age. They end with the process.
 
+mod expiry;
 mod files;
 mod whole;
 
@@ -134,10 +135,18 @@ impl MemoryStore {
     }
 
     fn forget_now(&self, session: &str) -> bool {
-        let mut state = self.state.lock();
-        let forgotten = state.remove(session);
-        drop(state);
+        let forgotten = self.ask(session, |state| state.remove(session));
         forgotten.is_some_and(|entry| entry.record.is_some())
+    }
+
+    /// Asks for something of a session, which is gone if it has expired.
+    fn ask<T>(&self, session: &str, find: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        let expired = state.expire(session, self.ttl);
+        let found = find(&mut state);
+        drop(state);
+        drop(expired);
+        found
     }
 }
 
@@ -298,13 +307,6 @@ impl State {
         }
         dropped
     }
-
-    fn expired(&mut self, ttl: Duration) -> Vec<Kept> {
-        let is_old = |entry: &Kept| entry.grant.is_none() && entry.used_at.elapsed() >= ttl;
-        let old = self.sessions.iter().filter(|(_, entry)| is_old(entry));
-        let old: Vec<_> = old.map(|(session, _)| Arc::clone(session)).collect();
-        old.iter().filter_map(|session| self.remove(session)).collect()
-    }
 }
 
 /// The memory that a session uses, in bytes, without its record and its logs. The hash table is
@@ -325,10 +327,9 @@ fn batch_bytes(batches: &[Batch]) -> usize {
 
 impl Store for MemoryStore {
     fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
-        let mut state = self.state.lock();
-        let lease = state.acquire(session_id, node);
-        let dropped = state.make_room(self.bounds);
-        drop(state);
+        let acquire =
+            |state: &mut State| (state.acquire(session_id, node), state.make_room(self.bounds));
+        let (lease, dropped) = self.ask(session_id, acquire);
         drop(dropped);
         Box::pin(ready(Ok(lease)))
     }
@@ -339,13 +340,12 @@ impl Store for MemoryStore {
     }
 
     fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
-        let mut state = self.state.lock();
-        let record = state.sessions.get_mut(session_id).and_then(|entry| {
+        let load = |state: &mut State| {
+            let entry = state.sessions.get_mut(session_id)?;
             entry.used_at = Instant::now();
             entry.record.clone()
-        });
-        drop(state);
-        Box::pin(ready(Ok(record)))
+        };
+        Box::pin(ready(Ok(self.ask(session_id, load))))
     }
 
     fn save<'a>(
@@ -386,29 +386,30 @@ impl Store for MemoryStore {
         turn_id: Option<&'a str>,
         seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>> {
-        let mut state = self.state.lock();
-        let log = state.sessions.get_mut(session_id).and_then(|entry| {
+        let read = |state: &mut State| {
+            let entry = state.sessions.get_mut(session_id)?;
             entry.used_at = Instant::now();
             let mut logs = entry.logs.iter().rev();
-            logs.find(|log| turn_id.is_none_or(|id| log.stored.turn_id == id))
-        });
-        let log = log.map(|log| log.stored.after_seen(seen));
-        drop(state);
-        Box::pin(ready(Ok(log)))
+            let log = logs.find(|log| turn_id.is_none_or(|id| log.stored.turn_id == id))?;
+            Some(log.stored.after_seen(seen))
+        };
+        Box::pin(ready(Ok(self.ask(session_id, read))))
     }
 
     fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()> {
-        let mut state = self.state.lock();
-        let kept = match state.sessions.get(session_id).map(|entry| Arc::clone(&entry.id)) {
-            Some(session) => Ok(state.files.keep(&session, artifact, self.bounds.artifact_bytes)),
-            None => Err(StoreError::NoSession),
+        let keep = |state: &mut State| {
+            let entry = state.sessions.get(session_id).ok_or(StoreError::NoSession)?;
+            Ok(state.files.keep(&entry.id, artifact, self.bounds.artifact_bytes))
         };
-        drop(state);
-        Box::pin(ready(kept.map(drop)))
+        Box::pin(ready(self.ask(session_id, keep).map(drop)))
     }
 
     fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>> {
-        let artifact = self.state.lock().files.get(id).cloned();
+        let state = self.state.lock();
+        let session = state.files.session_of(id).and_then(|id| state.sessions.get(id));
+        let is_kept = session.is_some_and(|session| !session.has_expired(self.ttl));
+        let artifact = if is_kept { state.files.get(id).cloned() } else { None };
+        drop(state);
         Box::pin(ready(Ok(artifact)))
     }
 
@@ -431,19 +432,21 @@ impl Store for MemoryStore {
         after: Option<&'a str>,
         count: usize,
     ) -> StoreFuture<'a, Vec<ListedSession>> {
-        Box::pin(ready(Ok(self.state.lock().list(after, count))))
+        Box::pin(ready(Ok(self.state.lock().list(after, count, self.ttl))))
     }
 
     fn copy<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<SessionCopy>> {
-        Box::pin(ready(Ok(self.state.lock().copy(session_id))))
+        Box::pin(ready(Ok(self.ask(session_id, |state| state.copy(session_id)))))
     }
 
     fn restore(&self, copy: SessionCopy, replace: bool) -> StoreFuture<'_, bool> {
-        Box::pin(ready(Ok(self.state.lock().restore(copy, replace, self.bounds))))
+        let id = copy.id.clone();
+        let restored = self.ask(&id, |state| state.restore(copy, replace, self.bounds));
+        Box::pin(ready(Ok(restored)))
     }
 
     fn sweep(&self) {
-        let dropped = self.state.lock().expired(self.ttl);
+        let dropped = self.state.lock().expire_all(self.ttl);
         drop(dropped);
     }
 

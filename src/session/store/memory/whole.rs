@@ -1,5 +1,7 @@
 //! Whole sessions: listed, copied out and written back.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -13,9 +15,15 @@ use crate::telemetry::millis;
 
 impl State {
     /// The ids have no order here, so each page looks at all of them.
-    pub(super) fn list(&self, after: Option<&str>, count: usize) -> Vec<ListedSession> {
+    pub(super) fn list(
+        &self,
+        after: Option<&str>,
+        count: usize,
+        ttl: Duration,
+    ) -> Vec<ListedSession> {
         let is_later = |entry: &&Kept| after.is_none_or(|after| *entry.id > *after);
-        let mut later: Vec<&Kept> = self.sessions.values().filter(is_later).collect();
+        let live = self.sessions.values().filter(|entry| !entry.has_expired(ttl));
+        let mut later: Vec<&Kept> = live.filter(is_later).collect();
         later.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         let (mut listed, mut record_bytes) = (Vec::new(), 0);
         for entry in later {

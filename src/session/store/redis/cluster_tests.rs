@@ -24,7 +24,17 @@ pub(crate) fn shared() -> Arc<RedisCluster> {
 
 /// A store in it whose keys nobody else has.
 pub(crate) fn open(cluster: &RedisCluster) -> RedisStore {
-    open_at(&cluster.url(), |options| options.prefix = format!("{}:", Uuid::new_v4().simple()))
+    open_with(cluster, |_| ())
+}
+
+pub(crate) fn open_with(
+    cluster: &RedisCluster,
+    change: impl FnOnce(&mut RedisOptions),
+) -> RedisStore {
+    open_at(&cluster.url(), |options| {
+        options.prefix = format!("{}:", Uuid::new_v4().simple());
+        change(options);
+    })
 }
 
 /// A store that looks for the same keys.

@@ -77,7 +77,7 @@ impl RedisStore {
             .bytes(key.bytes())
             .number(holder)
             .number(lease)
-            .number(2 * self.ttl)
+            .number(2 * self.ttl_leased())
             .number(limits::CLAIMS_MAX as u64);
         self.servers.call(&call).await
     }

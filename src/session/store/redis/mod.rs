@@ -94,7 +94,7 @@ pub struct RedisStore {
     keys: Keys,
     lease: Duration,
     wait: Duration,
-    /// How long keys last.
+    /// How long an unused session is kept.
     ttl: u64,
     /// Orders what was asked for: leases and writes.
     asked: AtomicU64,
@@ -117,13 +117,17 @@ impl RedisStore {
             keys: Keys::new(prefix),
             lease,
             wait,
-            // A session is used at its last renewal.
-            ttl: millis(ttl + lease),
+            ttl: millis(ttl),
             asked: AtomicU64::new(1),
             is_examined: AtomicBool::new(false),
             ids: whole::Ids::default(),
             appends: metrics::Appends::default(),
         }
+    }
+
+    /// How long a session lasts from the renewal of its lease on, if it is the last.
+    fn ttl_leased(&self) -> u64 {
+        self.ttl + millis(self.lease)
     }
 
     async fn renew_now(&self, lease: &Lease) -> Result<Renewed, StoreError> {

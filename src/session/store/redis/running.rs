@@ -23,10 +23,10 @@ impl RedisStore {
     ) -> impl Future<Output = ()> + Send + use<> {
         let mut commands = Commands::default();
         commands.add("ZADD", self.keys.running()).arg(deadline).arg(session_id);
-        commands.add("PEXPIRE", self.keys.running()).arg(self.ttl);
+        commands.add("PEXPIRE", self.keys.running()).arg(self.ttl_leased());
         for file in files {
             let key = self.keys.artifact(whole::id_of_file(file));
-            commands.add("PEXPIRE", key).arg(2 * self.ttl);
+            commands.add("PEXPIRE", key).arg(2 * self.ttl_leased());
         }
         let servers = Arc::clone(&self.servers);
         async move {

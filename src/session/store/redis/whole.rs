@@ -48,8 +48,7 @@ impl RedisStore {
         )
         .text(&file)
         .number(artifact.bytes.len() as u64)
-        .number(limits::ARTIFACT_BYTES_MAX as u64)
-        .number(self.ttl);
+        .number(limits::ARTIFACT_BYTES_MAX as u64);
         let gone: Option<Vec<String>> = self.servers.call(&call).await?;
         let gone = gone.ok_or(StoreError::NoSession)?;
         let mut commands = Commands::default();
@@ -75,7 +74,7 @@ impl RedisStore {
             command.arg("name").arg(name);
         }
         // Those that a session still lists are made to last when it is used.
-        commands.add("PEXPIRE", key).arg(2 * self.ttl);
+        commands.add("PEXPIRE", key).arg(2 * self.ttl_leased());
     }
 
     fn file(&self, id: &str) -> Command {

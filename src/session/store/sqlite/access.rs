@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::super::{Lease, LogNews, StoreError, StoreFuture, Version};
 use super::cause::{failure_of, stopped, unavailable_beside};
+use super::expiry::Deleted;
 use super::leases::Leases;
 use super::redo::Redo;
 use super::worker::{Job, Look, Ran, Task, Waiter, Worker, atomically};
@@ -52,6 +53,20 @@ pub(super) fn append(
     Ok(Written { result: (), is_fold_due })
 }
 
+/// Does something on the thread, and hands its result over once that is durable.
+pub(super) fn job<T: Send + 'static>(
+    work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    hand_over: impl FnOnce(Result<T, StoreError>) + Send + 'static,
+) -> Job {
+    Box::new(move |connection| {
+        let result = connection.and_then(|connection| atomically(connection, work));
+        let failure = failure_of(&result);
+        let reply =
+            Box::new(move |committed: Result<(), StoreError>| hand_over(committed.and(result)));
+        Ran { reply, failure }
+    })
+}
+
 impl SqliteStore {
     /// Whether what was written counts at once, without waiting for the disk.
     pub(super) fn is_at_once(&self) -> bool {
@@ -76,7 +91,7 @@ impl SqliteStore {
         Box::pin(self.queue(work))
     }
 
-    /// The same for something that reads the log of this session, or of any.
+    /// The same for something that needs all of this session, or of any. One that has expired is not there.
     pub(super) async fn run_folded<T: Send + 'static>(
         &self,
         session_id: Option<&str>,
@@ -84,7 +99,22 @@ impl SqliteStore {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.fold_live(session_id).await?;
-        self.run(is_short, work).await
+        let (result, deleted) = self.run(is_short, self.expiring(session_id, work)).await?;
+        self.expiry.settle(&deleted);
+        Ok(result)
+    }
+
+    /// The same work, after this session, or any, was deleted if it has expired.
+    fn expiring<T, W: FnOnce(&Connection) -> Result<T, StoreError>>(
+        &self,
+        session_id: Option<&str>,
+        work: W,
+    ) -> impl FnOnce(&Connection) -> Result<(T, Vec<Deleted>), StoreError> + use<T, W> {
+        let (expiry, session_id) = (Arc::clone(&self.expiry), session_id.map(str::to_owned));
+        move |connection| {
+            let deleted = expiry.delete(connection, session_id.as_deref())?;
+            Ok((work(connection)?, deleted))
+        }
     }
 
     /// Reads something that the tables may lack, of this session or of any, which counts as using it. If the tables
@@ -98,6 +128,11 @@ impl SqliteStore {
         let folded = self.run_folded(session_id, is_short, read.clone()).await;
         let Err(StoreError::Unavailable(_)) = folded else { return folded };
         let (sender, receiver) = oneshot::channel();
+        let (expiry, session_id) = (Arc::clone(&self.expiry), session_id.map(str::to_owned));
+        let read = move |connection: &Connection| {
+            expiry.hide(connection, session_id.as_deref())?;
+            read(connection)
+        };
         let look: Look = Box::new(move |worker| {
             // The caller may have dropped its future.
             let _ = sender.send(worker.read_unwritten(read));
@@ -106,19 +141,30 @@ impl SqliteStore {
         receiver.await.map_err(|_| stopped())?.or(folded)
     }
 
-    /// Reads something of a session without a transaction: in this task if the file is free, or else on the thread.
+    /// Reads something of a session without a transaction, if it has not expired: in this task if the file is free, or
+    /// else on the thread.
     pub(super) async fn look<T: Send + 'static>(
         &self,
         session_id: &str,
         read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.fold_live(Some(session_id)).await?;
-        match self.worker.try_lock() {
-            // Noting that the session is used may have to reach the disk.
-            Some(worker) if self.is_at_once() => return worker.look(read),
-            _ => {}
+        let (result, deleted) = self.look_now(self.expiring(Some(session_id), read)).await?;
+        self.expiry.settle(&deleted);
+        Ok(result)
+    }
+
+    fn look_now<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<'_, T> {
+        // Noting that the session is used may have to reach the disk.
+        if self.is_at_once()
+            && let Some(worker) = self.worker.try_lock()
+        {
+            return Box::pin(ready(worker.look(read)));
         }
-        self.queue(read).await
+        Box::pin(self.queue(read))
     }
 
     /// Completes the tables, if they lack something of this session, or of any.
@@ -155,14 +201,9 @@ impl SqliteStore {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (sender, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            let result = connection.and_then(|connection| atomically(connection, work));
-            let failure = failure_of(&result);
-            let reply = Box::new(move |committed: Result<(), StoreError>| {
-                // The caller may have dropped its future.
-                let _ = sender.send(committed.and(result));
-            });
-            Ran { reply, failure }
+        let job = job(work, move |result| {
+            // The caller may have dropped its future.
+            let _ = sender.send(result);
         });
         self.jobs.send(Task::Job(job)).await.map_err(|_| stopped())?;
         receiver.await.map_err(|_| stopped())?

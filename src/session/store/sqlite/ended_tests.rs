@@ -57,10 +57,7 @@ async fn a_session_whose_turn_has_just_ended_is_not_swept() {
     let (lease, version) = place.begin("s").await;
     place.store.append(&lease, "t", news(1)).await.unwrap();
     place.read("s", "t").await.unwrap();
-    let long_ago = |connection: &Connection| {
-        statements::execute(connection, "UPDATE sessions SET used_at = 0", [])
-    };
-    assert_eq!(place.store.run(true, long_ago).await.unwrap(), 1);
+    assert_eq!(place.store.run(true, unused_for_long).await.unwrap(), 1);
     let end = ("t", vec![event(1), event(2)]);
     place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     place.store.sweep();
@@ -70,6 +67,26 @@ async fn a_session_whose_turn_has_just_ended_is_not_swept() {
         assert_eq!(place.store.load("s").await.unwrap().unwrap().bytes, "over");
         assert_eq!(place.read("s", "t").await.unwrap().last, 2);
     }
+}
+
+fn unused_for_long(connection: &Connection) -> Result<usize, StoreError> {
+    statements::execute(connection, "UPDATE sessions SET used_at = 0", [])
+}
+
+/// It was used as long as its turn ran, whatever the tables know.
+#[tokio::test]
+async fn a_session_whose_turn_was_interrupted_or_left_is_kept() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    place.read("s", "t").await.unwrap();
+    assert_eq!(place.store.run(true, unused_for_long).await.unwrap(), 1);
+    let next = place.killed();
+    assert_eq!(next.store.interrupted(9).await.unwrap(), ["s"]);
+    assert_running(next.read("s", "t").await, 1);
+
+    place.store.release(&lease).await.unwrap();
+    assert_running(place.read("s", "t").await, 1);
 }
 
 /// Whoever has just been told that a turn is over, and asks at once.

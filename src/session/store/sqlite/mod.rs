@@ -26,6 +26,7 @@ mod ended;
 #[cfg(test)]
 mod ended_tests;
 mod entries;
+mod expiry;
 mod finish;
 mod fold;
 #[cfg(any(test, fuzzing))]
@@ -67,14 +68,14 @@ use super::{
     StoredRecord, Version,
 };
 use crate::limits::session as limits;
-use cause::{failure_of, unavailable_beside};
 use ended::EndedTurns;
+use expiry::Expiry;
 use leases::{Leases, Released};
 pub use open_error::OpenError;
 pub use probe::FileReport;
 use redo::Redo;
 use statements::KnownSession;
-use worker::{FailureLog, Job, Ran, Task, Worker, atomically, serve};
+use worker::{FailureLog, Task, Worker, serve};
 
 /// How far a commit goes before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,6 +93,7 @@ pub enum SyncMode {
 pub struct SqliteStore {
     ttl: Duration,
     sync: SyncMode,
+    expiry: Arc<Expiry>,
     leases: Arc<Leases>,
     redo: Arc<Redo>,
     ended: Arc<EndedTurns>,
@@ -138,7 +140,9 @@ impl SqliteStore {
             thread.spawn(move || serve(&worker, queue))
         };
         let thread = Thread(Some(spawned.map_err(OpenError::Thread)?));
-        Ok(Self { ttl, sync, leases, redo, ended, failures, worker, jobs, _thread: thread })
+        let expiry = Expiry::new(ttl, Arc::clone(&leases), Arc::clone(&redo), Arc::clone(&ended));
+        let expiry = Arc::new(expiry);
+        Ok(Self { ttl, sync, expiry, leases, redo, ended, failures, worker, jobs, _thread: thread })
     }
 
     /// Opens the file as [`open`](Self::open) does, which creates it, tries it, and closes it again.
@@ -185,12 +189,42 @@ impl SqliteStore {
         Ok(Some(entered))
     }
 
+    async fn release_now(&self, lease: &Lease) -> Result<(), StoreError> {
+        let session_id = &lease.session_id;
+        if self.leases.check(lease).is_err() {
+            return Ok(());
+        }
+        let noted = self.note_left(session_id).await;
+        let released = self.leases.release(lease);
+        noted?;
+        if released == Released::Unsaved {
+            let id = session_id.clone();
+            let drop = move |connection: &Connection| statements::drop_unsaved(connection, &id);
+            self.run(true, drop).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the session is in use by a turn that leaves it now, and has not ended as turns do. Whoever sweeps or
+    /// asks for the session looks into the tables.
+    async fn note_left(&self, session_id: &str) -> Result<(), StoreError> {
+        if self.redo.has(Some(session_id)) {
+            self.fold().await?;
+        }
+        let id = session_id.to_owned();
+        self.run(true, move |connection| statements::use_session(connection, &id)).await
+    }
+
     async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
+        let may_have_expired = self.expiry.may_expire(session_id);
         let latest = self.leases.forget(session_id);
         let mark = || self.mark(|redo| redo.forget(session_id, latest));
         let was_beside = self.ended.forget(session_id, mark)?;
-        let id = session_id.to_owned();
-        let forget = move |connection: &Connection| statements::forget(connection, &id, latest);
+        let (expiry, id) = (Arc::clone(&self.expiry), session_id.to_owned());
+        let forget = move |connection: &Connection| {
+            let had_expired = may_have_expired && expiry.is_old(connection, &id)?;
+            Ok(statements::forget(connection, &id, latest)? && !had_expired)
+        };
         match self.run(true, forget).await {
             Ok(was_inside) => {
                 self.redo.settle_deleted(session_id, latest);
@@ -223,17 +257,7 @@ impl Store for SqliteStore {
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
-        match self.leases.release(lease) {
-            Released::Lost => Box::pin(ready(Ok(()))),
-            Released::Done if !self.redo.has(Some(&lease.session_id)) => Box::pin(ready(Ok(()))),
-            // Its turn has not ended as turns do. Whoever sweeps or asks for the session looks into the tables.
-            Released::Done => Box::pin(self.fold()),
-            Released::Unsaved => {
-                let id = lease.session_id.clone();
-                let drop = move |connection: &Connection| statements::drop_unsaved(connection, &id);
-                Box::pin(self.run_folded(Some(&lease.session_id), true, drop))
-            }
-        }
+        Box::pin(self.release_now(lease))
     }
 
     fn check(&self) -> StoreFuture<'_, ()> {
@@ -324,8 +348,16 @@ impl Store for SqliteStore {
     }
 
     fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>> {
-        let id = id.to_owned();
-        self.run(false, move |connection| statements::artifact(connection, &id))
+        let (expiry, id) = (Arc::clone(&self.expiry), id.to_owned());
+        self.run(false, move |connection| {
+            let session = statements::session_of_artifact(connection, &id)?;
+            match session {
+                Some(session) if !expiry.has_expired(connection, &session)? => {
+                    statements::artifact(connection, &id)
+                }
+                _ => Ok(None),
+            }
+        })
     }
 
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
@@ -413,37 +445,17 @@ impl Store for SqliteStore {
     }
 
     fn sweep(&self) {
-        // What has ended counts as used. If this fails, it is tried again with the next sweep.
+        // What has ended counts as used.
         let _ = self.jobs.try_send(Task::PutEnded(None));
-        let (now, ttl) = (now(), i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX));
-        let (leases, redo, ended) =
-            (Arc::clone(&self.leases), Arc::clone(&self.redo), Arc::clone(&self.ended));
-        let deleted = Arc::new(Mutex::new(Vec::new()));
-        let sweeping = Arc::clone(&deleted);
+        let expiry = Arc::clone(&self.expiry);
         let sweep = move |connection: &Connection| {
-            for id in statements::unused_since(connection, now.saturating_sub(ttl))? {
-                // In this order: whoever has ended a turn holds the session until it is there.
-                if leases.is_held(&id) || ended.has(Some(&id)) {
-                    continue;
-                }
-                let latest = leases.latest_version();
-                redo.forget(&id, latest).map_err(|error| unavailable_beside(&error))?;
-                statements::forget(connection, &id, latest)?;
-                sweeping.lock().push((id, latest));
-            }
-            entries::sweep(connection, now, ttl)
+            entries::sweep(connection, now(), expiry.ttl())?;
+            expiry.delete(connection, None)
         };
-        let redo = Arc::clone(&self.redo);
-        let job: Job = Box::new(move |connection| {
-            let swept = connection.and_then(|connection| atomically(connection, sweep));
-            let failure = failure_of(&swept);
-            let settle = move |committed: Result<(), StoreError>| {
-                if committed.and(swept).is_ok() {
-                    let deleted = deleted.lock();
-                    deleted.iter().for_each(|(id, latest)| redo.settle_deleted(id, *latest));
-                }
-            };
-            Ran { reply: Box::new(settle), failure }
+        let expiry = Arc::clone(&self.expiry);
+        let job = access::job(sweep, move |swept| {
+            // If this fails, it is tried again with the next sweep.
+            let _ = swept.map(|deleted| expiry.settle(&deleted));
         });
         // If so much waits that there is no room, the next sweep comes soon enough.
         let _ = self.jobs.try_send(Task::Job(job));

@@ -130,7 +130,7 @@ pub(super) fn load(connection: &Connection, session_id: &str) -> Done<Option<Sto
 }
 
 /// Notes that a session is in use, unless that was noted lately.
-fn use_session(connection: &Connection, session_id: &str) -> Done<()> {
+pub(super) fn use_session(connection: &Connection, session_id: &str) -> Done<()> {
     let sql = "UPDATE sessions SET used_at = ?1 WHERE id = ?2 AND used_at < ?1 - ?3";
     execute(connection, sql, params![now(), session_id, lately()])?;
     Ok(())
@@ -423,6 +423,11 @@ pub(super) fn keep_artifact(
     Ok(())
 }
 
+/// The session whose tool has returned this file.
+pub(super) fn session_of_artifact(connection: &Connection, id: &str) -> Done<Option<String>> {
+    first(connection, "SELECT session_id FROM artifacts WHERE id = ?", [id], |row| row.get(0))
+}
+
 pub(super) fn artifact(connection: &Connection, id: &str) -> Done<Option<Artifact>> {
     let sql = "SELECT owner, id, name, mime_type, bytes FROM artifacts WHERE id = ?";
     first(connection, sql, [id], read_artifact)
@@ -456,8 +461,24 @@ pub(super) fn unfinished(connection: &Connection) -> Done<Vec<String>> {
     all(connection, sql, [], |row| row.get(0))
 }
 
-/// The sessions that were last used then or before.
-pub(super) fn unused_since(connection: &Connection, oldest: i64) -> Done<Vec<String>> {
-    let sql = "SELECT id FROM sessions WHERE used_at <= ?";
-    all(connection, sql, [oldest], |row| row.get(0))
+/// Which sessions were last used then or before: of all, or of this one.
+pub(super) fn unused_since(
+    connection: &Connection,
+    latest: i64,
+    session_id: Option<&str>,
+) -> Done<Vec<String>> {
+    let Some(session_id) = session_id else {
+        let sql = "SELECT id FROM sessions WHERE used_at <= ?";
+        return all(connection, sql, [latest], |row| row.get(0));
+    };
+    let sql = "SELECT id FROM sessions WHERE id = ? AND used_at <= ?";
+    all(connection, sql, params![session_id, latest], |row| row.get(0))
+}
+
+/// Notes that the sessions are in use whose latest turn was interrupted: it may have run for long.
+pub(super) fn use_interrupted(connection: &Connection) -> Done<()> {
+    let sql = "UPDATE sessions SET used_at = ? WHERE id IN
+        (SELECT session_id FROM logs JOIN journals ON journals.log = logs.number)";
+    execute(connection, sql, [now()])?;
+    Ok(())
 }

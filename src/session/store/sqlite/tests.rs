@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
+use super::worker::atomically;
 use super::*;
 
 const TTL: Duration = Duration::from_secs(60);

@@ -144,7 +144,9 @@ impl Worker {
         self.redo.note_unfolded().map_err(|error| unavailable_beside(&error))?;
         let mut begun = self.fold(true);
         if begun.is_ok() {
-            begun = schema::drop_unsaved(&self.connection).map_err(unavailable);
+            begun = schema::drop_unsaved(&self.connection)
+                .map_err(unavailable)
+                .and_then(|()| statements::use_interrupted(&self.connection));
         }
         let Err(failure) = begun else { return statements::last_version(&self.connection) };
         let version = self.read_unwritten(statements::last_version).map_err(|_| failure)?;

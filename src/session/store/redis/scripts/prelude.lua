@@ -44,10 +44,21 @@ local function trim(count, bytes_max)
   end
 end
 
--- Makes all of a session last for this long.
+local function is_leased(grant, deadline)
+  return grant and tonumber(deadline) > now
+end
+
+-- How long the session lasts from now on: until its lease ends, and unused for this long after that.
+local function time_left(ttl)
+  local has = redis.call('HMGET', SESSION, 'grant', 'deadline')
+  return is_leased(has[1], has[2]) and has[2] - now + ttl or ttl
+end
+
+-- Makes all of a session last until it has been unused for this long.
 local function last_for(ttl)
+  local left = time_left(ttl)
   for _, key in ipairs(KEYS) do
-    redis.call('PEXPIRE', key, ttl)
+    redis.call('PEXPIRE', key, left)
   end
 end
 
@@ -67,10 +78,6 @@ local function remove()
   redis.call('SPUBLISH', LOG, '')
   redis.call('SPUBLISH', SESSION, '')
   return files
-end
-
-local function is_leased(grant, deadline)
-  return grant and tonumber(deadline) > now
 end
 
 -- Whether the turn was read on another node at that time, and so may still be.

@@ -36,5 +36,5 @@ while next_argument <= #ARGV do
   redis.call('ZADD', FILES, files, file)
 end
 redis.call('HSET', SESSION, 'files', files, 'file_bytes', sum)
-last_for(ttl)
+last_for(math.min(ttl, used + ttl - now))
 return old

@@ -80,10 +80,10 @@ if turn ~= '' then
   redis.call('HSET', SESSION, 'log:' .. turn, format(number, last, bytes, epochs), 'asked', asked)
   if journal ~= '' then
     redis.call('HSET', JOURNAL, turn, journal)
-    redis.call('PEXPIRE', JOURNAL, ttl)
+    redis.call('PEXPIRE', JOURNAL, time_left(ttl))
   end
   if is_new then
-    redis.call('PEXPIRE', LOG, ttl)
+    redis.call('PEXPIRE', LOG, time_left(ttl))
   end
   if is_new or ends == '1' then
     trim(tonumber(count_max), tonumber(bytes_max))
@@ -91,7 +91,7 @@ if turn ~= '' then
 end
 
 if record then
-  redis.call('SET', RECORD, record, 'PX', ttl)
+  redis.call('SET', RECORD, record, 'PX', time_left(ttl))
   redis.call('HSET', SESSION, 'version', version, 'before', expected, 'by', grant, 'used', now,
     'asked', asked)
 end
