@@ -60,6 +60,14 @@ pub(crate) struct Interrupted {
     pub(crate) heard: Option<(AcknowledgementSource, String)>,
 }
 
+/// What becomes of calls that were under way, each as its id and its tool.
+#[derive(Debug)]
+pub(crate) struct CallFates {
+    pub(crate) kept: String,
+    pub(crate) run_again: String,
+    pub(crate) unknown: String,
+}
+
 /// An event.
 #[derive(Deserialize)]
 struct Line<'l> {

@@ -38,7 +38,7 @@ pub use answer_error::{AnswerError, ResultsError, Ways};
 pub(crate) use clarification::approval;
 pub use clarification::{Answer, Choice, ClientInput, Opening, Question};
 pub use client_results::ClientResult;
-pub(crate) use interrupted::{Interrupted, Tally};
+pub(crate) use interrupted::{CallFates, Interrupted, Tally};
 pub use words::{PlacedImage, Words};
 
 pub use crate::tools::Given;

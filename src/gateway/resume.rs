@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
-use tracing::{debug, info, info_span};
+use tracing::{debug, info_span};
 
 use super::Gateway;
 use super::asked::{Asked, NotDrafted};
@@ -13,10 +13,10 @@ use super::begin_error::BeginError;
 use super::offer::Offer;
 use super::run::run;
 use super::shares::TurnPlace;
-use crate::conversation::{ClientInput, Interrupted};
+use crate::conversation::ClientInput;
 use crate::limits::session::TAKEN_OVER_MAX;
-use crate::orchestrator::{Basis, CallFates, Driver, Parts, TurnMachine, TurnRequest};
-use crate::session::{TakenOver, Takeover};
+use crate::orchestrator::{Basis, Driver, Parts, TurnMachine, TurnRequest};
+use crate::session::TakenOver;
 use crate::telemetry::metrics;
 use crate::upstream::{Route, Upstream};
 
@@ -70,7 +70,8 @@ impl Gateway {
             Err(NotDrafted::Store(_)) => return taken_over.leave().await,
             Err(reason) => return taken_over.end(&reason.to_string()).await,
         };
-        note_resumed(&taken_over.takeover, &request, &taken_over.interrupted);
+        let fates = TurnMachine::fates(&request, &taken_over.interrupted);
+        taken_over.takeover.log_resumed(&taken_over.interrupted, &fates);
         let TakenOver {
             session_id: stored_as, guard, mut writer, asked: json, interrupted, ..
         } = taken_over;
@@ -125,28 +126,6 @@ impl Gateway {
         }
         Ok(Prepared { request, asked, upstream, offer })
     }
-}
-
-/// Logs that a turn goes on here: from whom, what was under way, and what becomes of it.
-fn note_resumed(takeover: &Takeover, request: &TurnRequest, interrupted: &Interrupted) {
-    let CallFates { kept, run_again, unknown } = TurnMachine::fates(request, interrupted);
-    info!(
-        session = takeover.session_id,
-        turn = takeover.turn_id,
-        node = %takeover.node,
-        from_node = takeover.node_before(),
-        lapsed_ms = takeover.lapsed_ms(),
-        epoch = takeover.epoch,
-        after = takeover.after,
-        takeovers = takeover.takeovers,
-        epochs_before = takeover.epochs_before,
-        rounds = interrupted.tally.rounds,
-        under_way = interrupted.under_way(),
-        calls_kept = kept,
-        calls_run_again = run_again,
-        calls_unknown = unknown,
-        "an interrupted turn is taken over"
-    );
 }
 
 /// Goes on with each turn that is taken over, until the gateway is gone.

@@ -36,5 +36,4 @@ pub(crate) use parked_calls::ParkedCalls;
 pub use response_format::{ResponseFormat, ResponseFormatError};
 pub use rules::{Rules, Select};
 pub use selection::{Basis, Selection};
-pub(crate) use turn::CallFates;
 pub use turn::{Input, LogLine, NotRun, Output, TurnMachine, TurnRequest};

@@ -20,19 +20,26 @@ use tracing::warn;
 use super::codec::{self, off_worker};
 use super::cut_short;
 use super::journal::{self, Journal};
-use super::lease::{Finish, OwnedLease};
+use super::lease::{EnteredSession, Finish, OwnedLease};
 use super::log::Writer;
 use super::persister::Persister;
 use super::record::SessionRecord;
-use super::running::{Claim, Claimed};
+use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, LogNews, StoreError, StoredLog, StoredRecord};
-use super::taken_over::{Place, Successor, TakenOver, Takeover};
+use super::taken_over::{Admission, HeldSession, Successor, TakenOver, Takeover};
 use super::turn_guard::TurnGuard;
 use super::{Durability, LoggedTurn, RunningSession};
 use crate::conversation::Interrupted;
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
+
+/// What an interrupted turn goes on with.
+struct Resumption {
+    asked: Arc<RawValue>,
+    interrupted: Interrupted,
+    takeover: Box<Takeover>,
+}
 
 /// What the store has of an interrupted turn.
 struct InterruptedTurn {
@@ -47,13 +54,15 @@ impl Sessions {
         let _ = self.successor.set(Successor { turns, places });
     }
 
-    /// A place for a turn that is to be taken over. `None` if another node may have one sooner.
-    pub(super) fn place(&self) -> Option<Place> {
-        let Some(Successor { places, .. }) = self.successor.get() else { return Some(Place(None)) };
+    /// Whether a turn may be taken over. `None` if another node may have a place for it sooner.
+    pub(super) fn admit(&self) -> Option<Admission> {
+        let Some(Successor { places, .. }) = self.successor.get() else {
+            return Some(Admission::Waits);
+        };
         match Arc::clone(places).try_acquire_owned() {
-            Ok(permit) => Some(Place(Some(permit))),
+            Ok(permit) => Some(Admission::Place(permit)),
             Err(_) if self.store.is_shared() => None,
-            Err(_) => Some(Place(None)),
+            Err(_) => Some(Admission::Waits),
         }
     }
 
@@ -106,34 +115,30 @@ impl Sessions {
                 Claimed::Running(_) => return Ok(()),
             }
         };
-        let Some(place) = self.place() else { return Ok(()) };
-        let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? else {
-            return Ok(());
-        };
+        let Some(admission) = self.admit() else { return Ok(()) };
+        let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
+        let Some(EnteredSession { lease, before, .. }) = entered else { return Ok(()) };
         // Boxed: it is rare, and long.
-        Box::pin(self.take_over(claim, lease, place)).await
+        Box::pin(self.take_over(HeldSession { claim, lease, before, admission })).await
     }
 
     /// Takes the session's interrupted turn over, or ends it, under a claim and a lease of the session.
-    pub(super) async fn take_over(
-        &self,
-        claim: Claim,
-        lease: OwnedLease,
-        place: Place,
-    ) -> Result<(), SessionError> {
-        let Some(found) = self.find_interrupted(&lease.get().session_id).await? else {
-            lease.release().await;
+    pub(super) async fn take_over(&self, held: HeldSession) -> Result<(), SessionError> {
+        let lease = held.lease.get();
+        let Some(found) = self.find_interrupted(&lease.session_id).await? else {
+            held.lease.release().await;
             return Ok(());
         };
         let (length, json) = (found.journal.len(), found.journal.clone());
         let mut journal = off_worker(length, move || Journal::read(&json)).await?;
         // The turn ran on this very node, and ended because the store did not answer. Its client knows.
-        let is_own = found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.get().epoch;
+        let is_own = found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.epoch;
         let goes_on = self.goes_on(&journal, is_own);
-        let takeover = Box::new(Takeover::new(lease.get(), &found.log, journal.takeovers + 1));
+        let takeover = Takeover::new(lease, held.before, &found.log, journal.takeovers + 1);
+        let takeover = Box::new(takeover);
         if goes_on.is_ok() {
             journal.takeovers = takeover.takeovers;
-            journal = self.count_takeover(lease.get(), &found, journal).await?;
+            journal = self.count_takeover(lease, &found, journal).await?;
         }
         let batches = found.log.batches.clone();
         let length = length + batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
@@ -142,12 +147,11 @@ impl Sessions {
             Ok(goes_on) => goes_on,
             Err(why) => {
                 takeover.log_ended(&interrupted, why);
-                return self.end_interrupted(lease, found, interrupted).await;
+                return self.end_interrupted(held.lease, found, interrupted).await;
             }
         };
-        let taken_over =
-            self.resume((claim, lease, place), found, (asked, interrupted, takeover)).await?;
-        let Some(taken_over) = taken_over else { return Ok(()) };
+        let resumption = Resumption { asked, interrupted, takeover };
+        let Some(taken_over) = self.resume(held, found, resumption).await? else { return Ok(()) };
         if let Err(unsent) = successor.turns.send(taken_over).await {
             // The gateway is about to stop.
             unsent.0.leave().await;
@@ -203,9 +207,9 @@ impl Sessions {
     /// Makes the session one with a running turn. `None` if it was forgotten meanwhile.
     async fn resume(
         &self,
-        (claim, lease, Place(permit)): (Claim, OwnedLease, Place),
+        HeldSession { claim, lease, admission, .. }: HeldSession,
         InterruptedTurn { log, stored, journal }: InterruptedTurn,
-        (asked, interrupted, takeover): (Arc<RawValue>, Interrupted, Box<Takeover>),
+        Resumption { asked, interrupted, takeover }: Resumption,
     ) -> Result<Option<TakenOver>, SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
         let (session_id, epoch) = (lease.get().session_id.clone(), lease.get().epoch);
@@ -234,7 +238,7 @@ impl Sessions {
             conversation,
             asked,
             interrupted,
-            permit,
+            permit: admission.into_permit(),
             journal,
             takeover,
         }))

@@ -16,7 +16,8 @@ use super::log::TurnLog;
 use super::log::storing::Stop;
 use super::persister::patiently;
 use super::store::{
-    Batch, Entered, Lease, NodeId, Store, StoreError, StoredLog, Version, Watch, Watched,
+    Batch, Entered, Holder, Lease, NodeId, Store, StoreError, StoredLog, StoredRecord, Version,
+    Watch, Watched,
 };
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
@@ -32,6 +33,22 @@ pub(super) struct OwnedLease {
     /// Whether the store has been asked to end the turn, and so may have released the lease.
     is_ending: Arc<AtomicBool>,
     is_released: bool,
+}
+
+/// A session whose lease was taken for a turn: see [`Entered`].
+#[derive(Debug)]
+pub(super) struct EnteredSession {
+    pub(super) lease: OwnedLease,
+    pub(super) before: Option<Holder>,
+    pub(super) is_interrupted: bool,
+    pub(super) record: Option<StoredRecord>,
+}
+
+impl EnteredSession {
+    fn new(store: &Arc<dyn Store>, entered: Entered, asked_at: Instant) -> Self {
+        let Entered { lease, before, is_interrupted, record } = entered;
+        Self { lease: OwnedLease::new(store, lease, asked_at), before, is_interrupted, record }
+    }
 }
 
 /// What the end of a turn leaves: see [`Store::finish`].
@@ -57,19 +74,26 @@ impl OwnedLease {
         Ok(lease.map(|lease| Self::new(store, lease, asked_at)))
     }
 
-    /// Does the same for a turn that is to begin there. A session that `is_new` need not be looked for.
+    /// Does the same for a turn that is to begin there, or to go on.
     pub(super) async fn enter(
         store: &Arc<dyn Store>,
-        (session_id, is_new): (&str, bool),
+        session_id: &str,
         node: NodeId,
-    ) -> Result<Option<(Self, Entered)>, StoreError> {
+    ) -> Result<Option<EnteredSession>, StoreError> {
         let asked_at = Instant::now();
-        let entered = if is_new {
-            store.enter_new(session_id, node).await?
-        } else {
-            store.enter(session_id, node).await?
-        };
-        Ok(entered.map(|entered| (Self::new(store, entered.lease.clone(), asked_at), entered)))
+        let entered = store.enter(session_id, node).await?;
+        Ok(entered.map(|entered| EnteredSession::new(store, entered, asked_at)))
+    }
+
+    /// The same of a session whose id was just made up.
+    pub(super) async fn enter_new(
+        store: &Arc<dyn Store>,
+        session_id: &str,
+        node: NodeId,
+    ) -> Result<Option<EnteredSession>, StoreError> {
+        let asked_at = Instant::now();
+        let entered = store.enter_new(session_id, node).await?;
+        Ok(entered.map(|entered| EnteredSession::new(store, entered, asked_at)))
     }
 
     fn new(store: &Arc<dyn Store>, lease: Lease, asked_at: Instant) -> Self {

@@ -52,7 +52,7 @@ pub(crate) use log::storing::Barrier;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
 pub(crate) use sessions::Sessions;
-pub(crate) use taken_over::{TakenOver, Takeover};
+pub(crate) use taken_over::TakenOver;
 pub(crate) use turn_guard::TurnGuard;
 
 /// The id under which an owner's session `name` is stored. Owners cannot reach each other's

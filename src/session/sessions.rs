@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::artifacts::Artifacts;
 use super::codec;
 use super::followed::Followed;
-use super::lease::OwnedLease;
+use super::lease::{EnteredSession, OwnedLease};
 use super::log::{TurnLog, Writer};
 use super::persister::Persister;
 use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
-use super::store::{Entered, Lease, MemoryUsage, NodeId, Store, StoreError, StoredRecord, Version};
-use super::taken_over::Successor;
+use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, StoredRecord, Version};
+use super::taken_over::{HeldSession, Successor};
 use super::turn_guard::TurnGuard;
 use super::{
     Beginning, Begun, Durability, FoundTurn, LoggedTurn, NotBegun, RunningSession, Snapshot,
@@ -88,8 +88,12 @@ impl Sessions {
         let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
         let (claim, lease, stored) = loop {
             let claim = self.claim(&beginning).await?;
-            let entered = OwnedLease::enter(&self.store, (session_id, is_new), self.node).await?;
-            let Some((lease, Entered { is_interrupted, record, .. })) = entered else {
+            let entered = if is_new {
+                OwnedLease::enter_new(&self.store, session_id, self.node).await?
+            } else {
+                OwnedLease::enter(&self.store, session_id, self.node).await?
+            };
+            let Some(EnteredSession { lease, before, is_interrupted, record }) = entered else {
                 drop(claim);
                 self.make_way(&beginning, deadline).await?;
                 continue;
@@ -97,12 +101,12 @@ impl Sessions {
             if !is_interrupted {
                 break (claim, lease, record);
             }
-            let Some(place) = self.place() else {
+            let Some(admission) = self.admit() else {
                 lease.release().await;
                 return Err(NotBegun::Busy);
             };
             // It goes on, so the next claim finds it running, or it is over.
-            Box::pin(self.take_over(claim, lease, place)).await?;
+            Box::pin(self.take_over(HeldSession { claim, lease, before, admission })).await?;
         };
         let new = match self.prepare(lease.get(), stored, &beginning, is_parked).await {
             Ok(new) => new,

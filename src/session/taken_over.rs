@@ -6,13 +6,15 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::cut_short;
+use super::lease::OwnedLease;
 use super::log::Writer;
+use super::running::Claim;
 use super::store::{Holder, Lease, NodeId, StoredLog};
 use super::turn_guard::TurnGuard;
-use crate::conversation::{Conversation, Interrupted, Outcome};
+use crate::conversation::{CallFates, Conversation, Interrupted, Outcome};
 use crate::telemetry::{metrics, millis};
 
 /// A turn that has been taken over. It runs already, as far as readers can tell.
@@ -39,56 +41,76 @@ pub(crate) struct TakenOver {
 #[derive(Debug)]
 pub(crate) struct Takeover {
     /// The id under which its session is stored.
-    pub(crate) session_id: String,
-    pub(crate) turn_id: String,
+    session_id: String,
+    turn_id: String,
     /// Who takes it over, in this epoch.
-    pub(crate) node: NodeId,
-    pub(crate) epoch: u64,
+    node: NodeId,
+    epoch: u64,
     /// Who had it before, if the store knows.
-    pub(crate) before: Option<Box<Holder>>,
+    before: Option<Holder>,
     /// The last event that was stored.
-    pub(crate) after: u64,
+    after: u64,
     /// How often it was taken over in its present round, counting this takeover. If that is too often, it ends.
-    pub(crate) takeovers: u32,
+    pub(super) takeovers: u32,
     /// In how many epochs it was written before.
-    pub(crate) epochs_before: usize,
+    epochs_before: usize,
+}
+
+/// Logs a takeover: from whom, and what was under way. What becomes of it is in the last fields.
+macro_rules! log_takeover {
+    ($log:ident!, $takeover:expr, $interrupted:expr, $($outcome:tt)*) => {
+        $log!(
+            session = $takeover.session_id,
+            turn = $takeover.turn_id,
+            node = %$takeover.node,
+            from_node = $takeover.before.map(|holder| holder.node.to_string()),
+            lapsed_ms = $takeover.before.and_then(|holder| holder.lapsed).map(millis),
+            epoch = $takeover.epoch,
+            after = $takeover.after,
+            takeovers = $takeover.takeovers,
+            epochs_before = $takeover.epochs_before,
+            rounds = $interrupted.tally.rounds,
+            under_way = $interrupted.under_way(),
+            $($outcome)*
+        )
+    };
 }
 
 impl Takeover {
-    pub(super) fn new(lease: &Lease, log: &StoredLog, takeovers: u32) -> Self {
-        let Lease { session_id, node, epoch, before, .. } = lease.clone();
+    pub(super) fn new(
+        lease: &Lease,
+        before: Option<Holder>,
+        log: &StoredLog,
+        takeovers: u32,
+    ) -> Self {
+        let Lease { session_id, node, epoch, .. } = lease.clone();
         let (turn_id, after) = (log.turn_id.clone(), log.last);
         let epochs_before = log.epochs.starts().count();
         Self { session_id, turn_id, node, epoch, before, after, takeovers, epochs_before }
     }
 
-    /// The node that had it before.
-    pub(crate) fn node_before(&self) -> Option<String> {
-        self.before.as_ref().map(|holder| holder.node.to_string())
-    }
-
-    /// How long ago its lease lapsed.
-    pub(crate) fn lapsed_ms(&self) -> Option<u64> {
-        self.before.as_ref()?.lapsed.map(millis)
+    /// Logs that the turn goes on here: what was under way, and what becomes of its calls.
+    pub(crate) fn log_resumed(&self, interrupted: &Interrupted, calls: &CallFates) {
+        log_takeover!(
+            info!,
+            self,
+            interrupted,
+            calls_kept = calls.kept,
+            calls_run_again = calls.run_again,
+            calls_unknown = calls.unknown,
+            "an interrupted turn is taken over"
+        );
     }
 
     /// Logs that the turn is ended, and why. What its calls have done is unknown, unless they have a result.
     pub(super) fn log_ended(&self, interrupted: &Interrupted, why: &str) {
-        warn!(
-            session = self.session_id,
-            turn = self.turn_id,
-            why,
-            node = %self.node,
-            from_node = self.node_before(),
-            lapsed_ms = self.lapsed_ms(),
-            epoch = self.epoch,
-            after = self.after,
-            takeovers = self.takeovers,
-            epochs_before = self.epochs_before,
-            rounds = interrupted.tally.rounds,
-            under_way = interrupted.under_way(),
+        log_takeover!(
+            warn!,
+            self,
+            interrupted,
             calls_kept = interrupted.describe_calls(|call| call.outcome != Outcome::Cancelled),
             calls_unknown = interrupted.describe_calls(|call| call.outcome == Outcome::Cancelled),
+            why,
             "an interrupted turn is ended"
         );
     }
@@ -102,9 +124,33 @@ pub(super) struct Successor {
     pub(super) places: Arc<Semaphore>,
 }
 
-/// A place for a turn that is taken over, unless it has to wait for one.
+/// A session whose interrupted turn is taken over: no other request has it, and no other node.
 #[derive(Debug)]
-pub(super) struct Place(pub(super) Option<OwnedSemaphorePermit>);
+pub(super) struct HeldSession {
+    pub(super) claim: Claim,
+    pub(super) lease: OwnedLease,
+    /// Who had it before.
+    pub(super) before: Option<Holder>,
+    pub(super) admission: Admission,
+}
+
+/// Allows a gateway to take a turn over.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// There is a place for the turn.
+    Place(OwnedSemaphorePermit),
+    /// The turn has to wait for a place.
+    Waits,
+}
+
+impl Admission {
+    pub(super) fn into_permit(self) -> Option<OwnedSemaphorePermit> {
+        match self {
+            Self::Place(permit) => Some(permit),
+            Self::Waits => None,
+        }
+    }
+}
 
 impl TakenOver {
     /// Leaves the turn to whoever comes next, who finds it as it was.

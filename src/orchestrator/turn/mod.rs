@@ -69,7 +69,6 @@ use setup::Setup;
 use state::State;
 
 pub use io::{Input, LogLine, NotRun, Output, TurnRequest};
-pub(crate) use resuming::CallFates;
 
 /// A turn. See the module docs for its contract.
 #[derive(Debug)]

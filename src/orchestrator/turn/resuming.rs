@@ -21,7 +21,7 @@ use super::round::{Message, Round};
 use super::setup::Setup;
 use super::state::State;
 use super::{TurnRequest, setup, steps};
-use crate::conversation::{Call, Interrupted, Outcome, Part, Step};
+use crate::conversation::{Call, CallFates, Interrupted, Outcome, Part, Step};
 use crate::event::TurnFinish;
 use crate::orchestrator::call::{CallAt, Written};
 use crate::orchestrator::chain::MessageEnd;
@@ -79,14 +79,6 @@ impl TurnMachine {
         }
         turn
     }
-}
-
-/// What becomes of calls that were under way, each as its id and its tool.
-#[derive(Debug)]
-pub(crate) struct CallFates {
-    pub(crate) kept: String,
-    pub(crate) run_again: String,
-    pub(crate) unknown: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

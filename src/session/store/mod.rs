@@ -75,7 +75,7 @@ pub trait Store: fmt::Debug + Send + Sync {
             let log = self.read(session_id, None, u64::MAX).await?;
             let is_interrupted = log.is_some_and(|log| log.journal.is_some());
             let record = self.load(session_id).await?;
-            Ok(Some(Entered { lease, is_interrupted, record }))
+            Ok(Some(Entered { lease, before: None, is_interrupted, record }))
         })
     }
 
@@ -87,7 +87,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     ) -> StoreFuture<'a, Option<Entered>> {
         Box::pin(async move {
             let lease = self.acquire(session_id, node).await?;
-            Ok(lease.map(|lease| Entered { lease, is_interrupted: false, record: None }))
+            Ok(lease.map(Entered::newly))
         })
     }
 
@@ -346,8 +346,6 @@ pub struct Lease {
     pub epoch: u64,
     /// Which lease of the session it is. No two of a store are alike.
     pub grant: u64,
-    /// Who had the session before, if that was another node, in a store that knows.
-    pub before: Option<Box<Holder>>,
 }
 
 /// Who has had the lease of a session.
@@ -364,10 +362,19 @@ pub struct Holder {
 pub struct Entered {
     /// The lease.
     pub lease: Lease,
+    /// Who had the session before, if that was another node, in a store that knows.
+    pub before: Option<Holder>,
     /// Whether the session's latest turn has a journal: its gateway died.
     pub is_interrupted: bool,
     /// The session's record, if it has one.
     pub record: Option<StoredRecord>,
+}
+
+impl Entered {
+    /// A session that nobody knows yet.
+    pub(super) const fn newly(lease: Lease) -> Self {
+        Self { lease, before: None, is_interrupted: false, record: None }
+    }
 }
 
 /// What the holder of a lease learns when it renews it.

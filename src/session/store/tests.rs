@@ -52,7 +52,7 @@ async fn take(store: &dyn Store, node: NodeId) -> Lease {
 async fn a_turn_enters_a_session_with_all_that_is_known_of_it() {
     check(async |store| {
         let (first, second) = (NodeId::random(), NodeId::random());
-        let Entered { lease, is_interrupted, record } =
+        let Entered { lease, is_interrupted, record, .. } =
             store.enter_new("s", first).await.unwrap().unwrap();
         assert_eq!((lease.epoch, is_interrupted, record), (1, false, None));
         assert_eq!(store.enter("s", second).await.unwrap(), None, "it is held");
@@ -62,7 +62,7 @@ async fn a_turn_enters_a_session_with_all_that_is_known_of_it() {
         store.release(&lease).await.unwrap();
 
         let entered = store.enter("s", second).await.unwrap().unwrap();
-        let Entered { lease, is_interrupted, record } = entered;
+        let Entered { lease, is_interrupted, record, .. } = entered;
         let record = record.unwrap();
         assert_eq!((lease.epoch, is_interrupted), (2, true));
         assert_eq!((record.version, record.bytes), (version, bytes("a")));

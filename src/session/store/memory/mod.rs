@@ -187,7 +187,7 @@ impl State {
         entry.grant = Some(self.last_grant);
         entry.used_at = Instant::now();
         let (session_id, epoch) = (session_id.to_owned(), entry.epoch);
-        Some(Lease { session_id, node, epoch, grant: self.last_grant, before: None })
+        Some(Lease { session_id, node, epoch, grant: self.last_grant })
     }
 
     /// Gives a lease back, and removes a session that was never saved.

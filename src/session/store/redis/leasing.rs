@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use redis::Value;
 
-use super::super::{Entered, Lease, NodeId, StoreError, StoredRecord, Version};
+use super::super::{Entered, Holder, Lease, NodeId, StoreError, StoredRecord, Version};
 use super::reply::{self, Read, bytes, list, parts, plain};
 use super::scripts::Call;
 use super::{RedisStore, random};
@@ -16,10 +16,9 @@ impl RedisStore {
         session_id: &str,
         node: NodeId,
     ) -> Result<Option<Lease>, StoreError> {
-        let Some((lease, granted)) = self.take(session_id, node, false).await? else {
-            return Ok(None);
-        };
-        self.note_running(&lease.session_id, granted.deadline, &granted.files).await;
+        let granted = self.take(session_id, node, Purpose::Holding).await?;
+        let Some(Granted { lease, deadline, files, .. }) = granted else { return Ok(None) };
+        self.note_running(&lease.session_id, deadline, &files).await;
         Ok(Some(lease))
     }
 
@@ -28,25 +27,25 @@ impl RedisStore {
         session_id: &str,
         node: NodeId,
     ) -> Result<Option<Entered>, StoreError> {
-        let Some((lease, granted)) = self.take(session_id, node, true).await? else {
+        let granted = self.take(session_id, node, Purpose::Turn).await?;
+        let Some(Granted { lease, before, deadline, files, rest }) = granted else {
             return Ok(None);
         };
-        let Granted { deadline, files, rest } = granted;
         // The turn does not wait for this: nothing has begun yet that others would have to find.
         tokio::spawn(self.note_running(&lease.session_id, deadline, &files));
         let [is_interrupted, version, record]: [Value; 3] =
             rest.try_into().map_err(|_| reply::unreadable("too few values"))?;
         let (is_interrupted, record) = (plain(is_interrupted)?, stored_record(version, record)?);
-        Ok(Some(Entered { lease, is_interrupted, record }))
+        Ok(Some(Entered { lease, before, is_interrupted, record }))
     }
 
-    /// Takes the lease, and asks what a turn has to know if one `begins`.
+    /// Takes the lease, and asks what a turn has to know if it is for one.
     async fn take(
         &self,
         session_id: &str,
         node: NodeId,
-        begins: bool,
-    ) -> Result<Option<(Lease, Granted)>, StoreError> {
+        purpose: Purpose,
+    ) -> Result<Option<Granted>, StoreError> {
         let keys = self.keys.of_session(session_id);
         let (holder, grant) = (node.0.simple().to_string(), random());
         let call = Call::new(&self.scripts.acquire, &keys.all())
@@ -55,7 +54,7 @@ impl RedisStore {
             .number(grant)
             .number(millis(self.lease))
             .number(self.ttl)
-            .number(u64::from(begins));
+            .number(u64::from(purpose == Purpose::Turn));
         let mut answer = list(self.servers.call(&call).await?)?;
         if answer.is_empty() {
             return Ok(None);
@@ -64,8 +63,9 @@ impl RedisStore {
         let [epoch, deadline, files, before, lapsed]: [Value; 5] =
             answer.try_into().map_err(|_| reply::unreadable("too few values"))?;
         let (session_id, before) = (session_id.to_owned(), reply::holder(before, lapsed)?);
-        let lease = Lease { session_id, node, epoch: plain(epoch)?, grant, before };
-        Ok(Some((lease, Granted { deadline: plain(deadline)?, files: plain(files)?, rest })))
+        let lease = Lease { session_id, node, epoch: plain(epoch)?, grant };
+        let (deadline, files) = (plain(deadline)?, plain(files)?);
+        Ok(Some(Granted { lease, before, deadline, files, rest }))
     }
 
     pub(super) async fn load_now(
@@ -81,10 +81,24 @@ impl RedisStore {
     }
 }
 
-/// What else comes with a lease.
+/// What a lease is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Nothing but to have it.
+    Holding,
+    /// A turn, which has to know more.
+    Turn,
+}
+
+/// A lease, and what comes with it.
 struct Granted {
+    lease: Lease,
+    /// Who had the session before, if that was another node.
+    before: Option<Holder>,
+    /// When the lease lapses.
     deadline: u64,
     files: Vec<String>,
+    /// What a turn has to know.
     rest: Vec<Value>,
 }
 

@@ -53,11 +53,11 @@ pub(super) fn bytes(value: Value) -> Read<Option<Bytes>> {
 }
 
 /// Which node had a session before, and how long ago its lease lapsed.
-pub(super) fn holder(node: Value, lapsed: Value) -> Read<Option<Box<Holder>>> {
+pub(super) fn holder(node: Value, lapsed: Value) -> Read<Option<Holder>> {
     let (node, lapsed): (Option<String>, Option<u64>) = (plain(node)?, plain(lapsed)?);
     // Sessions that were imported have none.
     let node = node.and_then(|node| Uuid::try_parse(&node).ok()).map(NodeId);
-    Ok(node.map(|node| Box::new(Holder { node, lapsed: lapsed.map(Duration::from_millis) })))
+    Ok(node.map(|node| Holder { node, lapsed: lapsed.map(Duration::from_millis) }))
 }
 
 /// A log as scripts return it: its turn, what it is, its journal, its batches.

@@ -320,7 +320,7 @@ impl Run {
         }
         let Some(entered) = done(store.enter(session, self.place.node).await) else { return };
         let entered = entered.unwrap();
-        let Entered { lease, is_interrupted, record } = entered;
+        let Entered { lease, is_interrupted, record, .. } = entered;
         let was_running = self.models.get(session).is_some_and(|model| model.is_running);
         assert_eq!(is_interrupted, was_running, "{session}");
         let mut model = self.models.remove(session).unwrap_or_default();

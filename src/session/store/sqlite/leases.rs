@@ -72,7 +72,7 @@ impl Leases {
         let mut held = self.0.lock();
         held.last_grant += 1;
         let (session_id, grant) = (session_id.to_owned(), held.last_grant);
-        let lease = Lease { session_id: session_id.clone(), node, epoch, grant, before: None };
+        let lease = Lease { session_id: session_id.clone(), node, epoch, grant };
         held.grants.insert(lease.grant);
         let holding = Holding { lease: lease.clone(), version };
         if let Some(before) = held.by_session.insert(session_id, holding) {

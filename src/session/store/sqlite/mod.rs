@@ -176,7 +176,12 @@ impl SqliteStore {
             let version = record.as_ref().map(|record| record.version);
             let epoch = holder.map_or_else(|| known.epoch_for(node), |(_, epoch)| epoch);
             let lease = leases.grant(&id, node, epoch, version);
-            Ok(Some(Entered { lease, is_interrupted: *is_interrupted, record: known.record }))
+            Ok(Some(Entered {
+                lease,
+                before: None,
+                is_interrupted: *is_interrupted,
+                record: known.record,
+            }))
         };
         let Some(entered) = self.look(session_id, enter).await? else { return Ok(None) };
         // A turn that cannot be written is better refused than begun. One that begins a session writes at once.
@@ -253,7 +258,7 @@ impl Store for SqliteStore {
     ) -> StoreFuture<'a, Option<Entered>> {
         let epoch = KnownSession::default().epoch_for(node);
         let lease = self.leases.grant(session_id, node, epoch, None);
-        Box::pin(ready(Ok(Some(Entered { lease, is_interrupted: false, record: None }))))
+        Box::pin(ready(Ok(Some(Entered::newly(lease)))))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {

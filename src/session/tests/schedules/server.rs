@@ -200,7 +200,7 @@ impl Server {
         kept.lease = Some(Granted { grant, deadline });
         kept.forget_cancel();
         let session_id = session.to_owned();
-        Some(Lease { session_id, node, epoch: kept.epoch, grant, before: None })
+        Some(Lease { session_id, node, epoch: kept.epoch, grant })
     }
 
     fn release(&mut self, lease: &Lease) -> Answer {
