@@ -26,7 +26,7 @@ use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
-use super::store::{Lease, LogNews, StoreError, StoredLog, StoredRecord};
+use super::store::{Lease, LogEnd, LogNews, StoreError, StoredLog, StoredRecord};
 use super::taken_over::{Admission, HeldSession, Successor, TakenOver, Takeover};
 use super::turn_guard::TurnGuard;
 use super::{Durability, LoggedTurn, RunningSession};
@@ -262,8 +262,8 @@ impl Sessions {
         record.conversation.push(turn);
         let record = codec::write(record).await;
         let expected = Some(stored.version);
-        let (turn_id, patience) = (&*log.turn_id, self.store.wait());
-        let finish = Finish { expected, record, turn_id, end, patience };
+        let (end, patience) = (LogEnd::new(&log.turn_id, end), self.store.wait());
+        let finish = Finish { expected, record, end, patience };
         match lease.finish(finish, None).await {
             Ok(()) => {
                 metrics::turn_interrupted("ended");

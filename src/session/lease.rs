@@ -16,8 +16,8 @@ use super::log::TurnLog;
 use super::log::storing::Stop;
 use super::persister::patiently;
 use super::store::{
-    Batch, Entered, Holder, Lease, NodeId, Store, StoreError, StoredLog, StoredRecord, Version,
-    Watch, Watched,
+    Batch, Entered, Holder, Lease, LogEnd, NodeId, Store, StoreError, StoredLog, StoredRecord,
+    Version, Watch, Watched,
 };
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
@@ -56,8 +56,7 @@ impl EnteredSession {
 pub(super) struct Finish<'a> {
     pub(super) expected: Option<Version>,
     pub(super) record: Bytes,
-    pub(super) turn_id: &'a str,
-    pub(super) end: Vec<Batch>,
+    pub(super) end: LogEnd<'a>,
     /// How long a store that fails is asked again.
     pub(super) patience: Duration,
 }
@@ -126,18 +125,19 @@ impl OwnedLease {
     /// part is written again.
     pub(super) async fn finish(
         mut self,
-        Finish { expected, record, turn_id, end, patience }: Finish<'_>,
+        Finish { expected, record, end, patience }: Finish<'_>,
         log: Option<&TurnLog>,
     ) -> Result<(), StoreError> {
         self.is_ending.store(true, Ordering::SeqCst);
         let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
-        let finish = || store.finish(&lease, expected, record.clone(), (turn_id, end.clone()));
+        let finish = || store.finish(&lease, expected, record.clone(), end.clone());
         let mut finished = patiently(patience, finish).await.map(drop);
         if finished == Err(StoreError::Lost)
             && let Some(log) = log
-            && let Some(end) = self.lost_part(turn_id, log).await
+            && let Some(batches) = self.lost_part(end.turn_id, log).await
         {
-            finished = store.finish(&lease, expected, record, (turn_id, end)).await.map(drop);
+            let end = LogEnd { batches, ..end };
+            finished = store.finish(&lease, expected, record, end).await.map(drop);
         }
         self.stop_renewal();
         match finished {

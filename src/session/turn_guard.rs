@@ -26,7 +26,7 @@ use super::part_waker::PartWaker;
 use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::Claim;
-use super::store::{Batch, LogNews, NodeId, Store, StoreError};
+use super::store::{Batch, LogEnd, LogNews, NodeId, Store, StoreError};
 use super::{LoggedTurn, RunningSession};
 use crate::conversation;
 use crate::limits::session as limits;
@@ -121,9 +121,9 @@ impl TurnGuard {
         // Its log is not sealed, and nothing of it is on its way to the store.
         drop(self.persister);
         let record = codec::write(record).await;
-        let end = unstored(&*self.store, &turn.log);
-        let (expected, turn_id, patience) = (*version, &*turn.turn_id, self.store.wait());
-        let finish = Finish { expected, record, turn_id, end, patience };
+        let end = LogEnd::new(&turn.turn_id, unstored(&*self.store, &turn.log));
+        let (expected, patience) = (*version, self.store.wait());
+        let finish = Finish { expected, record, end, patience };
         if let Err(error) = self.lease.finish(finish, None).await {
             warn!(%error, "a session was not left as it was");
         }
@@ -218,11 +218,11 @@ impl TurnGuard {
         let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
         let record = codec::write(record).await;
         self.persister.stop().await;
-        let end = unstored(&*self.store, log);
+        let end = LogEnd::new(turn_id, unstored(&*self.store, log));
         // A store that has failed during the turn is asked only once more: the lease is still held.
         let patience =
             if log.is_store_lost() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
-        let finish = Finish { expected: *version, record, turn_id, end, patience };
+        let finish = Finish { expected: *version, record, end, patience };
         // The lease is released before the slot is free: the next turn takes a lease of its own.
         match self.lease.finish(finish, Some(log)).await {
             Ok(()) => {}

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::limits::session::TTL;
 use crate::session::store::{
-    Artifact, Batch, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession,
+    Artifact, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession, LogEnd,
     LogNews, MemoryStore, NodeId, SessionCopy, Store, StoreFuture, StoredLog, StoredRecord,
     Version,
 };
@@ -133,7 +133,7 @@ impl Store for ClaimStore {
         lease: &'a Lease,
         expected: Option<Version>,
         record: Bytes,
-        end: (&'a str, Vec<Batch>),
+        end: LogEnd<'a>,
     ) -> StoreFuture<'a, Version> {
         self.sessions.finish(lease, expected, record, end)
     }

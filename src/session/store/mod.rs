@@ -199,9 +199,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Writes a session's record as [`save`](Self::save) does, and the end of the log of the turn with this id,
-    /// which needs no journal any more, and releases the lease: all of it or nothing. The end is what was not
-    /// appended or, if it begins with event 1, the whole log.
+    /// Writes a session's record as [`save`](Self::save) does, and the end of the log of a turn,
+    /// which needs no journal any more, and releases the lease: all of it or nothing.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if the lease is lost or the version is another one.
@@ -210,7 +209,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         lease: &'a Lease,
         expected: Option<Version>,
         record: Bytes,
-        end: (&'a str, Vec<Batch>),
+        end: LogEnd<'a>,
     ) -> StoreFuture<'a, Version>;
 
     /// Whether [`finish`](Self::finish) costs less if it gets whole logs.
@@ -433,6 +432,23 @@ pub struct LogNews {
 impl From<Vec<Batch>> for LogNews {
     fn from(batches: Vec<Batch>) -> Self {
         Self { batches, journal: None }
+    }
+}
+
+/// The end of a turn's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEnd<'a> {
+    /// The turn.
+    pub turn_id: &'a str,
+    /// What was not appended or, if it begins with event 1, the whole log.
+    pub batches: Vec<Batch>,
+}
+
+impl<'a> LogEnd<'a> {
+    /// The log of this turn ends with these batches.
+    #[must_use]
+    pub const fn new(turn_id: &'a str, batches: Vec<Batch>) -> Self {
+        Self { turn_id, batches }
     }
 }
 

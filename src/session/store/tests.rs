@@ -66,8 +66,8 @@ async fn a_turn_enters_a_session_with_all_that_is_known_of_it() {
         let record = record.unwrap();
         assert_eq!((lease.epoch, is_interrupted), (2, true));
         assert_eq!((record.version, record.bytes), (version, bytes("a")));
-        let end = ("t", vec![batch(1, 3)]);
-        let end = if store.wants_whole_logs() { end } else { ("t", vec![batch(3, 3)]) };
+        let end = LogEnd::new("t", vec![batch(1, 3)]);
+        let end = if store.wants_whole_logs() { end } else { LogEnd::new("t", vec![batch(3, 3)]) };
         store.finish(&lease, Some(version), bytes("b"), end).await.unwrap();
 
         let entered = store.enter("s", second).await.unwrap().unwrap();
@@ -87,11 +87,15 @@ async fn a_turn_ends_with_its_session_or_not_at_all() {
         let news = LogNews { batches: vec![batch(1, 2)], journal: journal.clone() };
         store.append(&lease, "t", news).await.unwrap();
         let wrong = Some(Version(version.0 + 7));
-        let refused = store.finish(&lease, wrong, bytes("b"), ("t", vec![batch(3, 3)])).await;
+        let refused =
+            store.finish(&lease, wrong, bytes("b"), LogEnd::new("t", vec![batch(3, 3)])).await;
         assert_eq!(refused, Err(StoreError::Superseded));
         let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
         assert_eq!((log.last, log.journal), (2, journal), "nothing of it was written");
-        store.finish(&lease, Some(version), bytes("b"), ("t", vec![batch(3, 3)])).await.unwrap();
+        store
+            .finish(&lease, Some(version), bytes("b"), LogEnd::new("t", vec![batch(3, 3)]))
+            .await
+            .unwrap();
         let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
         assert_eq!((log.last, log.journal), (3, None));
         assert_eq!(store.load("s").await.unwrap().unwrap().bytes, bytes("b"));
@@ -527,7 +531,7 @@ async fn a_session_does_not_expire_while_a_turn_runs() {
             assert!(asks.finds(&*store).await, "{asks:?}");
         }
         let first = if store.wants_whole_logs() { 1 } else { 2 };
-        let end = ("t", vec![batch(first, 2)]);
+        let end = LogEnd::new("t", vec![batch(first, 2)]);
         store.finish(&lease, Some(version), bytes("b"), end).await.unwrap();
         for asks in asking {
             assert!(!asks.finds(&*store).await, "{asks:?}: it is over");

@@ -13,8 +13,8 @@ use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::session as limits;
 use running::Claimed;
 use store::{
-    Artifact, Batch, Lease, ListedSession, LogNews, MemoryStore, MemoryUsage, NodeId, SessionCopy,
-    Store, StoreError, StoreFuture, StoredLog, StoredRecord,
+    Artifact, Batch, Lease, ListedSession, LogEnd, LogNews, MemoryStore, MemoryUsage, NodeId,
+    SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
 };
 
 fn memory() -> Arc<dyn Store> {
@@ -366,7 +366,7 @@ impl Store for Slow {
         lease: &'a Lease,
         expected: Option<Version>,
         record: bytes::Bytes,
-        end: (&'a str, Vec<Batch>),
+        end: LogEnd<'a>,
     ) -> StoreFuture<'a, Version> {
         Box::pin(async move { self.pass().await?.finish(lease, expected, record, end).await })
     }

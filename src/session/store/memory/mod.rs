@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use self::files::Files;
 use super::{
-    Artifact, Batch, Epochs, Lease, ListedSession, LogNews, MemoryUsage, NodeId, SessionCopy,
-    Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
+    Artifact, Batch, Epochs, Lease, ListedSession, LogEnd, LogNews, MemoryUsage, NodeId,
+    SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
 
@@ -124,7 +124,7 @@ impl MemoryStore {
         lease: &Lease,
         expected: Option<Version>,
         record: Bytes,
-        (turn_id, batches): (&str, Vec<Batch>),
+        LogEnd { turn_id, batches }: LogEnd<'_>,
     ) -> Result<Version, StoreError> {
         let version = self.save_now(lease, expected, record)?;
         self.append_now(lease, turn_id, batches.into())?;
@@ -371,7 +371,7 @@ impl Store for MemoryStore {
         lease: &'a Lease,
         expected: Option<Version>,
         record: Bytes,
-        end: (&'a str, Vec<Batch>),
+        end: LogEnd<'a>,
     ) -> StoreFuture<'a, Version> {
         Box::pin(ready(self.finish_now(lease, expected, record, end)))
     }

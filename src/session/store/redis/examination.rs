@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tracing::warn;
 use uuid::Uuid;
 
-use super::super::{Artifact, Batch, LogNews, NodeId, Store as _, StoreError, Watched};
+use super::super::{Artifact, Batch, LogEnd, LogNews, NodeId, Store as _, StoreError, Watched};
 use super::RedisStore;
 use super::node::Node;
 use super::reply::plain;
@@ -157,7 +157,7 @@ impl RedisStore {
         let file = artifact.id.clone();
         self.keep_artifact(id, artifact).await?;
         self.artifact(&file).await?.ok_or_else(lost)?;
-        self.finish(&lease, Some(version), content, ("turn", Vec::new())).await?;
+        self.finish(&lease, Some(version), content, LogEnd::new("turn", Vec::new())).await?;
         self.read(id, None, 0).await?.ok_or_else(lost)?;
         self.load(id).await?.ok_or_else(lost)?;
         self.interrupted(0).await?;

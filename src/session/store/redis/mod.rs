@@ -42,9 +42,10 @@ pub(super) mod tests;
 mod tls_tests;
 mod watches;
 mod whole;
+mod writing;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -52,21 +53,21 @@ use redis::Value;
 use uuid::Uuid;
 
 use super::{
-    Artifact, Batch, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease,
-    ListedSession, LogNews, NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture,
-    StoredLog, StoredRecord, Version, Watch, Watched,
+    Artifact, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession,
+    LogEnd, LogNews, NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture, StoredLog,
+    StoredRecord, Version, Watch, Watched,
 };
-use crate::limits::session as limits;
 use crate::telemetry::{metrics, millis};
 
 pub use address::{RedisAddress, RedisTls};
 pub use examination::ServerReport;
 use keys::{Keys, SessionKeys};
-use reply::{list, parts, plain};
+use reply::{parts, plain};
 use request::Commands;
 use scripts::{Call, Scripts};
 use servers::Servers;
 use watches::Watches;
+use writing::{Write, version_of};
 
 /// What an operator can choose.
 #[derive(Debug, Clone)]
@@ -167,93 +168,6 @@ impl RedisStore {
             commands.add("UNLINK", self.keys.artifact(whole::id_of_file(file)));
         }
         self.servers.commands(&commands).await
-    }
-
-    /// Writes a record over an expected version, news of a log, or both.
-    async fn write(
-        &self,
-        lease: &Lease,
-        record: Option<(Option<Version>, &Bytes)>,
-        log: Option<(&str, &LogNews)>,
-        ends: bool,
-    ) -> Result<Option<Version>, StoreError> {
-        let keys = self.keys.of_session(&lease.session_id);
-        // With the record, all of the session is made to last.
-        let all = keys.all();
-        let written = if record.is_some() { &all[..] } else { &all[..3] };
-        let (turn_id, batches, journal) = match log {
-            Some((turn_id, LogNews { batches, journal })) => {
-                (turn_id, &batches[..], journal.as_deref())
-            }
-            None => ("", &[][..], None),
-        };
-        let holder = lease.node.0.simple().to_string();
-        let mut call = Call::new(&self.scripts.write, written)
-            .number(lease.grant)
-            .number(self.ttl)
-            .number(lease.epoch)
-            .text(turn_id)
-            .bytes(journal.unwrap_or_default())
-            .number(u64::from(ends))
-            .number(limits::TURN_LOGS_MAX as u64)
-            .number(limits::TURN_LOG_BYTES_MAX as u64)
-            .number(self.asked.fetch_add(1, Ordering::Relaxed))
-            .text(&holder);
-        let expected = record.and_then(|(expected, _)| expected);
-        let expected = expected.map(|version| version.0.to_string()).unwrap_or_default();
-        call = call.text(&expected);
-        match record {
-            Some((_, record)) => call = call.number(random()).bytes(record),
-            None => call = call.text(""),
-        }
-        for Batch { first, last, bytes } in batches {
-            call = call.number(*first).number(*last).bytes(bytes);
-        }
-        let mut answer = list(self.servers.call(&call).await?)?.into_iter();
-        let (Some(done), Some(version)) = (answer.next(), answer.next()) else {
-            return Err(reply::unreadable("too few values"));
-        };
-        if let (Some(deadline), Some(is_left)) = (answer.next(), answer.next()) {
-            // The turn does not wait for this: it is over.
-            let session_id = &lease.session_id;
-            tokio::spawn(self.list_given_back(session_id, plain(deadline)?, plain(is_left)?));
-        }
-        match plain(done)? {
-            1 => {
-                self.note_append(batches, journal);
-                Ok(plain::<Option<u64>>(version).ok().flatten().map(Version))
-            }
-            0 => {
-                metrics::store_write_fenced();
-                Err(StoreError::Superseded)
-            }
-            _ => Err(StoreError::Lost),
-        }
-    }
-
-    fn note_append(&self, batches: &[Batch], journal: Option<&[u8]>) {
-        let bytes = batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
-        let bytes = bytes + journal.map_or(0, <[u8]>::len);
-        if bytes > 0 {
-            self.appends.note(bytes);
-            metrics::store_append_events(
-                batches.iter().map(|batch| batch.last + 1 - batch.first).sum(),
-            );
-        }
-    }
-
-    /// Writes a record over an expected version, with the end of a log if there is one.
-    async fn write_record(
-        &self,
-        lease: &Lease,
-        expected: Option<Version>,
-        record: Bytes,
-        end: Option<(&str, Vec<Batch>)>,
-    ) -> Result<Version, StoreError> {
-        let end = end.map(|(turn_id, batches)| (turn_id, LogNews::from(batches)));
-        let log = end.as_ref().map(|(turn_id, news)| (*turn_id, news));
-        let version = self.write(lease, Some((expected, &record)), log, log.is_some()).await?;
-        version.ok_or_else(|| reply::unreadable("no version"))
     }
 
     async fn read_now(
@@ -370,7 +284,10 @@ impl Store for RedisStore {
         expected: Option<Version>,
         record: Bytes,
     ) -> StoreFuture<'a, Version> {
-        Box::pin(self.write_record(lease, expected, record, None))
+        Box::pin(async move {
+            let write = Write::Record { expected, record: &record };
+            self.write(lease, write).await.and_then(version_of)
+        })
     }
 
     fn append<'a>(
@@ -379,9 +296,10 @@ impl Store for RedisStore {
         turn_id: &'a str,
         news: LogNews,
     ) -> StoreFuture<'a, ()> {
-        Box::pin(
-            async move { self.write(lease, None, Some((turn_id, &news)), false).await.map(drop) },
-        )
+        Box::pin(async move {
+            let write = Write::News { turn_id, news: &news };
+            self.write(lease, write).await.map(drop)
+        })
     }
 
     fn finish<'a>(
@@ -389,9 +307,12 @@ impl Store for RedisStore {
         lease: &'a Lease,
         expected: Option<Version>,
         record: Bytes,
-        end: (&'a str, Vec<Batch>),
+        end: LogEnd<'a>,
     ) -> StoreFuture<'a, Version> {
-        Box::pin(self.write_record(lease, expected, record, Some(end)))
+        Box::pin(async move {
+            let write = Write::End { expected, record: &record, end: &end };
+            self.write(lease, write).await.and_then(version_of)
+        })
     }
 
     fn read<'a>(

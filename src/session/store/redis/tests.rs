@@ -4,9 +4,11 @@
 pub(super) mod redis_server;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::super::ClaimTerm;
+use super::super::{Batch, ClaimTerm};
 use super::*;
+use crate::limits::session as limits;
 pub(crate) use redis_server::RedisServer;
 
 /// A store on this server.
@@ -81,7 +83,7 @@ async fn what_is_asked_twice_is_done_once() {
         store.append(&lease, "t", vec![batch(1, 2), batch(3, 3)].into()).await.unwrap();
     }
     store.append(&lease, "t", vec![batch(3, 3), batch(4, 4)].into()).await.unwrap();
-    let end = || ("t", vec![batch(5, 5)]);
+    let end = || LogEnd::new("t", vec![batch(5, 5)]);
     let last = store.finish(&lease, Some(first), other.clone(), end()).await.unwrap();
     assert_eq!(store.finish(&lease, Some(first), other, end()).await, Ok(last));
     let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
@@ -114,7 +116,7 @@ async fn after_loss(loses: impl AsyncFn(&RedisServer, &RedisStore)) -> [StoreErr
     loses(&server, &store).await;
     let renewed = store.renew(&lease).await.unwrap_err();
     let appended = store.append(&lease, "t", vec![batch(2, 2)].into()).await.unwrap_err();
-    let end = ("t", vec![batch(2, 2)]);
+    let end = LogEnd::new("t", vec![batch(2, 2)]);
     let finished = store.finish(&lease, Some(version), RECORD, end).await.unwrap_err();
     assert_eq!(appended, finished);
     [renewed, appended]
@@ -188,7 +190,7 @@ async fn a_request_of_before_does_not_bring_a_journal_back() {
     let first = || LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
     let asked = store.asked.load(Ordering::Relaxed);
     store.append(&lease, "t", first()).await.unwrap();
-    store.finish(&lease, Some(version), RECORD, ("t", vec![batch(2, 2)])).await.unwrap();
+    store.finish(&lease, Some(version), RECORD, LogEnd::new("t", vec![batch(2, 2)])).await.unwrap();
     store.asked.store(asked, Ordering::Relaxed);
     assert_eq!(store.append(&lease, "t", first()).await, Err(StoreError::Superseded));
     let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
@@ -219,7 +221,7 @@ async fn interrupted_turns_are_found() {
     assert_eq!(store.interrupted(10).await.unwrap(), ["died"]);
     let lease = store.acquire("died", NodeId::random()).await.unwrap().unwrap();
     let version = store.load("died").await.unwrap().unwrap().version;
-    store.finish(&lease, Some(version), RECORD, ("t", vec![batch(2, 2)])).await.unwrap();
+    store.finish(&lease, Some(version), RECORD, LogEnd::new("t", vec![batch(2, 2)])).await.unwrap();
     store.release(&lease).await.unwrap();
     assert!(store.interrupted(10).await.unwrap().is_empty());
 }
@@ -233,7 +235,7 @@ async fn a_lease_that_is_given_back_late_unlists_no_later_one() {
     let listed = server.command(&["ZSCORE", "tether:running", "s"]);
     let deadline = listed.lines().nth(1).unwrap().parse().unwrap();
     let version = store.save(&lease, None, RECORD).await.unwrap();
-    store.finish(&lease, Some(version), RECORD, ("t", vec![batch(1, 1)])).await.unwrap();
+    store.finish(&lease, Some(version), RECORD, LogEnd::new("t", vec![batch(1, 1)])).await.unwrap();
     while server.command(&["ZCARD", "tether:running"]) != ":0\r\n" {
         tokio::task::yield_now().await;
     }

@@ -24,6 +24,12 @@ pub(super) struct Written<T> {
     pub(super) is_fold_due: bool,
 }
 
+impl<T> Written<T> {
+    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Written<U> {
+        Written { result: change(self.result), is_fold_due: self.is_fold_due }
+    }
+}
+
 /// Writes the record of a session.
 pub(super) fn save(
     leases: &Leases,

@@ -12,7 +12,7 @@ use super::*;
 /// A turn that ends without a word.
 async fn end_turn(place: &Place, session: &str) {
     let (lease, version) = place.begin(session).await;
-    let end = ("t", vec![event(1)]);
+    let end = LogEnd::new("t", vec![event(1)]);
     place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
 }
 
@@ -58,7 +58,7 @@ async fn a_session_whose_turn_has_just_ended_is_not_swept() {
     place.store.append(&lease, "t", news(1)).await.unwrap();
     place.read("s", "t").await.unwrap();
     assert_eq!(place.store.run(true, unused_for_long).await.unwrap(), 1);
-    let end = ("t", vec![event(1), event(2)]);
+    let end = LogEnd::new("t", vec![event(1), event(2)]);
     place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     place.store.sweep();
     // On the thread, after the sweep.
@@ -108,10 +108,14 @@ async fn a_thread_that_is_late_does_not_let_ends_pile_up() {
     let late = late.lock();
     for session in 0..limits::ENDED_TURNS_MAX {
         let lease = place.store.leases.grant(&session.to_string(), place.node, 1, None);
-        place.store.finish(&lease, None, "over".into(), ("t", vec![event(1)])).await.unwrap();
+        place
+            .store
+            .finish(&lease, None, "over".into(), LogEnd::new("t", vec![event(1)]))
+            .await
+            .unwrap();
     }
     let lease = place.store.leases.grant("one more", place.node, 1, None);
-    let mut end = place.store.finish(&lease, None, "over".into(), ("t", vec![event(1)]));
+    let mut end = place.store.finish(&lease, None, "over".into(), LogEnd::new("t", vec![event(1)]));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(end.as_mut().poll(&mut cx).is_pending());
     drop(late);
@@ -128,7 +132,7 @@ async fn a_long_end_does_not_wait() {
     {
         let (lease, version) = place.begin("s").await;
         let record = vec![b'x'; bytes - event(1).bytes.len()];
-        let end = ("t", vec![event(1)]);
+        let end = LogEnd::new("t", vec![event(1)]);
         place.store.finish(&lease, Some(version), record.into(), end).await.unwrap();
         assert_eq!(place.store.ended.has(Some("s")), waits);
         place.store.forget("s").await.unwrap();
@@ -143,7 +147,7 @@ async fn a_turn_that_is_over_does_not_come_back() {
     let (other, _) = place.begin("other").await;
     place.store.append(&other, "o", news(1)).await.unwrap();
     place.store.append(&lease, "t", news(1)).await.unwrap();
-    let end = ("t", vec![event(1), event(2)]);
+    let end = LogEnd::new("t", vec![event(1), event(2)]);
     place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     let ended = copy_of(&place.directory);
     // This brings it into the tables.
@@ -170,7 +174,7 @@ async fn a_session_that_was_deleted_after_its_turn_does_not_come_back() {
     let place = Place::new(SyncMode::Normal);
     let (lease, version) = place.begin("s").await;
     place.store.append(&lease, "t", news(1)).await.unwrap();
-    let end = ("t", vec![event(1), event(2)]);
+    let end = LogEnd::new("t", vec![event(1), event(2)]);
     place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     place.store.release(&lease).await.unwrap();
     assert!(place.store.forget("s").await.unwrap());
@@ -179,7 +183,11 @@ async fn a_session_that_was_deleted_after_its_turn_does_not_come_back() {
     // And not if the file does not say that the tables have it, because that could not be written.
     let place = Place::new(SyncMode::Normal);
     let (lease, version) = place.begin("s").await;
-    place.store.finish(&lease, Some(version), "over".into(), ("t", vec![event(1)])).await.unwrap();
+    place
+        .store
+        .finish(&lease, Some(version), "over".into(), LogEnd::new("t", vec![event(1)]))
+        .await
+        .unwrap();
     place.store.redo.fail_next_write();
     assert_eq!(place.store.load("s").await.unwrap().unwrap().bytes, "over");
     assert_eq!(place.killed().store.load("s").await.unwrap().unwrap().bytes, "over");
@@ -192,14 +200,14 @@ async fn a_session_that_was_deleted_after_its_turn_does_not_come_back() {
 async fn a_turn_that_was_over_long_ago_does_not_come_back() {
     let place = Place::new(SyncMode::Normal);
     let (lease, mut version) = place.begin("s").await;
-    let end = ("0", vec![event(1)]);
+    let end = LogEnd::new("0", vec![event(1)]);
     version = place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     // So the file does not say that the tables have it.
     place.store.redo.fail_next_write();
     for turn in 1..=limits::TURN_LOGS_MAX {
         let lease = place.store.enter("s", place.node).await.unwrap().unwrap().lease;
         let (turn_id, batches) = (turn.to_string(), vec![event(1)]);
-        let end = (&*turn_id, batches);
+        let end = LogEnd::new(&*turn_id, batches);
         version = place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     }
     for place in [&place, &place.killed()] {
@@ -360,7 +368,7 @@ impl Run {
         let padding = if is_long { limits::INLINE_RECORD_BYTES_MAX } else { 0 };
         let (turn_id, events) = (model.turn_id(), model.events + 1);
         let record = format!("{turn_id} over{}", " ".repeat(padding));
-        let end = (&*turn_id, (1..=events).map(event).collect());
+        let end = LogEnd::new(&*turn_id, (1..=events).map(event).collect());
         let ended = self.place.store.finish(&lease, version, record.clone().into(), end).await;
         if done(ended).is_some() {
             (model.events, model.is_running) = (events, false);

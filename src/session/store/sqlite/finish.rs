@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use super::super::{Batch, Lease, StoreError, Version};
+use super::super::{Lease, LogEnd, StoreError, Version};
 use super::access::Written;
 use super::cause::unavailable_beside;
 use super::ended::{Backlog, EndedTurn, bytes_of};
@@ -23,13 +23,13 @@ impl SqliteStore {
         lease: &Lease,
         expected: Option<Version>,
         record: Bytes,
-        (turn_id, batches): (&str, Vec<Batch>),
+        LogEnd { turn_id, batches }: LogEnd<'_>,
     ) -> Result<Version, StoreError> {
         let is_whole = batches.first().is_some_and(|batch| batch.first == 1);
         let bytes = bytes_of(&record, &batches);
         let is_short = bytes <= limits::INLINE_RECORD_BYTES_MAX;
         if is_whole && is_short && self.is_at_once() && self.ended.has_room(bytes) {
-            return self.end_beside(lease, expected, record, (turn_id, batches));
+            return self.end_beside(lease, expected, record, LogEnd::new(turn_id, batches));
         }
         let (leases, ended, turn) = (Arc::clone(&self.leases), lease.clone(), turn_id.to_owned());
         let finish = move |connection: &Connection| {
@@ -55,7 +55,7 @@ impl SqliteStore {
         lease: &Lease,
         expected: Option<Version>,
         record: Bytes,
-        (turn_id, batches): (&str, Vec<Batch>),
+        LogEnd { turn_id, batches }: LogEnd<'_>,
     ) -> Result<Version, StoreError> {
         let begun_at = Instant::now();
         let (version, backlog) = self.write_here(|leases, redo| {
@@ -66,8 +66,7 @@ impl SqliteStore {
                 let is_fold_due = redo.end(&turn).map_err(|error| unavailable_beside(&error))?;
                 Ok((Written { result: version, is_fold_due }, turn))
             })?;
-            let Written { result: version, is_fold_due } = written;
-            Ok(Written { result: (version, backlog), is_fold_due })
+            Ok(written.map(|version| (version, backlog)))
         })?;
         metrics::store_commit(1, begun_at.elapsed());
         self.leases.release(lease);

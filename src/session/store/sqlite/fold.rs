@@ -10,21 +10,28 @@ use rusqlite::{Connection, params};
 
 use super::super::{Batch, LogNews, Version};
 use super::redo::Folding;
-use super::redo_record::{Kind, Record, records};
+use super::redo_record::{Body, End, News, Record, Saved, records};
 use super::statements::{self, Done, execute, first, restored, stored};
 
 /// A turn in the file, and what it says of it.
 #[derive(Debug)]
-struct LoggedTurn<'a> {
+struct RecordedTurn<'a> {
     session_id: &'a str,
     turn_id: &'a str,
-    /// What is new of it, if it has not ended.
-    news: Vec<Record<'a>>,
-    /// Its end.
-    end: Option<Record<'a>>,
+    state: Recorded<'a>,
 }
 
-/// Records of one epoch that follow one another.
+/// What the file says of a turn that the tables lack.
+#[derive(Debug)]
+enum Recorded<'a> {
+    /// What is new of it, while it runs.
+    News(Vec<News<'a>>),
+    Ended(End<'a>),
+    /// Nothing.
+    Settled,
+}
+
+/// News of one epoch that follow one another.
 #[derive(Debug, Default)]
 struct Run<'a> {
     epoch: u64,
@@ -38,9 +45,9 @@ struct Run<'a> {
 #[derive(Debug, Default)]
 struct Contents<'a> {
     /// The turns, in the order in which they began.
-    turns: Vec<LoggedTurn<'a>>,
+    turns: Vec<RecordedTurn<'a>>,
     /// The last record of each session, unless the end of a turn has it.
-    saves: HashMap<&'a str, Record<'a>>,
+    saves: HashMap<&'a str, Saved<'a>>,
     /// The deleted sessions, each up to a version of its record.
     deleted: Vec<(&'a str, Version)>,
     /// Bytes at its end that are cut or damaged.
@@ -55,8 +62,8 @@ pub(super) fn fold(connection: &Connection, Folding { file, later, .. }: &Foldin
         statements::delete(connection, session_id, latest)?;
     }
     turns.iter().try_for_each(|turn| put_end(connection, turn))?;
-    for save in saves.values() {
-        put_record(connection, save)?;
+    for (session_id, saved) in saves {
+        statements::put_record(connection, session_id, saved)?;
     }
     turns.iter().try_for_each(|turn| put_news(connection, turn))?;
     Ok(unread)
@@ -67,78 +74,85 @@ fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
     let Contents { mut turns, mut saves, mut deleted, .. } = Contents::default();
     let mut places = HashMap::new();
     // An end in the later file is in the tables before anything that comes after it.
-    let is_settled = |record: &Record<'_>| matches!(record.head.kind, Kind::Settled | Kind::Forget);
+    let is_settled =
+        |record: &Record<'_>| matches!(record.body, Body::Settled { .. } | Body::Forget { .. });
     let settled = records(later).filter(is_settled);
     let mut records = records(file);
-    for record in records.by_ref().chain(settled) {
-        let Record { head, session_id, turn_id, .. } = record;
-        match head.kind {
-            Kind::News | Kind::Ended => {
-                let place = *places.entry((session_id, turn_id)).or_insert(turns.len());
-                if place == turns.len() {
-                    turns.push(LoggedTurn { session_id, turn_id, news: Vec::new(), end: None });
-                }
-                if head.kind == Kind::News {
-                    turns[place].news.push(record);
-                } else {
-                    turns[place].end(Some(record));
-                    saves.remove(session_id);
-                }
+    for Record { session_id, body } in records.by_ref().chain(settled) {
+        match body {
+            Body::News { turn_id, news } => {
+                turn_of(&mut turns, &mut places, session_id, turn_id).take(news);
             }
-            Kind::Save => {
-                saves.insert(session_id, record);
+            Body::Ended { turn_id, end } => {
+                turn_of(&mut turns, &mut places, session_id, turn_id).state = Recorded::Ended(end);
+                saves.remove(session_id);
             }
-            Kind::Settled => {
+            Body::Save(saved) => {
+                saves.insert(session_id, saved);
+            }
+            Body::Settled { turn_id } => {
                 saves.remove(session_id);
                 if let Some(place) = places.get(&(session_id, turn_id)) {
-                    turns[*place].end(None);
+                    turns[*place].state = Recorded::Settled;
                 }
             }
-            Kind::Forget => {
+            Body::Forget { latest } => {
                 saves.remove(session_id);
                 let its = turns.iter_mut().filter(|turn| turn.session_id == session_id);
-                its.for_each(|turn| turn.end(None));
-                deleted.push((session_id, Version(head.first)));
+                its.for_each(|turn| turn.state = Recorded::Settled);
+                deleted.push((session_id, latest));
             }
-            Kind::Probe => {}
+            Body::Probe => {}
         }
     }
     Contents { turns, saves, deleted, unread: records.unread() }
 }
 
-impl<'a> LoggedTurn<'a> {
-    /// What was new of the turn is worthless, because of its end, or because the tables have that.
-    fn end(&mut self, end: Option<Record<'a>>) {
-        self.news.clear();
-        self.end = end;
+/// This turn among those that were recorded.
+fn turn_of<'t, 'a>(
+    turns: &'t mut Vec<RecordedTurn<'a>>,
+    places: &mut HashMap<(&'a str, &'a str), usize>,
+    session_id: &'a str,
+    turn_id: &'a str,
+) -> &'t mut RecordedTurn<'a> {
+    let place = *places.entry((session_id, turn_id)).or_insert(turns.len());
+    if place == turns.len() {
+        turns.push(RecordedTurn { session_id, turn_id, state: Recorded::Settled });
+    }
+    &mut turns[place]
+}
+
+impl<'a> RecordedTurn<'a> {
+    /// Takes what is new of the turn.
+    fn take(&mut self, news: News<'a>) {
+        match &mut self.state {
+            Recorded::News(all) => all.push(news),
+            Recorded::Settled => self.state = Recorded::News(vec![news]),
+            // Nothing follows the end of a turn.
+            Recorded::Ended(_) => {}
+        }
     }
 }
 
 /// Writes the end of a turn, unless the tables have it, or a later one.
-fn put_end(connection: &Connection, turn: &LoggedTurn<'_>) -> Done<()> {
-    let Some(end) = &turn.end else { return Ok(()) };
-    if put_record(connection, end)? {
-        let Record { head, session_id, turn_id, events, .. } = *end;
-        let bytes = Bytes::copy_from_slice(events);
-        let batch = Batch { first: head.first, last: head.last, bytes };
-        statements::put_whole_log(connection, (session_id, head.epoch), turn_id, &[batch])?;
+fn put_end(connection: &Connection, turn: &RecordedTurn<'_>) -> Done<()> {
+    let Recorded::Ended(End { saved, last, events }) = turn.state else { return Ok(()) };
+    if statements::put_record(connection, turn.session_id, saved)? {
+        let batch = Batch { first: 1, last, bytes: Bytes::copy_from_slice(events) };
+        let session = (turn.session_id, saved.by.epoch);
+        statements::put_whole_log(connection, session, turn.turn_id, &[batch])?;
     }
     Ok(())
 }
 
-/// Writes the record of a session. False if the tables have it, or a later one.
-fn put_record(connection: &Connection, record: &Record<'_>) -> Done<bool> {
-    let Record { head, session_id, .. } = *record;
-    let Some(saved) = record.saved() else { return Ok(false) };
-    statements::put_record(connection, session_id, (head.node, head.epoch), saved)
-}
-
-fn put_news(connection: &Connection, turn: &LoggedTurn<'_>) -> Done<()> {
-    let LoggedTurn { session_id, turn_id, ref news, .. } = *turn;
+fn put_news(connection: &Connection, turn: &RecordedTurn<'_>) -> Done<()> {
+    let &RecordedTurn { session_id, turn_id, state: Recorded::News(ref news) } = turn else {
+        return Ok(());
+    };
     let Some(newest) = news.last() else { return Ok(()) };
     let sql = "UPDATE sessions
         SET node = CASE WHEN epoch <= ?1 THEN ?2 ELSE node END, epoch = max(epoch, ?1) WHERE id = ?3";
-    let (epoch, node) = (stored(newest.head.epoch), newest.head.node.0.as_bytes());
+    let (epoch, node) = (stored(newest.by.epoch), newest.by.node.0.as_bytes());
     if execute(connection, sql, params![epoch, node, session_id])? == 0 {
         // It was deleted.
         return Ok(());
@@ -156,25 +170,25 @@ fn put_news(connection: &Connection, turn: &LoggedTurn<'_>) -> Done<()> {
 }
 
 /// What is new after event `last`. A journal without new events counts if the turn `is_running`.
-fn runs<'a>(news: &[Record<'a>], mut last: u64, is_running: bool) -> Vec<Run<'a>> {
+fn runs<'a>(news: &[News<'a>], mut last: u64, is_running: bool) -> Vec<Run<'a>> {
     let mut runs: Vec<Run<'a>> = Vec::new();
-    for record in news {
-        let head = record.head;
-        let has_events = head.last > last;
-        if has_events && head.first != last + 1 {
-            // A record before it is lost. What comes after a gap is no part of any log.
+    for news in news {
+        let epoch = news.by.epoch;
+        let has_events = news.last > last;
+        if has_events && news.first != last + 1 {
+            // A record before it is missing. What comes after a gap is no part of any log.
             break;
         }
-        if runs.last().is_none_or(|run| run.epoch != head.epoch) {
-            runs.push(Run { epoch: head.epoch, first: last + 1, last, ..Run::default() });
+        if runs.last().is_none_or(|run| run.epoch != epoch) {
+            runs.push(Run { epoch, first: last + 1, last, ..Run::default() });
         }
         let Some(run) = runs.last_mut() else { break };
         if has_events {
-            (last, run.last) = (head.last, head.last);
-            run.events.push(record.events);
+            (last, run.last) = (news.last, news.last);
+            run.events.push(news.events);
         }
         if has_events || is_running {
-            run.journal = record.journal.or(run.journal);
+            run.journal = news.journal.or(run.journal);
         }
     }
     runs

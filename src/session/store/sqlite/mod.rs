@@ -63,9 +63,9 @@ use tokio::sync::mpsc;
 
 use super::copy::now_ms;
 use super::{
-    Artifact, Batch, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease,
-    ListedSession, LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog,
-    StoredRecord, Version,
+    Artifact, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession,
+    LogEnd, LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
+    Version,
 };
 use crate::limits::session as limits;
 use ended::EndedTurns;
@@ -124,12 +124,13 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: &Path, sync: SyncMode, ttl: Duration) -> Result<Self, OpenError> {
-        let connection = (schema::open(path, sync)?, sync);
+        let connection = schema::open(path, sync)?;
         let redo = Arc::new(Redo::open(path)?);
         let failures = Arc::new(FailureLog::new(path));
         let ended = Arc::new(EndedTurns::default());
-        let beside = (Arc::clone(&redo), Arc::clone(&ended));
-        let mut worker = Worker::new(connection, beside, Arc::clone(&failures), path);
+        let (its_redo, its_ended) = (Arc::clone(&redo), Arc::clone(&ended));
+        let its_failures = Arc::clone(&failures);
+        let mut worker = Worker::new(connection, sync, its_redo, its_ended, its_failures);
         let unfolded = |error: StoreError| OpenError::Unfolded(path.into(), error.to_string());
         let leases = Arc::new(Leases::new(worker.begin_use().map_err(unfolded)?));
         let worker = Arc::new(Mutex::new(worker));
@@ -317,7 +318,7 @@ impl Store for SqliteStore {
         lease: &'a Lease,
         expected: Option<Version>,
         record: Bytes,
-        end: (&'a str, Vec<Batch>),
+        end: LogEnd<'a>,
     ) -> StoreFuture<'a, Version> {
         Box::pin(self.finish_now(lease, expected, record, end))
     }

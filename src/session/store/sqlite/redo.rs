@@ -34,7 +34,7 @@ use parking_lot::Mutex;
 use super::super::{Lease, LogNews, Version};
 use super::ended::EndedTurn;
 use super::open_error::OpenError;
-use super::redo_record::{self, HEADER_BYTES, Kind, RecordHead};
+use super::redo_record::{self, Body, HEADER_BYTES};
 use super::redo_segment::Segment;
 use crate::limits::session::{REDO_BYTES_KEPT, REDO_BYTES_MAX};
 use crate::telemetry::metrics::Appends;
@@ -140,7 +140,7 @@ impl Redo {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.scratch.clear();
-        redo_record::mark(&mut state.scratch, RecordHead::of(Kind::Probe), "", "");
+        redo_record::probe(&mut state.scratch);
         state.write_scratch()
     }
 
@@ -152,8 +152,7 @@ impl Redo {
         state.scratch.clear();
         for (session_id, turn_id) in turns {
             if state.drop_live(session_id, Some(turn_id)) {
-                let head = RecordHead::of(Kind::Settled);
-                redo_record::mark(&mut state.scratch, head, session_id, turn_id);
+                redo_record::settled(&mut state.scratch, session_id, turn_id);
             }
         }
         if !state.scratch.is_empty() {
@@ -167,8 +166,7 @@ impl Redo {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.scratch.clear();
-        let head = RecordHead { first: latest.0, ..RecordHead::of(Kind::Forget) };
-        redo_record::mark(&mut state.scratch, head, session_id, "");
+        redo_record::forget(&mut state.scratch, session_id, latest);
         state.write_scratch()?;
         let was_live = state.drop_live(session_id, None);
         state.deleted.insert(session_id.to_owned(), latest);
@@ -241,7 +239,7 @@ impl Redo {
         let files = self.unfolded()?;
         let mut state = self.state.lock();
         for record in files.iter().flat_map(|folding| redo_record::records(&folding.file)) {
-            if !matches!(record.head.kind, Kind::Settled | Kind::Probe) {
+            if !matches!(record.body, Body::Settled { .. } | Body::Probe) {
                 state.other.note_saved(record.session_id);
             }
         }

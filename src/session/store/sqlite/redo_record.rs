@@ -35,65 +35,97 @@ pub(super) const HEADER_BYTES: u64 = 24;
 /// Bytes of a record before its texts, without its length and its sum.
 const FIXED: usize = 1 + 3 * 8 + 16 + 3 * 4;
 
-/// What a record says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a record says: its number in the file.
+#[derive(Debug, Clone, Copy)]
 #[repr(u8)]
-pub(super) enum Kind {
-    /// What is new of a running turn.
+enum Kind {
     News = 1,
-    /// The database has all of the turn, and the record of its session.
     Settled = 2,
-    /// The session was deleted.
     Forget = 3,
-    /// Nothing.
     Probe = 4,
-    /// The record of a session.
     Save = 5,
-    /// A turn has ended: the record of its session, and its whole log.
     Ended = 6,
 }
 
-/// A record, except for its texts.
+/// What all records begin with.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    kind: Kind,
+    by: Author,
+    first: u64,
+    last: u64,
+}
+
+/// Who wrote a record, and in which epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RecordHead {
-    pub(super) kind: Kind,
-    pub(super) epoch: u64,
-    /// The first and the last of its events; 0 if there are none.
-    pub(super) first: u64,
-    pub(super) last: u64,
+pub(super) struct Author {
     pub(super) node: NodeId,
+    pub(super) epoch: u64,
+}
+
+impl Author {
+    /// Of records for which that does not matter.
+    const NOBODY: Self = Self { node: NodeId(Uuid::nil()), epoch: 0 };
+
+    pub(super) const fn of(lease: &Lease) -> Self {
+        Self { node: lease.node, epoch: lease.epoch }
+    }
 }
 
 /// A record in a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record<'a> {
-    pub(super) head: RecordHead,
     pub(super) session_id: &'a str,
-    pub(super) turn_id: &'a str,
+    pub(super) body: Body<'a>,
+}
+
+/// What a record says of its session.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Body<'a> {
+    /// A turn runs.
+    News { turn_id: &'a str, news: News<'a> },
+    /// The database has all of the turn, and the record of its session.
+    Settled { turn_id: &'a str },
+    /// It was deleted, up to this version of its record.
+    Forget { latest: Version },
+    /// Nothing.
+    Probe,
+    /// It has this record.
+    Save(Saved<'a>),
+    /// A turn has ended.
+    Ended { turn_id: &'a str, end: End<'a> },
+}
+
+/// What is new of a running turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct News<'a> {
+    pub(super) by: Author,
+    /// The first and the last of its events; 0 if there are none.
+    pub(super) first: u64,
+    pub(super) last: u64,
     pub(super) journal: Option<&'a [u8]>,
+    pub(super) events: &'a [u8],
+}
+
+/// The end of a turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End<'a> {
+    /// The record of its session.
+    pub(super) saved: Saved<'a>,
+    /// The last event.
+    pub(super) last: u64,
+    /// The whole log.
     pub(super) events: &'a [u8],
 }
 
 /// The record of a session, as a record of the file has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Saved<'a> {
+    pub(super) by: Author,
     pub(super) version: Version,
     /// Milliseconds since 1970.
     pub(super) at: u64,
     pub(super) bytes: &'a [u8],
-}
-
-impl<'a> Record<'a> {
-    /// The record of the session, in those that have one.
-    pub(super) fn saved(&self) -> Option<Saved<'a>> {
-        let mut bytes = self.journal.unwrap_or_default();
-        let (version, at) = match self.head.kind {
-            Kind::Save => (self.head.first, self.head.last),
-            Kind::Ended => (u64_of(&mut bytes)?, u64_of(&mut bytes)?),
-            _ => return None,
-        };
-        Some(Saved { version: Version(version), at, bytes })
-    }
 }
 
 /// Whose format the records of a file have.
@@ -117,13 +149,6 @@ pub(super) enum Header {
     /// A file that was just created.
     Cut,
     Foreign,
-}
-
-impl RecordHead {
-    /// The head of a record without events.
-    pub(super) const fn of(kind: Kind) -> Self {
-        Self { kind, epoch: 0, first: 0, last: 0, node: NodeId(Uuid::nil()) }
-    }
 }
 
 pub(super) fn header(generation: u64) -> Vec<u8> {
@@ -155,7 +180,7 @@ pub(super) fn append(record: &mut Vec<u8>, lease: &Lease, turn_id: &str, news: &
     record.clear();
     let first = batches.first().map_or(0, |batch| batch.first);
     let last = batches.last().map_or(0, |batch| batch.last);
-    let head = RecordHead { kind: Kind::News, epoch: lease.epoch, first, last, node: lease.node };
+    let head = Head { kind: Kind::News, by: Author::of(lease), first, last };
     let events = batches.iter().map(|batch| &batch.bytes[..]);
     let journal = journal.as_deref().unwrap_or_default();
     encode(record, head, [&lease.session_id, turn_id], [journal], events);
@@ -168,34 +193,46 @@ pub(super) fn save(
     (version, saved_at): (Version, u64),
     saved: &[u8],
 ) {
-    let Lease { session_id, node, epoch, .. } = lease;
-    let (epoch, node) = (*epoch, *node);
-    let head = RecordHead { kind: Kind::Save, epoch, first: version.0, last: saved_at, node };
+    let head = Head { kind: Kind::Save, by: Author::of(lease), first: version.0, last: saved_at };
     record.clear();
-    encode(record, head, [session_id, ""], [saved], [].into_iter());
+    encode(record, head, [&lease.session_id, ""], [saved], [].into_iter());
 }
 
 /// Replaces `record` by one with the end of a turn.
 pub(super) fn ended(record: &mut Vec<u8>, turn: &EndedTurn) {
     let EndedTurn { lease, turn_id, version, at, record: saved, batches } = turn;
-    let Lease { session_id, node, epoch, .. } = lease;
     let last = batches.last().map_or(0, |batch| batch.last);
-    let head = RecordHead { kind: Kind::Ended, epoch: *epoch, first: 1, last, node: *node };
+    let head = Head { kind: Kind::Ended, by: Author::of(lease), first: 1, last };
     let (version, at) = (version.0.to_le_bytes(), at.to_le_bytes());
     let events = batches.iter().map(|batch| &batch.bytes[..]);
     record.clear();
-    encode(record, head, [session_id, turn_id], [&version, &at, saved], events);
+    encode(record, head, [&lease.session_id, turn_id], [&version, &at, saved], events);
 }
 
-/// Appends a record without news to `records`.
-pub(super) fn mark(records: &mut Vec<u8>, head: RecordHead, session_id: &str, turn_id: &str) {
-    encode(records, head, [session_id, turn_id], [&[]], [].into_iter());
+/// Appends a record to `records` that says that the database has all of a turn.
+pub(super) fn settled(records: &mut Vec<u8>, session_id: &str, turn_id: &str) {
+    mark(records, Kind::Settled, 0, [session_id, turn_id]);
+}
+
+/// Appends a record that says that a session was deleted, up to this version of its record.
+pub(super) fn forget(records: &mut Vec<u8>, session_id: &str, latest: Version) {
+    mark(records, Kind::Forget, latest.0, [session_id, ""]);
+}
+
+/// Appends a record that says nothing.
+pub(super) fn probe(records: &mut Vec<u8>) {
+    mark(records, Kind::Probe, 0, ["", ""]);
+}
+
+fn mark(records: &mut Vec<u8>, kind: Kind, first: u64, ids: [&str; 2]) {
+    let head = Head { kind, by: Author::NOBODY, first, last: 0 };
+    encode(records, head, ids, [&[]], [].into_iter());
 }
 
 /// Appends a record. Its journal is in parts.
 fn encode<'a, const PARTS: usize>(
     records: &mut Vec<u8>,
-    RecordHead { kind, epoch, first, last, node }: RecordHead,
+    Head { kind, by, first, last }: Head,
     [session_id, turn_id]: [&'a str; 2],
     journal: [&'a [u8]; PARTS],
     events: impl Iterator<Item = &'a [u8]>,
@@ -204,10 +241,10 @@ fn encode<'a, const PARTS: usize>(
     let record = records;
     record.extend_from_slice(&[0; 8]);
     record.push(kind as u8);
-    for number in [epoch, first, last] {
+    for number in [by.epoch, first, last] {
         record.extend_from_slice(&number.to_le_bytes());
     }
-    record.extend_from_slice(node.0.as_bytes());
+    record.extend_from_slice(by.node.0.as_bytes());
     let ids = [session_id.as_bytes(), turn_id.as_bytes()];
     let journal_bytes = journal.iter().map(|part| part.len()).sum();
     for bytes in [ids[0].len(), ids[1].len(), journal_bytes] {
@@ -261,27 +298,32 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
         return None;
     }
     let rest = &mut body;
-    let kind = match take(rest, 1)? {
-        [1] => Kind::News,
-        [2] => Kind::Settled,
-        [3] => Kind::Forget,
-        [4] => Kind::Probe,
-        [5] => Kind::Save,
-        [6] => Kind::Ended,
-        _ => return None,
-    };
+    let kind = take(rest, 1)?[0];
     let (epoch, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);
     let node = NodeId(Uuid::from_slice(take(rest, 16)?).ok()?);
+    let by = Author { node, epoch };
     let lengths = [u32_of(rest)?, u32_of(rest)?, u32_of(rest)?];
     let [session_id, turn_id, journal] = lengths.map(|length| take(rest, length as usize));
-    let head = RecordHead { kind, epoch, first, last, node };
-    Some(Record {
-        head,
-        session_id: std::str::from_utf8(session_id?).ok()?,
-        turn_id: std::str::from_utf8(turn_id?).ok()?,
-        journal: Some(journal?).filter(|journal| !journal.is_empty()),
-        events: rest,
-    })
+    let session_id = std::str::from_utf8(session_id?).ok()?;
+    let turn_id = std::str::from_utf8(turn_id?).ok()?;
+    let (mut journal, events) = (journal?, *rest);
+    let body = match kind {
+        1 => {
+            let journal = Some(journal).filter(|journal| !journal.is_empty());
+            Body::News { turn_id, news: News { by, first, last, journal, events } }
+        }
+        2 => Body::Settled { turn_id },
+        3 => Body::Forget { latest: Version(first) },
+        4 => Body::Probe,
+        5 => Body::Save(Saved { by, version: Version(first), at: last, bytes: journal }),
+        6 => {
+            let (version, at) = (Version(u64_of(&mut journal)?), u64_of(&mut journal)?);
+            let saved = Saved { by, version, at, bytes: journal };
+            Body::Ended { turn_id, end: End { saved, last, events } }
+        }
+        _ => return None,
+    };
+    Some(Record { session_id, body })
 }
 
 fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {

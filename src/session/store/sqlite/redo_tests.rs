@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use super::super::Batch;
 use super::*;
 
 pub(super) const TTL: Duration = Duration::from_secs(60);
@@ -336,7 +337,7 @@ async fn a_turn_that_runs_for_long_moves_into_the_database() {
     let log = place.killed().read("s", "t").await.unwrap();
     assert_eq!((log.last, log.journal), (count, Some("running".into())));
     let all: Vec<_> = (1..=count).map(batch).collect();
-    place.store.finish(&lease, Some(version), "over".into(), ("t", all)).await.unwrap();
+    place.store.finish(&lease, Some(version), "over".into(), LogEnd::new("t", all)).await.unwrap();
     let log = place.read("s", "t").await.unwrap();
     assert_eq!((log.last, log.journal), (count, None));
     let bytes: usize = log.batches.iter().map(|batch| batch.bytes.len()).sum();
@@ -355,7 +356,7 @@ async fn a_file_whose_turns_are_over_is_emptied() {
         let news = LogNews { batches: vec![events], journal: Some("running".into()) };
         place.store.append(&lease, "t", news).await.unwrap();
         if let Some((lease, version)) = before.replace((lease, version)) {
-            let end = ("t", vec![event(1)]);
+            let end = LogEnd::new("t", vec![event(1)]);
             place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
         }
     }
@@ -364,7 +365,7 @@ async fn a_file_whose_turns_are_over_is_emptied() {
         tokio::task::yield_now().await;
     }
     let (lease, version) = before.unwrap();
-    let end = ("t", vec![event(1)]);
+    let end = LogEnd::new("t", vec![event(1)]);
     place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     place.store.load(&lease.session_id).await.unwrap();
     // Nothing counts any more.

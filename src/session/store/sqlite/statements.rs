@@ -11,7 +11,7 @@ use super::super::{
 use super::cause::unavailable;
 use super::ended::EndedTurn;
 use super::now;
-use super::redo_record::Saved;
+use super::redo_record::{Author, Saved};
 use crate::limits::session as limits;
 
 pub(super) type Done<T> = Result<T, StoreError>;
@@ -156,13 +156,12 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Writes the record of a session that was written beside the database, in this epoch of this node. False, and
-/// nothing is done, if there is one that is not older.
+/// Writes the record of a session that was written beside the database. False, and nothing is done, if there is one
+/// that is not older.
 pub(super) fn put_record(
     connection: &Connection,
     session_id: &str,
-    (node, epoch): (NodeId, u64),
-    Saved { version, at, bytes }: Saved<'_>,
+    Saved { by: Author { node, epoch }, version, at, bytes }: Saved<'_>,
 ) -> Done<bool> {
     let sql = "INSERT INTO sessions (id, version, record, epoch, node, used_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -177,9 +176,9 @@ pub(super) fn put_record(
 /// Writes what a turn has left beside the database.
 pub(super) fn put_ended(connection: &Connection, turn: &EndedTurn) -> Done<()> {
     let EndedTurn { lease, turn_id, version, at, record, batches } = turn;
-    let Lease { session_id, node, epoch, .. } = lease;
-    let saved = Saved { version: *version, at: *at, bytes: record };
-    if put_record(connection, session_id, (*node, *epoch), saved)? {
+    let Lease { session_id, epoch, .. } = lease;
+    let saved = Saved { by: Author::of(lease), version: *version, at: *at, bytes: record };
+    if put_record(connection, session_id, saved)? {
         put_whole_log(connection, (session_id, *epoch), turn_id, batches)?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
+use super::super::Batch;
 use super::worker::atomically;
 use super::*;
 
@@ -311,7 +312,10 @@ async fn a_file_of_an_older_format_gets_what_it_lacks() {
         let news = LogNews { batches: vec![batch()], journal: journal.clone() };
         store.append(&lease, "t", news).await.unwrap();
         assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, journal);
-        store.finish(&lease, Some(version), "{}".into(), ("t", Vec::new())).await.unwrap();
+        store
+            .finish(&lease, Some(version), "{}".into(), LogEnd::new("t", Vec::new()))
+            .await
+            .unwrap();
         assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().journal, None);
         let (owner, key) = (EntryOwner::of(&["a"]), EntryKey::of(&["a"]));
         let entry = Entry { keys: vec![key], epoch: 1, bytes: "{}".into() };

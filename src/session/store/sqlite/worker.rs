@@ -128,12 +128,13 @@ impl FailureLog {
 
 impl Worker {
     pub(super) fn new(
-        (connection, sync): (Connection, SyncMode),
-        (redo, ended): (Arc<Redo>, Arc<EndedTurns>),
+        connection: Connection,
+        sync: SyncMode,
+        redo: Arc<Redo>,
+        ended: Arc<EndedTurns>,
         failures: Arc<FailureLog>,
-        path: &Path,
     ) -> Self {
-        let path = path.to_owned();
+        let path = failures.path.clone();
         Self { connection, redo, ended, sync, path, failures, commits: 0, measured_at: None }
     }
 

@@ -17,7 +17,7 @@ use super::rules::Rules;
 use super::server::{Answer, NewRecord, Request, Server};
 use super::{Flaw, LEASE_MS, WAIT_MS};
 use crate::session::store::{
-    Artifact, Batch, Lease, ListedSession, LogNews, NodeId, Renewed, SessionCopy, Store,
+    Artifact, Lease, ListedSession, LogEnd, LogNews, NodeId, Renewed, SessionCopy, Store,
     StoreError, StoreFuture, StoredLog, StoredRecord, Version, Watch, Watched,
 };
 
@@ -379,7 +379,7 @@ impl Store for Link {
         lease: &'a Lease,
         expected: Option<Version>,
         record: Bytes,
-        (turn_id, batches): (&'a str, Vec<Batch>),
+        LogEnd { turn_id, batches }: LogEnd<'a>,
     ) -> StoreFuture<'a, Version> {
         Box::pin(async move {
             let end = (turn_id, LogNews::from(batches));

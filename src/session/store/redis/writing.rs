@@ -1,0 +1,150 @@
+//! What is written of a session: its record, news of a log, or the end of a turn.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use redis::Value;
+
+use super::super::{Batch, Lease, LogEnd, LogNews, StoreError, Version};
+use super::reply::{self, list, plain};
+use super::scripts::Call;
+use super::{RedisStore, random};
+use crate::limits::session as limits;
+use crate::telemetry::metrics;
+
+/// See the module docs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Write<'w> {
+    /// The record, over the version `expected`.
+    Record { expected: Option<Version>, record: &'w Bytes },
+    /// News of the log of this turn.
+    News { turn_id: &'w str, news: &'w LogNews },
+    /// The record, and the end of a log.
+    End { expected: Option<Version>, record: &'w Bytes, end: &'w LogEnd<'w> },
+}
+
+impl<'w> Write<'w> {
+    const fn record(self) -> Option<&'w Bytes> {
+        match self {
+            Self::Record { record, .. } | Self::End { record, .. } => Some(record),
+            Self::News { .. } => None,
+        }
+    }
+
+    const fn expected(self) -> Option<Version> {
+        match self {
+            Self::Record { expected, .. } | Self::End { expected, .. } => expected,
+            Self::News { .. } => None,
+        }
+    }
+
+    const fn turn_id(self) -> &'w str {
+        match self {
+            Self::Record { .. } => "",
+            Self::News { turn_id, .. } => turn_id,
+            Self::End { end, .. } => end.turn_id,
+        }
+    }
+
+    fn batches(self) -> &'w [Batch] {
+        match self {
+            Self::Record { .. } => &[],
+            Self::News { news, .. } => &news.batches,
+            Self::End { end, .. } => &end.batches,
+        }
+    }
+
+    fn journal(self) -> &'w [u8] {
+        match self {
+            Self::News { news, .. } => news.journal.as_deref().unwrap_or_default(),
+            Self::Record { .. } | Self::End { .. } => &[],
+        }
+    }
+
+    const fn ends_turn(self) -> bool {
+        matches!(self, Self::End { .. })
+    }
+}
+
+/// The version of a record that was written.
+pub(super) fn version_of(written: Option<Version>) -> Result<Version, StoreError> {
+    written.ok_or_else(|| reply::unreadable("no version"))
+}
+
+impl RedisStore {
+    /// Writes this, and returns the version of the record, if there is one.
+    pub(super) async fn write(
+        &self,
+        lease: &Lease,
+        write: Write<'_>,
+    ) -> Result<Option<Version>, StoreError> {
+        let keys = self.keys.of_session(&lease.session_id);
+        // With the record, all of the session is made to last.
+        let all = keys.all();
+        let written = if write.record().is_some() { &all[..] } else { &all[..3] };
+        let holder = lease.node.0.simple().to_string();
+        let expected = write.expected().map(|version| version.0.to_string()).unwrap_or_default();
+        let call = Call::new(&self.scripts.write, written)
+            .number(lease.grant)
+            .number(self.ttl)
+            .number(lease.epoch)
+            .text(write.turn_id())
+            .bytes(write.journal())
+            .number(u64::from(write.ends_turn()))
+            .number(limits::TURN_LOGS_MAX as u64)
+            .number(limits::TURN_LOG_BYTES_MAX as u64)
+            .number(self.asked.fetch_add(1, Ordering::Relaxed))
+            .text(&holder)
+            .text(&expected);
+        let call = match write.record() {
+            Some(record) => call.number(random()).bytes(record),
+            None => call.text(""),
+        };
+        let call = write.batches().iter().fold(call, |call, Batch { first, last, bytes }| {
+            call.number(*first).number(*last).bytes(bytes)
+        });
+        let answer = self.servers.call(&call).await?;
+        self.note_written(lease, write, answer)
+    }
+
+    /// Reads what the script has done.
+    fn note_written(
+        &self,
+        lease: &Lease,
+        write: Write<'_>,
+        answer: Value,
+    ) -> Result<Option<Version>, StoreError> {
+        let mut answer = list(answer)?.into_iter();
+        let (Some(done), Some(version)) = (answer.next(), answer.next()) else {
+            return Err(reply::unreadable("too few values"));
+        };
+        if let (Some(deadline), Some(is_left)) = (answer.next(), answer.next()) {
+            // The turn does not wait for this: it is over.
+            let session_id = &lease.session_id;
+            tokio::spawn(self.list_given_back(session_id, plain(deadline)?, plain(is_left)?));
+        }
+        match plain(done)? {
+            1 => {
+                self.note_append(write);
+                Ok(plain::<Option<u64>>(version).ok().flatten().map(Version))
+            }
+            0 => {
+                metrics::store_write_fenced();
+                Err(StoreError::Superseded)
+            }
+            _ => Err(StoreError::Lost),
+        }
+    }
+
+    fn note_append(&self, write: Write<'_>) {
+        let batches = write.batches();
+        let bytes = batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
+        let bytes = bytes + write.journal().len();
+        if bytes > 0 {
+            self.appends.note(bytes);
+            metrics::store_append_events(
+                batches.iter().map(|batch| batch.last + 1 - batch.first).sum(),
+            );
+        }
+    }
+}
