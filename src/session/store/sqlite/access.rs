@@ -15,7 +15,7 @@ use super::expiry::Deleted;
 use super::leases::Leases;
 use super::redo::Redo;
 use super::worker::{Job, Look, Ran, Task, Waiter, Worker, atomically};
-use super::{SqliteStore, SyncMode, now_ms};
+use super::{SqliteStore, now_ms};
 use crate::telemetry::metrics;
 
 /// What a write beside the database has done, and whether the older file should be folded now.
@@ -74,11 +74,6 @@ pub(super) fn job<T: Send + 'static>(
 }
 
 impl SqliteStore {
-    /// Whether what was written counts at once, without waiting for the disk.
-    pub(super) fn is_at_once(&self) -> bool {
-        self.sync == SyncMode::Normal
-    }
-
     /// Does something in a transaction, and returns its result once that is durable. Runs in this task if it
     /// `is_short` and the file is free, or else on the thread.
     pub(super) fn run<T: Send + 'static>(
@@ -87,7 +82,7 @@ impl SqliteStore {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> StoreFuture<'_, T> {
         if is_short
-            && self.is_at_once()
+            && !self.sync.waits_for_disk()
             && let Some(mut worker) = self.worker.try_lock()
         {
             let done = worker.at_once(work);
@@ -165,7 +160,7 @@ impl SqliteStore {
         read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> StoreFuture<'_, T> {
         // Noting that the session is used may have to reach the disk.
-        if self.is_at_once()
+        if !self.sync.waits_for_disk()
             && let Some(worker) = self.worker.try_lock()
         {
             return Box::pin(ready(worker.look(read)));
@@ -222,7 +217,7 @@ impl SqliteStore {
         is_short: bool,
         write: impl FnOnce(&Leases, &Redo) -> Result<Written<T>, StoreError> + Send + 'static,
     ) -> StoreFuture<'_, T> {
-        if is_short && self.is_at_once() {
+        if is_short && !self.sync.waits_for_disk() {
             let begun_at = Instant::now();
             let written = self.write_here(write);
             if written.is_ok() {

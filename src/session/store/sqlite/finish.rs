@@ -28,7 +28,7 @@ impl SqliteStore {
         let is_whole = batches.first().is_some_and(|batch| batch.first == 1);
         let bytes = bytes_of(&record, &batches);
         let is_short = bytes <= limits::INLINE_RECORD_BYTES_MAX;
-        if is_whole && is_short && self.is_at_once() && self.ended.has_room(bytes) {
+        if is_whole && is_short && !self.sync.waits_for_disk() && self.ended.has_room(bytes) {
             return self.end_beside(lease, expected, record, LogEnd::new(turn_id, batches));
         }
         let (leases, ended, turn) = (Arc::clone(&self.leases), lease.clone(), turn_id.to_owned());

@@ -87,6 +87,13 @@ pub enum SyncMode {
     Full,
 }
 
+impl SyncMode {
+    /// Whether a write counts only once the disk has it, for which only the thread waits.
+    const fn waits_for_disk(self) -> bool {
+        matches!(self, Self::Full)
+    }
+}
+
 /// Keeps sessions in a file. Dropping it waits until the file is complete and free for others: for
 /// what has been asked for, and for `SQLite` to move it there from its log.
 #[derive(Debug)]
@@ -237,7 +244,7 @@ impl SqliteStore {
                 Ok(was_inside || was_beside)
             }
             // It is deleted all the same: the mark counts, and the tables follow once they can be written.
-            Err(StoreError::Unavailable(_)) if self.is_at_once() => Ok(true),
+            Err(StoreError::Unavailable(_)) if !self.sync.waits_for_disk() => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -310,7 +317,7 @@ impl Store for SqliteStore {
     ) -> Option<Result<(), StoreError>> {
         let write =
             |leases: &Leases, redo: &Redo| access::append(leases, redo, lease, turn_id, news);
-        self.is_at_once().then(|| self.write_here(write))
+        (!self.sync.waits_for_disk()).then(|| self.write_here(write))
     }
 
     fn finish<'a>(

@@ -50,14 +50,30 @@ pub(super) struct Redo {
 struct State {
     current: Segment,
     other: Segment,
-    /// Whether `other` waits to be folded. Otherwise it is empty.
-    is_other_full: bool,
+    other_is: OtherFile,
     /// How long the current file is when folding the other one is due. If that fails, it is due again once the file
     /// has grown by [`REDO_BYTES_MAX`].
     fold_at: u64,
     /// Deleted sessions, up to which version. The database has yet to follow.
     deleted: HashMap<String, Version>,
     scratch: Vec<u8>,
+}
+
+/// What becomes of the other file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OtherFile {
+    /// Turns can go on there.
+    Empty,
+    /// It waits to be folded.
+    Waiting,
+}
+
+/// How much is to be folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The older file alone. The one to which turns write stays as it is.
+    OlderFile,
+    BothFiles,
 }
 
 /// What is to be folded.
@@ -86,9 +102,9 @@ impl Redo {
         if other.generation > current.generation {
             mem::swap(&mut current, &mut other);
         }
-        let (is_other_full, fold_at, scratch) = (true, REDO_BYTES_MAX, Vec::new());
+        let (other_is, fold_at, scratch) = (OtherFile::Waiting, REDO_BYTES_MAX, Vec::new());
         let deleted = HashMap::new();
-        let state = Mutex::new(State { current, other, is_other_full, fold_at, deleted, scratch });
+        let state = Mutex::new(State { current, other, other_is, fold_at, deleted, scratch });
         Ok(Self { state, appends: Appends::default() })
     }
 
@@ -205,13 +221,13 @@ impl Redo {
         self.state.lock().is_live(session_id)
     }
 
-    /// What is to be folded next: the older file or, if that is empty and `all` is to be folded, the current one,
+    /// What is to be folded next: the older file or, if that is empty and both are to be folded, the current one,
     /// to which nothing is written any more. `None` if there is nothing.
-    pub(super) fn begin_fold(&self, all: bool) -> io::Result<Option<Folding>> {
+    pub(super) fn begin_fold(&self, extent: Extent) -> io::Result<Option<Folding>> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        if !state.is_other_full {
-            if !all || state.current.length <= HEADER_BYTES {
+        if state.other_is == OtherFile::Empty {
+            if extent == Extent::OlderFile || state.current.length <= HEADER_BYTES {
                 return Ok(None);
             }
             state.change_files()?;
@@ -226,9 +242,9 @@ impl Redo {
     pub(super) fn unfolded(&self) -> io::Result<Vec<Folding>> {
         let guard = self.state.lock();
         let [older, newer] = [&guard.other, &guard.current].map(Segment::extent);
-        let is_other_full = guard.is_other_full;
+        let is_waiting = guard.other_is == OtherFile::Waiting;
         drop(guard);
-        let (older, newer) = (is_other_full.then(|| read(older)).transpose()?, read(newer)?);
+        let (older, newer) = (is_waiting.then(|| read(older)).transpose()?, read(newer)?);
         let of = |file, later| Folding { file, later, deleted: Vec::new() };
         let older = older.map(|file| of(file, newer.clone()));
         Ok(older.into_iter().chain([of(newer, Vec::new())]).collect())
@@ -265,7 +281,7 @@ impl Redo {
     #[cfg(test)]
     pub(super) fn change_files(&self) {
         let mut state = self.state.lock();
-        if !state.is_other_full {
+        if state.other_is == OtherFile::Empty {
             // If a write is to fail, it may be this one.
             let _ = state.change_files();
         }
@@ -308,7 +324,7 @@ impl Redo {
 impl State {
     /// Writes a record. Once the file is long, it goes to the other one, if that is empty.
     fn write_scratch(&mut self) -> io::Result<()> {
-        if self.current.length > REDO_BYTES_MAX && !self.is_other_full {
+        if self.current.length > REDO_BYTES_MAX && self.other_is == OtherFile::Empty {
             self.change_files()?;
         }
         self.current.write(&self.scratch)
@@ -316,7 +332,7 @@ impl State {
 
     /// Whether the older file should be folded. Says so once for each [`REDO_BYTES_MAX`] that are written meanwhile.
     fn is_fold_due(&mut self) -> bool {
-        let is_due = self.is_other_full && self.current.length > self.fold_at;
+        let is_due = self.other_is == OtherFile::Waiting && self.current.length > self.fold_at;
         if is_due {
             self.fold_at = self.current.length + REDO_BYTES_MAX;
         }
@@ -331,13 +347,13 @@ impl State {
     }
 
     fn is_other_unneeded(&self) -> bool {
-        self.is_other_full && !self.other.is_live(None) && self.deleted.is_empty()
+        self.other_is == OtherFile::Waiting && !self.other.is_live(None) && self.deleted.is_empty()
     }
 
     /// Whether nothing is live in the current file, and it is long enough to be worth emptying.
     fn is_current_unneeded(&self) -> bool {
         let is_live = self.current.is_live(None) || !self.deleted.is_empty();
-        self.current.length > REDO_BYTES_KEPT && !self.is_other_full && !is_live
+        self.current.length > REDO_BYTES_KEPT && self.other_is == OtherFile::Empty && !is_live
     }
 
     fn is_live(&self, session_id: Option<&str>) -> bool {
@@ -350,14 +366,14 @@ impl State {
     fn change_files(&mut self) -> io::Result<()> {
         self.other.begin(self.current.generation + 1)?;
         mem::swap(&mut self.current, &mut self.other);
-        self.is_other_full = true;
+        self.other_is = OtherFile::Waiting;
         Ok(())
     }
 
     fn empty_other(&mut self) -> io::Result<()> {
         self.fold_at = REDO_BYTES_MAX;
         self.other.empty()?;
-        self.is_other_full = false;
+        self.other_is = OtherFile::Empty;
         Ok(())
     }
 }

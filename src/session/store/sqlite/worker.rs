@@ -11,7 +11,7 @@ use tracing::error;
 
 use super::cause::{failure_of, unavailable, unavailable_beside};
 use super::ended::EndedTurns;
-use super::redo::Redo;
+use super::redo::{Extent, Redo};
 use super::{StoreError, SyncMode, fold, schema, statements};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
@@ -59,7 +59,8 @@ pub(super) fn serve(worker: &Mutex<Worker>, mut queue: mpsc::Receiver<Task>) {
                 None
             }
             Task::Fold(asked) => {
-                let folded = worker.lock().fold(asked.is_some());
+                let extent = if asked.is_some() { Extent::BothFiles } else { Extent::OlderFile };
+                let folded = worker.lock().fold(extent);
                 answer(asked, folded);
                 None
             }
@@ -143,7 +144,7 @@ impl Worker {
     pub(super) fn begin_use(&mut self) -> Result<u64, StoreError> {
         // Until then, nobody knows what the files have.
         self.redo.note_unfolded().map_err(|error| unavailable_beside(&error))?;
-        let mut begun = self.fold(true);
+        let mut begun = self.fold(Extent::BothFiles);
         if begun.is_ok() {
             begun = schema::drop_unsaved(&self.connection)
                 .map_err(unavailable)
@@ -274,18 +275,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Moves what running turns have written into the tables, after the turns that have ended. Unless `all` is
-    /// wanted, the file to which they write stays as it is.
-    pub(super) fn fold(&mut self, all: bool) -> Result<(), StoreError> {
+    /// Moves what running turns have written into the tables, after the turns that have ended.
+    pub(super) fn fold(&mut self, extent: Extent) -> Result<(), StoreError> {
         self.put_ended()?;
         self.shorten_log();
         // The older file, and then the current one.
-        let folded = (0..2).try_for_each(|_| self.fold_one(all));
+        let folded = (0..2).try_for_each(|_| self.fold_one(extent));
         folded.inspect_err(|failure| self.failures.note(failure))
     }
 
-    fn fold_one(&self, all: bool) -> Result<(), StoreError> {
-        let begun = self.redo.begin_fold(all).map_err(|error| unavailable_beside(&error))?;
+    fn fold_one(&self, extent: Extent) -> Result<(), StoreError> {
+        let begun = self.redo.begin_fold(extent).map_err(|error| unavailable_beside(&error))?;
         let Some(folding) = begun else { return Ok(()) };
         let unread = self.transact(|connection| fold::fold(connection, &folding))?;
         if unread > 0 {
@@ -316,7 +316,7 @@ impl Worker {
 
     /// Leaves nothing beside the database, if that is possible.
     fn close(&mut self) {
-        if self.fold(true).is_ok() {
+        if self.fold(Extent::BothFiles).is_ok() {
             self.redo.remove();
         }
     }
