@@ -100,7 +100,7 @@ pub(super) enum NotDrafted {
 }
 
 /// Where a turn runs.
-pub(super) struct Place<'a> {
+pub(super) struct TurnPlace<'a> {
     pub(super) session_id: &'a str,
     pub(super) parked_in: &'a str,
 }
@@ -109,7 +109,7 @@ impl Asked {
     /// What `new` asks, whose client history has been taken.
     pub(super) fn of(
         new: &NewTurn,
-        Place { session_id, parked_in }: Place<'_>,
+        TurnPlace { session_id, parked_in }: TurnPlace<'_>,
         (opening, images): (&Opening, &[PlacedImage]),
         (instructions, disconnect_grace): (Option<String>, Option<Duration>),
         draft: Option<&RecentTurnDraft>,
@@ -229,7 +229,7 @@ mod tests {
     /// As this release writes it.
     fn written(draft: &RecentTurnDraft) -> Asked {
         let new = NewTurn { owner: "a".to_owned(), ..NewTurn::default() };
-        let place = Place { session_id: "s", parked_in: "s@a" };
+        let place = TurnPlace { session_id: "s", parked_in: "s@a" };
         let opening = Opening::Prompt("Hi.".to_owned());
         let asked = Asked::of(&new, place, (&opening, &[]), (None, None), Some(draft));
         Asked::read(&asked.write()).unwrap()

@@ -10,7 +10,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{debug, info_span};
 
 use super::Gateway;
-use super::asked::{Asked, Place};
+use super::asked::{Asked, TurnPlace};
 use super::begin_error::BeginError;
 use super::ids::Ids;
 use super::new_turn::{ClientHistory, NewTurn};
@@ -165,7 +165,7 @@ impl Gateway {
         if writer.is_stored() {
             let instructions =
                 (!Arc::ptr_eq(&rules, &self.rules)).then(|| rules.system_prompt.clone());
-            let place = Place { session_id: &session_id, parked_in: &parked_in };
+            let place = TurnPlace { session_id: &session_id, parked_in: &parked_in };
             let opened = (&opening, &*images.opening);
             let asked =
                 Asked::of(&new, place, opened, (instructions, disconnect_grace), draft.as_ref());

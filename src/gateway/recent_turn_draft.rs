@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::begin_error::BeginError;
 use super::question_claim::{self, QuestionClaim};
-use super::recent_turns::{EndedTurn, RecentTurns};
+use super::recent_turns::{FinishedTurn, RecentTurns};
 use super::turn_keys::TurnKeys;
 use crate::conversation::claimed::PrefixHash;
 use crate::conversation::{self, AnswerError, ClientInput, Conversation, Opening};
@@ -106,7 +106,7 @@ impl RecentTurnDraft {
         }
         let prefixes = prefixes.unwrap_or_else(|| vec![self.prefix_with(&turn, text)]);
         let confirms = self.claim.as_ref().and_then(QuestionClaim::stored);
-        let ended = EndedTurn { turn, keys: self.keys, prefixes, epoch };
+        let ended = FinishedTurn { turn, keys: self.keys, prefixes, epoch };
         self.turns.keep(ended, confirms).await;
         if let Some(claim) = &mut self.claim {
             claim.leave();

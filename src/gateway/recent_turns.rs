@@ -35,7 +35,7 @@ pub(crate) struct RecentTurns {
 }
 
 /// A turn that has ended.
-pub(super) struct EndedTurn {
+pub(super) struct FinishedTurn {
     pub(super) turn: Turn,
     pub(super) keys: TurnKeys,
     /// By its end, the client had seen one of these.
@@ -57,8 +57,8 @@ impl RecentTurns {
 
     /// Keeps a turn, and confirms the claim of its question. If the store does not take the turn, it is
     /// found on this node alone.
-    pub(super) async fn keep(&self, ended: EndedTurn, confirms: Option<EntryClaim>) {
-        let EndedTurn { turn, keys, prefixes, epoch } = ended;
+    pub(super) async fn keep(&self, ended: FinishedTurn, confirms: Option<EntryClaim>) {
+        let FinishedTurn { turn, keys, prefixes, epoch } = ended;
         let owner = turn_keys::of_owner(&keys.owner);
         let keys = keys.of(&prefixes, &turn);
         let Some(store) = &self.store else { return self.cache.insert(owner, keys, turn) };
@@ -294,11 +294,11 @@ mod tests {
         Arc::new(RecentTurns::new(Arc::new(store)))
     }
 
-    fn ended(id: &str, epoch: u64, prompt: &str) -> EndedTurn {
+    fn ended(id: &str, epoch: u64, prompt: &str) -> FinishedTurn {
         let turn = Turn { turn_id: id.to_owned(), prompt: prompt.to_owned(), ..Turn::default() };
         let prompt = Some(turn_keys::by_prompt("a", "c", "Hi."));
         let keys = TurnKeys { owner: "a".to_owned(), prompt, drops: Some("q".to_owned()) };
-        EndedTurn { turn, keys, prefixes: vec![prefix(id)], epoch }
+        FinishedTurn { turn, keys, prefixes: vec![prefix(id)], epoch }
     }
 
     fn prefix(id: &str) -> PrefixHash {

@@ -297,7 +297,7 @@ impl Driver {
             // Nothing is asked of a model or a tool any more, not even what was about to be.
             self.run_outputs();
         }
-        if audience.is_store_lost {
+        if audience.has_store_failed {
             self.turn.handle(Input::StoreLost);
         }
         self.turn.handle(Input::Audience { is_present: audience.readers > 0 });
@@ -334,7 +334,7 @@ impl Driver {
     /// Ready once everything is stored, or the store does not answer.
     fn poll_leaving(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(leaving) = &mut self.leaving else { return Poll::Ready(()) };
-        if self.writer.log().watch_audience(cx).is_store_lost {
+        if self.writer.log().watch_audience(cx).has_store_failed {
             return Poll::Ready(());
         }
         leaving.as_mut().poll(cx).map(drop)

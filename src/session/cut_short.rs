@@ -12,7 +12,7 @@ pub(super) const NOT_STORED: &str =
     "the session store does not answer, so the end of this turn is lost; try again later";
 
 /// Ends a turn of which the store has lost a part.
-pub(super) const LOST: &str =
+pub(super) const DATA_LOSS: &str =
     "the session store has lost a part of this turn; read the session for what is left of it";
 
 /// Ends a turn whose gateway was stopped.
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn end_of(log: &TurnLog) -> Value {
-        let line = encode::line(&Seen::of(log).failed(LOST));
+        let line = encode::line(&Seen::of(log).failed(DATA_LOSS));
         serde_json::from_slice::<Value>(&line).unwrap()["data"].clone()
     }
 

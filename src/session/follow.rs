@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use tracing::{debug, warn};
 
 use super::codec::off_worker;
-use super::cut_short::{LOST, Seen};
+use super::cut_short::{DATA_LOSS, Seen};
 use super::followed::Key;
 use super::log::TurnLog;
 use super::record::RecordError;
@@ -145,7 +145,7 @@ impl Follower {
             Ok(Some(StoredLog { epochs, batches, last, journal, .. })) => {
                 if !log.extend(epochs, batches, last) {
                     warn!(session = session_id, turn = turn_id, "the store has lost events");
-                    log.end(Some(&Seen::of(log).failed(LOST)));
+                    log.end(Some(&Seen::of(log).failed(DATA_LOSS)));
                     return false;
                 }
                 if journal.is_some() {
@@ -156,10 +156,10 @@ impl Follower {
             }
             Ok(None) => {
                 // If the store cannot tell, the next attempt may.
-                let Ok(is_lost) = self.is_lost().await else { return true };
-                if is_lost {
+                let Ok(has_data_loss) = self.has_data_loss().await else { return true };
+                if has_data_loss {
                     warn!(session = session_id, turn = turn_id, "the store has lost a turn");
-                    log.end(Some(&Seen::of(log).failed(LOST)));
+                    log.end(Some(&Seen::of(log).failed(DATA_LOSS)));
                 } else {
                     log.end(None);
                 }
@@ -175,7 +175,7 @@ impl Follower {
 
     /// Whether the store has lost the turn, of which it has no log. It may also have dropped the log in favour of those
     /// of later turns, or the session was deleted.
-    async fn is_lost(&self) -> Result<bool, SessionError> {
+    async fn has_data_loss(&self) -> Result<bool, SessionError> {
         let (session_id, turn_id) = &self.key;
         if self.sessions.store.was_forgotten(session_id).await? {
             return Ok(false);

@@ -13,7 +13,7 @@ use tracing::{debug, error, warn};
 
 use super::LoggedTurn;
 use super::log::TurnLog;
-use super::log::storing::Stop;
+use super::log::storing::Unstorable;
 use super::persister::patiently;
 use super::store::{
     Batch, Entered, Holder, Lease, LogEnd, NodeId, Store, StoreError, StoredLog, StoredRecord,
@@ -132,7 +132,7 @@ impl OwnedLease {
         let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
         let finish = || store.finish(&lease, expected, record.clone(), end.clone());
         let mut finished = patiently(patience, finish).await.map(drop);
-        if finished == Err(StoreError::Lost)
+        if finished == Err(StoreError::DataLoss)
             && let Some(log) = log
             && let Some(batches) = self.lost_part(end.turn_id, log).await
         {
@@ -261,7 +261,7 @@ impl Renewal {
             Ok(Err(StoreError::Unavailable(_))) if Instant::now() < self.until => {
                 Some(self.until.min(Instant::now() + limits::STORE_RETRY_INTERVAL))
             }
-            Ok(Err(StoreError::Superseded | StoreError::Lost | StoreError::NoSession))
+            Ok(Err(StoreError::Superseded | StoreError::DataLoss | StoreError::NoSession))
                 if self.is_ending.load(Ordering::SeqCst) =>
             {
                 None
@@ -269,14 +269,14 @@ impl Renewal {
             Ok(Err(StoreError::Superseded | StoreError::NoSession)) => {
                 debug!(session = self.lease.session_id, "a lease was lost");
                 metrics::lease_lost();
-                self.turn.log.stop_storing(Stop::Superseded);
+                self.turn.log.stop_storing(Unstorable::Superseded);
                 self.turn.log.cancel();
                 None
             }
-            Ok(Err(StoreError::Lost)) => {
+            Ok(Err(StoreError::DataLoss)) => {
                 error!(session = self.lease.session_id, "the session store has lost a lease");
                 metrics::lease_lost();
-                self.turn.log.stop_storing(Stop::Torn);
+                self.turn.log.stop_storing(Unstorable::DataLoss);
                 None
             }
             Ok(Err(StoreError::Unavailable(_) | StoreError::Damaged(_))) | Err(_) => {
@@ -285,7 +285,7 @@ impl Renewal {
                     "a lease was not renewed in time: its turn ends"
                 );
                 metrics::lease_lost();
-                self.turn.log.stop_storing(Stop::Silent);
+                self.turn.log.stop_storing(Unstorable::Silent);
                 None
             }
         }

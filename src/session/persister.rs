@@ -16,7 +16,7 @@ use super::LoggedTurn;
 use super::codec::off_worker;
 use super::journal::Journal;
 use super::log::TurnLog;
-use super::log::storing::{Draft, NextUnstored, Stop, Stored, Unstored};
+use super::log::storing::{Draft, NextUnstored, Stored, Unstorable, Unstored};
 use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
 
@@ -149,17 +149,17 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
         Ok(()) => log.note_stored(upto),
         Err(StoreError::Unavailable(cause) | StoreError::Damaged(cause)) => {
             error!(session, cause, "a running turn is not stored");
-            log.stop_storing(Stop::Silent);
+            log.stop_storing(Unstorable::Silent);
             return false;
         }
-        Err(StoreError::Lost) => {
+        Err(StoreError::DataLoss) => {
             error!(session, "the session store has lost a part of a running turn");
-            log.stop_storing(Stop::Torn);
+            log.stop_storing(Unstorable::DataLoss);
             return false;
         }
         Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
             debug!(session, %error, "a running turn is not stored");
-            log.stop_storing(Stop::Superseded);
+            log.stop_storing(Unstorable::Superseded);
             // Whoever has the session now decides what happens in it.
             log.cancel();
             return false;
@@ -171,7 +171,7 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
 /// Whoever waits for the store hears that it is no longer asked.
 impl Drop for Persisting {
     fn drop(&mut self) {
-        self.turn.log.stop_storing(Stop::Silent);
+        self.turn.log.stop_storing(Unstorable::Silent);
     }
 }
 

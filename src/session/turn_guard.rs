@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::codec;
-use super::cut_short::{LOST, NOT_STORED, Seen};
+use super::cut_short::{DATA_LOSS, NOT_STORED, Seen};
 use super::lease::{Finish, OwnedLease};
 use super::log::TurnLog;
 use super::part_waker::PartWaker;
@@ -53,7 +53,7 @@ enum Slot {
     /// The turn is over, and the slot is kept until its end is stored.
     Over,
     /// When the turn was over, somebody else had the slot: the session was deleted.
-    Lost,
+    Taken,
 }
 
 impl TurnGuard {
@@ -196,7 +196,7 @@ impl TurnGuard {
     pub(crate) fn note_over(&mut self) -> bool {
         if self.slot == Slot::Running {
             let is_ours = self.claim.store(Arc::clone(&self.session));
-            self.slot = if is_ours { Slot::Over } else { Slot::Lost };
+            self.slot = if is_ours { Slot::Over } else { Slot::Taken };
         }
         self.slot == Slot::Over
     }
@@ -221,19 +221,19 @@ impl TurnGuard {
         let end = LogEnd::new(turn_id, unstored(&*self.store, log));
         // A store that has failed during the turn is asked only once more: the lease is still held.
         let patience =
-            if log.is_store_lost() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
+            if log.has_store_failed() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
         let finish = Finish { expected: *version, record, end, patience };
         // The lease is released before the slot is free: the next turn takes a lease of its own.
         match self.lease.finish(finish, Some(log)).await {
             Ok(()) => {}
-            Err(StoreError::Superseded) if !log.is_torn() => {
+            Err(StoreError::Superseded) if !log.has_data_loss() => {
                 log.note_superseded();
                 warn!("the turn was not stored: its session was deleted, or taken over");
             }
             Err(error) => {
                 // Readers must not see an end that the store does not have.
-                let is_torn = log.is_torn() || error == StoreError::Lost;
-                let why = if is_torn { LOST } else { NOT_STORED };
+                let has_data_loss = log.has_data_loss() || error == StoreError::DataLoss;
+                let why = if has_data_loss { DATA_LOSS } else { NOT_STORED };
                 log.end_unstored(&Seen::of(log).failed(why));
                 warn!(%error, "the end of the turn was not stored");
             }

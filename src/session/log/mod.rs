@@ -48,7 +48,7 @@ struct State {
     /// The last record that readers can see.
     visible: u64,
     ended: bool,
-    stop: StopRequest,
+    stop: EndRequest,
     readers: usize,
     /// Whether it is read on another node.
     is_read_elsewhere: bool,
@@ -61,7 +61,7 @@ struct State {
 
 /// What is asked of the turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum StopRequest {
+enum EndRequest {
     #[default]
     None,
     /// To end.
@@ -80,7 +80,7 @@ pub struct Audience {
     /// Whether the turn has been cancelled.
     pub(crate) cancelled: bool,
     /// Whether the store has stopped answering.
-    pub(crate) is_store_lost: bool,
+    pub(crate) has_store_failed: bool,
     /// Whether another gateway is to go on with the turn.
     pub(crate) is_left: bool,
 }
@@ -165,8 +165,8 @@ impl TurnLog {
         if state.ended {
             return false;
         }
-        if state.stop == StopRequest::None {
-            state.stop = StopRequest::Cancel;
+        if state.stop == EndRequest::None {
+            state.stop = EndRequest::Cancel;
         }
         let driver = state.driver.take();
         drop(state);
@@ -186,10 +186,10 @@ impl TurnLog {
     /// Stops the turn where it is, for another gateway to go on with; false if it is not stored while it runs.
     pub(crate) fn leave(&self) -> bool {
         let mut state = self.state.lock();
-        if state.ended || state.storing.is_none() || state.stop != StopRequest::None {
+        if state.ended || state.storing.is_none() || state.stop != EndRequest::None {
             return false;
         }
-        state.stop = StopRequest::Leave;
+        state.stop = EndRequest::Leave;
         let driver = state.driver.take();
         drop(state);
         wake(driver);
@@ -198,7 +198,7 @@ impl TurnLog {
 
     /// Cancels the turn, because its session is deleted here: nobody goes on with it.
     pub(crate) fn delete(&self) {
-        self.state.lock().stop = StopRequest::Delete;
+        self.state.lock().stop = EndRequest::Delete;
         self.cancel();
     }
 
@@ -247,12 +247,12 @@ impl TurnLog {
         if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
             state.driver = Some(cx.waker().clone());
         }
-        let is_store_lost = state.storing.as_ref().is_some_and(Storing::is_lost);
+        let has_store_failed = state.storing.as_ref().is_some_and(Storing::has_failed);
         let State { readers, is_read_elsewhere, stop, .. } = *state;
-        let cancelled = matches!(stop, StopRequest::Cancel | StopRequest::Delete);
-        let is_left = stop == StopRequest::Leave;
+        let cancelled = matches!(stop, EndRequest::Cancel | EndRequest::Delete);
+        let is_left = stop == EndRequest::Leave;
         let readers = readers + usize::from(is_read_elsewhere);
-        Audience { readers, cancelled, is_store_lost, is_left }
+        Audience { readers, cancelled, has_store_failed, is_left }
     }
 
     /// A reader of everything after event `seen`.

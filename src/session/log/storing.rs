@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 use serde_json::value::RawValue;
 
 use super::records::Batch;
-use super::{State, StopRequest, TurnLog, encode, wake};
+use super::{EndRequest, State, TurnLog, encode, wake};
 use crate::conversation;
 use crate::event::Event;
 
@@ -36,7 +36,7 @@ pub(super) struct Storing {
     stored: Stored,
     /// Whether the log is sealed: what is new from now on is stored with the session.
     is_sealed: bool,
-    fate: Fate,
+    state: StoringState,
     /// Wait until a journal is stored.
     waiting: Vec<Waker>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Barrier {
 
 /// Whether the turn is still stored while it runs, or why not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Fate {
+enum StoringState {
     #[default]
     Open,
     /// Another gateway has the session.
@@ -81,18 +81,18 @@ enum Fate {
     /// The store does not answer.
     Silent,
     /// The store has lost a part of the turn, or all of it.
-    Torn,
+    DataLoss,
 }
 
 /// Why a turn is no longer stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum Unstorable {
     /// Another gateway has the session, or it was deleted.
     Superseded,
     /// The store does not answer.
     Silent,
     /// The store has lost what it had confirmed.
-    Torn,
+    DataLoss,
 }
 
 /// What is to be done for the store.
@@ -151,11 +151,11 @@ impl Storing {
 
     /// The last event that readers may see in the end, if not all.
     pub(super) fn shown_at_most(&self) -> Option<u64> {
-        (self.fate == Fate::Superseded && !self.is_lazy).then_some(self.stored.events)
+        (self.state == StoringState::Superseded && !self.is_lazy).then_some(self.stored.events)
     }
 
-    pub(super) fn is_lost(&self) -> bool {
-        matches!(self.fate, Fate::Silent | Fate::Torn)
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.state, StoringState::Silent | StoringState::DataLoss)
     }
 
     /// Hands over a draft, if there is a new one.
@@ -184,7 +184,7 @@ impl TurnLog {
         let State { storing: Some(storing), records, .. } = &mut *guard else {
             return NextUnstored::Over;
         };
-        if storing.is_sealed || storing.fate != Fate::Open {
+        if storing.is_sealed || storing.state != StoringState::Open {
             return NextUnstored::Over;
         }
         let batches = records.batches_after(storing.stored.events);
@@ -212,17 +212,17 @@ impl TurnLog {
     /// Gives up storing the turn while it runs: readers see no more before its end. If the store fails, the driver
     /// learns of it. If another gateway has the session, the log ends where it was stored, without a last
     /// event, and clients re-join it there; unless the session was [deleted](Self::delete) here before.
-    pub(crate) fn stop_storing(&self, why: Stop) {
+    pub(crate) fn stop_storing(&self, why: Unstorable) {
         let mut state = self.state.lock();
         let State { storing: Some(storing), stop, .. } = &mut *state else { return };
-        if storing.is_sealed || storing.fate != Fate::Open {
+        if storing.is_sealed || storing.state != StoringState::Open {
             return;
         }
-        storing.fate = match (why, *stop == StopRequest::Delete) {
-            (Stop::Silent, _) => Fate::Silent,
-            (Stop::Superseded, false) => Fate::Superseded,
-            (Stop::Torn, false) => Fate::Torn,
-            (Stop::Superseded | Stop::Torn, true) => Fate::Deleted,
+        storing.state = match (why, *stop == EndRequest::Delete) {
+            (Unstorable::Silent, _) => StoringState::Silent,
+            (Unstorable::Superseded, false) => StoringState::Superseded,
+            (Unstorable::DataLoss, false) => StoringState::DataLoss,
+            (Unstorable::Superseded | Unstorable::DataLoss, true) => StoringState::Deleted,
         };
         let driver = state.driver.take();
         drop(state);
@@ -252,23 +252,27 @@ impl TurnLog {
     }
 
     /// Whether the store has failed: it does not answer, or has lost a part of the turn.
-    pub(crate) fn is_store_lost(&self) -> bool {
-        self.state.lock().storing.as_ref().is_some_and(Storing::is_lost)
+    pub(crate) fn has_store_failed(&self) -> bool {
+        self.state.lock().storing.as_ref().is_some_and(Storing::has_failed)
     }
 
     /// Notes that another gateway has the session: see [`stop_storing`](Self::stop_storing). The log may be
     /// sealed.
     pub(crate) fn note_superseded(&self) {
         let mut state = self.state.lock();
-        let is_deleted = state.stop == StopRequest::Delete;
+        let is_deleted = state.stop == EndRequest::Delete;
         if let Some(storing) = state.storing.as_mut().filter(|_| !is_deleted) {
-            storing.fate = Fate::Superseded;
+            storing.state = StoringState::Superseded;
         }
     }
 
     /// Whether the store has lost a part of the turn, so that no gateway goes on with it.
-    pub(crate) fn is_torn(&self) -> bool {
-        self.state.lock().storing.as_ref().is_some_and(|storing| storing.fate == Fate::Torn)
+    pub(crate) fn has_data_loss(&self) -> bool {
+        self.state
+            .lock()
+            .storing
+            .as_ref()
+            .is_some_and(|storing| storing.state == StoringState::DataLoss)
     }
 
     /// All batches. Call this once the log is [sealed](super::Writer::seal).
@@ -390,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_store_that_fails_lets_nothing_pass_and_shows_nothing() {
-        for why in [Stop::Superseded, Stop::Silent, Stop::Torn] {
+        for why in [Unstorable::Superseded, Unstorable::Silent, Unstorable::DataLoss] {
             let (log, mut writer) = Writer::stored(1, false);
             let mut reader = log.read_after(0);
             say(&mut writer, "a");
@@ -401,7 +405,7 @@ mod tests {
             assert!(take(&log).is_none());
             assert!(!is_open(&log, &writer), "what waits for the store must not happen");
             let audience = log.watch_audience(&Context::from_waker(Waker::noop()));
-            assert_eq!(audience.is_store_lost, why != Stop::Superseded);
+            assert_eq!(audience.has_store_failed, why != Unstorable::Superseded);
         }
     }
 
@@ -425,7 +429,7 @@ mod tests {
     #[test]
     fn the_log_of_a_session_that_was_taken_over_ends_where_it_was_stored() {
         let stored = [Kind::TextDelta];
-        assert_eq!(seen_in_the_end(|log, _| log.stop_storing(Stop::Superseded)), stored);
+        assert_eq!(seen_in_the_end(|log, _| log.stop_storing(Unstorable::Superseded)), stored);
         let at_the_end = seen_in_the_end(|log, writer| {
             writer.seal();
             log.note_superseded();
@@ -434,12 +438,12 @@ mod tests {
         let all = [Kind::TextDelta, Kind::TextDelta, Kind::TurnFailed];
         let deleted = seen_in_the_end(|log, _| {
             log.delete();
-            log.stop_storing(Stop::Superseded);
+            log.stop_storing(Unstorable::Superseded);
         });
         assert_eq!(deleted, all, "it was deleted here");
         let cancelled = seen_in_the_end(|log, writer| {
             log.cancel();
-            log.stop_storing(Stop::Silent);
+            log.stop_storing(Unstorable::Silent);
             writer.seal();
             log.note_superseded();
         });
@@ -450,7 +454,7 @@ mod tests {
     fn an_end_that_is_not_stored_follows_what_is() {
         let failed = Event::cut_short(crate::event::FailureCode::StoreUnavailable, "down");
         let seen = seen_in_the_end(|log, writer| {
-            log.stop_storing(Stop::Silent);
+            log.stop_storing(Unstorable::Silent);
             writer.seal();
             log.end_unstored(&failed);
         });

@@ -60,7 +60,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// Dropping a future before its end leaves open whether the store has done what was asked.
 ///
 /// # Errors
-/// Every method can return [`StoreError::Unavailable`], and those that write under a lease [`StoreError::Lost`].
+/// Every method can return [`StoreError::Unavailable`], and those that write under a lease [`StoreError::DataLoss`].
 pub trait Store: fmt::Debug + Send + Sync {
     /// Takes the lease of a session, which need not exist yet. `None` if another node holds it;
     /// an earlier lease of the same node is lost. A store of several nodes lets leases expire,
@@ -494,7 +494,7 @@ pub enum StoreError {
     Damaged(String),
     /// The store has lost a lease or events that it had confirmed, as in a failover to a replica that lagged behind.
     #[error("the session store has lost what it had confirmed, as in a failover; try again later")]
-    Lost,
+    DataLoss,
     /// There is no such session, or it was forgotten.
     #[error("there is no such session; it may have been deleted")]
     NoSession,

@@ -421,7 +421,7 @@ impl Store for MemoryStore {
         let mut state = self.state.lock();
         let discarded = match leased(&mut state.sessions, lease) {
             Ok(_) => Ok(state.remove(&lease.session_id)),
-            Err(lost) => Err(lost),
+            Err(superseded) => Err(superseded),
         };
         drop(state);
         Box::pin(ready(discarded.map(drop)))

@@ -18,7 +18,7 @@ use super::sentinel;
 /// Where a store is, and who logs in there.
 #[derive(Clone)]
 pub struct RedisAddress {
-    place: Place,
+    layout: Layout,
     /// How to connect: to the one server, or to any of them with another host and port.
     info: ConnectionInfo,
     /// Who logs in at the Sentinels. They know neither the servers' users nor a database.
@@ -43,7 +43,7 @@ impl fmt::Debug for RedisTls {
 }
 
 #[derive(Debug, Clone)]
-enum Place {
+enum Layout {
     One,
     /// Some servers of a cluster, which know the others.
     Cluster(Vec<Node>),
@@ -70,10 +70,10 @@ impl RedisAddress {
     /// What is wrong with it.
     pub fn new(url: &str, user: &str, password: Option<&str>) -> Result<Self, String> {
         let read = |error: RedisError| error.to_string();
-        let (place, url) = if let Some((scheme, hosts)) = url.split_once(CLUSTER) {
+        let (layout, url) = if let Some((scheme, hosts)) = url.split_once(CLUSTER) {
             let nodes = nodes(hosts.trim_end_matches('/'), PORT)?;
             let url = format!("{scheme}://{}", nodes[0]);
-            (Place::Cluster(nodes), url)
+            (Layout::Cluster(nodes), url)
         } else if let Some((scheme, rest)) = url.split_once(SENTINEL) {
             let (hosts, name) = rest.split_once('/').unwrap_or((rest, ""));
             let (name, database) = name.split_once('/').unwrap_or((name, ""));
@@ -82,9 +82,9 @@ impl RedisAddress {
             }
             let nodes = nodes(hosts, SENTINEL_PORT)?;
             let url = format!("{scheme}://{}/{database}", nodes[0]);
-            (Place::Sentinels(nodes, name.to_owned()), url)
+            (Layout::Sentinels(nodes, name.to_owned()), url)
         } else {
-            (Place::One, url.to_owned())
+            (Layout::One, url.to_owned())
         };
         let info = url.into_connection_info().map_err(read)?;
         let login = info.redis_settings().clone().set_skip_set_lib_name();
@@ -94,7 +94,7 @@ impl RedisAddress {
         let info = info.set_redis_settings(login).set_tcp_settings(tcp);
         Client::open(info.clone()).map_err(read)?;
         let sentinel_login = RedisConnectionInfo::default().set_skip_set_lib_name();
-        Ok(Self { place, info, sentinel_login })
+        Ok(Self { layout, info, sentinel_login })
     }
 
     /// The same with a login for the Sentinels: a user, unless it is empty, and a password.
@@ -134,9 +134,9 @@ impl RedisAddress {
 
     /// The servers of a cluster that are named; `None` if it is none.
     pub(super) fn cluster(&self) -> Option<&[Node]> {
-        match &self.place {
-            Place::One | Place::Sentinels(..) => None,
-            Place::Cluster(nodes) => Some(nodes),
+        match &self.layout {
+            Layout::One | Layout::Sentinels(..) => None,
+            Layout::Cluster(nodes) => Some(nodes),
         }
     }
 
@@ -158,7 +158,7 @@ impl RedisAddress {
         wants: Wants,
         limit: Duration,
     ) -> Result<Client, StoreError> {
-        let Place::Sentinels(sentinels, name) = &self.place else {
+        let Layout::Sentinels(sentinels, name) = &self.layout else {
             return self.client_of(node, wants);
         };
         let info = self.info.clone().set_redis_settings(self.sentinel_login.clone());
@@ -182,7 +182,7 @@ impl RedisAddress {
 
     /// Whether the primary may be another server by now than the one that was told.
     pub(super) fn may_be_replica(&self) -> bool {
-        matches!(self.place, Place::Sentinels(..))
+        matches!(self.layout, Layout::Sentinels(..))
     }
 }
 
@@ -237,12 +237,12 @@ impl fmt::Display for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let listed =
             |nodes: &[Node]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        match &self.place {
-            Place::Cluster(nodes) => return write!(f, "the Redis cluster at {}", listed(nodes)),
-            Place::Sentinels(nodes, name) => {
+        match &self.layout {
+            Layout::Cluster(nodes) => return write!(f, "the Redis cluster at {}", listed(nodes)),
+            Layout::Sentinels(nodes, name) => {
                 return write!(f, "the Redis primary {name} of the Sentinels at {}", listed(nodes));
             }
-            Place::One => {}
+            Layout::One => {}
         }
         match self.info.redis_settings().db() {
             0 => write!(f, "Redis at {}", self.info.addr()),

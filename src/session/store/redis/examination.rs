@@ -136,8 +136,8 @@ impl RedisStore {
     }
 
     async fn try_out_in(&self, id: &str) -> Result<(), StoreError> {
-        let lost = || StoreError::Unavailable("it does not keep what it was given".to_owned());
-        let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(lost)?;
+        let not_kept = || StoreError::Unavailable("it does not keep what it was given".to_owned());
+        let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(not_kept)?;
         let content = Bytes::from_static(b"{}");
         let version = self.save(&lease, None, content.clone()).await?;
         let batch = Batch { first: 1, last: 1, bytes: content.clone() };
@@ -156,13 +156,13 @@ impl RedisStore {
         };
         let file = artifact.id.clone();
         self.keep_artifact(id, artifact).await?;
-        self.artifact(&file).await?.ok_or_else(lost)?;
+        self.artifact(&file).await?.ok_or_else(not_kept)?;
         self.finish(&lease, Some(version), content, LogEnd::new("turn", Vec::new())).await?;
-        self.read(id, None, 0).await?.ok_or_else(lost)?;
-        self.load(id).await?.ok_or_else(lost)?;
+        self.read(id, None, 0).await?.ok_or_else(not_kept)?;
+        self.load(id).await?.ok_or_else(not_kept)?;
         self.interrupted(0).await?;
         // The end of the turn has given the first one back.
-        let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(lost)?;
+        let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(not_kept)?;
         self.release(&lease).await
     }
 

@@ -142,7 +142,7 @@ impl RedisStore {
             .text(&holder);
         let [deadline, cancel, is_read] = match self.servers.call(&call).await? {
             Value::Int(0) => return Err(StoreError::Superseded),
-            Value::Int(_) => return Err(StoreError::Lost),
+            Value::Int(_) => return Err(StoreError::DataLoss),
             renewed => parts(renewed)?.ok_or(StoreError::Superseded)?,
         };
         self.note_running(&lease.session_id, plain(deadline)?, &[]).await;

@@ -101,7 +101,7 @@ async fn a_gap_in_a_log_is_a_failure() {
     store.append(&lease, "t", vec![batch(1, 2)].into()).await.unwrap();
     for wrong in [batch(4, 5), batch(2, 3)] {
         let refused = store.append(&lease, "t", vec![wrong].into()).await;
-        assert_eq!(refused, Err(StoreError::Lost));
+        assert_eq!(refused, Err(StoreError::DataLoss));
     }
     assert_eq!(store.read("s", Some("t"), 0).await.unwrap().unwrap().last, 2);
 }
@@ -125,7 +125,7 @@ async fn after_loss(loses: impl AsyncFn(&RedisServer, &RedisStore)) -> [StoreErr
 /// Somebody else's lease, or a deletion, is no loss.
 #[tokio::test]
 async fn a_lease_that_the_server_has_lost_is_told_from_one_that_it_refuses() {
-    let lost = [StoreError::Lost, StoreError::Lost];
+    let lost = [StoreError::DataLoss, StoreError::DataLoss];
     let superseded = [StoreError::Superseded, StoreError::Superseded];
     let flushes = async |server: &RedisServer, _: &RedisStore| {
         server.command(&["FLUSHALL"]);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A channel is on the server that has the key of the same name, and moves with it. While a connection is down,
-//! what is published is lost. So once the channels are subscribed to again, their watches wake.
+//! what is published is missed. So once the channels are subscribed to again, their watches wake.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -132,7 +132,7 @@ impl RedisStore {
                 metrics::store_write_fenced();
                 Err(StoreError::Superseded)
             }
-            _ => Err(StoreError::Lost),
+            _ => Err(StoreError::DataLoss),
         }
     }
 

@@ -35,8 +35,8 @@ struct Holding {
 /// What becomes of a lease that is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Released {
-    /// It was lost already.
-    Lost,
+    /// Somebody else has the session, or it was forgotten.
+    Superseded,
     /// The session has files, but may not have been saved.
     Unsaved,
     Done,
@@ -132,7 +132,7 @@ impl Leases {
     pub(super) fn release(&self, lease: &Lease) -> Released {
         let mut held = self.0.lock();
         if !held.grants.remove(&lease.grant) {
-            return Released::Lost;
+            return Released::Superseded;
         }
         held.by_session.remove(&lease.session_id);
         if held.unsaved.remove(&lease.session_id) { Released::Unsaved } else { Released::Done }

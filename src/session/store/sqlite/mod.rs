@@ -379,7 +379,7 @@ impl Store for SqliteStore {
 
     fn discard<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            if self.leases.release(lease) == Released::Lost {
+            if self.leases.release(lease) == Released::Superseded {
                 return Err(StoreError::Superseded);
             }
             self.forget_now(&lease.session_id).await.map(drop)

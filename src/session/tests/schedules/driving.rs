@@ -157,7 +157,7 @@ async fn told(log: &TurnLog) -> End {
         let audience = log.watch_audience(cx);
         if audience.cancelled {
             Poll::Ready(End::Cancelled)
-        } else if audience.is_store_lost {
+        } else if audience.has_store_failed {
             Poll::Ready(End::StoreLost)
         } else {
             Poll::Pending
