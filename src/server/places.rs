@@ -4,6 +4,13 @@
 //! A connection costs its client nothing, so silent clients could hold every place until the
 //! timeout for the head. When no place is free, the connection that has been silent longest is
 //! cut. A connection whose client has sent a request keeps its place, even if it was chosen a moment before.
+//!
+//! ```text
+//!   accepted ── a place is free ──────────> silent ── request ──> kept ──> gone
+//!      │                                      ^ │
+//!      │── none, but some are silent ─────────' '── the longest ──> cut ──> gone
+//!      '── all are kept: waits until one is gone
+//! ```
 
 use std::collections::BTreeMap;
 use std::future::pending;

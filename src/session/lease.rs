@@ -1,4 +1,16 @@
 //! A lease, from its acquisition to its release.
+//!
+//! ```text
+//!   acquire, enter ──> OwnedLease ── finish, discard ──> written and released, in one step
+//!                          │     '── release, drop ────> released, or else it lapses
+//!                       keep_for
+//!                          v
+//!                       renewed again and again ── refused, or not in time ──> its turn ends
+//!
+//!   asked for     renewal is due             its turn ends       lapses
+//!       |---------------|---------------------------|--------------|
+//!       0              1/3                         5/6             1    of its time
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,11 +19,15 @@ mod address;
 mod cause;
 #[cfg(test)]
 pub(super) mod cluster_tests;
+#[cfg(test)]
+mod cost_tests;
 mod entries;
 mod examination;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
 mod keys;
+#[cfg(test)]
+mod lease_tests;
 mod leasing;
 mod link;
 mod node;

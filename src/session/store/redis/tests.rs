@@ -4,7 +4,6 @@
 pub(super) mod redis_server;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::super::{Batch, ClaimTerm};
 use super::*;
@@ -43,205 +42,10 @@ pub(super) fn batch(first: u64, last: u64) -> Batch {
 pub(super) const RECORD: Bytes = Bytes::from_static(b"record");
 
 /// As if the time of a session's lease had passed.
-fn let_lapse(server: &RedisServer, session: &str) {
+pub(super) fn let_lapse(server: &RedisServer, session: &str) {
     let key = format!("tether:{{{session}}}:session");
     server.command(&["HSET", &key, "deadline", "1"]);
     server.command(&["ZADD", "tether:running", "1", session]);
-}
-
-#[tokio::test]
-async fn a_lapsed_lease_is_lost_even_if_nobody_took_it() {
-    let server = RedisServer::start();
-    let store = open(&server);
-    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    let version = store.save(&lease, None, RECORD).await.unwrap();
-    store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
-    store.renew(&lease).await.unwrap();
-    let_lapse(&server, "s");
-    let superseded = StoreError::Superseded;
-    assert_eq!(store.renew(&lease).await, Err(superseded.clone()));
-    assert_eq!(store.append(&lease, "t", vec![batch(2, 2)].into()).await, Err(superseded.clone()));
-    assert_eq!(store.save(&lease, Some(version), RECORD).await, Err(superseded));
-    let next = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    assert_eq!(next.epoch, 2);
-    store.append(&next, "t", vec![batch(2, 2)].into()).await.unwrap();
-    assert_eq!(store.read("s", Some("t"), 0).await.unwrap().unwrap().last, 2);
-}
-
-/// A gateway that got no answer asks again, and does not know whether it was done.
-#[tokio::test]
-async fn what_is_asked_twice_is_done_once() {
-    let server = RedisServer::start();
-    let store = open(&server);
-    let node = NodeId::random();
-    let lease = store.acquire("s", node).await.unwrap().unwrap();
-    let first = store.save(&lease, None, RECORD).await.unwrap();
-    assert_eq!(store.save(&lease, None, RECORD).await, Ok(first));
-    let other = Bytes::from_static(b"other");
-    assert_eq!(store.save(&lease, None, other.clone()).await, Err(StoreError::Superseded));
-    for _ in 0..2 {
-        store.append(&lease, "t", vec![batch(1, 2), batch(3, 3)].into()).await.unwrap();
-    }
-    store.append(&lease, "t", vec![batch(3, 3), batch(4, 4)].into()).await.unwrap();
-    let end = || LogEnd::new("t", vec![batch(5, 5)]);
-    let last = store.finish(&lease, Some(first), other.clone(), end()).await.unwrap();
-    assert_eq!(store.finish(&lease, Some(first), other, end()).await, Ok(last));
-    let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
-    assert_eq!(log.batches, [batch(1, 2), batch(3, 3), batch(4, 4), batch(5, 5)]);
-    for _ in 0..2 {
-        store.release(&lease).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_gap_in_a_log_is_a_failure() {
-    let server = RedisServer::start();
-    let store = open(&server);
-    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    store.append(&lease, "t", vec![batch(1, 2)].into()).await.unwrap();
-    for wrong in [batch(4, 5), batch(2, 3)] {
-        let refused = store.append(&lease, "t", vec![wrong].into()).await;
-        assert_eq!(refused, Err(StoreError::DataLoss));
-    }
-    assert_eq!(store.read("s", Some("t"), 0).await.unwrap().unwrap().last, 2);
-}
-
-/// What was confirmed to the first of two leases, and then lost in this way.
-async fn after_loss(loses: impl AsyncFn(&RedisServer, &RedisStore)) -> [StoreError; 2] {
-    let server = RedisServer::start();
-    let store = open(&server);
-    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    let version = store.save(&lease, None, RECORD).await.unwrap();
-    store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
-    loses(&server, &store).await;
-    let renewed = store.renew(&lease).await.unwrap_err();
-    let appended = store.append(&lease, "t", vec![batch(2, 2)].into()).await.unwrap_err();
-    let end = LogEnd::new("t", vec![batch(2, 2)]);
-    let finished = store.finish(&lease, Some(version), RECORD, end).await.unwrap_err();
-    assert_eq!(appended, finished);
-    [renewed, appended]
-}
-
-/// Somebody else's lease, or a deletion, is no loss.
-#[tokio::test]
-async fn a_lease_that_the_server_has_lost_is_told_from_one_that_it_refuses() {
-    let lost = [StoreError::DataLoss, StoreError::DataLoss];
-    let superseded = [StoreError::Superseded, StoreError::Superseded];
-    let flushes = async |server: &RedisServer, _: &RedisStore| {
-        server.command(&["FLUSHALL"]);
-    };
-    assert_eq!(after_loss(flushes).await, lost);
-    let begins_again = async |server: &RedisServer, store: &RedisStore| {
-        server.command(&["FLUSHALL"]);
-        store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    };
-    assert_eq!(after_loss(begins_again).await, lost);
-    let to_an_earlier_epoch = async |server: &RedisServer, _: &RedisStore| {
-        server.command(&["HSET", "tether:{s}:session", "epoch", "0", "grant", "1"]);
-    };
-    assert_eq!(after_loss(to_an_earlier_epoch).await, lost);
-    let to_the_end_of_the_turn_before = async |server: &RedisServer, _: &RedisStore| {
-        server.command(&["HDEL", "tether:{s}:session", "grant", "deadline"]);
-        server.command(&["HSET", "tether:{s}:session", "given_back", "1"]);
-    };
-    assert_eq!(after_loss(to_the_end_of_the_turn_before).await, lost);
-    let gives_it_back = async |server: &RedisServer, _: &RedisStore| {
-        let grant = server.command(&["HGET", "tether:{s}:session", "grant"]);
-        let grant = grant.lines().nth(1).unwrap();
-        server.command(&["HDEL", "tether:{s}:session", "grant", "deadline"]);
-        server.command(&["HSET", "tether:{s}:session", "given_back", grant]);
-    };
-    assert_eq!(after_loss(gives_it_back).await, superseded);
-    let goes_on_elsewhere = async |server: &RedisServer, store: &RedisStore| {
-        let_lapse(server, "s");
-        store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    };
-    assert_eq!(after_loss(goes_on_elsewhere).await, superseded);
-    let forgets = async |_: &RedisServer, store: &RedisStore| {
-        assert_eq!(store.forget("s").await, Ok(true));
-        assert_eq!(store.was_forgotten("s").await, Ok(true));
-    };
-    assert_eq!(after_loss(forgets).await, superseded);
-    let begins_anew = async |_: &RedisServer, store: &RedisStore| {
-        store.forget("s").await.unwrap();
-        store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    };
-    assert_eq!(after_loss(begins_anew).await, superseded);
-}
-
-#[tokio::test]
-async fn a_request_of_before_does_not_take_a_lease_back() {
-    let server = RedisServer::start();
-    let store = open(&server);
-    let node = NodeId::random();
-    let lease = store.acquire("s", node).await.unwrap().unwrap();
-    store.asked.store(0, Ordering::Relaxed);
-    assert_eq!(store.acquire("s", node).await, Ok(None));
-    store.renew(&lease).await.unwrap();
-}
-
-/// Or else a turn that is over would be ended again.
-#[tokio::test]
-async fn a_request_of_before_does_not_bring_a_journal_back() {
-    let server = RedisServer::start();
-    let store = open(&server);
-    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    let version = store.save(&lease, None, RECORD).await.unwrap();
-    let first = || LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
-    let asked = store.asked.load(Ordering::Relaxed);
-    store.append(&lease, "t", first()).await.unwrap();
-    store.finish(&lease, Some(version), RECORD, LogEnd::new("t", vec![batch(2, 2)])).await.unwrap();
-    store.asked.store(asked, Ordering::Relaxed);
-    assert_eq!(store.append(&lease, "t", first()).await, Err(StoreError::Superseded));
-    let log = store.read("s", Some("t"), 0).await.unwrap().unwrap();
-    assert_eq!((log.last, log.journal), (2, None));
-}
-
-#[tokio::test]
-async fn interrupted_turns_are_found() {
-    let server = RedisServer::start();
-    let store = open(&server);
-    for (session, journal) in [("runs", true), ("died", true), ("idle", false)] {
-        let lease = store.acquire(session, NodeId::random()).await.unwrap().unwrap();
-        store.save(&lease, None, RECORD).await.unwrap();
-        let journal = journal.then_some(RECORD);
-        store.append(&lease, "t", LogNews { batches: vec![batch(1, 1)], journal }).await.unwrap();
-    }
-    assert!(store.interrupted(10).await.unwrap().is_empty());
-    let_lapse(&server, "died");
-    let_lapse(&server, "idle");
-    // Its lease was renewed, but the list does not know yet.
-    server.command(&["ZADD", "tether:running", "1", "runs"]);
-    assert_eq!(store.interrupted(10).await.unwrap(), ["died"]);
-    assert_eq!(server.command(&["ZCARD", "tether:running"]), ":2\r\n");
-    let lease = store.acquire("died", NodeId::random()).await.unwrap().unwrap();
-    assert!(store.interrupted(10).await.unwrap().is_empty());
-    // Released without having ended the turn.
-    store.release(&lease).await.unwrap();
-    assert_eq!(store.interrupted(10).await.unwrap(), ["died"]);
-    let lease = store.acquire("died", NodeId::random()).await.unwrap().unwrap();
-    let version = store.load("died").await.unwrap().unwrap().version;
-    store.finish(&lease, Some(version), RECORD, LogEnd::new("t", vec![batch(2, 2)])).await.unwrap();
-    store.release(&lease).await.unwrap();
-    assert!(store.interrupted(10).await.unwrap().is_empty());
-}
-
-/// Or else nobody would find its turn if its gateway dies before the next renewal.
-#[tokio::test]
-async fn a_lease_that_is_given_back_late_unlists_no_later_one() {
-    let server = RedisServer::start();
-    let store = open(&server);
-    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    let listed = server.command(&["ZSCORE", "tether:running", "s"]);
-    let deadline = listed.lines().nth(1).unwrap().parse().unwrap();
-    let version = store.save(&lease, None, RECORD).await.unwrap();
-    store.finish(&lease, Some(version), RECORD, LogEnd::new("t", vec![batch(1, 1)])).await.unwrap();
-    while server.command(&["ZCARD", "tether:running"]) != ":0\r\n" {
-        tokio::task::yield_now().await;
-    }
-    store.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    store.list_given_back("s", deadline, false).await;
-    assert_eq!(server.command(&["ZCARD", "tether:running"]), ":1\r\n");
 }
 
 #[tokio::test]
@@ -381,45 +185,55 @@ async fn each_session_keeps_its_newest_logs_and_files() {
     assert_eq!(store.keep_artifact("s", artifact).await, Err(StoreError::NoSession));
 }
 
+/// Something of another type under the name of a session's key.
+fn write_foreign(server: &RedisServer, name: &str) {
+    let key = format!("tether:{{m}}:{name}");
+    // One key is a set already.
+    let command = if name == "files" { "SET" } else { "SADD" };
+    server.command(&["DEL", &key]);
+    server.command(&[command, &key, "x"]);
+}
+
+/// A session whose lease has lapsed while a turn ran.
+async fn interrupt(server: &RedisServer, store: &RedisStore, id: &str) {
+    let lease = store.acquire(id, NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, RECORD).await.unwrap();
+    store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
+    let_lapse(server, id);
+}
+
 /// What another program has written under the name of one session is nobody else's trouble.
 #[tokio::test]
 async fn a_foreign_key_harms_one_session_only() {
-    const NAMES: [&str; 5] = ["session", "log", "journal", "record", "files"];
     let server = RedisServer::start();
     let store = open(&server);
-    for id in ["a", "m", "z"] {
-        let lease = store.acquire(id, NodeId::random()).await.unwrap().unwrap();
-        store.save(&lease, None, RECORD).await.unwrap();
-        store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
-        let_lapse(&server, id);
-    }
-    for name in NAMES {
-        let key = format!("tether:{{m}}:{name}");
-        let wrong = if name == "files" { ["SET", &key, "x"] } else { ["SADD", &key, "x"] };
-        server.command(&["DEL", &key]);
-        server.command(&wrong);
+    interrupt(&server, &store, "a").await;
+    interrupt(&server, &store, "z").await;
+    // The key, and what cannot be read then: the record, the log, all of it.
+    for (name, unreadable) in [
+        ("session", [true, true, true]),
+        ("log", [false, true, true]),
+        ("journal", [false, true, true]),
+        ("record", [true, false, true]),
+        ("files", [false, false, true]),
+    ] {
+        interrupt(&server, &store, "m").await;
+        write_foreign(&server, name);
         server.command(&["ZADD", "tether:running", "1", "m"]);
-        let read = store.read("m", None, 0).await.err().or(store.load("m").await.err());
-        let copied = store.copy("m").await.err();
-        let is_damaged = |error: &Option<StoreError>| matches!(error, Some(StoreError::Damaged(_)));
-        assert!(
-            is_damaged(&read) || is_damaged(&copied) || name == "journal",
-            "{name}: {copied:?}"
-        );
+        let errors = [
+            store.load("m").await.err(),
+            store.read("m", None, 0).await.err(),
+            store.copy("m").await.err(),
+        ];
+        let damaged = errors.map(|error| matches!(error, Some(StoreError::Damaged(_))));
+        assert_eq!(damaged, unreadable, "{name}");
         let listed = store.list(None, 10).await.unwrap();
         let ids: Vec<_> = listed.iter().map(|session| &*session.id).collect();
         assert_eq!(ids, ["a", "m", "z"], "{name}");
         assert_eq!(store.interrupted(10).await, Ok(Vec::new()), "{name}");
         assert_eq!(store.forget("m").await, Ok(true), "{name}");
-        assert_eq!(
-            server.command(&["KEYS", "tether:{m}:*"]).matches("record").count(),
-            0,
-            "{name}"
-        );
-        let lease = store.acquire("m", NodeId::random()).await.unwrap().unwrap();
-        store.save(&lease, None, RECORD).await.unwrap();
-        store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
-        let_lapse(&server, "m");
+        let left = server.command(&["KEYS", "tether:{m}:*"]);
+        assert!(!left.contains("record"), "{name}: {left}");
     }
 }
 
@@ -573,75 +387,4 @@ async fn a_server_that_stops_is_waited_for() {
     assert_eq!(failed, Err(StoreError::Unavailable("no answer within 100ms".to_owned())));
     server.signal("CONT");
     store.save(&lease, None, RECORD).await.unwrap();
-}
-
-/// A number that `INFO` shows.
-fn info(server: &RedisServer, name: &str) -> u64 {
-    let text = server.command(&["INFO", "everything"]);
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
-}
-
-/// How often a server was asked to run a script.
-fn scripts_run(server: &RedisServer) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]);
-    let calls = stats.split_once("cmdstat_evalsha:calls=").map_or("0", |(_, calls)| calls);
-    calls.split(',').next().unwrap().parse().unwrap()
-}
-
-/// What a turn has to know comes with its lease.
-#[tokio::test]
-async fn a_turn_enters_with_one_script() {
-    let server = RedisServer::start();
-    let store = open(&server);
-    let entered = store.enter("s", NodeId::random()).await.unwrap().unwrap();
-    assert_eq!((entered.is_interrupted, entered.record), (false, None));
-    let version = store.save(&entered.lease, None, RECORD).await.unwrap();
-    let news = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
-    store.append(&entered.lease, "t", news).await.unwrap();
-    assert_eq!(store.enter("s", NodeId::random()).await, Ok(None), "it is held");
-    let_lapse(&server, "s");
-    let before = scripts_run(&server);
-    let node = NodeId::random();
-    let entered = store.enter("s", node).await.unwrap().unwrap();
-    assert_eq!(scripts_run(&server) - before, 1);
-    let record = StoredRecord { version, bytes: RECORD };
-    assert_eq!((entered.is_interrupted, entered.record), (true, Some(record)));
-    assert_eq!((entered.lease.node, entered.lease.epoch), (node, 2));
-    let listed_at = || server.command(&["ZSCORE", "tether:running", "s"]);
-    while listed_at().contains("\r\n1\r\n") {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// What a token costs: one command, and some hundred bytes beside its own on each way.
-#[tokio::test]
-async fn an_append_is_one_short_command() {
-    const APPENDS: u64 = 200;
-    let server = RedisServer::start();
-    let store = open(&server);
-    let lease = store.acquire("4f7c6c3e-8d0f-4c7e-9f7e-3c1f5d2b6a90", NodeId::random()).await;
-    let lease = lease.unwrap().unwrap();
-    store.save(&lease, None, RECORD).await.unwrap();
-    let turn = "0b8e5f5e-7c1d-4a57-8a70-0d5a3d7a9e11";
-    store.append(&lease, turn, vec![batch(1, 1)].into()).await.unwrap();
-    let counts = || {
-        let calls = server.command(&["INFO", "commandstats"]);
-        let calls = calls.split_once("cmdstat_evalsha:calls=").unwrap().1;
-        let calls: u64 = calls.split_once(',').unwrap().0.parse().unwrap();
-        [calls, info(&server, "total_net_input_bytes"), info(&server, "total_net_output_bytes")]
-    };
-    let ways = counts();
-    let memory = info(&server, "used_memory");
-    let line = Bytes::from(format!("{}\n", "x".repeat(99)));
-    for last in 2..2 + APPENDS {
-        let token = Batch { first: last, last, bytes: line.clone() };
-        store.append(&lease, turn, vec![token].into()).await.unwrap();
-    }
-    let kept = (info(&server, "used_memory") - memory) / APPENDS;
-    let [calls, sent, answered] = counts();
-    // Asking for the counts takes a few bytes more.
-    let (sent, answered) = ((sent - ways[1]) / APPENDS, (answered - ways[2]) / APPENDS);
-    assert_eq!(calls - ways[0], APPENDS);
-    assert!(sent < 700 && answered < 200 && kept < 160, "{sent} {answered} {kept}");
 }
