@@ -1,6 +1,6 @@
 //! The exact metrics that a scripted afternoon leaves in `/metrics`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -28,7 +28,13 @@ impl Samples {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// Checks that these are all samples of this name, beside counters that have begun at 0.
+    /// The counters that are at 0.
+    fn counters_at_0(&self) -> BTreeSet<&str> {
+        let counters = self.0.iter().filter(|(sample, _)| sample.contains("_total"));
+        counters.filter(|(_, value)| **value == 0.0).map(|(sample, _)| &**sample).collect()
+    }
+
+    /// Checks that these are all samples of this name, beside [counters at 0](Self::counters_at_0).
     #[track_caller]
     fn check(&self, name: &str, expected: &[(&str, u32)]) {
         let found = self.0.iter().filter_map(|(sample, value)| {
@@ -86,8 +92,12 @@ async fn afternoon(gateway: &Process, model: &mut Model) {
 async fn each_decision_is_counted_where_it_belongs() {
     let mut model = Model::listen();
     let gateway = Process::start(&config(&model)).await;
+    let before = Samples::of(&gateway).await;
     afternoon(&gateway, &mut model).await;
     let samples = Samples::of(&gateway).await;
+    let (begun, left) = (before.counters_at_0(), samples.counters_at_0());
+    assert!(begun.contains("tether_turns_total{outcome=\"stop\"}"), "{begun:?}");
+    assert!(left.is_subset(&begun), "what was not counted has no sample: {left:?}");
     samples.check(
         "tether_turns_total",
         &[
