@@ -6,6 +6,7 @@ use std::task::{Context, Waker};
 
 use proptest::prelude::*;
 
+use super::ended::EndedTurn;
 use super::redo_tests::{Place, assert_running, copy_of, event, news, text_of, text_up_to};
 use super::*;
 
@@ -69,24 +70,8 @@ async fn a_session_whose_turn_has_just_ended_is_not_swept() {
     }
 }
 
-fn unused_for_long(connection: &Connection) -> Result<usize, StoreError> {
+pub(super) fn unused_for_long(connection: &Connection) -> Result<usize, StoreError> {
     statements::execute(connection, "UPDATE sessions SET used_at = 0", [])
-}
-
-/// It was used as long as its turn ran, whatever the tables know.
-#[tokio::test]
-async fn a_session_whose_turn_was_interrupted_or_left_is_kept() {
-    let place = Place::new(SyncMode::Normal);
-    let (lease, _) = place.begin("s").await;
-    place.store.append(&lease, "t", news(1)).await.unwrap();
-    place.read("s", "t").await.unwrap();
-    assert_eq!(place.store.run(true, unused_for_long).await.unwrap(), 1);
-    let next = place.killed();
-    assert_eq!(next.store.interrupted(9).await.unwrap(), ["s"]);
-    assert_running(next.read("s", "t").await, 1);
-
-    place.store.release(&lease).await.unwrap();
-    assert_running(place.read("s", "t").await, 1);
 }
 
 /// Whoever has just been told that a turn is over, and asks at once.
@@ -122,6 +107,25 @@ async fn a_thread_that_is_late_does_not_let_ends_pile_up() {
     end.await.unwrap();
     let listed = place.store.list(None, usize::MAX).await.unwrap();
     assert_eq!(listed.len(), limits::ENDED_TURNS_MAX + 1);
+}
+
+/// The session was deleted meanwhile, and begun again.
+#[test]
+fn an_end_that_the_tables_lack_stays() {
+    let ended = EndedTurns::default();
+    let end = |version| {
+        let lease =
+            Lease { session_id: "s".to_owned(), node: NodeId::random(), epoch: 1, grant: 1 };
+        let (turn_id, version) = ("t".to_owned(), Version(version));
+        let record = Bytes::from_static(b"record");
+        let turn = EndedTurn { lease, turn_id, version, at: 0, record, batches: Vec::new() };
+        ended.end(|| Ok(((), turn))).unwrap();
+    };
+    end(1);
+    let first = ended.all();
+    end(2);
+    ended.remove(&first);
+    assert_eq!(ended.all()[0].version, Version(2));
 }
 
 #[tokio::test]

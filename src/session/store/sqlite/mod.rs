@@ -27,6 +27,8 @@ mod ended;
 mod ended_tests;
 mod entries;
 mod expiry;
+#[cfg(test)]
+mod expiry_tests;
 mod finish;
 mod fold;
 #[cfg(any(test, fuzzing))]
