@@ -176,6 +176,22 @@ fn white_space_beside_a_cut_is_shown_as_it_would_have_been() {
     }
 }
 
+/// Whatever its last words are. If the model were asked to go on with them, it would think that it has answered, and
+/// nobody would be told the result.
+#[test]
+fn a_message_that_has_called_does_not_go_on() {
+    for words in ["I will tell you.", "I will tell you", "One moment,", "I will te"] {
+        let mut whole = Scene::new();
+        whole.says(TIME).says(words).stops();
+        let mut rest = Scene::resumed(request(), whole.cut_after(whole.events.len()));
+        rest.tool_returns(0, ok());
+        let asked = rest.last_message().text_content().unwrap().into_owned();
+        assert!(asked.contains("12:00"), "{words:?}: {asked}");
+        rest.says("It is noon.").stops();
+        assert!(rest.said().ends_with("It is noon."), "{words:?}: {}", rest.said());
+    }
+}
+
 /// By two gateways, one after the other: as if it had been one.
 #[test]
 fn a_turn_that_is_interrupted_twice_goes_on_wherever_that_is() {
