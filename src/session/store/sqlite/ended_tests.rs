@@ -85,6 +85,28 @@ async fn the_next_turn_finds_what_the_last_one_left() {
     assert_eq!(entered.lease.epoch, 1, "it has not changed hands");
 }
 
+/// It would be written twice.
+#[tokio::test]
+async fn reading_what_a_turn_has_left_moves_no_running_turn() {
+    let place = Place::new(SyncMode::Normal);
+    let (running, _) = place.begin("running").await;
+    place.store.append(&running, "t", news(1)).await.unwrap();
+    end_turn(&place, "over").await;
+    place.store.load("over").await.unwrap();
+    assert!(place.store.redo.has(Some("running")));
+}
+
+/// Or else they would be written twice: once from the file.
+#[tokio::test]
+async fn ended_turns_move_before_running_ones() {
+    let place = Place::new(SyncMode::Normal);
+    let (running, _) = place.begin("running").await;
+    place.store.append(&running, "t", news(1)).await.unwrap();
+    end_turn(&place, "over").await;
+    place.read("running", "t").await.unwrap();
+    assert!(!place.store.ended.has(None));
+}
+
 #[tokio::test]
 #[expect(clippy::await_holding_lock, reason = "whoever has the worker is late")]
 async fn a_thread_that_is_late_does_not_let_ends_pile_up() {
