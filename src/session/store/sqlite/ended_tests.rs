@@ -161,6 +161,7 @@ async fn a_long_end_does_not_wait() {
         let end = LogEnd::new("t", vec![event(1)]);
         place.store.finish(&lease, Some(version), record.into(), end).await.unwrap();
         assert_eq!(place.store.ended.has(Some("s")), waits);
+        assert_eq!(place.store.redo.has(Some("s")), waits, "the tables have all of it");
         place.store.forget("s").await.unwrap();
     }
 }

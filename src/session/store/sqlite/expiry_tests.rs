@@ -1,7 +1,7 @@
 //! Sessions that have expired, or seem to have, as far as this store differs from others.
 
 use super::ended_tests::unused_for_long;
-use super::redo_tests::{Place, assert_running, news};
+use super::redo_tests::{Place, assert_running, event, news};
 use super::*;
 
 async fn age(place: &Place) {
@@ -22,6 +22,21 @@ async fn a_session_whose_turn_was_interrupted_or_left_is_kept() {
 
     place.store.release(&lease).await.unwrap();
     assert_running(place.read("s", "t").await, 1);
+}
+
+/// The tables do not know yet that it has ended.
+#[tokio::test]
+async fn a_session_whose_turn_ends_during_a_sweep_is_kept() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, version) = place.begin("s").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    place.read("s", "t").await.unwrap();
+    age(&place).await;
+    let end = LogEnd::new("t", vec![event(1), event(2)]);
+    place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+    let expiry = Arc::clone(&place.store.expiry);
+    let sweep = move |connection: &Connection| expiry.delete(connection, None);
+    assert!(place.store.run(true, sweep).await.unwrap().is_empty());
 }
 
 /// It is deleted later.

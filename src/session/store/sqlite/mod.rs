@@ -21,6 +21,8 @@
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
 mod access;
+#[cfg(test)]
+mod beside_tests;
 mod cause;
 mod ended;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use super::super::Batch;
 use super::worker::atomically;
@@ -209,6 +210,50 @@ async fn each_session_keeps_its_newest_logs_and_files() {
     }
     assert_eq!(store.artifact("a").await, Ok(None));
     assert!(store.artifact("b").await.unwrap().is_some());
+}
+
+/// The end of a turn replaces what the tables had of its log.
+#[tokio::test]
+async fn a_long_end_takes_the_place_of_older_logs() {
+    let file = File::new();
+    let store = open(&file.path()).unwrap();
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let version = store.save(&lease, None, Bytes::from_static(b"record")).await.unwrap();
+    for turn in ["old", "new"] {
+        store.append(&lease, turn, vec![batch()].into()).await.unwrap();
+        assert!(store.read("s", Some(turn), 0).await.unwrap().is_some());
+    }
+    let long = Batch { bytes: vec![b'x'; limits::TURN_LOG_BYTES_MAX].into(), ..batch() };
+    let end = LogEnd::new("new", vec![long]);
+    store.finish(&lease, Some(version), Bytes::new(), end).await.unwrap();
+    assert_eq!(store.read("s", Some("old"), 0).await, Ok(None));
+    assert!(store.read("s", Some("new"), 0).await.unwrap().is_some());
+}
+
+/// As on a full disk: their callers are told that they failed.
+#[tokio::test]
+async fn jobs_after_a_rollback_of_their_transaction_write_nothing() {
+    let file = File::new();
+    let store = open(&file.path()).unwrap();
+    let rolls_back = |connection: &Connection| -> Result<(), StoreError> {
+        connection.execute_batch("ROLLBACK").unwrap();
+        Err(StoreError::Unavailable("full".to_owned()))
+    };
+    let writes = |connection: &Connection| {
+        save(connection, "s", &Bytes::from_static(b"record"));
+        Ok(())
+    };
+    let mut jobs = [store.run(false, rolls_back), store.run(false, writes)];
+    {
+        // Both wait for the same transaction.
+        let _late = store.worker.lock();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(jobs.iter_mut().all(|job| job.as_mut().poll(&mut cx).is_pending()));
+    }
+    for job in jobs {
+        assert!(matches!(job.await, Err(StoreError::Unavailable(_))));
+    }
+    assert_eq!(store.load("s").await, Ok(None));
 }
 
 /// A job that fails leaves the others of its transaction alone.
