@@ -17,7 +17,7 @@ use super::new_turn::{ClientHistory, NewTurn};
 use super::offer::Offer;
 use super::recent_turn_draft::RecentTurnDraft;
 use super::run::run;
-use super::shares::TurnPlace;
+use super::shares::TurnPermit;
 use super::turn_keys::{self, TurnKeys};
 use crate::conversation::claimed::ClientImages;
 use crate::conversation::{AnswerError, ClientInput, Conversation, Opening};
@@ -49,7 +49,7 @@ struct Admitted<'g> {
     cancellations: u64,
     upstream: &'g Arc<Upstream>,
     /// The turn's place among those that run.
-    permit: TurnPlace,
+    permit: TurnPermit,
     offer: Offer,
 }
 
@@ -314,7 +314,7 @@ impl Gateway {
         offer.lend(names.filter(|_| is_decision), &self.tools())
     }
 
-    fn permit(&self, new: &NewTurn) -> Result<(TurnPlace, TaskTrackerToken), BeginError> {
+    fn permit(&self, new: &NewTurn) -> Result<(TurnPermit, TaskTrackerToken), BeginError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let running = self.turns.len();
         // Taken before the check for draining, because a drain waits for every turn that was
@@ -328,7 +328,7 @@ impl Gateway {
         let share = self.shares.take(&new.owner, new.address, free).inspect_err(|over| {
             metrics::over_limit(over.name());
         })?;
-        Ok((TurnPlace { _permit: permit, _share: share }, counted))
+        Ok((TurnPermit { _permit: permit, _share: share }, counted))
     }
 
     /// The turn that an earlier request with the same key began; `refusal` if there is none.

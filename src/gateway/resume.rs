@@ -12,7 +12,7 @@ use super::begin::now_ms;
 use super::begin_error::BeginError;
 use super::offer::Offer;
 use super::run::run;
-use super::shares::TurnPlace;
+use super::shares::TurnPermit;
 use crate::conversation::ClientInput;
 use crate::limits::session::TAKEN_OVER_MAX;
 use crate::orchestrator::{Basis, Driver, Parts, TurnMachine, TurnRequest};
@@ -95,7 +95,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::turn_interrupted("resumed");
-        let place = TurnPlace { _permit: permit, _share: self.shares.count(&asked.owner, None) };
+        let place = TurnPermit { _permit: permit, _share: self.shares.count(&asked.owner, None) };
         self.turns.spawn(run(driver, place, guard, (draft, serializer), span));
     }
 

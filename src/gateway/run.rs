@@ -9,7 +9,7 @@ use std::task::Poll;
 use tracing::{Instrument as _, Span};
 
 use super::recent_turn_draft::RecentTurnDraft;
-use super::shares::TurnPlace;
+use super::shares::TurnPermit;
 use crate::orchestrator::{Driver, RanTurn};
 use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Writer, off_worker};
 
@@ -24,7 +24,7 @@ use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Write
 /// encoding the token.
 pub(super) async fn run(
     driver: Box<Driver>,
-    place: TurnPlace,
+    place: TurnPermit,
     mut guard: TurnGuard,
     (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
     span: Span,
@@ -40,7 +40,7 @@ pub(super) async fn run(
 /// Stores a turn, frees its session, and then shows its last event.
 async fn end_turn(
     ran: Option<Result<RanTurn, Writer>>,
-    place: TurnPlace,
+    place: TurnPermit,
     mut guard: TurnGuard,
     (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
 ) {

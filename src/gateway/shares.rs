@@ -139,7 +139,7 @@ impl Drop for Share {
 
 /// A turn's place among those that run, as long as it has it.
 #[derive(Debug)]
-pub(super) struct TurnPlace {
+pub(super) struct TurnPermit {
     pub(super) _permit: OwnedSemaphorePermit,
     pub(super) _share: Share,
 }

@@ -234,7 +234,7 @@ async fn a_turn_that_was_over_long_ago_does_not_come_back() {
     for turn in 1..=limits::TURN_LOGS_MAX {
         let lease = place.store.enter("s", place.node).await.unwrap().unwrap().lease;
         let (turn_id, batches) = (turn.to_string(), vec![event(1)]);
-        let end = LogEnd::new(&*turn_id, batches);
+        let end = LogEnd::new(&turn_id, batches);
         version = place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
     }
     for place in [&place, &place.killed()] {
@@ -395,7 +395,7 @@ impl Run {
         let padding = if is_long { limits::INLINE_RECORD_BYTES_MAX } else { 0 };
         let (turn_id, events) = (model.turn_id(), model.events + 1);
         let record = format!("{turn_id} over{}", " ".repeat(padding));
-        let end = LogEnd::new(&*turn_id, (1..=events).map(event).collect());
+        let end = LogEnd::new(&turn_id, (1..=events).map(event).collect());
         let ended = self.place.store.finish(&lease, version, record.clone().into(), end).await;
         if done(ended).is_some() {
             (model.events, model.is_running) = (events, false);

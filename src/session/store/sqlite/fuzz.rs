@@ -2,11 +2,10 @@
 
 use uuid::Uuid;
 
-use super::redo_record::{Header, Kind, RecordHead, header, mark, read_header, records};
-use crate::session::store::NodeId;
-
-const KINDS: [Kind; 6] =
-    [Kind::News, Kind::Settled, Kind::Forget, Kind::Probe, Kind::Save, Kind::Ended];
+use super::redo_record::{
+    Body, Header, Record, append, forget, header, probe, read_header, records, save, settled,
+};
+use crate::session::store::{Lease, LogNews, NodeId, Version};
 
 /// Checks that a file is read as it was written, up to where it is damaged.
 ///
@@ -19,30 +18,79 @@ pub(in crate::session) fn check_redo_file(data: &[u8]) {
     let Some((&[at, flip, cut], texts)) = data.split_first_chunk() else { return };
     let mut file = header(u64::from(cut));
     let mut written = Vec::new();
-    for (text, epoch) in texts.split(|byte| *byte == 0).zip(1..) {
-        let kind = KINDS[written.len() % KINDS.len()];
-        let node = NodeId(Uuid::from_u128(u128::from(epoch)));
-        let head = RecordHead { kind, epoch, first: epoch, last: u64::MAX - epoch, node };
-        let session_id = String::from_utf8_lossy(text);
-        mark(&mut file, head, &session_id, "turn");
-        written.push((head, session_id.into_owned(), file.len()));
+    for (text, number) in texts.split(|byte| *byte == 0).zip(1..) {
+        write(&mut file, number, text);
+        written.push((told(number, text), file.len()));
     }
     let changed = usize::from(at) * file.len() / 256;
     let kept = file.len() - usize::from(cut) * file.len() / 1024;
     file[changed] ^= flip;
     file.truncate(kept);
     let whole = if flip == 0 { kept } else { kept.min(changed) };
-    let intact = written.iter().take_while(|(_, _, end)| *end <= whole);
+    let intact = written.iter().take_while(|(_, end)| *end <= whole);
     let read = records(&file);
     if whole >= header(0).len() {
         let generation = u64::from(cut);
         let is_read =
             matches!(read_header(&file), Header::Ours { generation: it, .. } if it == generation);
         assert!(is_read, "the header");
-        let read: Vec<_> = read.map(|it| (it.head, it.session_id.to_owned())).collect();
-        let intact: Vec<_> = intact.map(|(head, id, _)| (*head, id.clone())).collect();
+        let read: Vec<_> = read.map(|record| tell(&record)).collect();
+        let intact: Vec<_> = intact.map(|(told, _)| told.clone()).collect();
         assert_eq!(read, intact, "all records before the damage, and none after it");
     } else {
         _ = (read_header(&file), read.count());
+    }
+}
+
+/// How many kinds of records are written.
+const KINDS: u64 = 5;
+
+/// Appends the record with this number, which has `text` in it.
+fn write(file: &mut Vec<u8>, number: u64, text: &[u8]) {
+    let session_id = String::from_utf8_lossy(text).into_owned();
+    let node = NodeId(Uuid::from_u128(u128::from(number)));
+    let lease = Lease { session_id, node, epoch: number, grant: number };
+    let mut record = Vec::new();
+    match number % KINDS {
+        0 => {
+            let news = LogNews { batches: Vec::new(), journal: Some(text.to_vec().into()) };
+            append(&mut record, &lease, "turn", &news);
+        }
+        1 => save(&mut record, &lease, (Version(number), u64::MAX - number), text),
+        2 => settled(&mut record, &lease.session_id, "turn"),
+        3 => forget(&mut record, &lease.session_id, Version(number)),
+        _ => probe(&mut record),
+    }
+    file.extend_from_slice(&record);
+}
+
+/// What the record with this number says.
+fn told(number: u64, text: &[u8]) -> String {
+    let id = String::from_utf8_lossy(text);
+    match number % KINDS {
+        0 => format!(
+            "news of turn in {id}, epoch {number}: {:?}",
+            Some(text).filter(|it| !it.is_empty())
+        ),
+        1 => format!("{id} has {text:?} as {number} since {}", u64::MAX - number),
+        2 => format!("turn in {id} is settled"),
+        3 => format!("{id} is deleted up to {number}"),
+        _ => "a probe".to_owned(),
+    }
+}
+
+/// What a record says that was read.
+fn tell(Record { session_id: id, body }: &Record<'_>) -> String {
+    match body {
+        Body::News { turn_id, news } => {
+            format!("news of {turn_id} in {id}, epoch {}: {:?}", news.by.epoch, news.journal)
+        }
+        Body::Save(saved) => {
+            format!("{id} has {:?} as {} since {}", saved.bytes, saved.version.0, saved.at)
+        }
+        Body::Settled { turn_id } => format!("{turn_id} in {id} is settled"),
+        Body::Forget { latest } => format!("{id} is deleted up to {}", latest.0),
+        Body::Probe => "a probe".to_owned(),
+        Body::Ended { turn_id, .. } => format!("{turn_id} in {id} has ended"),
     }
 }

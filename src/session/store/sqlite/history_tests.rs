@@ -72,7 +72,7 @@ async fn what_is_read_after_any_history_is_what_memory_has() {
                         .map(|first| (first..=it.last + 1).map(event).collect::<Vec<_>>());
                     let mut next = Vec::new();
                     for (at, batches) in [whole, rest].into_iter().enumerate() {
-                        let (expected, end) = (Some(versions[at]), LogEnd::new(&*turn, batches));
+                        let (expected, end) = (Some(versions[at]), LogEnd::new(&turn, batches));
                         let record = turn.clone().into();
                         next.push(
                             stores[at].finish(&leases[at], expected, record, end).await.unwrap(),
