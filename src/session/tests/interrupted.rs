@@ -35,7 +35,7 @@ async fn a_turn_that_left_nothing_but_its_key_begins_again() {
         let sessions = of(Arc::clone(&store));
         play(&sessions, "one", Some("first"), "Hi.").await;
         drop(begin(&sessions, "two", Some("key")).await);
-        tokio::task::yield_now().await;
+        wait_until_free(&store).await;
         let next = of(store);
         assert!(next.begun_by("s", "key").await.unwrap().is_none());
         play(&next, "three", Some("key"), "Hi.").await;

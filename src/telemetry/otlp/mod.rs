@@ -243,7 +243,7 @@ mod tests {
     fn a_ratio_of_all_traces_is_recorded() {
         let spread = |ratio| {
             let sampler = Sampler::new(ratio);
-            let ids = (0..1000_u128).map(|at| at * ((1 << 56) / 1000) + (at << 64));
+            let ids = (0..1000_u128).map(|at| at * (1 << 56) / 1000 + (at << 64));
             ids.filter(|id| sampler.takes(*id)).count()
         };
         assert_eq!([0.0, 0.25, 1.0].map(spread), [0, 250, 1000]);
