@@ -52,6 +52,7 @@ pub use new_turn::{ClientHistory, NewTurn};
 pub(crate) use recent_turns::RecentLookup;
 use recent_turns::RecentTurns;
 use shares::Shares;
+pub(crate) use shares::one_less;
 pub use shares::{OverLimit, TurnLimits};
 pub(crate) use turn_keys::of_owner;
 

@@ -74,6 +74,17 @@ struct Running {
     by_address: HashMap<ClientAddress, usize>,
 }
 
+impl Running {
+    fn add(&mut self, owner: &str, address: Option<ClientAddress>) {
+        let of_key = self.by_key.entry(owner.to_owned()).or_default();
+        *of_key += 1;
+        metrics::key_turns(owner, *of_key);
+        if let Some(address) = address {
+            *self.by_address.entry(address).or_default() += 1;
+        }
+    }
+}
+
 impl Shares {
     pub(super) fn new(limits: TurnLimits, places: usize) -> Self {
         Self { limits, places, running: Arc::default() }
@@ -86,7 +97,8 @@ impl Shares {
         address: Option<ClientAddress>,
         free: usize,
     ) -> Result<Share, OverLimit> {
-        let running = self.running.lock();
+        // Locked up to the end: otherwise two that are looked at together would both be let in.
+        let mut running = self.running.lock();
         let of_key = running.by_key.get(owner).copied().unwrap_or(0);
         if self.limits.per_key.is_some_and(|max| of_key >= max) {
             return Err(OverLimit::Key(of_key));
@@ -101,20 +113,18 @@ impl Shares {
         if free < self.limits.reserved && of_key >= (self.places / keys.max(2)).max(1) {
             return Err(OverLimit::Share(of_key));
         }
+        running.add(owner, address);
         drop(running);
-        Ok(self.count(owner, address))
+        Ok(self.share(owner, address))
     }
 
     /// Counts a turn, whatever the limits say.
     pub(super) fn count(&self, owner: &str, address: Option<ClientAddress>) -> Share {
-        let mut running = self.running.lock();
-        let of_key = running.by_key.entry(owner.to_owned()).or_default();
-        *of_key += 1;
-        metrics::key_turns(owner, *of_key);
-        if let Some(address) = address {
-            *running.by_address.entry(address).or_default() += 1;
-        }
-        drop(running);
+        self.running.lock().add(owner, address);
+        self.share(owner, address)
+    }
+
+    fn share(&self, owner: &str, address: Option<ClientAddress>) -> Share {
         Share { running: Arc::clone(&self.running), owner: owner.to_owned(), address }
     }
 }
@@ -145,7 +155,7 @@ pub(super) struct TurnPermit {
 }
 
 /// Counts one less, and forgets who has none. Returns how many are left.
-fn one_less<K, Q>(counts: &mut HashMap<K, usize>, key: &Q) -> usize
+pub(crate) fn one_less<K, Q>(counts: &mut HashMap<K, usize>, key: &Q) -> usize
 where
     K: Hash + Eq + Borrow<Q>,
     Q: Hash + Eq + ?Sized,
@@ -253,6 +263,24 @@ mod tests {
         drop(first);
         let _fifth = shares.take("a", here, 6).unwrap();
         assert_eq!(shares.take("c", here, 5).unwrap_err(), OverLimit::Address(3));
+    }
+
+    #[test]
+    fn no_more_than_the_limit_are_let_in_at_the_same_moment() {
+        let limits = TurnLimits { per_key: Some(1), ..TurnLimits::default() };
+        let shares = Shares::new(limits, PLACES);
+        for _ in 0..500 {
+            let begin = std::sync::Barrier::new(2);
+            let ask = || {
+                begin.wait();
+                shares.take("a", None, 9)
+            };
+            let (one, other) = std::thread::scope(|scope| {
+                let one = scope.spawn(ask);
+                (ask(), one.join().unwrap())
+            });
+            assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::client::Proxies;
 use super::rate::Rates;
 use super::refusal::{Limit, Refusal};
-use crate::gateway::ClientAddress;
+use crate::gateway::{ClientAddress, one_less};
 use crate::limits::server::RATED_ADDRESSES_MAX;
 use crate::telemetry::metrics;
 use crate::tools::outbound::Cidr;
@@ -149,13 +149,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let Some((address, connections)) = self.counted.take() else { return };
-        let mut connections = connections.lock();
-        if let Some(open) = connections.get_mut(&address) {
-            *open -= 1;
-            if *open == 0 {
-                connections.remove(&address);
-            }
-        }
+        one_less(&mut connections.lock(), &address);
     }
 }
 
