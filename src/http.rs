@@ -18,6 +18,14 @@ pub(crate) fn is_media_type(field: &str, media_type: &str) -> bool {
     named.trim_ascii().eq_ignore_ascii_case(media_type)
 }
 
+/// The elements of a list that is spread over fields; empty ones do not count (RFC 9110, section 5.6.1).
+pub(crate) fn elements<'f>(
+    fields: impl IntoIterator<Item = &'f str>,
+) -> impl Iterator<Item = &'f str> {
+    let elements = fields.into_iter().flat_map(|field| field.split(',')).map(str::trim_ascii);
+    elements.filter(|element| !element.is_empty())
+}
+
 /// The first coding in `Transfer-Encoding` or `Content-Encoding` fields that is not `known`.
 /// Names are case-insensitive (RFC 9112, section 7; RFC 9110, section 8.4.1).
 #[must_use]
@@ -25,10 +33,7 @@ pub(crate) fn unknown_coding<'f>(
     fields: impl IntoIterator<Item = &'f str>,
     known: &str,
 ) -> Option<&'f str> {
-    let codings = fields.into_iter().flat_map(|field| field.split(',')).map(str::trim_ascii);
-    let mut unknown =
-        codings.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(known));
-    unknown.next()
+    elements(fields).find(|coding| !coding.eq_ignore_ascii_case(known))
 }
 
 /// Whether this status describes the moment rather than the request, so that the same request

@@ -134,7 +134,7 @@ const ROWS: &[Row] = &[
     row("upstream/native_calls", Nothing, &["limits"]),
     row("upstream/server_error", Nothing, &["limits"]),
     row("upstream/sse", Nothing, &["limits"]),
-    row("upstream/client", Io, &["limits", "tls"]),
+    row("upstream/client", Io, &["http", "limits", "tls"]),
     row("upstream/client/framing", Nothing, &["limits"]),
     row("upstream/configured", Io, &["call_format", "telemetry"]),
     row("upstream/cool_down", Io, &["limits"]),

@@ -29,8 +29,7 @@ pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(coding) = http::unknown_coding(fields(), "chunked") {
         return Err(Refusal::TransferEncoding(coding.to_owned()));
     }
-    let codings = fields().flat_map(|field| field.split(',')).map(str::trim_ascii);
-    if codings.filter(|coding| !coding.is_empty()).count() > 1 {
+    if http::elements(fields()).count() > 1 {
         return Err(Refusal::TransferEncoding("chunked, chunked".to_owned()));
     }
     Ok(())

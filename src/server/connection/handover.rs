@@ -14,6 +14,7 @@ use hyper::http::response::Parts;
 use hyper::{Request, StatusCode, Version};
 use parking_lot::Mutex;
 
+use crate::http;
 use crate::server::body::Events;
 use crate::server::reply::Reply;
 
@@ -44,8 +45,8 @@ impl Handover {
     /// Notes what matters of a request. False if hyper has to answer it, whatever the answer is.
     pub(super) fn expect(&self, request: &Request<Incoming>) -> bool {
         let fields = request.headers().get_all(CONNECTION).iter();
-        let mut options = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b','));
-        let closes = options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+        let mut options = http::elements(fields.filter_map(|field| field.to_str().ok()));
+        let closes = options.any(|option| option.eq_ignore_ascii_case("close"));
         let is_read = request.body().is_end_stream();
         *self.0.lock() = State { is_read, closes, begun: None };
         // A response to HTTP/1.0 has no chunks.

@@ -124,7 +124,7 @@ fn wait(error: &PostError) -> Option<Duration> {
     match error {
         PostError::Connection(_) | PostError::TimedOut => Some(Duration::ZERO),
         // What the specification says may be sent again.
-        PostError::Refused(status, wait) => matches!(status.as_u16(), 429 | 502..=504)
+        PostError::Refused(status, wait) => http::is_transient(status.as_u16())
             .then(|| wait.unwrap_or_default().min(COLLECTOR_WAIT_MAX)),
     }
 }

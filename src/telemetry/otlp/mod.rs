@@ -171,7 +171,8 @@ impl Worker {
                     false
                 }
                 () = sleep_until(due), if !batch.is_empty() => {
-                    self.send_spans(&mut batch).await;
+                    self.send_spans(&batch).await;
+                    batch.clear();
                     false
                 }
                 span = queue.recv() => {
@@ -180,7 +181,8 @@ impl Worker {
                     }
                     batch.extend(span);
                     if batch.len() >= BATCH_SPANS_MAX {
-                        self.send_spans(&mut batch).await;
+                        self.send_spans(&batch).await;
+                        batch.clear();
                     }
                     false
                 }
@@ -194,14 +196,13 @@ impl Worker {
             batch.push(span);
         }
         for batch in batch.chunks(BATCH_SPANS_MAX) {
-            self.send_spans(&mut batch.to_vec()).await;
+            self.send_spans(batch).await;
         }
         self.send_metrics().await;
     }
 
-    async fn send_spans(&mut self, batch: &mut Vec<SpanData>) {
-        let spans = std::mem::take(batch);
-        let body = encode::traces(&self.resource, &spans);
+    async fn send_spans(&mut self, spans: &[SpanData]) {
+        let body = encode::traces(&self.resource, spans);
         if !self.send("/v1/traces", &body).await {
             metrics::otlp_dropped("traces", spans.len());
         }

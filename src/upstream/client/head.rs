@@ -9,6 +9,7 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use memchr::memchr_iter;
 
 use super::framing::Framing;
+use crate::http;
 use crate::limits::upstream as limits;
 
 /// Why the head of an answer cannot be read. The connection is of no more use.
@@ -140,8 +141,7 @@ fn framing(head: &Parts) -> Result<Framing, HeadError> {
 fn transfer_coding(head: &Parts) -> Result<Framing, HeadError> {
     let fields = head.headers.get_all(TRANSFER_ENCODING).iter();
     let fields = fields.map(|field| field.to_str().unwrap_or("?"));
-    let codings = fields.flat_map(|field| field.split(',')).map(str::trim_ascii);
-    let mut codings = codings.filter(|coding| !coding.is_empty());
+    let mut codings = http::elements(fields);
     let is_chunked = codings.next().is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
     // HTTP/1.0 has none: the server and what is in between may disagree about where the body ends.
     if head.version == Version::HTTP_10 || !is_chunked || codings.next().is_some() {
@@ -170,7 +170,7 @@ fn is_kept(head: &Parts, framing: &Framing) -> bool {
 
 fn has_option(headers: &HeaderMap, option: &str) -> bool {
     let fields = headers.get_all(CONNECTION).iter().filter_map(|field| field.to_str().ok());
-    fields.flat_map(|field| field.split(',')).any(|found| found.trim().eq_ignore_ascii_case(option))
+    http::elements(fields).any(|found| found.eq_ignore_ascii_case(option))
 }
 
 #[cfg(test)]

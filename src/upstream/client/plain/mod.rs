@@ -42,6 +42,8 @@ pub(super) struct Connection {
     is_kept: bool,
 }
 
+const NOTHING: Bytes = Bytes::new();
+
 /// How far an answer's body has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -55,7 +57,7 @@ impl Connection {
     pub(super) fn new(socket: TcpStream) -> Self {
         Self {
             socket,
-            unsent: Bytes::new().chain(Bytes::new()),
+            unsent: NOTHING.chain(NOTHING),
             early: Vec::new(),
             framing: Framing::Complete,
             has_heard: false,
@@ -115,14 +117,14 @@ impl Connection {
                 Ok(sent) => self.unsent.advance(sent),
                 Err(error) => {
                     // The server's answer can still be read.
-                    self.unsent.advance(self.unsent.remaining());
+                    self.unsent = NOTHING.chain(NOTHING);
                     self.is_kept = false;
                     return Poll::Ready(Err(error));
                 }
             }
         }
         // Even when it has been sent, a request keeps its memory.
-        self.unsent = Bytes::new().chain(Bytes::new());
+        self.unsent = NOTHING.chain(NOTHING);
         Poll::Ready(Ok(()))
     }
 
