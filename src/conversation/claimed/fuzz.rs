@@ -152,8 +152,15 @@ fn check_calls(adopted: &Adopted) {
     }
 }
 
-/// What the model is told when the turn opens.
-fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
+/// What the model is told when the turn opens. The history has to accept what opens it.
+#[track_caller]
+pub(super) fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
+    let images = adopted.images.files.iter().map(|image| (image.id.clone(), image.clone()));
+    context(adopted).messages(form, &images.collect())
+}
+
+#[track_caller]
+pub(super) fn context(adopted: &Adopted) -> Context {
     let opening = adopted.history.open(&adopted.input, |_| false).expect("the history takes it");
     let current = match &opening {
         Opening::Results(turn) => Turn { ending: None, ..Turn::clone(turn) },
@@ -163,16 +170,14 @@ fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
             ..Turn::default()
         },
     };
-    let context = Context {
+    Context {
         system: adopted.system.clone().unwrap_or_else(|| "s".to_owned()),
         history: adopted.history.before(&opening),
         current: Arc::new(current),
         budget: usize::MAX,
         images_max: usize::MAX,
         ..Context::default()
-    };
-    let files = adopted.images.files.iter();
-    context.messages(form, &files.map(|image| (image.id.clone(), image.clone())).collect())
+    }
 }
 
 /// No word is missing, and those of the user and the assistant are in the order of the list.

@@ -9,8 +9,8 @@ mod rules;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::fuzz::{context, rendered};
 use super::*;
-use crate::conversation::render::Context;
 use crate::conversation::{Call, Outcome, Part};
 use crate::tools::ToolResult;
 use crate::upstream::{History, Message};
@@ -124,33 +124,5 @@ fn outline_of_result(result: &ToolResult) -> String {
         (Some(data), None) => data.to_string(),
         (None, Some(error)) => format!("error: {error}"),
         _ => format!("{result:?}"),
-    }
-}
-
-/// What the model is told when the turn opens. The history has to accept what opens it.
-#[track_caller]
-fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
-    let images = adopted.images.files.iter().map(|image| (image.id.clone(), image.clone()));
-    context(adopted).messages(form, &images.collect())
-}
-
-#[track_caller]
-fn context(adopted: &Adopted) -> Context {
-    let opening = adopted.history.open(&adopted.input, |_| false).unwrap();
-    let current = match &opening {
-        super::super::Opening::Results(turn) => Turn { ending: None, ..Turn::clone(turn) },
-        opening => Turn {
-            prompt: opening.words().into_owned(),
-            images: adopted.images.opening.clone(),
-            ..Turn::default()
-        },
-    };
-    Context {
-        system: adopted.system.clone().unwrap_or_else(|| "s".to_owned()),
-        history: adopted.history.before(&opening),
-        current: Arc::new(current),
-        budget: usize::MAX,
-        images_max: usize::MAX,
-        ..Context::default()
     }
 }
