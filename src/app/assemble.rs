@@ -114,7 +114,7 @@ pub(super) fn gateway_with(
 /// Whose the running turns may be.
 fn turn_limits(server: &ServerConfig) -> TurnLimits {
     let places = server.max_concurrent_turns;
-    // With one key, or none, there is nobody to keep places for. Whatever is kept, one is left.
+    // With one key, or none, there are no others to keep places for. At least one place is left to all.
     let is_shared = server.api_keys.len() > 1;
     let reserved = (places * server.limits.reserved_turns_percent).div_ceil(100).min(places - 1);
     TurnLimits {

@@ -22,7 +22,7 @@ fn load(text: &str) -> Result<Config, ConfigError> {
     load_text("f.yml", text, &Overrides::default(), &environment)
 }
 
-/// Secrets are printed as a word that stands for them, which can be read like any other.
+/// Secrets are printed as a placeholder, which reads back as a secret.
 fn check_printed(config: &Config) {
     let printed = config.to_yaml().expect("it can be printed");
     let again = load(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));

@@ -13,7 +13,7 @@ use crate::limits::stream as limits;
 
 /// The silence of one stream.
 ///
-/// Nobody reads from an HTTP/1.1 connection while a response is written, because the client may have
+/// Nothing is read from an HTTP/1.1 connection while a response is written, because the client may have
 /// closed its sending side and be waiting for the rest. So the socket is watched here. If no more data
 /// will come, the client may be gone altogether; only a write can tell.
 #[derive(Debug)]

@@ -55,7 +55,7 @@ use crate::limits::session as limits;
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Keeps sessions, for one gateway or several. A session that nobody holds expires once it has been unused for a time:
-/// from that moment on, nobody finds it.
+/// from that moment on, it is gone.
 ///
 /// Dropping a future before its end leaves open whether the store has done what was asked.
 ///
