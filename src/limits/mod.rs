@@ -22,6 +22,8 @@ pub mod telemetry {
     /// Bytes of lines that wait for standard error: several thousand lines, so a reader can
     /// pause without losing any. Further lines are dropped and counted.
     pub const QUEUED_BYTES_MAX: usize = MIB;
+    /// How long lines gather while they keep coming: too short to be seen, and fifty writes a second at most.
+    pub const BATCH_INTERVAL: Duration = Duration::from_millis(20);
     /// The pause before retrying a full, non-blocking standard error.
     pub const RETRY_INTERVAL: Duration = Duration::from_millis(5);
     /// Spans that wait for the OpenTelemetry collector: some seconds of a busy gateway. Further ones are dropped
@@ -91,6 +93,11 @@ pub mod parser {
 pub mod upstream {
     use super::{Duration, KIB, MIB};
 
+    /// JSON of the messages with which requests begin that is kept, in bytes: system messages with many tools
+    /// are longer than a usual one by far.
+    pub const PROLOGUE_BYTES_MAX: usize = 256 * KIB;
+    /// Room for the body of a request, in bytes: a usual one fits.
+    pub const REQUEST_ROOM_BYTES: usize = 8 * KIB;
     /// Arguments that may be a placeholder, `{}` with white space around it, in bytes.
     pub const PLACEHOLDER_BYTES_MAX: usize = 16;
     /// Longest function name in a request, in bytes: what `OpenAI`'s API accepts.

@@ -16,15 +16,15 @@ pub(super) struct KnownTools {
     pub(super) offered: Arc<[OfferedTool]>,
     /// Those it knows by name.
     pub(super) named: Arc<[String]>,
+    /// Roughly how many tokens a server adds to its prompt for those that it presents.
+    pub(super) tokens: usize,
 }
 
 impl KnownTools {
     pub(super) fn of(selection: &Selection, tools: &Catalog) -> Self {
         let named = selection.named.iter().map(|at| tools.at(*at).name.clone());
-        Self {
-            offered: selection.told.iter().map(|at| offer(tools.at(*at))).collect(),
-            named: named.collect(),
-        }
+        let offered: Arc<[_]> = selection.told.iter().map(|at| offer(tools.at(*at))).collect();
+        Self { tokens: tokens(&offered), offered, named: named.collect() }
     }
 
     /// Whether the model knows what this tool takes.
@@ -45,16 +45,12 @@ impl KnownTools {
         }
         let is_learned = |name: &&String| learned.iter().any(|tool| tool.name == **name);
         self.named = self.named.iter().filter(|name| !is_learned(name)).cloned().collect();
+        self.tokens += tokens(&learned);
         self.offered = self.offered.iter().cloned().chain(learned).collect();
-    }
-
-    /// Roughly how many tokens a server adds to its prompt for the tools that it presents.
-    pub(super) fn tokens(&self) -> usize {
-        tokens(&self.offered)
     }
 }
 
-/// See [`KnownTools::tokens`].
+/// See [`KnownTools::tokens`]. Writes all schemas, so turns that know the same tools count them once.
 pub(super) fn tokens(offered: &[OfferedTool]) -> usize {
     let of_tool = |tool: &OfferedTool| {
         trim::tokens(&tool.name)
@@ -81,10 +77,9 @@ mod tests {
     }
 
     fn known(offered: &[&str], named: &[&str]) -> KnownTools {
-        KnownTools {
-            offered: offered.iter().map(|name| offer(&spec(name))).collect(),
-            named: named.iter().map(|name| (*name).to_owned()).collect(),
-        }
+        let offered: Arc<[_]> = offered.iter().map(|name| offer(&spec(name))).collect();
+        let named = named.iter().map(|name| (*name).to_owned()).collect();
+        KnownTools { tokens: tokens(&offered), offered, named }
     }
 
     #[test]
@@ -95,6 +90,7 @@ mod tests {
         let offered: Vec<&str> = known.offered.iter().map(|tool| &*tool.name).collect();
         assert_eq!(offered, ["a", "b", "d", "e"]);
         assert_eq!(&*known.named, ["c"]);
+        assert_eq!(known.tokens, tokens(&known.offered));
         assert!(known.has("d") && !known.has("c"));
     }
 

@@ -97,15 +97,19 @@ impl ResultGuard {
         if self.allows_json {
             return;
         }
-        let mut json = json();
+        let json = json();
         if json.len() < ECHO_BYTES_MIN || !json.starts_with(['{', '[']) {
             return;
         }
-        json.retain(|char| !is_blank(char));
-        let end = json.char_indices().map(|(at, _)| at).find(|at| *at >= MATCHED_BYTES_MAX);
-        json.truncate(end.unwrap_or(json.len()));
-        if !self.results.contains(&json) {
-            self.results.push(json);
+        let mut matched = String::with_capacity(MATCHED_BYTES_MAX);
+        for char in json.chars().filter(|char| !is_blank(*char)) {
+            if matched.len() >= MATCHED_BYTES_MAX {
+                break;
+            }
+            matched.push(char);
+        }
+        if !self.results.contains(&matched) {
+            self.results.push(matched);
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A socket. **Only one task may read from it**: the last task that polled for bytes or for
@@ -53,6 +53,20 @@ impl Socket {
             [first, second] if second.is_empty() => self.stream.try_write(&first),
             pieces => self.stream.try_write_vectored(&pieces),
         }
+    }
+
+    /// Reads what has arrived. If that does not fill `buf`, nothing is left, and the next poll waits without
+    /// asking the system.
+    fn try_read(&self, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
+        let room = buf.remaining();
+        let mut read = Err(ErrorKind::WouldBlock.into());
+        // What arrives meanwhile makes the socket readable again, whatever is returned here.
+        let _ = self.stream.try_io(Interest::READABLE, || {
+            read = self.stream.try_read_buf(buf);
+            let has_more = read.as_ref().is_ok_and(|read| *read == 0 || *read == room);
+            if has_more { Ok(()) } else { Err(io::Error::from(ErrorKind::WouldBlock)) }
+        });
+        read
     }
 
     /// Tells the client that nothing more will come.
@@ -106,7 +120,7 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
-            match self.stream.try_read_buf(buf) {
+            match self.try_read(buf) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 read => return Poll::Ready(read.map(|_| ())),
             }

@@ -8,6 +8,9 @@
 //! Only the writer waits for standard error. If the pipe is not read, lines are lost but no
 //! turn waits. The same applies if the reader has gone or the disk is full.
 //!
+//! The first line after a silence is written at once. While lines keep coming, the writer pauses after each
+//! batch, because waking it for every line costs as much as the line.
+//!
 //! `tracing-appender` has such a queue, but it prints to standard output and standard error
 //! when its writer fails or falls behind, which is exactly when those block.
 
@@ -22,7 +25,10 @@ use tracing::warn;
 
 use super::line::push_line;
 use super::metrics;
-use crate::limits::telemetry::{CLOSE_TIMEOUT, QUEUED_BYTES_MAX, RETRY_INTERVAL};
+use crate::limits::telemetry::{BATCH_INTERVAL, CLOSE_TIMEOUT, QUEUED_BYTES_MAX, RETRY_INTERVAL};
+
+/// From so many bytes on, lines are written without a pause.
+const HALF_FULL: usize = QUEUED_BYTES_MAX / 2;
 
 /// The lines to write.
 #[derive(Debug, Default)]
@@ -40,6 +46,8 @@ struct State {
     pending: Vec<u8>,
     /// How many lines did not fit since the last batch was taken.
     dropped: u64,
+    /// Whether the writer has nothing to write.
+    is_writer_idle: bool,
     is_closed: bool,
     has_ended: bool,
 }
@@ -67,8 +75,12 @@ impl Queue {
             state.pending.truncate(end);
             state.dropped += 1;
         }
+        let is_half_full = end < HALF_FULL && state.pending.len() >= HALF_FULL;
+        let wakes = mem::take(&mut state.is_writer_idle) || is_half_full;
         drop(state);
-        self.pushed.notify_one();
+        if wakes {
+            self.pushed.notify_one();
+        }
         if !has_room {
             metrics::log_lines_dropped(1);
         }
@@ -79,12 +91,21 @@ impl Queue {
     fn take(&self) -> Option<Batch> {
         let mut state = self.state.lock();
         while state.pending.is_empty() && state.dropped == 0 && !state.is_closed {
+            state.is_writer_idle = true;
             self.pushed.wait(&mut state);
         }
+        state.is_writer_idle = false;
         let batch =
             Batch { lines: mem::take(&mut state.pending), dropped: mem::take(&mut state.dropped) };
         let is_empty = batch.lines.is_empty() && batch.dropped == 0;
         (!is_empty).then_some(batch)
+    }
+
+    /// Lets lines gather.
+    fn pause(&self) {
+        let mut state = self.state.lock();
+        let may_wait = |state: &mut State| !state.is_closed && state.pending.len() < HALF_FULL;
+        self.pushed.wait_while_for(&mut state, may_wait, BATCH_INTERVAL);
     }
 
     /// Writes batches until the queue is closed.
@@ -99,6 +120,7 @@ impl Queue {
                 let lines = mem::take(&mut lost);
                 warn!(lines, "log lines were dropped because standard error was blocked or closed");
             }
+            self.pause();
         }
         self.state.lock().has_ended = true;
         self.ended.notify_all();

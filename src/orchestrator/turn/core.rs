@@ -210,7 +210,7 @@ impl Core {
             closing,
             goes_on: self.before.is_cut,
             response_format: request.response_format.clone(),
-            offer_tokens: tools.tokens(),
+            offer_tokens: tools.tokens,
         };
         RoundRequest {
             prompt: Arc::new(prompt),

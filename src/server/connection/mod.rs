@@ -81,6 +81,13 @@ fn http1() -> http1::Builder {
     builder
 }
 
+/// Of a connection, only its service is kept while a stream runs, and what has been read of the next request. Its
+/// buffer alone would be the largest part of a stream's memory.
+fn keep<I, S>(parts: http1::Parts<I, S>) -> (S, Bytes) {
+    // A copy, because even an empty part of hyper's buffer keeps all of it.
+    (parts.service, Bytes::copy_from_slice(&parts.read_buf))
+}
+
 /// What HTTP/2 connections are served by.
 fn http2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
     let mut builder = http2::Builder::new(executor);
@@ -160,25 +167,26 @@ impl Connection {
         let mut builder = http1();
         builder.header_read_timeout(self.app.timeouts.head);
         loop {
-            let io = Watched::new(transport, Arc::clone(&self.pace), unread);
-            // Boxed, so that a connection keeps no room for it while it streams.
-            let mut connection = Box::new(builder.serve_connection(TokioIo::new(io), service));
-            let begun = self.drive(|cx, shuts_down| {
-                let mut connection = Pin::new(&mut *connection);
-                if shuts_down {
-                    connection.as_mut().graceful_shutdown();
-                }
-                match connection.poll(cx) {
-                    Poll::Ready(ended) => Poll::Ready(Err(ended)),
-                    Poll::Pending => {
-                        handover.begun().map_or(Poll::Pending, |it| Poll::Ready(Ok(it)))
+            let begun = {
+                let io = Watched::new(transport, Arc::clone(&self.pace), unread);
+                // Boxed, so that a connection keeps no room for it while it streams.
+                let mut connection = Box::new(builder.serve_connection(TokioIo::new(io), service));
+                let begun = self.drive(|cx, shuts_down| {
+                    let mut connection = Pin::new(&mut *connection);
+                    if shuts_down {
+                        connection.as_mut().graceful_shutdown();
                     }
-                }
-            });
-            let Some(begun) = begun.await else { return };
-            let parts = connection.into_parts();
-            // A copy, because even an empty part of hyper's buffer keeps all of it.
-            (service, unread) = (parts.service, Bytes::copy_from_slice(&parts.read_buf));
+                    match connection.poll(cx) {
+                        Poll::Ready(ended) => Poll::Ready(Err(ended)),
+                        Poll::Pending => {
+                            handover.begun().map_or(Poll::Pending, |it| Poll::Ready(Ok(it)))
+                        }
+                    }
+                });
+                let Some(begun) = begun.await else { return };
+                (service, unread) = keep(connection.into_parts());
+                begun
+            };
             transport = Transport::Plain(self.socket.clone());
             if !self.stream(begun).await {
                 return;

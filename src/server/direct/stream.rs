@@ -21,7 +21,7 @@ use super::Ended;
 use crate::limits::stream as limits;
 use crate::server::body::Events;
 use crate::server::socket::Socket;
-use crate::session::log::{Outlet, Parked};
+use crate::session::log::{Outlet, Parked, Published};
 
 /// The size of a chunk in hexadecimal, and its CR LF.
 const SIZE_BYTES_MAX: usize = 10;
@@ -76,12 +76,8 @@ impl Stream {
 }
 
 impl Outlet for Stream {
-    fn flush(&self, now: Instant, parked: Parked) {
-        let mut parked = Some(parked);
-        self.lock().pump(now, &mut parked);
-        if let Some(Parked { task, .. }) = parked {
-            task.wake();
-        }
+    fn pass_on(&self, new: &Published<'_>, now: Instant) -> bool {
+        self.lock().pass_on(new, now)
     }
 }
 
@@ -106,6 +102,40 @@ impl State {
         Pumped::Busy
     }
 
+    /// Encodes and sends what has just been published. False if the stream's task has to go on.
+    fn pass_on(&mut self, new: &Published<'_>, now: Instant) -> bool {
+        let is_idle = self.unsent.is_empty() && self.ended.is_none();
+        is_idle && with_buffer(|buffer| self.encode_and_send(new, now, buffer))
+    }
+
+    fn encode_and_send(
+        &mut self,
+        new: &Published<'_>,
+        now: Instant,
+        buffer: &mut BytesMut,
+    ) -> bool {
+        buffer.put_bytes(0, SIZE_BYTES_MAX);
+        let Events { reader, encoder, .. } = &mut self.events;
+        if !reader.take_published(new, |record| encoder.encode(&record, buffer)) {
+            return false;
+        }
+        self.send_chunk(now, buffer, &[]);
+        self.blocked_at.is_none() && self.ended.is_none()
+    }
+
+    /// Sends the chunk in `buffer`, and what follows it. The dialect may have no words for its events.
+    fn send_chunk(&mut self, now: Instant, buffer: &mut BytesMut, following: &[u8]) {
+        let mut start = SIZE_BYTES_MAX;
+        if buffer.len() > SIZE_BYTES_MAX {
+            start = close_chunk(buffer);
+            (self.sent_at, self.events.greets) = (now, false);
+        }
+        buffer.put_slice(following);
+        if start < buffer.len() {
+            self.send(now, &buffer[start..]);
+        }
+    }
+
     /// Whether the socket still takes nothing.
     fn blocked(&mut self, now: Instant) -> Option<Pumped> {
         if self.blocked_at.is_some() {
@@ -114,7 +144,8 @@ impl State {
         self.blocked_at.map(|since| Pumped::Blocked { since })
     }
 
-    /// Sends the next batch of records. Returns true if there is none.
+    /// Sends the next batch of records, with the last chunk if nothing will follow. Returns true if there is
+    /// nothing to send yet.
     fn read_and_send(
         &mut self,
         now: Instant,
@@ -123,22 +154,19 @@ impl State {
     ) -> bool {
         buffer.put_bytes(0, SIZE_BYTES_MAX);
         let Events { reader, encoder, .. } = &mut self.events;
-        match reader.read_or_park(parked, |record| encoder.encode(&record, buffer)) {
-            Poll::Pending => return true,
-            Poll::Ready(None) if encoder.is_cut() => {
-                self.send(now, &[]);
-                self.end(Ended::Cut);
-            }
-            Poll::Ready(None) => {
-                self.send(now, LAST_CHUNK);
+        if reader.read_or_park(parked, |record| encoder.encode(&record, buffer)).is_pending() {
+            return true;
+        }
+        match (reader.is_at_end(), encoder.is_cut()) {
+            (false, _) => self.send_chunk(now, buffer, &[]),
+            (true, false) => {
+                self.send_chunk(now, buffer, LAST_CHUNK);
                 self.end(Ended::Properly);
             }
-            // The dialect may have no words for these events.
-            Poll::Ready(Some(())) if buffer.len() == SIZE_BYTES_MAX => {}
-            Poll::Ready(Some(())) => {
-                let start = close_chunk(buffer);
-                self.send(now, &buffer[start..]);
-                (self.sent_at, self.events.greets) = (now, false);
+            (true, true) => {
+                self.send_chunk(now, buffer, &[]);
+                self.send(now, &[]);
+                self.end(Ended::Cut);
             }
         }
         false
@@ -173,6 +201,10 @@ impl State {
                     self.blocked_at = None;
                     let left_over = sent.min(self.unsent.len());
                     self.unsent.advance(left_over);
+                    if self.unsent.is_empty() {
+                        // Even when it has been sent, it keeps its memory.
+                        self.unsent = Bytes::new();
+                    }
                     bytes = &bytes[sent - left_over..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -26,6 +26,7 @@ pub use epochs::{EpochStart, Epochs};
 use outlet::Waiting;
 pub(crate) use outlet::{Outlet, Parked};
 pub use reader::Reader;
+pub(crate) use records::Published;
 pub use records::{Batch, Record};
 use records::{Records, Run, Taken};
 use storing::Storing;
@@ -281,6 +282,10 @@ impl State {
         if self.waiting.len() >= self.readers {
             // A reader has left since. The others will wait again.
             self.wake_readers();
+        }
+        if self.waiting.is_empty() {
+            // Most logs have one reader.
+            self.waiting.reserve_exact(1);
         }
         self.waiting.push(reader);
     }

@@ -2,11 +2,12 @@
 //!
 //! A task that reads a log is woken for what is new, queued and polled: for each token of each
 //! reader, as much work as everything else about it. A reader that has an [`Outlet`] is handed what
-//! is new within the poll that published it:
+//! is new within the poll that published it, without looking it up in the log:
 //!
 //! ```text
-//!   driver: push, push, publish --> the log --> outlet.flush() --> its client's socket
-//!                                      '------> task.wake()        (a reader without one)
+//!   driver: push, push, publish --> the log
+//!                          |---> outlet.pass_on() --> its client's socket
+//!                          '---> task.wake()          (a reader without one)
 //! ```
 //! Its task is woken only if the outlet cannot go on by itself.
 
@@ -16,11 +17,13 @@ use std::task::Waker;
 
 use tokio::time::Instant;
 
+use super::records::Published;
+
 /// Where a reader passes on what it reads.
 pub(crate) trait Outlet: fmt::Debug + Send + Sync {
-    /// Passes on what is new, at this time, and parks again; or wakes the task in `parked` if that has
-    /// to go on.
-    fn flush(&self, now: Instant, parked: Parked);
+    /// Passes on what is new, at this time. False if the outlet does not wait at the log's end any more: its
+    /// task has to go on.
+    fn pass_on(&self, new: &Published<'_>, now: Instant) -> bool;
 }
 
 /// An outlet that waits at the end of a log. Its task owns it; once that is gone, nothing happens.
@@ -57,15 +60,19 @@ impl Waiting {
         }
     }
 
-    /// Passes on what is new. **Not to be called under a log's lock**, which outlets take.
-    pub(super) fn flush(self, now: Instant) {
+    /// Passes on what is new. Returns itself if it goes on waiting. **Not to be called under a log's lock**,
+    /// which outlets may take.
+    pub(super) fn pass_on(self, new: &Published<'_>, now: Instant) -> Option<Self> {
         match self {
             Self::Task(task) => task.wake(),
             Self::Outlet(parked) => {
-                if let Some(outlet) = parked.outlet.upgrade() {
-                    outlet.flush(now, parked);
+                let outlet = parked.outlet.upgrade()?;
+                if outlet.pass_on(new, now) {
+                    return Some(Self::Outlet(parked));
                 }
+                parked.task.wake();
             }
         }
+        None
     }
 }

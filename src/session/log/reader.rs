@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::outlet::{Parked, Waiting};
-use super::records::{Record, Taken};
+use super::records::{Published, Record, Taken};
 use super::{TurnLog, wake};
 use crate::limits::stream as limits;
 
@@ -14,13 +14,15 @@ pub struct Reader {
     pub(super) log: Arc<TurnLog>,
     /// The last event that was read.
     pub(super) seen: u64,
+    /// Whether that was the last event of a log that has ended.
+    is_at_end: bool,
     /// Empty between reads; kept for its capacity.
     taken: Taken,
 }
 
 impl Reader {
     pub(super) fn new(log: Arc<TurnLog>, seen: u64) -> Self {
-        Self { log, seen, taken: Taken::default() }
+        Self { log, seen, is_at_end: false, taken: Taken::default() }
     }
 
     /// Passes on everything new, up to [`limits::WRITE_BYTES_MAX`] or one record; `None` at the
@@ -44,6 +46,25 @@ impl Reader {
         self.read_or_wait(park, sink)
     }
 
+    /// Passes on what has just been published. False if that is not what comes next here, or too much at
+    /// once: it is to be read from the log.
+    pub(crate) fn take_published(
+        &mut self,
+        new: &Published<'_>,
+        sink: impl FnMut(Record<'_>),
+    ) -> bool {
+        let is_next = new.seen == self.seen && new.bytes() <= limits::WRITE_BYTES_MAX;
+        if is_next {
+            self.seen = new.each(sink);
+        }
+        is_next
+    }
+
+    /// Whether everything has been read, and nothing will follow.
+    pub(crate) const fn is_at_end(&self) -> bool {
+        self.is_at_end
+    }
+
     fn read_or_wait(
         &mut self,
         waiting: impl FnOnce() -> Waiting,
@@ -53,12 +74,14 @@ impl Reader {
         let visible = state.visible;
         state.records.take_after(self.seen, visible, limits::WRITE_BYTES_MAX, &mut self.taken);
         if !self.taken.is_empty() {
-            let epochs = state.epochs.clone();
+            let (epochs, has_ended) = (state.epochs.clone(), state.ended);
             drop(state);
             self.seen = self.taken.drain(&epochs, sink);
+            self.is_at_end = has_ended && self.seen == visible;
             return Poll::Ready(Some(()));
         }
         if state.ended {
+            self.is_at_end = true;
             return Poll::Ready(None);
         }
         state.wait(waiting());

@@ -10,6 +10,7 @@
 //! full, its runs are joined into one of exact size. A store keeps runs without the index, which is
 //! rebuilt from the lines.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -144,9 +145,9 @@ impl Records {
         self.skipped + self.index.len() as u64
     }
 
-    pub(super) fn push(&mut self, entries: &[IndexEntry], runs: impl Iterator<Item = Run>) {
+    pub(super) fn push(&mut self, entries: &[IndexEntry], runs: &[Run]) {
         self.index.extend_from_slice(entries);
-        self.runs.extend(runs);
+        self.runs.extend_from_slice(runs);
     }
 
     /// The runs from record `first` up to, but not including, record `end`.
@@ -238,27 +239,64 @@ pub(super) struct Taken {
     runs: Vec<(usize, Run)>,
 }
 
+/// What a log's writer has just handed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Published<'a> {
+    /// The record before it.
+    pub(super) seen: u64,
+    pub(super) epoch: u64,
+    pub(super) entries: &'a [IndexEntry],
+    pub(super) runs: &'a [Run],
+}
+
+impl Published<'_> {
+    /// Its bytes, framed as in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.runs.iter().map(|run| run.bytes.len()).sum()
+    }
+
+    /// Passes on the records in order. Returns the last one's sequence.
+    pub(super) fn each(&self, sink: impl FnMut(Record<'_>)) -> u64 {
+        let runs = self.runs.iter().map(|run| (0, run));
+        pass_on(self.seen, self.entries.iter().copied(), runs, |_| self.epoch, sink)
+    }
+}
+
+/// Passes on the records after `seen` that have these entries. Each of the runs begins to be read at a position in it.
+/// Returns the last one's sequence.
+fn pass_on<R: Borrow<Run>>(
+    mut seen: u64,
+    entries: impl Iterator<Item = IndexEntry>,
+    runs: impl Iterator<Item = (usize, R)>,
+    epoch_at: impl Fn(u64) -> u64,
+    mut sink: impl FnMut(Record<'_>),
+) -> u64 {
+    let mut runs = runs.peekable();
+    let mut open: Option<(usize, R)> = None;
+    for (entry, sequence) in entries.zip(seen + 1..) {
+        if runs.peek().is_some_and(|(_, run)| run.borrow().first <= sequence) {
+            open = runs.next();
+        }
+        let Some((start, run)) = &mut open else { break };
+        let run: &Run = (*run).borrow();
+        let end = run.end_of(entry);
+        let data = &run.bytes[std::mem::replace(start, end)..end - LF.len()];
+        let text = (entry.text_start > 0)
+            .then(|| &data[usize::from(entry.text_start)..data.len() - TEXT_END.len()]);
+        sink(Record { epoch: epoch_at(sequence), sequence, kind: entry.kind, data, text });
+        seen = sequence;
+    }
+    seen
+}
+
 impl Taken {
     pub(super) const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Passes on the records in order, and forgets them. Returns the last one's sequence.
-    pub(super) fn drain(&mut self, epochs: &Epochs, mut sink: impl FnMut(Record<'_>)) -> u64 {
-        let mut runs = self.runs.drain(..).peekable();
-        let mut open: Option<(usize, Run)> = None;
-        for (entry, sequence) in self.entries.drain(..).zip(self.seen + 1..) {
-            if runs.peek().is_some_and(|(_, run)| run.first <= sequence) {
-                open = runs.next();
-            }
-            let Some((start, run)) = &mut open else { break };
-            let end = run.end_of(entry);
-            let data = &run.bytes[std::mem::replace(start, end)..end - LF.len()];
-            let text = (entry.text_start > 0)
-                .then(|| &data[usize::from(entry.text_start)..data.len() - TEXT_END.len()]);
-            sink(Record { epoch: epochs.at(sequence), sequence, kind: entry.kind, data, text });
-            self.seen = sequence;
-        }
-        self.seen
+    pub(super) fn drain(&mut self, epochs: &Epochs, sink: impl FnMut(Record<'_>)) -> u64 {
+        let (entries, runs) = (self.entries.drain(..), self.runs.drain(..));
+        pass_on(self.seen, entries, runs, |sequence| epochs.at(sequence), sink)
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::epochs::Epochs;
 use super::outlet::Waiting;
-use super::records::{Batch, IndexEntry, LF, Records, Run};
+use super::records::{Batch, IndexEntry, LF, Published, Records, Run};
 use super::storing::{Barrier, Draft, Stored, Storing};
 use super::{State, TurnLog, encode};
 use crate::conversation::{self, Tally};
@@ -25,13 +25,16 @@ pub struct Writer {
     /// Where an event is encoded. Once its length is known, it is copied to where it stays.
     scratch: Vec<u8>,
     block: Block,
-    /// What has been pushed but not published, except for the block's open run.
+    /// What has been pushed but not published, except for the block's open run. Empty after
+    /// each time of publishing; kept for its capacity.
     entries: Vec<IndexEntry>,
     runs: Vec<Run>,
     /// Full blocks, whose runs are joined when they are published.
     full: Vec<FullBlock>,
     /// The last event's sequence number, published or not.
     last: u64,
+    /// In which everything is written.
+    epoch: u64,
     /// Whether the turn's final event was pushed.
     complete: bool,
     is_sealed: bool,
@@ -133,6 +136,7 @@ impl Writer {
     /// Goes on with a log of so many bytes.
     fn of_state(state: State, bytes: usize) -> (Arc<TurnLog>, Self) {
         let (is_stored, last) = (state.storing.is_some(), state.records.last());
+        let epoch = state.epochs.last();
         let log = Arc::new(TurnLog { state: Mutex::new(state), bytes: AtomicUsize::new(bytes) });
         let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, last + 1);
         let writer = Self {
@@ -143,6 +147,7 @@ impl Writer {
             runs: Vec::new(),
             full: Vec::new(),
             last,
+            epoch,
             complete: false,
             is_sealed: false,
             is_stored,
@@ -229,10 +234,26 @@ impl Writer {
     /// Readers with an outlet are told that it is `now`.
     pub(crate) fn publish_at(&mut self, now: Instant) {
         if !self.entries.is_empty() || self.draft.is_some() {
+            let seen = self.last - self.entries.len() as u64;
             self.hand_over(false);
-            self.reading.drain(..).for_each(|reader| reader.flush(now));
+            self.pass_on(seen, now);
         }
         self.join_blocks();
+    }
+
+    /// Passes on what has been handed over, which comes after event `seen`, to the readers that wait for it.
+    fn pass_on(&mut self, seen: u64, now: Instant) {
+        let (entries, runs) = (&self.entries, &self.runs);
+        let new = Published { seen, epoch: self.epoch, entries, runs };
+        let mut waiting = self.reading.drain(..).filter_map(|reader| reader.pass_on(&new, now));
+        // Those that go on waiting are put back together. There is one, most of the time.
+        if let Some(first) = waiting.next() {
+            let others = waiting.collect::<Vec<_>>();
+            let mut state = self.log.state.lock();
+            [first].into_iter().chain(others).for_each(|reader| state.wait(reader));
+        }
+        self.entries.clear();
+        self.runs.clear();
     }
 
     #[cfg(test)]
@@ -292,9 +313,13 @@ impl Writer {
 
     /// Moves everything that was pushed into the log, where readers see it if it is not sealed.
     fn hand_over(&mut self, seals: bool) {
-        let open = self.block.take_run(self.last + 1);
+        if self.runs.is_empty() {
+            // It is alone, as a rule.
+            self.runs.reserve_exact(1);
+        }
+        self.runs.extend(self.block.take_run(self.last + 1));
         let mut state = self.log.state.lock();
-        state.records.push(&self.entries, self.runs.drain(..).chain(open));
+        state.records.push(&self.entries, &self.runs);
         match &mut state.storing {
             Some(storing) if seals => storing.seal(),
             Some(storing) => storing.hand_over(self.draft.take(), self.journals),
@@ -305,8 +330,6 @@ impl Writer {
             state.visible = self.last;
             std::mem::swap(&mut state.waiting, &mut self.reading);
         }
-        drop(state);
-        self.entries.clear();
     }
 
     fn join_blocks(&mut self) {
@@ -334,6 +357,8 @@ impl Writer {
         let end = self.last + 1;
         self.change_block(end, Block::new(0, end));
         self.hand_over(true);
+        self.entries.clear();
+        self.runs.clear();
         self.join_blocks();
         self.log.state.lock().records.shrink();
     }

@@ -220,7 +220,7 @@ fn offered_tools_count_toward_the_budget() {
     // What the system message says of them counts as well.
     let system = |tools: &Registry| trim::tokens(&native(400, tools).usual_primer().system);
     let offered =
-        native(400, &tools()).known.tokens() + system(&tools()) - system(&Registry::default());
+        native(400, &tools()).known.tokens + system(&tools()) - system(&Registry::default());
     for budget in [400, 600, 800, 1000, 4000] {
         assert_eq!(
             messages(budget + offered, tools()),

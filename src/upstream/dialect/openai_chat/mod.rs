@@ -6,6 +6,7 @@
 
 mod decode;
 mod memo;
+mod prologue;
 mod request;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Decoder;
+use super::prologue::Prologue;
+use crate::limits::upstream::REQUEST_ROOM_BYTES;
 use crate::upstream::constrain::{Constraint, Held};
-use crate::upstream::dialect::chat_message::{ChatMessage, ChatTool};
+use crate::upstream::dialect::chat_message::ChatTool;
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
 use crate::upstream::models::Flavour;
 use crate::upstream::{ChatRequest, Sampling, ToolChoice};
@@ -14,12 +16,13 @@ use crate::upstream::{ChatRequest, Sampling, ToolChoice};
 #[derive(Debug, Default)]
 pub(crate) struct OpenaiChat {
     constraint: Held,
+    prologue: Prologue,
 }
 
 impl OpenaiChat {
     /// Chat Completions, with the options of one upstream.
-    pub(in crate::upstream::dialect) const fn new(options: &Options) -> Self {
-        Self { constraint: Held::new(options.constrain) }
+    pub(in crate::upstream::dialect) fn new(options: &Options) -> Self {
+        Self { constraint: Held::new(options.constrain), prologue: Prologue::default() }
     }
 }
 
@@ -29,7 +32,7 @@ impl Dialect for OpenaiChat {
     }
 
     fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8> {
-        request_body(round, self.constraint.on(server.flavour), server)
+        request_body(round, &self.prologue, self.constraint.on(server.flavour), server)
     }
 
     fn decoder(&self, _round: &ChatRequest) -> Box<dyn Decode> {
@@ -46,13 +49,13 @@ impl Dialect for OpenaiChat {
 /// It includes the round's tools only with [`CallContract::Native`].
 fn request_body(
     round: &ChatRequest,
+    prologue: &Prologue,
     constraint: Option<Constraint>,
     server: &Server<'_>,
 ) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
-        messages: Vec<ChatMessage<'a>>,
         stream: bool,
         stream_options: StreamOptions,
         #[serde(flatten)]
@@ -84,7 +87,6 @@ fn request_body(
     let goes_on = round.is_prefilled && server.flavour != Flavour::LlamaCpp;
     let body = Body {
         model: server.model,
-        messages: round.messages.iter().map(ChatMessage::from).collect(),
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         sampling: &round.sampling,
@@ -97,7 +99,14 @@ fn request_body(
         add_generation_prompt: goes_on.then_some(false),
         constraint: constraint.and_then(|it| it.request_fields(round, server.prompt)),
     };
-    serde_json::to_vec(&body).expect("plain data always serialises")
+    let mut out = Vec::with_capacity(REQUEST_ROOM_BYTES);
+    out.extend_from_slice(b"{\"messages\":");
+    prologue.write(&round.messages, &mut out);
+    // The comma takes the place of the brace that opens the other fields.
+    let others = out.len();
+    serde_json::to_writer(&mut out, &body).expect("plain data always serialises");
+    out[others] = b',';
+    out
 }
 
 /// `None` if the model may decide: that is every server's default.
@@ -119,7 +128,8 @@ mod tests {
 
     #[track_caller]
     fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {
-        let body = request_body(round, constraint, &Server { model: "m", ..Server::default() });
+        let server = Server { model: "m", ..Server::default() };
+        let body = request_body(round, &Prologue::default(), constraint, &server);
         assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expected);
     }
 
@@ -204,7 +214,7 @@ mod tests {
             (&taught, Value::Null, Value::Null),
             (&without, Value::Null, Value::Null),
         ] {
-            let body = request_body(round, None, &Server::default());
+            let body = request_body(round, &Prologue::default(), None, &Server::default());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&tools, &parallel));
         }
@@ -225,7 +235,7 @@ mod tests {
                 OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
             let (tools, tool_choice) = ([tool].into(), choice);
             let round = ChatRequest { tools, tool_choice, contract, ..ChatRequest::default() };
-            let body = request_body(&round, None, &Server::default());
+            let body = request_body(&round, &Prologue::default(), None, &Server::default());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(body["tool_choice"], expected);
         }
@@ -251,7 +261,7 @@ mod tests {
             [(Flavour::Vllm, Some(false)), (Flavour::Sglang, Some(false)), (Flavour::Other, None)]
         {
             let server = Server { flavour, ..Server::default() };
-            let body = request_body(&ChatRequest::default(), None, &server);
+            let body = request_body(&ChatRequest::default(), &Prologue::default(), None, &server);
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(
                 body.get("skip_special_tokens").and_then(Value::as_bool),
