@@ -102,12 +102,12 @@ async fn wait_for_stall(longest: Duration, since: impl Fn() -> Option<Instant>) 
 pub(super) struct Watched<S> {
     socket: S,
     pace: Arc<Pace>,
-    /// What was read from the socket before.
+    /// Bytes that were read from the socket before, and are read from here first.
     unread: Bytes,
 }
 
 impl<S> Watched<S> {
-    /// Watches `socket`, from which these bytes were read before: they are read first.
+    /// Watches `socket`, from which `unread` was read before.
     pub(super) const fn new(socket: S, pace: Arc<Pace>, unread: Bytes) -> Self {
         Self { socket, pace, unread }
     }
