@@ -63,7 +63,7 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
         biased;
         running = start(config, parts, Timeouts::default(), recorder) => running?,
         // It may be waiting for its store.
-        name = signals.stop(async || info!("SIGHUP: nothing to reload")) => {
+        name = signals.stop_requested(async || info!("SIGHUP: nothing to reload")) => {
             info!(signal = name, "stopped before it has started");
             return Ok(());
         }
@@ -109,7 +109,7 @@ fn begin_counting(store: config::Store) {
 /// certificate.
 async fn drain(running: &Running, mut signals: Signals, within: Duration) {
     let gateway = running.gateway();
-    let name = signals.stop(async || running.reload().await).await;
+    let name = signals.stop_requested(async || running.reload().await).await;
     info!(signal = name, running = gateway.running(), "draining");
     tokio::select! {
         finished = gateway.drain(within) => {
@@ -117,7 +117,7 @@ async fn drain(running: &Running, mut signals: Signals, within: Duration) {
                 warn!("server.drain_timeout_sec has passed; running turns were left to other gateways, or cancelled");
             }
         }
-        name = signals.stop(async || running.reload().await) => {
+        name = signals.stop_requested(async || running.reload().await) => {
             warn!(signal = name, "stopping now; running turns are cancelled");
             gateway.cancel_all();
         }
@@ -140,9 +140,9 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal to stop. SIGHUP is not one: people send it to `reload`, and it comes when a terminal
-    /// closes.
-    async fn stop(&mut self, reload: impl AsyncFn()) -> &'static str {
+    /// Waits for a signal to stop. SIGHUP is not one: it calls `reload`. People send it for that, and it also
+    /// comes when a terminal closes.
+    async fn stop_requested(&mut self, reload: impl AsyncFn()) -> &'static str {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",

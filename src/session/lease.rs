@@ -85,7 +85,7 @@ impl OwnedLease {
         Ok(lease.map(|lease| Self::new(store, lease, asked_at)))
     }
 
-    /// Does the same for a turn that is to begin there, or to go on.
+    /// Acquires the lease for a turn that is to begin in the session or to go on there.
     pub(super) async fn enter(
         store: &Arc<dyn Store>,
         session_id: &str,
@@ -96,7 +96,7 @@ impl OwnedLease {
         Ok(entered.map(|entered| EnteredSession::new(store, entered, asked_at)))
     }
 
-    /// The same of a session whose id was just made up.
+    /// Acquires the lease of a new session, whose id was just made up.
     pub(super) async fn enter_new(
         store: &Arc<dyn Store>,
         session_id: &str,
