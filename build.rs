@@ -1,5 +1,5 @@
-//! What a binary says about itself: `TETHER_COMMIT`, `TETHER_TARGET`, `TETHER_FEATURES` and, in one
-//! line, `TETHER_VERSION`.
+//! Tells the binary what it was built from (`src/version.rs`): `TETHER_COMMIT`, `TETHER_TARGET`,
+//! `TETHER_FEATURES` and, in one line, `TETHER_VERSION`.
 
 #[path = "build/commit.rs"]
 mod commit;
@@ -31,8 +31,8 @@ fn main() {
     println!("cargo::rustc-env=TETHER_VERSION={version} ({})", parts.join(", "));
 }
 
-/// The commit that whoever builds names, or else the package's own; empty if it is unknown. Debug builds
-/// do not look for it: each commit would build everything again.
+/// The commit that `TETHER_COMMIT` names, or else the package's own; empty if it is unknown. Debug builds do
+/// not look for it, because every commit would then rebuild everything.
 fn commit(is_release: bool) -> String {
     let given = variable("TETHER_COMMIT");
     if !given.is_empty() || !is_release {

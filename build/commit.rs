@@ -1,22 +1,22 @@
-//! The commit that a package was made from, found without running git: a builder may not have it.
+//! Finds the commit that a package was built from, without running git: a builder may not have it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A commit, and the files of git that change with it.
+/// A commit, and the files that change with it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
     /// Its id, shortened.
     pub(crate) id: String,
-    /// The build is out of date once one of these changes.
+    /// When one of these changes, the build is out of date.
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Digits of an id that are shown: enough for any repository, and few enough to read.
+/// How many digits of an id are shown: enough for any repository, few enough to read.
 const ID_CHARS: usize = 12;
 
-/// The commit of a package in this folder: of its checkout or, in a crate from a registry, the one
-/// that cargo noted. A repository further up is not the package's own.
+/// The commit of the package in this folder: that of its checkout or, in a crate from a registry, the one that
+/// cargo noted. A repository further up is not the package's own.
 pub(crate) fn of(package: &Path) -> Option<Commit> {
     noted(&package.join(".cargo_vcs_info.json")).or_else(|| checked_out(&package.join(".git")))
 }
@@ -28,7 +28,7 @@ fn noted(file: &Path) -> Option<Commit> {
 }
 
 fn checked_out(git: &Path) -> Option<Commit> {
-    // A worktree has a file that says where its folder is, and that one says where the shared one is.
+    // In a worktree, `.git` is a file that names git's folder for it, in which `commondir` names the shared one.
     let (own, mut files) = match fs::read_to_string(git) {
         Ok(text) => {
             let at = text.strip_prefix("gitdir:")?.trim();
@@ -54,7 +54,7 @@ fn checked_out(git: &Path) -> Option<Commit> {
     let text = fs::read_to_string(&packed).ok()?;
     let id = text.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' '))?;
     files.push(packed);
-    // The next commit makes a file of its own for the branch.
+    // The next commit creates the branch's own file, so the folder in which it will be is watched.
     files.extend(loose.ancestors().skip(1).find(|folder| folder.exists()).map(Path::to_owned));
     Some(Commit { id: short(id)?, files })
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// Runs the body of a target on each file of its corpus.
+/// Runs the body of a fuzz target on each file of its corpus.
 ///
 /// # Panics
-/// With the name of the file for which it does not hold.
+/// If the body panics: with the name of the file.
 #[track_caller]
 pub(crate) fn replay(target: &str, body: fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);

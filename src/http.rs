@@ -18,7 +18,7 @@ pub(crate) fn is_media_type(field: &str, media_type: &str) -> bool {
     named.trim_ascii().eq_ignore_ascii_case(media_type)
 }
 
-/// The elements of a list that is spread over fields; empty ones do not count (RFC 9110, section 5.6.1).
+/// The elements of a comma-separated list in one or more fields, without empty ones (RFC 9110, section 5.6.1).
 pub(crate) fn elements<'f>(
     fields: impl IntoIterator<Item = &'f str>,
 ) -> impl Iterator<Item = &'f str> {

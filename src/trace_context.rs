@@ -1,29 +1,35 @@
-//! Where a request is in a distributed trace (W3C Trace Context, level 2).
+//! The place of a request in a distributed trace (W3C Trace Context, level 2).
+//!
+//! ```text
+//!   traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+//!                |  '- trace id, 32 digits ---------' '- span id, 16 -' '- flags
+//!                '- version
+//! ```
 
 use std::fmt;
 
-/// A place in a trace: the span that asks.
+/// A place in a trace: the span from which a request is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     /// The trace, never 0.
     pub trace_id: u128,
-    /// The span that asks, never 0.
+    /// The span that makes the request, never 0.
     pub span_id: u64,
-    /// Flags: only the lowest bit has a meaning here, that the trace is recorded.
+    /// Flags. Only the lowest bit means something here: the trace is recorded.
     pub flags: u8,
-    /// What tracing systems add, passed on as it is.
+    /// `tracestate`: what tracing systems add, passed on as it is.
     pub state: Option<Box<str>>,
 }
 
-/// The flag of traces that are recorded.
+/// The flag `sampled`: the trace is recorded.
 const SAMPLED: u8 = 1;
 
-/// Longest `tracestate` that is passed on, in bytes: what the standard asks for.
+/// The longest `tracestate` that is passed on, in bytes: vendors should pass on at least this much.
 const STATE_BYTES_MAX: usize = 512;
 
 impl TraceContext {
-    /// Reads the headers of a request. Whatever is not exactly as the standard has it counts as absent: a trace
-    /// then begins here.
+    /// Reads the headers of a request. A `traceparent` that is not exactly what the standard says counts as
+    /// absent, so that a trace begins here. A `tracestate` that others might refuse is left out.
     #[must_use]
     pub fn parse(traceparent: &str, tracestate: &str) -> Option<Self> {
         let version = hex(traceparent.get(..2)?)?;
@@ -54,13 +60,13 @@ impl TraceContext {
         self.flags & SAMPLED != 0
     }
 
-    /// The headers of a request that belongs to it.
+    /// The headers for a request in this context.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
         let state = self.state.as_ref().map(|state| ("tracestate", state.to_string()));
         [("traceparent", self.to_string())].into_iter().chain(state)
     }
 
-    /// The same trace, asked from another span.
+    /// The same trace, in another span.
     #[must_use]
     pub fn child(&self, span_id: u64) -> Self {
         Self { span_id, ..self.clone() }
@@ -81,7 +87,7 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// Lower-case hexadecimal digits alone.
+/// A number in lower-case hexadecimal digits only.
 fn hex(digits: &str) -> Option<u128> {
     let is_hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_hex.then(|| u128::from_str_radix(digits, 16).ok())?
@@ -107,9 +113,9 @@ mod tests {
         }
     }
 
-    /// Only the flag that has a meaning is passed on.
+    /// Of the flags, only the known one is passed on.
     #[test]
-    fn later_versions_are_read_as_far_as_they_are_known() {
+    fn later_versions_are_read_as_version_0() {
         let later = GOOD.replacen("00", "cc", 1).replace("-01", "-ff-what-comes");
         assert_eq!(TraceContext::parse(&later, "").unwrap().to_string(), GOOD);
     }

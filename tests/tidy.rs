@@ -246,7 +246,7 @@ const ROWS: &[Row] = &[
     row("server/admission", Io, &["gateway", "limits", "telemetry", "tools"]),
     row("server/tls", Io, &["limits", "telemetry"]),
     row("server/transport", Io, &["limits"]),
-    row("server/client.rs", Io, &["limits", "tools"]),
+    row("server/forwarded", Io, &["limits", "tools"]),
     row("server/rate", Nothing, &[]),
     row("server/openapi", Nothing, &["event"]),
     row(

@@ -1,4 +1,4 @@
-//! How a build finds its commit, in each form that git and cargo leave it in.
+//! How a build finds its commit, in every form in which git and cargo leave it.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
@@ -37,14 +37,14 @@ fn check(folder: &TempDir, package: &str, files: &[&str]) {
 }
 
 #[test]
-fn a_branch_with_a_file_of_its_own() {
+fn the_commit_of_a_branch_is_in_its_file() {
     let git = [(".git/HEAD", "ref: refs/heads/a/b\n"), (".git/refs/heads/a/b", &format!("{ID}\n"))];
     check(&folder(&git), "", &[".git/HEAD", ".git/refs/heads/a/b"]);
 }
 
-/// The next commit gives it a file, in a folder that is watched.
+/// The next commit creates a file for the branch, so its folder is watched.
 #[test]
-fn a_packed_branch() {
+fn the_commit_of_a_packed_branch_is_in_packed_refs() {
     let packed = format!(
         "# pack-refs with: peeled\n{OTHER} refs/mirror/refs/heads/main\n{ID} refs/heads/main\n"
     );
@@ -57,12 +57,12 @@ fn a_packed_branch() {
 }
 
 #[test]
-fn a_commit_without_a_branch() {
+fn a_detached_head_is_the_commit() {
     check(&folder(&[(".git/HEAD", &format!("{ID}\n"))]), "", &[".git/HEAD"]);
 }
 
 #[test]
-fn a_worktree() {
+fn a_worktree_has_a_head_of_its_own() {
     let git = [
         ("tree/.git", "gitdir: ../main/.git/worktrees/tree\n"),
         ("main/.git/worktrees/tree/HEAD", "ref: refs/heads/work\n"),
@@ -75,7 +75,7 @@ fn a_worktree() {
 }
 
 #[test]
-fn a_crate_from_a_registry() {
+fn a_crate_from_a_registry_has_the_commit_that_cargo_noted() {
     let noted =
         format!("{{\n  \"git\": {{\n    \"sha1\": \"{ID}\"\n  }},\n  \"path_in_vcs\": \"\"\n}}");
     let unpacked =
@@ -84,7 +84,7 @@ fn a_crate_from_a_registry() {
 }
 
 #[test]
-fn what_git_cannot_have_written_is_no_commit() {
+fn anything_malformed_is_no_commit() {
     for files in [
         &[][..],
         &[(".git/HEAD", "ref: refs/heads/.invalid\n"), (".git/reftable/tables.list", "")],

@@ -111,10 +111,10 @@ pub(super) fn gateway_with(
     Ok(Gateway::new(options, upstreams, tools)?)
 }
 
-/// Whose the running turns may be.
+/// How many of the turns one client may run.
 fn turn_limits(server: &ServerConfig) -> TurnLimits {
     let places = server.max_concurrent_turns;
-    // With one key, or none, there are no others to keep places for. At least one place is left to all.
+    // With one key or none, there is nobody to reserve places for. At least one place is open to all.
     let is_shared = server.api_keys.len() > 1;
     let reserved = (places * server.limits.reserved_turns_percent).div_ceil(100).min(places - 1);
     TurnLimits {
@@ -203,7 +203,7 @@ pub(super) const fn sync_mode(sync: config::StoreSync) -> SyncMode {
     }
 }
 
-/// TLS as the configuration has it.
+/// Opens the certificate of `server.tls`; `None` if connections are plain.
 ///
 /// # Errors
 /// See [`TlsError`].
@@ -212,7 +212,7 @@ pub(super) fn tls(config: &ServerConfig) -> Result<Option<Arc<Tls>>, TlsError> {
     Ok(Some(Arc::new(Tls::open(TlsFiles { cert, key })?)))
 }
 
-/// What is wrong with the certificate of `server.tls`, if anything is.
+/// Checks the certificate of `server.tls`. Returns a warning if it has expired or is not valid yet.
 ///
 /// # Errors
 /// If it cannot be used at all.
@@ -220,7 +220,7 @@ pub fn check_tls(config: &Config) -> Result<Option<String>, TlsError> {
     Ok(tls(&config.server)?.and_then(|tls| tls.warning()))
 }
 
-/// Starts to send traces and metrics, if the configuration says where.
+/// Starts sending traces and metrics, if the configuration says where.
 pub(super) fn exporter(config: &OtlpConfig) -> Result<Option<Exporter>, OtlpError> {
     let Some(endpoint) = config.endpoint.clone() else { return Ok(None) };
     let headers = config.headers.iter();

@@ -9,6 +9,7 @@ mod sessions;
 mod store_probe;
 mod tools;
 
+use std::convert::Infallible;
 use std::io::Write;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tracing::{info, warn};
 
 use crate::config::{self, Config};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
+use crate::limits;
 use crate::orchestrator::NotRun;
 use crate::server::Timeouts;
 use crate::telemetry::metrics::{self, Labels, StoreKind};
@@ -51,7 +53,11 @@ pub enum RunError {
 /// See [`RunError`].
 pub fn run(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(RunError::System)?.block_on(serve(config, parts, out))
+    let runtime = runtime.map_err(RunError::System)?;
+    let served = runtime.block_on(serve(config, parts, out));
+    // A thread that waits for a file does not keep the process from its end.
+    runtime.shutdown_timeout(limits::server::CLOSE_TIMEOUT);
+    served
 }
 
 async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
@@ -63,7 +69,7 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
         biased;
         running = start(config, parts, Timeouts::default(), recorder) => running?,
         // It may be waiting for its store.
-        name = signals.stop(async || info!("SIGHUP: nothing to reload")) => {
+        name = signals.stop_requested(async || info!("SIGHUP: nothing to reload")) => {
             info!(signal = name, "stopped before it has started");
             return Ok(());
         }
@@ -109,7 +115,7 @@ fn begin_counting(store: config::Store) {
 /// certificate.
 async fn drain(running: &Running, mut signals: Signals, within: Duration) {
     let gateway = running.gateway();
-    let name = signals.stop(async || running.reload().await).await;
+    let name = signals.stop_requested(async || running.reload().await).await;
     info!(signal = name, running = gateway.running(), "draining");
     tokio::select! {
         finished = gateway.drain(within) => {
@@ -117,7 +123,7 @@ async fn drain(running: &Running, mut signals: Signals, within: Duration) {
                 warn!("server.drain_timeout_sec has passed; running turns were left to other gateways, or cancelled");
             }
         }
-        name = signals.stop(async || running.reload().await) => {
+        name = signals.stop_requested(async || running.reload().await) => {
             warn!(signal = name, "stopping now; running turns are cancelled");
             gateway.cancel_all();
         }
@@ -140,15 +146,23 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal to stop. SIGHUP is not one: people send it to `reload`, and it comes when a terminal
-    /// closes.
-    async fn stop(&mut self, reload: impl AsyncFn()) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hang_up.recv() => reload().await,
-            }
+    /// Waits for a signal to stop. SIGHUP is not one: it calls `reload`. People send it for that, and it also
+    /// comes when a terminal closes.
+    async fn stop_requested(&mut self, reload: impl AsyncFn()) -> &'static str {
+        let Self { terminate, interrupt, hang_up } = self;
+        // Beside each other: a file to reload may be on a file system that hangs.
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+            never = reload_when(hang_up, reload) => match never {},
         }
+    }
+}
+
+/// Reloads each time that the signal comes.
+async fn reload_when(hang_up: &mut Signal, reload: impl AsyncFn()) -> Infallible {
+    loop {
+        hang_up.recv().await;
+        reload().await;
     }
 }

@@ -123,7 +123,8 @@ impl Running {
         self.tls.is_some()
     }
 
-    /// Reads the certificate again, for connections to come. If it cannot be used, the one before stays.
+    /// Reads the certificate again, for connections to come, and logs the outcome. If it cannot be used, the
+    /// previous one stays in use.
     pub async fn reload(&self) {
         let Some(tls) = self.tls.clone() else {
             return info!("SIGHUP: nothing to reload, without server.tls");
@@ -133,7 +134,7 @@ impl Running {
             Ok(Ok(None)) => info!("SIGHUP: certificate reloaded"),
             Ok(Ok(Some(warning))) => warn!("SIGHUP: certificate reloaded; {warning}"),
             Ok(Err(error)) => error!(
-                "SIGHUP: {error}; the certificate before stays in use: correct the files, then send SIGHUP \
+                "SIGHUP: {error}; the previous certificate stays in use: correct the files, then send SIGHUP \
                  again"
             ),
             Err(error) => error!(%error, "the certificate was not reloaded"),

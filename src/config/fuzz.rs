@@ -4,8 +4,8 @@ use super::load::load_text;
 use super::mistake::{ConfigError, Mistake};
 use super::{Config, Overrides};
 
-/// Target `configuration`: a configuration that is accepted is the same when it is printed and read
-/// again, and every mistake in another one has a place or a key.
+/// Target `configuration`: an accepted configuration is the same after it is printed and read again, and every
+/// mistake in a refused one has a place or a key.
 ///
 /// # Panics
 /// If that does not hold.

@@ -92,7 +92,7 @@ pub struct Config {
 pub struct ServerConfig {
     /// The address to listen on; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// TLS of our own; without it, connections are plain.
+    /// The gateway's own TLS; without it, connections are plain.
     pub tls: Option<TlsConfig>,
     /// The keys of clients. If there are none, no key is needed.
     pub api_keys: Vec<Secret>,
@@ -102,12 +102,12 @@ pub struct ServerConfig {
     pub max_body_bytes: usize,
     /// How many turns may run at the same time.
     pub max_concurrent_turns: usize,
-    /// How much one client may have.
+    /// What one client may have.
     pub limits: ServerLimitsConfig,
-    /// Proxies that say whom they ask for.
+    /// Proxies that are believed when they name their clients.
     #[serde(serialize_with = "tools::ranges")]
     pub trusted_proxies: Vec<Cidr>,
-    /// The header in which they say it.
+    /// The header in which they do so.
     pub forwarded_header: ForwardedHeader,
     /// How long running turns may go on after the signal to stop.
     #[serde(rename = "drain_timeout_sec", serialize_with = "seconds")]

@@ -38,7 +38,7 @@ impl Refused {
         Self { found: kind(&node.value).to_owned(), expected: expected.into() }
     }
 
-    /// The same if something else was expected as well.
+    /// The same, but `other` was expected as well.
     pub(super) fn or(self, other: &str) -> Self {
         Self { expected: format!("{}, or {other}", self.expected), ..self }
     }

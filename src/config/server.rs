@@ -1,4 +1,4 @@
-//! Parts of `server`: TLS, how much each client may have, and which proxies say who it is.
+//! Parts of `server`: TLS, the limits of each client, and the proxies that name clients.
 
 use std::path::PathBuf;
 
@@ -11,22 +11,22 @@ use crate::limits::config as bounds;
 use crate::limits::server as defaults;
 use crate::tools::outbound::Cidr;
 
-/// `server.limits`: how much one client may have. `None` is no limit.
+/// `server.limits`: what one client may have. `None` is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerLimitsConfig {
     /// Open connections of one address.
     pub connections_per_address: Option<usize>,
-    /// Requests of one address in a second.
+    /// Requests per second of one address.
     pub head_rate_per_address: Option<u32>,
-    /// Requests with one key in a second.
+    /// Requests per second with one key.
     pub head_rate_per_key: Option<u32>,
     /// Running turns of one address.
     pub turns_per_address: Option<usize>,
     /// Running turns of one key.
     pub turns_per_key: Option<usize>,
-    /// The part of `server.max_concurrent_turns` that is kept for keys that use less than their share.
+    /// How much of `server.max_concurrent_turns` is reserved for keys that use less than their share, in percent.
     pub reserved_turns_percent: usize,
-    /// Addresses to which limits by address do not apply.
+    /// Addresses to which the limits by address do not apply.
     #[serde(serialize_with = "ranges")]
     pub exempt_addresses: Vec<Cidr>,
 }
@@ -45,7 +45,7 @@ impl Default for ServerLimitsConfig {
     }
 }
 
-/// `server.tls`: TLS of our own.
+/// `server.tls`: the gateway's own TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TlsConfig {
     /// The file with the certificate and its chain.
@@ -56,9 +56,9 @@ pub struct TlsConfig {
 
 /// Reads `server.tls`; `None` if it is absent or `null`.
 pub(super) fn tls(keys: &mut Keys<'_, '_>) -> Option<TlsConfig> {
-    let is_there = keys.node("tls").is_some_and(|node| node.value != Value::Null);
+    let is_set = keys.node("tls").is_some_and(|node| node.value != Value::Null);
     let mut section = keys.section("tls");
-    if !is_there {
+    if !is_set {
         return None;
     }
     let tls = TlsConfig {
@@ -74,7 +74,8 @@ fn file(node: &Node) -> Result<PathBuf, Refused> {
     if path.is_empty() { Err(Refused::new(node, "the path of a file")) } else { Ok(path.into()) }
 }
 
-/// Whoever is on this machine can do worse, and a proxy there speaks for many.
+/// The default of `exempt_addresses`: whoever is on this machine could do worse anyway, and a proxy on it serves many
+/// clients.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 /// Reads `server.limits`.
@@ -108,7 +109,7 @@ pub(super) fn limits(mut keys: Keys<'_, '_>) -> ServerLimitsConfig {
     limits
 }
 
-/// Reads a list of ranges of addresses.
+/// Reads a list of address ranges.
 pub(super) fn address_ranges(
     keys: &mut Keys<'_, '_>,
     key: &'static str,
@@ -122,7 +123,7 @@ pub(super) fn address_ranges(
     ranges
 }
 
-/// The same, or `null` for no limit.
+/// Reads what `reader` does, or `null` for no limit.
 fn or_none<T>(
     reader: impl Fn(&Node) -> Result<T, Refused>,
 ) -> impl Fn(&Node) -> Result<Option<T>, Refused> {

@@ -19,7 +19,7 @@ pub struct TelemetryConfig {
     pub otlp: OtlpConfig,
 }
 
-/// `telemetry.otlp`: an OpenTelemetry collector, asked over HTTP in JSON.
+/// `telemetry.otlp`: an OpenTelemetry collector, which gets OTLP over HTTP in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OtlpConfig {
     /// Its address; without it, nothing is recorded.
@@ -28,9 +28,9 @@ pub struct OtlpConfig {
     /// Headers of each request.
     #[serde(serialize_with = "as_map")]
     pub headers: Vec<(String, Secret)>,
-    /// The name of the gateway there.
+    /// The gateway's name there.
     pub service_name: String,
-    /// The part of the traces that begin here that are recorded.
+    /// The ratio of traces to record, of those that begin here: 0 to 1.
     pub sample_ratio: f64,
     /// How often metrics are sent.
     #[serde(rename = "metrics_interval_sec", serialize_with = "seconds")]

@@ -325,10 +325,10 @@ impl Gateway {
         }
         let permit = permit.map_err(|_| BeginError::Full(running))?;
         let free = self.places.available_permits();
-        let share = self.shares.take(&new.owner, new.address, free).inspect_err(|over| {
+        let turn = self.shares.admit(&new.owner, new.address, free).inspect_err(|over| {
             metrics::over_limit(over.name());
         })?;
-        Ok((TurnPermit { _permit: permit, _share: share }, counted))
+        Ok((TurnPermit { _place: permit, _counted: turn }, counted))
     }
 
     /// The turn that an earlier request with the same key began; `refusal` if there is none.

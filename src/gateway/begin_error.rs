@@ -67,7 +67,7 @@ pub enum BeginError {
     /// The gateway is running as many turns as it may.
     #[error("{0} turns are already running (server.max_concurrent_turns); try again later")]
     Full(usize),
-    /// The client runs as many turns as it may.
+    /// The client may not run another turn now.
     #[error(transparent)]
     OverLimit(#[from] OverLimit),
     /// The gateway is about to stop.

@@ -1,12 +1,12 @@
-//! Whom a limit by address counts.
+//! What counts as one client when a limit applies to addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A client's address, or the network that stands for it.
+/// A client, as limits by address see it: an IPv4 address, or an IPv6 network.
 ///
-/// A client with IPv6 usually has a network of its own (`/64`), with more addresses than anyone could count,
-/// so all of them are one client. IPv4 written as IPv6 is IPv4.
+/// A client with IPv6 usually has a whole network (`/64`) and may use any address in it, so the network
+/// counts as one client. An IPv4 address that is written as IPv6 counts as IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientAddress(IpAddr);
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_one_client_are_one() {
+    fn addresses_of_one_client_are_equal() {
         for (address, client) in [
             ("192.0.2.7", "192.0.2.7"),
             ("::ffff:192.0.2.7", "192.0.2.7"),

@@ -5,6 +5,7 @@ mod asked;
 mod begin;
 mod begin_error;
 mod client_address;
+mod counts;
 mod ids;
 mod new_turn;
 mod offer;
@@ -48,11 +49,11 @@ pub(crate) use crate::upstream::Detected;
 pub use begin::BegunTurn;
 pub use begin_error::BeginError;
 pub use client_address::ClientAddress;
+pub(crate) use counts::Counts;
 pub use new_turn::{ClientHistory, NewTurn};
 pub(crate) use recent_turns::RecentLookup;
 use recent_turns::RecentTurns;
 use shares::Shares;
-pub(crate) use shares::one_less;
 pub use shares::{OverLimit, TurnLimits};
 pub(crate) use turn_keys::of_owner;
 
@@ -65,7 +66,7 @@ pub struct Options {
     pub tool_timeout: Duration,
     /// How many turns may run at the same time.
     pub max_concurrent_turns: usize,
-    /// How many of them may be whose.
+    /// How many of them one client may run.
     pub turn_limits: TurnLimits,
     /// Where sessions are kept.
     pub store: Arc<dyn Store>,

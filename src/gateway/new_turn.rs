@@ -19,7 +19,7 @@ use crate::upstream::{Sampling, ToolChoice};
 pub struct NewTurn {
     /// Whose it is. Owners do not share sessions; an empty owner is anyone.
     pub owner: String,
-    /// Where it is asked from, if limits by address apply.
+    /// The client's address, if limits by address apply to it.
     pub address: Option<ClientAddress>,
     /// The trace that it belongs to.
     pub trace: Option<TraceContext>,

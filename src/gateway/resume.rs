@@ -90,12 +90,12 @@ impl Gateway {
             tool_timeout: self.tool_timeout,
             parked: self.parked.clone(),
             artifacts: self.sessions.artifacts(&asked.owner),
-            // That of its request is over.
+            // The trace of its request has ended.
             trace: None,
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::turn_interrupted("resumed");
-        let place = TurnPermit { _permit: permit, _share: self.shares.count(&asked.owner, None) };
+        let place = TurnPermit { _place: permit, _counted: self.shares.count(&asked.owner, None) };
         self.turns.spawn(run(driver, place, guard, (draft, serializer), span));
     }
 

@@ -20,8 +20,8 @@ use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Write
 /// returned files, which belong to the session, or the client's answer is stored in it.
 ///
 /// The driver is boxed: a future keeps a copy of what it passes on to another. It is polled outside of the
-/// turn's `span`, which it enters only to log: entering and leaving it for each token costs as much as
-/// encoding the token.
+/// turn's `span`, which it enters only to log: entering and leaving it for every token would cost as much
+/// as encoding the token.
 pub(super) async fn run(
     driver: Box<Driver>,
     place: TurnPermit,
@@ -33,7 +33,7 @@ pub(super) async fn run(
         span.in_scope(|| draft.begin(guard.log()));
     }
     let ran = guard.store_while(drive(driver)).await;
-    // Boxed, so that a turn keeps no room for its end while it runs.
+    // Boxed, so that it takes no room in this future while the turn runs.
     Box::pin(end_turn(ran, place, guard, (draft, serializer)).instrument(span)).await;
 }
 

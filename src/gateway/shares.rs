@@ -1,31 +1,37 @@
-//! How many of the running turns are whose, and who may begin another.
+//! Who runs how many turns, and who may begin another.
 //!
-//! Keys and addresses have limits of their own. Beyond these, the last places are kept for keys that use less
-//! than their share: running turns are never ended for others, so a place has to be free when such a key asks.
+//! A key and an address can each have a limit. Apart from that, the last places are reserved for keys that
+//! use less than their fair share. A running turn is never ended to make room for another, so a place has to
+//! be free when such a key asks for one:
+//!
+//! ```text
+//!   |<-------------------------- places ------------------------------>|
+//!   | running turns                     | free        | reserved       |
+//!   |                                   | anyone      | keys below their share alone
+//! ```
 
-use std::borrow::Borrow;
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::client_address::ClientAddress;
+use super::counts::Counts;
 use crate::telemetry::metrics;
 
-/// Limits on running turns, by whose they are.
+/// How many turns one client may run at a time. `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnLimits {
-    /// Of one key.
+    /// With one key.
     pub per_key: Option<usize>,
-    /// Of one address.
+    /// From one address.
     pub per_address: Option<usize>,
-    /// The places that are kept for keys that use less than their share.
+    /// How many places are reserved for keys that use less than their share.
     pub reserved: usize,
 }
 
-/// Why a client may not begin another turn, though there is a place.
+/// Why a client may not begin another turn although a place is free. Each variant has the number of turns that
+/// it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OverLimit {
     /// Its key runs as many as it may.
@@ -40,7 +46,7 @@ pub enum OverLimit {
          again when one has ended"
     )]
     Address(usize),
-    /// The gateway is nearly full, and its key uses its share.
+    /// Only reserved places are free, and its key uses its share.
     #[error(
         "the gateway is nearly full, and this key already runs {0} turns, its share \
          (server.limits.reserved_turns_percent); try again when one has ended"
@@ -49,7 +55,7 @@ pub enum OverLimit {
 }
 
 impl OverLimit {
-    /// The limit, for metrics.
+    /// The limit's name in metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Key(_) => "turns_per_key",
@@ -59,7 +65,7 @@ impl OverLimit {
     }
 }
 
-/// The running turns, by whose they are.
+/// The running turns of each client.
 #[derive(Debug, Clone)]
 pub(super) struct Shares {
     limits: TurnLimits,
@@ -70,17 +76,15 @@ pub(super) struct Shares {
 
 #[derive(Debug, Default)]
 struct Running {
-    by_key: HashMap<String, usize>,
-    by_address: HashMap<ClientAddress, usize>,
+    by_key: Counts<String>,
+    by_address: Counts<ClientAddress>,
 }
 
 impl Running {
     fn add(&mut self, owner: &str, address: Option<ClientAddress>) {
-        let of_key = self.by_key.entry(owner.to_owned()).or_default();
-        *of_key += 1;
-        metrics::key_turns(owner, *of_key);
+        metrics::key_turns(owner, self.by_key.add(owner.to_owned()));
         if let Some(address) = address {
-            *self.by_address.entry(address).or_default() += 1;
+            self.by_address.add(address);
         }
     }
 }
@@ -90,83 +94,71 @@ impl Shares {
         Self { limits, places, running: Arc::default() }
     }
 
-    /// Counts a turn that has taken a place, if its client may begin another. `free` places are left.
-    pub(super) fn take(
+    /// Counts a turn that has taken a place, if its client may run another one. `free` places are left.
+    ///
+    /// # Errors
+    /// If the client is over a limit. Nothing is counted then.
+    pub(super) fn admit(
         &self,
         owner: &str,
         address: Option<ClientAddress>,
         free: usize,
-    ) -> Result<Share, OverLimit> {
-        // Locked up to the end: otherwise two that are looked at together would both be let in.
+    ) -> Result<CountedTurn, OverLimit> {
+        // Held until the turn is counted: two turns that are checked at once must not both take what is left.
         let mut running = self.running.lock();
-        let of_key = running.by_key.get(owner).copied().unwrap_or(0);
+        let of_key = running.by_key.of(owner);
         if self.limits.per_key.is_some_and(|max| of_key >= max) {
             return Err(OverLimit::Key(of_key));
         }
-        let of_address = address.and_then(|address| running.by_address.get(&address)).copied();
-        let of_address = of_address.unwrap_or(0);
+        let of_address = address.map_or(0, |address| running.by_address.of(&address));
         if self.limits.per_address.is_some_and(|max| of_address >= max) {
             return Err(OverLimit::Address(of_address));
         }
-        let keys = running.by_key.len() + usize::from(of_key == 0);
-        // What is kept is for others, even if none of them is here yet.
-        if free < self.limits.reserved && of_key >= (self.places / keys.max(2)).max(1) {
+        let keys = running.by_key.clients() + usize::from(of_key == 0);
+        // Two at least: the reserve is for others, even if none of them has come yet.
+        let share = (self.places / keys.max(2)).max(1);
+        if free < self.limits.reserved && of_key >= share {
             return Err(OverLimit::Share(of_key));
         }
         running.add(owner, address);
         drop(running);
-        Ok(self.share(owner, address))
+        Ok(self.counted(owner, address))
     }
 
-    /// Counts a turn, whatever the limits say.
-    pub(super) fn count(&self, owner: &str, address: Option<ClientAddress>) -> Share {
+    /// Counts a turn that has to go on, whatever the limits say.
+    pub(super) fn count(&self, owner: &str, address: Option<ClientAddress>) -> CountedTurn {
         self.running.lock().add(owner, address);
-        self.share(owner, address)
+        self.counted(owner, address)
     }
 
-    fn share(&self, owner: &str, address: Option<ClientAddress>) -> Share {
-        Share { running: Arc::clone(&self.running), owner: owner.to_owned(), address }
+    fn counted(&self, owner: &str, address: Option<ClientAddress>) -> CountedTurn {
+        CountedTurn { running: Arc::clone(&self.running), owner: owner.to_owned(), address }
     }
 }
 
-/// A running turn, as long as it is counted.
+/// A turn that counts as running until this is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct CountedTurn {
     running: Arc<Mutex<Running>>,
     owner: String,
     address: Option<ClientAddress>,
 }
 
-impl Drop for Share {
+impl Drop for CountedTurn {
     fn drop(&mut self) {
         let mut running = self.running.lock();
-        metrics::key_turns(&self.owner, one_less(&mut running.by_key, &self.owner));
+        metrics::key_turns(&self.owner, running.by_key.remove(&self.owner));
         if let Some(address) = &self.address {
-            one_less(&mut running.by_address, address);
+            running.by_address.remove(address);
         }
     }
 }
 
-/// A turn's place among those that run, as long as it has it.
+/// What a turn holds while it runs: a place, and its part in the counts. Dropping it returns both.
 #[derive(Debug)]
 pub(super) struct TurnPermit {
-    pub(super) _permit: OwnedSemaphorePermit,
-    pub(super) _share: Share,
-}
-
-/// Counts one less, and forgets who has none. Returns how many are left.
-pub(crate) fn one_less<K, Q>(counts: &mut HashMap<K, usize>, key: &Q) -> usize
-where
-    K: Hash + Eq + Borrow<Q>,
-    Q: Hash + Eq + ?Sized,
-{
-    let Some(count) = counts.get_mut(key) else { return 0 };
-    *count -= 1;
-    let left = *count;
-    if left == 0 {
-        counts.remove(key);
-    }
-    left
+    pub(super) _place: OwnedSemaphorePermit,
+    pub(super) _counted: CountedTurn,
 }
 
 #[cfg(test)]
@@ -175,10 +167,10 @@ mod tests {
 
     const PLACES: usize = 20;
 
-    /// Shares of [`PLACES`], and what their keys have taken.
+    /// A gateway with [`PLACES`], and its running turns.
     struct Scene {
         shares: Shares,
-        taken: Vec<Share>,
+        taken: Vec<CountedTurn>,
     }
 
     impl Scene {
@@ -186,13 +178,13 @@ mod tests {
             Self { shares: Shares::new(limits, PLACES), taken: Vec::new() }
         }
 
-        /// Begins as many turns of this key as it may, up to `most`. Returns how many.
+        /// Begins up to `most` turns with this key, as many as it may. Returns how many.
         fn begin(&mut self, owner: &str, most: usize) -> usize {
             let before = self.taken.len();
             while self.taken.len() - before < most && self.taken.len() < PLACES {
                 let free = PLACES - self.taken.len() - 1;
-                match self.shares.take(owner, None, free) {
-                    Ok(share) => self.taken.push(share),
+                match self.shares.admit(owner, None, free) {
+                    Ok(turn) => self.taken.push(turn),
                     Err(OverLimit::Share(_)) => break,
                     Err(other) => panic!("{other:?}"),
                 }
@@ -202,17 +194,17 @@ mod tests {
 
         /// Ends a turn of this key.
         fn end(&mut self, owner: &str) {
-            let at = self.taken.iter().position(|share| share.owner == owner).unwrap();
+            let at = self.taken.iter().position(|turn| turn.owner == owner).unwrap();
             self.taken.remove(at);
         }
 
         fn of(&self, owner: &str) -> usize {
-            self.taken.iter().filter(|share| share.owner == owner).count()
+            self.taken.iter().filter(|turn| turn.owner == owner).count()
         }
     }
 
     #[test]
-    fn a_key_alone_leaves_the_reserve_and_others_find_it() {
+    fn a_key_alone_leaves_the_reserve_to_others() {
         let mut scene = Scene::new(TurnLimits { reserved: 3, ..TurnLimits::default() });
         assert_eq!(scene.begin("greedy", 100), 17);
         assert_eq!(scene.begin("modest", 2), 2);
@@ -222,7 +214,7 @@ mod tests {
 
     /// Places that become free go to the key that uses less, until both have their share.
     #[test]
-    fn two_keys_that_want_everything_end_up_with_half_each() {
+    fn two_greedy_keys_end_up_with_half_each() {
         let mut scene = Scene::new(TurnLimits { reserved: 2, ..TurnLimits::default() });
         scene.begin("early", 100);
         scene.begin("late", 100);
@@ -239,9 +231,9 @@ mod tests {
         assert_eq!((scene.of("early"), scene.of("late")), (10, 10));
     }
 
-    /// Everybody gets one turn, however many keys there are.
+    /// Each key gets a turn, however many keys there are.
     #[test]
-    fn a_share_is_a_turn_at_least() {
+    fn a_share_is_at_least_one_turn() {
         let mut scene = Scene::new(TurnLimits { reserved: PLACES, ..TurnLimits::default() });
         for owner in 0..PLACES {
             assert_eq!(scene.begin(&owner.to_string(), 1), 1, "{owner}");
@@ -254,26 +246,26 @@ mod tests {
         let shares = Shares::new(limits, PLACES);
         let address = |last: u8| Some(std::net::IpAddr::from([192, 0, 2, last]).into());
         let [here, there] = [address(1), address(2)];
-        let first = shares.take("a", here, 9).unwrap();
-        let _second = shares.take("a", here, 8).unwrap();
-        assert_eq!(shares.take("a", there, 7).unwrap_err(), OverLimit::Key(2));
-        let _third = shares.take("b", here, 7).unwrap();
-        assert_eq!(shares.take("b", here, 6).unwrap_err(), OverLimit::Address(3));
-        let _fourth = shares.take("b", there, 6).unwrap();
+        let first = shares.admit("a", here, 9).unwrap();
+        let _second = shares.admit("a", here, 8).unwrap();
+        assert_eq!(shares.admit("a", there, 7).unwrap_err(), OverLimit::Key(2));
+        let _third = shares.admit("b", here, 7).unwrap();
+        assert_eq!(shares.admit("b", here, 6).unwrap_err(), OverLimit::Address(3));
+        let _fourth = shares.admit("b", there, 6).unwrap();
         drop(first);
-        let _fifth = shares.take("a", here, 6).unwrap();
-        assert_eq!(shares.take("c", here, 5).unwrap_err(), OverLimit::Address(3));
+        let _fifth = shares.admit("a", here, 6).unwrap();
+        assert_eq!(shares.admit("c", here, 5).unwrap_err(), OverLimit::Address(3));
     }
 
     #[test]
-    fn no_more_than_the_limit_are_let_in_at_the_same_moment() {
+    fn two_turns_at_once_cannot_both_take_the_last_place() {
         let limits = TurnLimits { per_key: Some(1), ..TurnLimits::default() };
         let shares = Shares::new(limits, PLACES);
         for _ in 0..500 {
             let begin = std::sync::Barrier::new(2);
             let ask = || {
                 begin.wait();
-                shares.take("a", None, 9)
+                shares.admit("a", None, 9)
             };
             let (one, other) = std::thread::scope(|scope| {
                 let one = scope.spawn(ask);
@@ -284,11 +276,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_of_those_who_run_nothing() {
+    fn clients_that_run_nothing_are_forgotten() {
         let shares = Shares::new(TurnLimits::default(), PLACES);
         let address = std::net::IpAddr::from([192, 0, 2, 1]).into();
-        drop([shares.take("a", Some(address), 1).unwrap(), shares.count("b", None)]);
+        drop([shares.admit("a", Some(address), 1).unwrap(), shares.count("b", None)]);
         let running = shares.running.lock();
-        assert!(running.by_key.is_empty() && running.by_address.is_empty(), "{running:?}");
+        assert_eq!((running.by_key.clients(), running.by_address.clients()), (0, 0));
     }
 }

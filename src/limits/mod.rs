@@ -26,28 +26,28 @@ pub mod telemetry {
     pub const BATCH_INTERVAL: Duration = Duration::from_millis(20);
     /// The pause before retrying a full, non-blocking standard error.
     pub const RETRY_INTERVAL: Duration = Duration::from_millis(5);
-    /// Spans that wait for the OpenTelemetry collector: some seconds of a busy gateway. Further ones are dropped
-    /// and counted.
+    /// Spans that can wait for the OpenTelemetry collector: a few seconds of a busy gateway. Any more are dropped and
+    /// counted.
     pub const QUEUED_SPANS_MAX: usize = 4096;
-    /// Spans in one request, as other exporters have it.
+    /// Spans in one request, as in other exporters.
     pub const BATCH_SPANS_MAX: usize = 512;
     /// How long the first span of a batch waits for others.
     pub const BATCH_WAIT: Duration = Duration::from_secs(1);
-    /// Series of measurements; further ones count as one.
+    /// Series of all histograms together. Any more share one.
     pub const SERIES_MAX: usize = 2000;
-    /// Time for the collector to answer.
+    /// How long the collector may take to answer.
     pub const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
     /// Attempts to send something to the collector.
     pub const COLLECTOR_ATTEMPTS_MAX: u32 = 3;
-    /// The wait before the second attempt; the next one is longer by the same amount.
+    /// The wait before the second attempt. Each later wait is longer by the same amount.
     pub const COLLECTOR_BACKOFF: Duration = Duration::from_millis(500);
-    /// Longest `Retry-After` of the collector that is obeyed.
+    /// The longest wait that a collector's `Retry-After` can ask for.
     pub const COLLECTOR_WAIT_MAX: Duration = Duration::from_secs(5);
     /// Bytes of the collector's answer that are read.
     pub const COLLECTOR_ANSWER_BYTES_MAX: usize = 64 * KIB;
-    /// How often a collector that takes nothing is logged.
+    /// How often a collector that does not accept anything is logged.
     pub const COLLECTOR_WARNING_INTERVAL: Duration = Duration::from_secs(60);
-    /// Default of `telemetry.otlp.metrics_interval_sec`, as other exporters have it.
+    /// Default of `telemetry.otlp.metrics_interval_sec`, as in other exporters.
     pub const METRICS_INTERVAL: Duration = Duration::from_secs(60);
     /// Time to send the last traces and metrics when the process ends.
     pub const LAST_EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -173,13 +173,14 @@ pub mod upstream {
     /// Default pace of the embedded model, in tokens per second: about a person's reading
     /// speed.
     pub const EMBEDDED_TOKENS_PER_SEC: u32 = 40;
-    /// Bytes of the head of an answer; real ones have a few hundred.
+    /// Bytes of an answer's head. Real ones have a few hundred; a longer one fails the round.
     pub const HEAD_BYTES_MAX: usize = 64 * KIB;
-    /// Header fields of an answer.
+    /// Header fields of an answer, as hyper's client allows. More fail the round.
     pub const ANSWER_HEADERS_MAX: usize = 100;
-    /// First size of the head of a request.
+    /// Bytes allocated at first for the head of a request.
     pub const REQUEST_HEAD_ROOM_BYTES: usize = 512;
-    /// Bytes of extensions and trailers in a chunked body, which are ignored. Real servers send none.
+    /// Bytes of extensions and trailers in a chunked body, which are ignored; more fail the round. Real servers send
+    /// none.
     pub const CHUNK_OVERHEAD_BYTES_MAX: usize = 16 * KIB;
     /// The read buffer of an encrypted connection, in bytes: about sixty tokens.
     pub const READ_BUFFER_BYTES: usize = 16 * KIB;
@@ -432,7 +433,7 @@ pub mod stream {
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
     /// Bytes passed to a connection at once when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
-    /// Batches that a stream passes on before other tasks get their turn.
+    /// Batches that a stream sends before it lets other tasks run.
     pub const BATCHES_MAX: usize = 8;
     /// Write buffer that a stream keeps between two writes, in bytes. A reader that has caught
     /// up may wait for a long time.
@@ -539,7 +540,7 @@ pub mod server {
     /// Bytes that are read of a body that is too long before it is refused: several photos. A client
     /// that sends more may see a broken connection instead of the refusal.
     pub const DISCARDED_BYTES_MAX: usize = 32 * MIB;
-    /// Bytes that are read of a body on a connection that is refused as a whole: a prompt.
+    /// Bytes of a body that are read on a connection that is refused: enough for a prompt.
     pub const UNWANTED_BYTES_MAX: usize = 64 * KIB;
     /// Time for that: enough on one machine or network.
     pub const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
@@ -549,21 +550,21 @@ pub mod server {
     pub const HEAD_BYTES_MAX: usize = 16 * KIB;
     /// Header fields of a request.
     pub const HEADERS_MAX: usize = 64;
-    /// Default of `server.limits.connections_per_address`: twice the turns that run at the same time by
-    /// default, so that a proxy that nobody has named as one still gets all of them through.
+    /// Default of `server.limits.connections_per_address`: twice the default of `server.max_concurrent_turns`, so
+    /// that all of them fit behind a proxy that is missing in `server.trusted_proxies`.
     pub const ADDRESS_CONNECTIONS_MAX: usize = 2048;
     /// Default of `server.limits.head_rate_per_address`, in requests a second: a few percent of what a
     /// core can answer.
     pub const ADDRESS_HEAD_RATE_MAX: u32 = 1000;
     /// Default of `server.limits.reserved_turns_percent`.
     pub const RESERVED_TURNS_PERCENT: usize = 10;
-    /// Addresses whose rates are known: a few megabytes.
+    /// Addresses whose rates are remembered: a few megabytes.
     pub const RATED_ADDRESSES_MAX: usize = 65_536;
-    /// Connections that are only told that their address has too many. Further ones are closed.
+    /// Connections over their address's limit that get an answer at the same time. Any more are just closed.
     pub const REFUSED_CONNECTIONS_MAX: usize = 64;
-    /// Time for one of them to ask and to be told.
+    /// Time for such a connection to send its request and get its answer.
     pub const REFUSED_CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
-    /// Proxies in a row that a request may come through.
+    /// Addresses that are read from a request's `X-Forwarded-For` or `Forwarded`: the longest chain of proxies.
     pub const PROXIES_MAX: usize = 16;
     /// Open connections. To accept another, the one that has been silent longest is cut.
     pub const CONNECTIONS_MAX: usize = 10_000;
@@ -602,7 +603,7 @@ pub mod server {
     /// How long a browser may cache what pages of other origins may send; no browser allows
     /// more.
     pub const PREFLIGHT_AGE: Duration = Duration::from_secs(7200);
-    /// First size of the head of a streamed response.
+    /// Bytes allocated at first for the head of a streamed response.
     pub const RESPONSE_HEAD_ROOM_BYTES: usize = 512;
     /// Unsent bytes of a response in the socket, where the system supports a limit. With it, a
     /// slow client is seen to make progress; without it, the system's buffer grows to
@@ -613,9 +614,9 @@ pub mod server {
     pub const FILE_NAME_CHARS_MAX: usize = 100;
     /// Time for a TLS handshake.
     pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-    /// TLS handshakes that are under way. To begin another, the oldest one is cut.
+    /// TLS handshakes under way. The oldest one is cut to make room for another.
     pub const TLS_HANDSHAKES_MAX: usize = 256;
-    /// A file with a certificate and its chain, or with a key, in bytes.
+    /// Bytes of a file with a certificate and its chain, or with a key. The rest is not read.
     pub const PEM_BYTES_MAX: u64 = 1024 * 1024;
     /// Streams per HTTP/2 connection.
     pub const H2_STREAMS_MAX: u32 = 100;
@@ -654,9 +655,9 @@ pub mod config {
     pub const SIZE_MAX: usize = 1024 * MIB;
     /// Concurrent turns; connections of an address.
     pub const TURNS_MAX: usize = 1_000_000;
-    /// Requests in a second.
+    /// Requests per second.
     pub const RATE_MAX: u32 = 1_000_000;
-    /// Ranges of addresses in one key of `server`: each connection is looked up in them.
+    /// Address ranges in one key of `server`. Every connection is checked against all of them.
     pub const ADDRESS_RANGES_MAX: usize = 64;
     /// Tools that a model is told about: more than anyone offers.
     pub const TOLD_TOOLS_MAX: usize = 100_000;

@@ -35,7 +35,7 @@ pub(super) struct Meter {
     silent_since: Option<Instant>,
     /// Whether the model has written anything yet.
     spoke: bool,
-    /// What OpenTelemetry shows of it.
+    /// The turn as OpenTelemetry shows it.
     trace: TurnTrace,
 }
 
@@ -80,7 +80,7 @@ impl Meter {
         true
     }
 
-    /// Returns the trace that the round belongs to.
+    /// Begins a round. Returns the trace context for its request.
     pub(super) fn round_begins(
         &mut self,
         request: &RoundRequest,
@@ -90,12 +90,12 @@ impl Meter {
         (self.round_begun, self.finish, self.silent_since) = (Instant::now(), None, None);
         self.span = info_span!(parent: &self.turn, "round", r#loop = self.rounds);
         self.log(|| debug!("round started"));
-        self.trace.round_begins(request, || asked.identity())
+        self.trace.begin_round(request, || asked.identity())
     }
 
     /// This upstream answers.
     pub(super) fn round_answered(&mut self, upstream: &Upstream) {
-        self.trace.round_answered(|| upstream.identity());
+        self.trace.note_answering(|| upstream.identity());
     }
 
     pub(super) fn rerouted(&self, answering: &str) {
@@ -116,16 +116,15 @@ impl Meter {
         self.round_ends(self.finish.map_or("unknown", RoundFinish::name), None);
     }
 
-    /// Writes the one log line that ends a round.
-    /// A failure has a reason.
+    /// Writes the one log line that ends a round. A failed round has a `reason`.
     pub(super) fn round_ends(&mut self, outcome: &'static str, reason: Option<&str>) {
-        self.trace.round_ends(reason.map(|_| outcome));
+        self.trace.end_round(reason.map(|_| outcome));
         self.silent_since = Some(Instant::now());
         let duration_ms = millis(self.round_begun.elapsed());
         self.log(|| debug!(outcome, duration_ms, reason, "round ended"));
     }
 
-    /// Returns the span that the tool runs in, and the trace that it belongs to.
+    /// Begins a tool. Returns the span in which it runs, and the trace context for its requests.
     pub(super) fn tool_begins(
         &mut self,
         call: CallAt,
@@ -134,16 +133,16 @@ impl Meter {
     ) -> (Span, Option<TraceContext>) {
         let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
         span.in_scope(|| debug!("tool started"));
-        (span, self.trace.tool_begins(call, call_id))
+        (span, self.trace.begin_tool(call, call_id))
     }
 
     /// A tool of an earlier turn goes on.
     pub(super) fn tool_resumes(&mut self, call: CallAt, call_id: &str) {
-        // It has been told its trace.
-        let _ = self.trace.tool_begins(call, call_id);
+        // It goes on in the trace that it was given when it began.
+        let _ = self.trace.begin_tool(call, call_id);
     }
 
-    /// A tool of this source has ended.
+    /// A tool from this source has ended.
     pub(super) fn tool_ended(
         &mut self,
         call: CallAt,
@@ -151,7 +150,7 @@ impl Meter {
         name: String,
         (end, duration): (RunEnd, Duration),
     ) {
-        self.trace.tool_ended(call, (&name, source), end, duration);
+        self.trace.end_tool(call, (&name, source), end, duration);
         metrics::tool_ended(source.to_string(), name, end.name(), duration);
         // Time that passed while the model was still writing did not delay the turn.
         let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
@@ -159,11 +158,11 @@ impl Meter {
     }
 
     pub(super) fn tool_stopped(&mut self, call: CallAt) {
-        self.trace.tools_stopped(|stopped| stopped == call);
+        self.trace.stop_tools(|running| running == call);
     }
 
     pub(super) fn tools_stopped(&mut self, running: usize) {
-        self.trace.tools_stopped(|_| true);
+        self.trace.stop_tools(|_| true);
         if running > 0 {
             self.log(|| debug!(running, "tools stopped"));
         }
@@ -216,7 +215,7 @@ impl Meter {
         let summary = turn.summary();
         let duration = self.begun.elapsed();
         metrics::turn_ended(turn.outcome(), summary.loops, duration);
-        self.trace.turn_ended(turn, duration);
+        self.trace.end_turn(turn, duration);
         self.turn.in_scope(|| {
             tracing::info!(
                 outcome = turn.outcome(),

@@ -1,11 +1,11 @@
 //! A turn as OpenTelemetry shows it: spans and measurements by its conventions for generative AI.
 //!
 //! ```text
-//!   invoke_agent            the turn, below the client's own span if it sent one
-//!   |- chat MODEL           a round; its model server is told this span
-//!   '- execute_tool NAME    a call; its tool is told this span
+//!   invoke_agent            the turn, below the client's span if the client sent one
+//!   |- chat MODEL           a round; requests to the model server name it as their parent
+//!   '- execute_tool NAME    a call; requests of the tool name it as their parent
 //! ```
-//! Words and arguments are never shown.
+//! What users and models say, and the arguments of calls, are never included.
 
 use std::time::Duration;
 
@@ -51,9 +51,10 @@ pub(super) struct TurnTrace {
 struct RoundTrace {
     span: Span,
     begun: Instant,
-    asked: Identity,
+    /// The upstream that was asked, or that answers.
+    upstream: Identity,
     sampling: Sampling,
-    /// How long the model took to begin.
+    /// How long it took until the model said something.
     first_chunk: Option<Duration>,
     finish: Option<RoundFinish>,
     usage: Usage,
@@ -73,11 +74,11 @@ impl TurnTrace {
         Self { turn: Some(Span::begin(context)), round: None, tools: Vec::new() }
     }
 
-    /// Begins a round's span, unless nobody collects any. Returns the context for its server.
-    pub(super) fn round_begins(
+    /// Begins a round's span, if there is an exporter. Returns the context for the model server.
+    pub(super) fn begin_round(
         &mut self,
         request: &RoundRequest,
-        asked: impl FnOnce() -> Identity,
+        upstream: impl FnOnce() -> Identity,
     ) -> Option<TraceContext> {
         let span = self.turn.as_ref()?.child();
         let context = span.context().cloned();
@@ -85,7 +86,7 @@ impl TurnTrace {
             self.round = Some(RoundTrace {
                 span,
                 begun: Instant::now(),
-                asked: asked(),
+                upstream: upstream(),
                 sampling: request.sampling.clone(),
                 first_chunk: None,
                 finish: None,
@@ -95,10 +96,10 @@ impl TurnTrace {
         context
     }
 
-    /// This one answers.
-    pub(super) fn round_answered(&mut self, asked: impl FnOnce() -> Identity) {
+    /// Notes which upstream answers the round: it may be another one than was asked first.
+    pub(super) fn note_answering(&mut self, upstream: impl FnOnce() -> Identity) {
         if let Some(round) = &mut self.round {
-            round.asked = asked();
+            round.upstream = upstream();
         }
     }
 
@@ -114,59 +115,15 @@ impl TurnTrace {
         }
     }
 
-    /// The round has ended, perhaps with this failure.
-    pub(super) fn round_ends(&mut self, error: Option<&'static str>) {
+    /// Ends the round, perhaps with this failure.
+    pub(super) fn end_round(&mut self, error: Option<&'static str>) {
         let Some(round) = self.round.take() else { return };
-        let RoundTrace { span, begun, asked, sampling, first_chunk, finish, usage } = round;
-        let Identity { provider, model, address } = asked;
-        let labels = || -> Labels {
-            let mut labels = vec![
-                ("gen_ai.operation.name", "chat".to_owned()),
-                ("gen_ai.provider.name", provider.to_owned()),
-                ("gen_ai.request.model", model.clone()),
-            ];
-            labels.extend(error.map(|error| ("error.type", error.to_owned())));
-            labels
-        };
-        otlp::record(&ROUND_SECONDS, begun.elapsed().as_secs_f64(), labels);
-        if let Some(first) = first_chunk {
-            otlp::record(&FIRST_CHUNK_SECONDS, first.as_secs_f64(), labels);
-        }
-        let (read, written) = (usage.prompt_tokens, usage.completion_tokens);
-        for (kind, tokens) in [("input", read), ("output", written)] {
-            let labels = || [labels(), vec![("gen_ai.token.type", kind.to_owned())]].concat();
-            if tokens > 0 {
-                otlp::record(&TOKENS, number(tokens), labels);
-            }
-        }
-        span.end(SpanKind::Client, error, || {
-            let mut attributes: Attributes = vec![
-                ("gen_ai.operation.name", "chat".into()),
-                ("gen_ai.provider.name", provider.into()),
-                ("gen_ai.request.model", model.as_str().into()),
-                ("gen_ai.request.stream", Value::Bool(true)),
-            ];
-            attributes.extend(error.map(|error| ("error.type", error.into())));
-            if let Some((host, port)) = address {
-                attributes.push(("server.address", Value::Text(host)));
-                attributes.push(("server.port", Value::Int(port.into())));
-            }
-            attributes.extend(asked_sampling(&sampling));
-            if let Some(first) = first_chunk {
-                let seconds = Value::Float(first.as_secs_f64());
-                attributes.push(("gen_ai.response.time_to_first_chunk", seconds));
-            }
-            if let Some(finish) = finish {
-                let reasons = Value::Texts(vec![finish.name().to_owned()]);
-                attributes.push(("gen_ai.response.finish_reasons", reasons));
-            }
-            attributes.extend(used(usage));
-            (format!("chat {model}"), attributes)
-        });
+        round.record(error);
+        round.end_span(error);
     }
 
-    /// Begins a tool's span. Returns the context for the tool.
-    pub(super) fn tool_begins(&mut self, call: CallAt, call_id: &str) -> Option<TraceContext> {
+    /// Begins a tool's span, if there is an exporter. Returns the context for the tool.
+    pub(super) fn begin_tool(&mut self, call: CallAt, call_id: &str) -> Option<TraceContext> {
         let span = self.turn.as_ref()?.child();
         let context = span.context().cloned();
         if otlp::sampler().is_some() {
@@ -175,8 +132,8 @@ impl TurnTrace {
         context
     }
 
-    /// A tool has ended, or asks the user.
-    pub(super) fn tool_ended(
+    /// Ends a tool that has returned, failed or asks the user.
+    pub(super) fn end_tool(
         &mut self,
         call: CallAt,
         (name, source): (&str, &Source),
@@ -184,31 +141,26 @@ impl TurnTrace {
         duration: Duration,
     ) {
         let Some(at) = self.tools.iter().position(|tool| tool.call == call) else { return };
-        let ToolTrace { call_id, span, .. } = self.tools.swap_remove(at);
+        let tool = self.tools.swap_remove(at);
         let error = (end != RunEnd::Done).then(|| end.name());
         otlp::record(&TOOL_SECONDS, duration.as_secs_f64(), || {
             let mut labels = vec![("gen_ai.tool.name", name.to_owned())];
             labels.extend(error.map(|error| ("error.type", error.to_owned())));
             labels
         });
-        end_tool(span, name, &call_id, Some(source), error);
+        tool.end_span(name, Some(source), error);
     }
 
-    /// These tools were stopped before their end.
-    pub(super) fn tools_stopped(&mut self, stopped: impl Fn(CallAt) -> bool) {
-        let tools = std::mem::take(&mut self.tools);
-        for ToolTrace { call, call_id, span } in tools {
-            if stopped(call) {
-                end_tool(span, "stopped", &call_id, None, Some("cancelled"));
-            } else {
-                self.tools.push(ToolTrace { call, call_id, span });
-            }
+    /// Ends the tools that are stopped before they have returned.
+    pub(super) fn stop_tools(&mut self, is_stopped: impl Fn(CallAt) -> bool) {
+        for tool in self.tools.extract_if(.., |tool| is_stopped(tool.call)) {
+            tool.end_span("stopped", None, Some("cancelled"));
         }
     }
 
-    /// The turn has ended.
-    pub(super) fn turn_ended(&mut self, turn: &TurnMachine, duration: Duration) {
-        self.tools_stopped(|_| true);
+    /// Ends the turn.
+    pub(super) fn end_turn(&mut self, turn: &TurnMachine, duration: Duration) {
+        self.stop_tools(|_| true);
         let Some(span) = self.turn.take() else { return };
         let summary = turn.summary();
         let error = turn.failure().map(FailureCode::name);
@@ -231,38 +183,91 @@ impl TurnTrace {
                 ("tether.turn.outcome", turn.outcome().into()),
             ];
             attributes.extend(error.map(|error| ("error.type", error.into())));
-            attributes.extend(used(summary.usage));
+            attributes.extend(usage_attributes(summary.usage));
             (format!("invoke_agent {AGENT}"), attributes)
         });
     }
 }
 
-/// The name of the agent: all that the gateway does for a turn.
-const AGENT: &str = "tether";
+impl RoundTrace {
+    /// Records the round's measurements.
+    fn record(&self, error: Option<&'static str>) {
+        let labels = || -> Labels {
+            let mut labels = vec![
+                ("gen_ai.operation.name", "chat".to_owned()),
+                ("gen_ai.provider.name", self.upstream.provider.to_owned()),
+                ("gen_ai.request.model", self.upstream.model.clone()),
+            ];
+            labels.extend(error.map(|error| ("error.type", error.to_owned())));
+            labels
+        };
+        otlp::record(&ROUND_SECONDS, self.begun.elapsed().as_secs_f64(), labels);
+        if let Some(first) = self.first_chunk {
+            otlp::record(&FIRST_CHUNK_SECONDS, first.as_secs_f64(), labels);
+        }
+        let Usage { prompt_tokens: input, completion_tokens: output, .. } = self.usage;
+        for (kind, tokens) in [("input", input), ("output", output)] {
+            let labels = || [labels(), vec![("gen_ai.token.type", kind.to_owned())]].concat();
+            if tokens > 0 {
+                otlp::record(&TOKENS, number(tokens), labels);
+            }
+        }
+    }
 
-fn end_tool(
-    span: Span,
-    name: &str,
-    call_id: &str,
-    source: Option<&Source>,
-    error: Option<&'static str>,
-) {
-    span.end(SpanKind::Internal, error, || {
-        let mut attributes: Attributes = vec![
-            ("gen_ai.operation.name", "execute_tool".into()),
-            ("gen_ai.tool.name", name.into()),
-            ("gen_ai.tool.call.id", call_id.into()),
-            ("gen_ai.tool.type", "function".into()),
-        ];
-        attributes
-            .extend(source.map(|source| ("tether.tool.source", Value::Text(source.to_string()))));
-        attributes.extend(error.map(|error| ("error.type", error.into())));
-        (format!("execute_tool {name}"), attributes)
-    });
+    fn end_span(self, error: Option<&'static str>) {
+        let Self { span, upstream, sampling, first_chunk, finish, usage, .. } = self;
+        let Identity { provider, model, address } = upstream;
+        span.end(SpanKind::Client, error, || {
+            let mut attributes: Attributes = vec![
+                ("gen_ai.operation.name", "chat".into()),
+                ("gen_ai.provider.name", provider.into()),
+                ("gen_ai.request.model", model.as_str().into()),
+                ("gen_ai.request.stream", Value::Bool(true)),
+            ];
+            attributes.extend(error.map(|error| ("error.type", error.into())));
+            if let Some((host, port)) = address {
+                attributes.push(("server.address", Value::Text(host)));
+                attributes.push(("server.port", Value::Int(port.into())));
+            }
+            attributes.extend(sampling_attributes(&sampling));
+            if let Some(first) = first_chunk {
+                let seconds = Value::Float(first.as_secs_f64());
+                attributes.push(("gen_ai.response.time_to_first_chunk", seconds));
+            }
+            if let Some(finish) = finish {
+                let reasons = Value::Texts(vec![finish.name().to_owned()]);
+                attributes.push(("gen_ai.response.finish_reasons", reasons));
+            }
+            attributes.extend(usage_attributes(usage));
+            (format!("chat {model}"), attributes)
+        });
+    }
 }
 
-/// How tokens were to be chosen, as far as the client or the gateway said.
-fn asked_sampling(sampling: &Sampling) -> impl Iterator<Item = (&'static str, Value)> {
+impl ToolTrace {
+    /// Ends a tool's span. The source is unknown if the tool was stopped.
+    fn end_span(self, name: &str, source: Option<&Source>, error: Option<&'static str>) {
+        let Self { call_id, span, .. } = self;
+        span.end(SpanKind::Internal, error, || {
+            let mut attributes: Attributes = vec![
+                ("gen_ai.operation.name", "execute_tool".into()),
+                ("gen_ai.tool.name", name.into()),
+                ("gen_ai.tool.call.id", call_id.as_str().into()),
+                ("gen_ai.tool.type", "function".into()),
+            ];
+            let source = source.map(|source| Value::Text(source.to_string()));
+            attributes.extend(source.map(|source| ("tether.tool.source", source)));
+            attributes.extend(error.map(|error| ("error.type", error.into())));
+            (format!("execute_tool {name}"), attributes)
+        });
+    }
+}
+
+/// The gateway's name as an agent: an agent is all that it does for a turn.
+const AGENT: &str = "tether";
+
+/// The sampling options that the client or the gateway has set.
+fn sampling_attributes(sampling: &Sampling) -> impl Iterator<Item = (&'static str, Value)> {
     let Sampling { temperature, top_p, max_tokens, .. } = sampling;
     [
         ("gen_ai.request.temperature", temperature.map(Value::Float)),
@@ -273,7 +278,8 @@ fn asked_sampling(sampling: &Sampling) -> impl Iterator<Item = (&'static str, Va
     .filter_map(|(name, value)| Some((name, value?)))
 }
 
-fn used(usage: Usage) -> impl Iterator<Item = (&'static str, Value)> {
+/// The tokens that were used, as far as the server says.
+fn usage_attributes(usage: Usage) -> impl Iterator<Item = (&'static str, Value)> {
     let Usage { prompt_tokens, completion_tokens, .. } = usage;
     [
         ("gen_ai.usage.input_tokens", prompt_tokens),

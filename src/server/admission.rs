@@ -1,12 +1,11 @@
-//! Which connections and which requests are let in, by the address and the key that they come from.
+//! Limits on connections and requests, by the client's address and by its key.
 //!
 //! ```text
-//!   accept ── entry ──> a connection, counted for its address; or one that only hears that it is one too many
-//!   head   ── head  ──> counted for the address of its client, then ── key_head ──> for its key
+//!   accepted ── count_connection ──> served; beyond the limit, only answered with 429
+//!   request  ── count_request, by address ── authentication ── count_key_request, by key ──> handled
 //! ```
-//! Turns are counted where they begin, in the gateway.
+//! The limits on turns are the gateway's (`gateway/shares.rs`).
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,89 +14,91 @@ use hyper::http::request::Parts;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::client::Proxies;
-use super::rate::Rates;
+use super::forwarded::Proxies;
+use super::rate::RateLimiter;
 use super::refusal::{Limit, Refusal};
-use crate::gateway::{ClientAddress, one_less};
+use crate::gateway::{ClientAddress, Counts};
 use crate::limits::server::RATED_ADDRESSES_MAX;
 use crate::telemetry::metrics;
 use crate::tools::outbound::Cidr;
 
-/// Limits on connections and requests, by whose they are.
+/// How many connections and requests one client may have. `None` is no limit.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientLimits {
     /// Open connections of one address.
     pub(crate) connections_per_address: Option<usize>,
-    /// Requests of one address in a second.
+    /// Requests per second of one address.
     pub(crate) head_rate_per_address: Option<u32>,
-    /// Requests with one key in a second.
+    /// Requests per second with one key.
     pub(crate) head_rate_per_key: Option<u32>,
-    /// Addresses without limits.
+    /// Addresses to which the limits by address do not apply.
     pub(crate) exempt: Vec<Cidr>,
-    /// Which proxies say whom they ask for.
+    /// The proxies that are believed when they name their clients.
     pub(crate) proxies: Proxies,
 }
 
 /// How many connections each address has.
-type Connections = Arc<Mutex<HashMap<ClientAddress, usize>>>;
+type Connections = Arc<Mutex<Counts<ClientAddress>>>;
 
-/// Lets clients in, and remembers what they have.
+/// Counts the connections and requests of each client, and refuses those beyond a limit.
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: ClientLimits,
     connections: Connections,
+    /// The origin of the times that the rate limiters are given.
     began: Instant,
-    heads: Option<Mutex<Rates<ClientAddress>>>,
-    key_heads: Option<Mutex<Rates<String>>>,
+    request_rates: Option<Mutex<RateLimiter<ClientAddress>>>,
+    key_request_rates: Option<Mutex<RateLimiter<String>>>,
 }
 
-/// A connection that was accepted, as long as it is open.
+/// Held by an open connection, which counts until this is dropped.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ConnectionGuard {
     peer: IpAddr,
-    /// Where it counts; a trusted proxy's connections are those of many clients.
+    /// The address for which it counts, if there is a limit that applies to it.
     counted: Option<(ClientAddress, Connections)>,
-    /// How many connections its address had already, if that was too many.
+    /// How many connections its address had already, if it is one too many.
     over: Option<usize>,
 }
 
 impl Admission {
     pub(super) fn new(limits: ClientLimits) -> Self {
-        let heads = limits.head_rate_per_address;
-        let key_heads = limits.head_rate_per_key;
+        let (of_address, of_key) = (limits.head_rate_per_address, limits.head_rate_per_key);
         Self {
             connections: Arc::default(),
             began: Instant::now(),
-            heads: heads.map(|rate| Mutex::new(Rates::new(rate, RATED_ADDRESSES_MAX))),
-            // There are only so many keys.
-            key_heads: key_heads.map(|rate| Mutex::new(Rates::new(rate, usize::MAX))),
+            request_rates: of_address
+                .map(|rate| Mutex::new(RateLimiter::new(rate, RATED_ADDRESSES_MAX))),
+            // The configuration bounds the number of keys.
+            key_request_rates: of_key.map(|rate| Mutex::new(RateLimiter::new(rate, usize::MAX))),
             limits,
         }
     }
 
-    /// Counts a connection from this address.
-    pub(super) fn entry(&self, peer: IpAddr) -> Entry {
-        let mut entry = Entry { peer, counted: None, over: None };
-        let Some(max) = self.limits.connections_per_address else { return entry };
-        if self.limits.proxies.trust(peer) || self.is_exempt(peer) {
-            return entry;
+    /// Counts a connection from this address. A trusted proxy's connections do not count: they are those
+    /// of many clients.
+    pub(super) fn count_connection(&self, peer: IpAddr) -> ConnectionGuard {
+        let mut guard = ConnectionGuard { peer, counted: None, over: None };
+        let Some(max) = self.limits.connections_per_address else { return guard };
+        if self.limits.proxies.trusts(peer) || self.is_exempt(peer) {
+            return guard;
         }
         let address = ClientAddress::from(peer);
         let mut connections = self.connections.lock();
-        let open = connections.entry(address).or_default();
-        if *open >= max {
-            entry.over = Some(*open);
+        let open = connections.of(&address);
+        if open >= max {
+            guard.over = Some(open);
         } else {
-            *open += 1;
-            entry.counted = Some((address, Arc::clone(&self.connections)));
+            connections.add(address);
+            guard.counted = Some((address, Arc::clone(&self.connections)));
         }
-        entry
+        guard
     }
 
     /// The client of a request, if limits by address apply to it.
     pub(super) fn client(&self, request: &Parts) -> Option<ClientAddress> {
-        let entry = request.extensions.get::<Arc<Entry>>()?;
-        let address = self.limits.proxies.client(entry.peer, &request.headers)?;
+        let connection = request.extensions.get::<Arc<ConnectionGuard>>()?;
+        let address = self.limits.proxies.client(connection.peer, &request.headers)?;
         (!self.is_exempt(address)).then(|| address.into())
     }
 
@@ -105,27 +106,34 @@ impl Admission {
         self.limits.exempt.iter().any(|range| range.contains(address))
     }
 
-    /// Counts a request of its client.
-    pub(super) fn head(&self, request: &Parts) -> Result<(), Refusal> {
-        let entry = request.extensions.get::<Arc<Entry>>();
-        if let Some(open) = entry.and_then(|entry| entry.over) {
+    /// Counts a request for its client's address.
+    ///
+    /// # Errors
+    /// If the client asks too often, or on a connection beyond its limit.
+    pub(super) fn count_request(&self, request: &Parts) -> Result<(), Refusal> {
+        let connection = request.extensions.get::<Arc<ConnectionGuard>>();
+        if let Some(open) = connection.and_then(|connection| connection.over) {
             return Err(refuse(Limit::Connections(open), Duration::ZERO));
         }
-        let Some(heads) = &self.heads else { return Ok(()) };
+        let Some(rates) = &self.request_rates else { return Ok(()) };
         let Some(client) = self.client(request) else { return Ok(()) };
-        let taken = heads.lock().take(client, self.began.elapsed());
-        taken.map_err(|wait| refuse(Limit::Heads, wait))
+        let taken = rates.lock().take(client, self.began.elapsed());
+        taken.map_err(|wait| refuse(Limit::Requests, wait))
     }
 
-    /// Counts a request with a key, which has been checked. `owner` is asked only if it is needed.
-    pub(super) fn key_head(&self, owner: impl FnOnce() -> String) -> Result<(), Refusal> {
-        let Some(heads) = &self.key_heads else { return Ok(()) };
+    /// Counts a request for its key, which has been checked by now. `owner` is called only if there is a
+    /// limit.
+    ///
+    /// # Errors
+    /// If requests come too often with this key.
+    pub(super) fn count_key_request(&self, owner: impl FnOnce() -> String) -> Result<(), Refusal> {
+        let Some(rates) = &self.key_request_rates else { return Ok(()) };
         let owner = owner();
         if owner.is_empty() {
             return Ok(());
         }
-        let taken = heads.lock().take(owner, self.began.elapsed());
-        taken.map_err(|wait| refuse(Limit::KeyHeads, wait))
+        let taken = rates.lock().take(owner, self.began.elapsed());
+        taken.map_err(|wait| refuse(Limit::KeyRequests, wait))
     }
 }
 
@@ -134,22 +142,22 @@ fn refuse(limit: Limit, wait: Duration) -> Refusal {
     Refusal::OverLimit { limit, wait }
 }
 
-impl Entry {
-    /// The other end.
+impl ConnectionGuard {
+    /// The address at the other end: the client's or a proxy's.
     pub(super) const fn peer(&self) -> IpAddr {
         self.peer
     }
 
-    /// Whether its address has too many connections already.
+    /// Whether its address had too many connections already.
     pub(super) const fn is_over(&self) -> bool {
         self.over.is_some()
     }
 }
 
-impl Drop for Entry {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let Some((address, connections)) = self.counted.take() else { return };
-        one_less(&mut connections.lock(), &address);
+        connections.lock().remove(&address);
     }
 }
 
@@ -158,27 +166,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_counted_by_address_and_forgotten() {
+    fn connections_count_for_their_address_until_they_end() {
         let limits = ClientLimits { connections_per_address: Some(2), ..ClientLimits::default() };
         let admission = Admission::new(limits);
-        let entry = |address: &str| admission.entry(address.parse().unwrap());
-        let first = entry("2001:db8::1");
-        let second = entry("2001:db8::2");
-        let third = entry("2001:db8::3");
-        assert_eq!([&first, &second, &third].map(Entry::is_over), [false, false, true]);
-        let other = entry("2001:db8:0:1::3");
-        assert!(!other.is_over());
-        // One that was too many was not counted.
+        let connect = |address: &str| admission.count_connection(address.parse().unwrap());
+        let first = connect("2001:db8::1");
+        let second = connect("2001:db8::2");
+        let third = connect("2001:db8::3");
+        assert_eq!([&first, &second, &third].map(ConnectionGuard::is_over), [false, false, true]);
+        let other_network = connect("2001:db8:0:1::3");
+        assert!(!other_network.is_over());
+        // The third was not counted, so its end makes no room.
         drop(third);
-        assert!(entry("2001:db8::3").is_over());
+        assert!(connect("2001:db8::3").is_over());
         drop(first);
-        assert!(!entry("2001:db8::3").is_over());
-        drop((second, other));
-        assert!(admission.connections.lock().is_empty());
+        assert!(!connect("2001:db8::3").is_over());
+        drop((second, other_network));
+        assert_eq!(admission.connections.lock().clients(), 0);
     }
 
     #[test]
-    fn connections_of_proxies_and_exempt_addresses_are_not_counted() {
+    fn connections_of_proxies_and_exempt_addresses_do_not_count() {
         let range = |range: &str| vec![range.parse().unwrap()];
         let admission = Admission::new(ClientLimits {
             connections_per_address: Some(1),
@@ -186,10 +194,12 @@ mod tests {
             proxies: Proxies { trusted: range("192.0.2.0/24"), ..Proxies::default() },
             ..ClientLimits::default()
         });
-        let second =
-            |address: [u8; 4]| [address; 2].map(|it| admission.entry(it.into()))[1].is_over();
-        assert!(!second([192, 0, 2, 1]));
-        assert!(!second([127, 0, 0, 1]));
-        assert!(second([198, 51, 100, 1]));
+        let is_second_over = |address: [u8; 4]| {
+            let [_first, second] = [address; 2].map(|it| admission.count_connection(it.into()));
+            second.is_over()
+        };
+        assert!(!is_second_over([192, 0, 2, 1]));
+        assert!(!is_second_over([127, 0, 0, 1]));
+        assert!(is_second_over([198, 51, 100, 1]));
     }
 }

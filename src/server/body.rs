@@ -28,7 +28,7 @@ pub(super) struct EventBody {
     silence: Silence,
 }
 
-/// What is streamed.
+/// A turn's events as they go into a response: where they are read, and how they are encoded.
 #[derive(Debug)]
 pub(super) struct Events {
     pub(super) reader: Reader,

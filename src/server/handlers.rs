@@ -82,7 +82,7 @@ async fn dispatch(
     route: &Route<'_>,
     app: &Arc<App>,
 ) -> Result<Reply, Refusal> {
-    if let Err(refusal) = app.admission.head(request) {
+    if let Err(refusal) = app.admission.count_request(request) {
         if refusal.closes() {
             incoming::discard_short(body).await;
         }
@@ -91,7 +91,7 @@ async fn dispatch(
     app.auth.check_browser(request)?;
     if !route.is_open() {
         app.auth.check_key(&request.headers)?;
-        app.admission.key_head(|| app.auth.owner(&request.headers))?;
+        app.admission.count_key_request(|| app.auth.owner(&request.headers))?;
     }
     incoming::check_coding(&request.headers)?;
     let reads = matches!(request.method, Method::GET | Method::HEAD);
@@ -202,8 +202,8 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
     }
 }
 
-/// The trace that a request belongs to (W3C Trace Context). Several `traceparent` count as none; several
-/// `tracestate` are one list.
+/// The trace that a request belongs to (W3C Trace Context): several `traceparent` fields count
+/// as none, and several `tracestate` fields are one list.
 fn trace(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all("traceparent").iter();
     let parent = parents.next().filter(|_| parents.next().is_none())?.to_str().ok()?;

@@ -19,8 +19,8 @@ impl<B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static> Incoming for B 
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Rejects a body in a transfer coding other than `chunked`, or in chunks of chunks (RFC 9112,
-/// section 6.1). hyper decodes `chunked` once if it comes last and leaves the rest to us.
+/// Rejects a body in a transfer coding other than `chunked`, or chunked more than once (RFC 9112,
+/// section 6.1). hyper decodes a `chunked` that comes last, once, and leaves the rest to us.
 pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
     let fields = || {
         let fields = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::to_str);
@@ -58,7 +58,7 @@ pub(super) async fn read(
     }
 }
 
-/// Reads a short body that nobody wants, on a connection that is about to close: see [`discard`].
+/// Discards a short body on a connection that is about to close: see [`discard`].
 pub(super) async fn discard_short(body: impl Incoming) {
     discard(pin!(body), UNWANTED_BYTES_MAX).await;
 }

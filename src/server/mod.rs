@@ -6,10 +6,10 @@
 mod admission;
 mod auth;
 mod body;
-mod client;
 mod connection;
 mod dialect;
 mod direct;
+mod forwarded;
 mod handlers;
 mod incoming;
 mod openapi;
@@ -50,11 +50,9 @@ use crate::limits;
 use crate::limits::server::REFUSED_CONNECTION_TIMEOUT;
 
 pub(crate) use admission::ClientLimits;
-use admission::{Admission, Entry};
+use admission::{Admission, ConnectionGuard};
 use auth::Auth;
 pub(crate) use auth::AuthOptions;
-pub use client::ForwardedHeader;
-pub(crate) use client::Proxies;
 use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
 #[doc(hidden)]
@@ -69,6 +67,8 @@ pub(crate) use dialect::native::transcript::transcript;
 use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;
 pub use dialect::server_tools::ServerTools;
+pub use forwarded::ForwardedHeader;
+pub(crate) use forwarded::Proxies;
 use places::{Place, Places};
 use responses::StoredResponses;
 pub use tls::TlsError;
@@ -80,7 +80,7 @@ use transport::Transport;
 pub struct Options {
     /// Who may send requests.
     pub(crate) auth: AuthOptions,
-    /// How much each of them may have.
+    /// How many connections and requests each of them may have.
     pub(crate) clients: ClientLimits,
     /// The longest request body, in bytes.
     pub(crate) max_body_bytes: usize,
@@ -217,7 +217,7 @@ fn now_sec() -> u64 {
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: TcpListener,
-    /// Without it, connections are plain.
+    /// `None`: connections are plain.
     tls: Option<Arc<Tls>>,
     app: Arc<App>,
 }
@@ -248,12 +248,12 @@ impl Server {
         let serve = async {
             loop {
                 let (socket, peer) = self.accept(&places).await;
-                let entry = Arc::new(self.app.admission.entry(peer.ip()));
+                let guard = Arc::new(self.app.admission.count_connection(peer.ip()));
                 let (app, stop) = (Arc::clone(&self.app), stop.clone());
-                if entry.is_over() {
-                    // Without TLS, it is told. A handshake would cost more than the connection is worth.
+                if guard.is_over() {
+                    // It is told why, but not under TLS: a handshake costs more than a refusal is worth.
                     if let Some(place) = refused.try_take().filter(|_| self.tls.is_none()) {
-                        let told = serve_plain(socket, entry, Arc::new(place), app, stop);
+                        let told = serve_plain(socket, guard, Arc::new(place), app, stop);
                         connections.spawn(timeout(REFUSED_CONNECTION_TIMEOUT, told));
                     }
                     continue;
@@ -262,11 +262,11 @@ impl Server {
                 if let Some(tls) = &self.tls {
                     let places = (place, tls.place().await);
                     let tls = Arc::clone(tls);
-                    connections.spawn(Box::pin(tls::serve(socket, entry, places, tls, app, stop)));
+                    connections.spawn(Box::pin(tls::serve(socket, guard, places, tls, app, stop)));
                     continue;
                 }
                 connections.spawn(async move {
-                    serve_plain(socket, entry, Arc::clone(&place), app, stop).await;
+                    serve_plain(socket, guard, Arc::clone(&place), app, stop).await;
                     // The socket is closed by now.
                     drop(place);
                 });
@@ -302,15 +302,15 @@ impl Server {
 /// Serves a connection without TLS.
 async fn serve_plain(
     socket: TcpStream,
-    entry: Arc<Entry>,
+    guard: Arc<ConnectionGuard>,
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
 ) {
     match Transport::plain(socket) {
-        Ok(transport) => connection::serve(transport, entry, place, app, stop).await,
+        Ok(transport) => connection::serve(transport, guard, place, app, stop).await,
         Err(error) => {
-            debug!(peer = %entry.peer(), %error, "connection lost before it was served");
+            debug!(peer = %guard.peer(), %error, "connection lost before it was served");
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) enum Refusal {
     MediaType,
     /// The key is missing or wrong.
     Unauthorized,
-    /// The client has or asks too much.
+    /// The client is over a limit. It should wait this long before it tries again.
     OverLimit { limit: Limit, wait: Duration },
     /// The request comes from a page of another origin.
     Origin(String),
@@ -57,15 +57,15 @@ pub(super) enum Refusal {
     Session(SessionError),
 }
 
-/// What a client has or asks too much of. Turns have limits of their own, in the gateway.
+/// A limit by address or key, on connections or requests. Those on turns are the gateway's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// Its address has this many connections already.
+    /// Connections of one address, which has this many.
     Connections(usize),
-    /// Its address asks too often.
-    Heads,
-    /// Its key does.
-    KeyHeads,
+    /// Requests per second of one address.
+    Requests,
+    /// Requests per second with one key.
+    KeyRequests,
 }
 
 impl Limit {
@@ -73,8 +73,8 @@ impl Limit {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Connections(_) => "connections_per_address",
-            Self::Heads => "head_rate_per_address",
-            Self::KeyHeads => "head_rate_per_key",
+            Self::Requests => "head_rate_per_address",
+            Self::KeyRequests => "head_rate_per_key",
         }
     }
 }
@@ -115,7 +115,7 @@ impl Refusal {
         Self::Invalid { param, message: message.into() }
     }
 
-    /// Whether its connection is closed after it.
+    /// Whether the connection closes after this refusal.
     pub(super) const fn closes(&self) -> bool {
         matches!(self, Self::OverLimit { limit: Limit::Connections(_), .. })
     }

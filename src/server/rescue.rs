@@ -30,7 +30,7 @@ impl Refusal {
             Self::Method(allowed) => {
                 headers.insert(ALLOW, HeaderValue::from_static(allowed));
             }
-            Self::OverLimit { limit: Limit::Heads | Limit::KeyHeads, wait } => {
+            Self::OverLimit { limit: Limit::Requests | Limit::KeyRequests, wait } => {
                 headers.insert(RETRY_AFTER, whole_seconds(wait).into());
             }
             _ if matches!(
@@ -57,7 +57,7 @@ impl Refusal {
     }
 }
 
-/// A wait in whole seconds, as `Retry-After` takes it.
+/// A wait in whole seconds, rounded up, for `Retry-After`.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

@@ -1,5 +1,5 @@
-//! What a stream does while there is nothing to say: when a keep-alive is due, and whether the client
-//! is still there.
+//! What a stream does while it has nothing to send: when a keep-alive is due, and whether the client is
+//! still there.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::socket::Socket;
 use crate::limits::stream as limits;
 
-/// The silence of one stream.
+/// Watches the silences of one stream.
 ///
 /// Nothing is read from an HTTP/1.1 connection while a response is written, because the client may have
 /// closed its sending side and be waiting for the rest. So the socket is watched here. If no more data
@@ -50,7 +50,7 @@ impl Client {
 }
 
 impl Silence {
-    /// Of a stream that sends a keep-alive after every `keep_alive` of silence.
+    /// For a stream that sends a keep-alive after every `keep_alive` of silence.
     pub(super) fn new(keep_alive: Duration) -> Self {
         Self { keep_alive, timer: Box::pin(sleep(keep_alive)), client: Client::Unwatched }
     }
@@ -60,9 +60,9 @@ impl Silence {
         self.client = Client::Open(socket);
     }
 
-    /// Completes when a keep-alive is due, which counts as sent then. `sent_at` is when something was
-    /// last sent. The timer is not reset each time: when it fires, it looks at `sent_at` and sleeps
-    /// again if need be.
+    /// Completes when a keep-alive is due, and counts it as sent. `sent_at` is when something was last
+    /// sent; it is set to now then. The timer is not reset for everything that is sent: when it fires, it
+    /// looks at `sent_at` and sleeps again if need be.
     pub(super) fn poll_due(&mut self, cx: &mut Context<'_>, sent_at: &mut Instant) -> Poll<()> {
         self.watch_client(cx);
         while self.timer.as_mut().poll(cx).is_ready() {
@@ -93,6 +93,7 @@ impl Silence {
         }
     }
 
+    /// When the next keep-alive or probe is due.
     fn due(&self, sent_at: Instant) -> Instant {
         let keep_alive = sent_at + self.keep_alive;
         match self.client {

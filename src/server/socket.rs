@@ -1,5 +1,5 @@
-//! A connection's socket, shared between hyper, which reads and writes, and a body that watches
-//! whether its client is still sending.
+//! A connection's socket, shared between hyper, which reads and writes, a stream that writes by itself,
+//! and whoever watches whether the client is still sending.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::Shutdown;
@@ -8,15 +8,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::limits::server::{DISCARD_TIMEOUT, UNWANTED_BYTES_MAX};
 
 /// A socket. **Only one task may read from it**: the last task that polled for bytes or for
 /// their end is woken, and no other.
 #[derive(Debug, Clone)]
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
-    /// Whether its bytes are those of TLS, of which only the end means anything here.
+    /// Whether it carries TLS. Its bytes cannot be interpreted here then; only their end can.
     is_under_tls: bool,
 }
 
@@ -26,7 +29,7 @@ impl Socket {
         Self { stream: Arc::new(stream), is_under_tls: false }
     }
 
-    /// Shares `stream`, over which TLS is spoken.
+    /// Shares `stream`, which carries TLS.
     pub(super) fn under_tls(stream: TcpStream) -> Self {
         Self { stream: Arc::new(stream), is_under_tls: true }
     }
@@ -35,18 +38,19 @@ impl Socket {
     /// data.
     ///
     /// The client may have closed only its sending side, or it may be gone. Only a write can
-    /// tell. Under TLS, unread data is most likely the client's farewell, which comes before its end.
+    /// tell. Under TLS, unread data is taken for the `close_notify` alert with which a client announces
+    /// its end.
     pub(super) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut byte = [0];
         let peeked = ready!(self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
         Poll::Ready(self.is_under_tls || !matches!(peeked, Ok(1..)))
     }
 
-    /// Writes as much of two pieces of bytes as the system takes now; returns how much.
+    /// Writes as much of two pieces as the system takes now. Returns the number of bytes.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it takes nothing now; anything else if the client
-    /// is gone.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the system takes nothing now; anything else if the
+    /// client is gone.
     pub(super) fn try_write(&self, pieces: [IoSlice<'_>; 2]) -> io::Result<usize> {
         match pieces {
             [first, second] if first.is_empty() => self.stream.try_write(&second),
@@ -69,9 +73,26 @@ impl Socket {
         read
     }
 
+    /// Closes the connection in stages (RFC 9112, section 9.6): tells the client that nothing more will come, then
+    /// reads on, within bounds. The system answers unread bytes with a reset, which can overtake what the
+    /// client has not read yet.
+    pub(super) async fn close(mut self) {
+        self.shut_down();
+        let (mut scratch, mut left) = ([0; 1024], UNWANTED_BYTES_MAX);
+        let reading = async {
+            while let Ok(read @ 1..) = self.read(&mut scratch).await {
+                left = left.saturating_sub(read);
+                if left == 0 {
+                    return;
+                }
+            }
+        };
+        let _ = timeout(DISCARD_TIMEOUT, reading).await;
+    }
+
     /// Tells the client that nothing more will come.
     pub(super) fn shut_down(&self) {
-        // A client that is gone need not be told.
+        // This fails only if the client is gone.
         let _ = socket2::SockRef::from(&*self.stream).shutdown(Shutdown::Write);
     }
 
@@ -80,9 +101,9 @@ impl Socket {
         self.stream.poll_write_ready(cx)
     }
 
-    /// Writes these bytes while nothing else is written. Without room for them, the client reads
-    /// none of them now. Under TLS, nothing can be written here; a client that has closed its sending side is
-    /// gone then.
+    /// Finds out whether the client is still there by writing `bytes`; call it only while nobody else
+    /// writes. If the system has no room for them, they are not sent, and the client counts as present.
+    /// Under TLS, nothing can be written here, and a client that has closed its sending side counts as gone.
     ///
     /// # Errors
     /// If the client is gone.
@@ -101,7 +122,7 @@ impl Socket {
     }
 }
 
-/// Whether the other end has closed its sending side, or everything. Unread data does not hide it.
+/// Whether the other end has closed its sending side or the whole connection, even if there is unread data.
 fn has_closed(stream: &TcpStream) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;

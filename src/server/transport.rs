@@ -1,4 +1,4 @@
-//! What a connection's bytes go over: TCP, or TLS over it.
+//! What carries a connection: TCP, or TLS over TCP.
 
 use std::io;
 use std::pin::Pin;
@@ -25,21 +25,21 @@ impl Transport {
     /// # Errors
     /// If it is gone already.
     pub(super) fn plain(socket: TcpStream) -> io::Result<Self> {
-        set_up(&socket)?;
+        set_options(&socket)?;
         Ok(Self::Plain(Socket::new(socket)))
     }
 
-    /// A connection whose client has agreed on TLS.
+    /// A connection with TLS. Waits for the handshake.
     ///
     /// # Errors
-    /// If the client is gone, or does not speak TLS as we do.
+    /// If the client leaves or the handshake fails.
     pub(super) async fn accept_tls(socket: TcpStream, acceptor: &TlsAcceptor) -> io::Result<Self> {
-        set_up(&socket)?;
+        set_options(&socket)?;
         let stream = acceptor.accept(Socket::under_tls(socket)).await?;
         Ok(Self::Tls(Box::new(stream)))
     }
 
-    /// The socket below.
+    /// The socket underneath.
     pub(super) fn socket(&self) -> &Socket {
         match self {
             Self::Plain(socket) => socket,
@@ -48,8 +48,8 @@ impl Transport {
     }
 }
 
-/// Sends immediately and keeps little unsent, which shows whether a slow client makes progress.
-fn set_up(socket: &TcpStream) -> io::Result<()> {
+/// Sends without delay, and keeps little unsent data in the kernel, so that a slow client's progress shows.
+fn set_options(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
     socket2::SockRef::from(socket).set_tcp_notsent_lowat(limits::server::UNSENT_BYTES_MAX)?;

@@ -5,11 +5,11 @@ use super::journal::Journal;
 use super::record::{SessionRecord, turn};
 use super::store::{Batch, fuzz};
 
-/// Target `stored_data`: what is read from a store is the same when it is written and read again, and
-/// of a damaged file everything before the damage is read.
+/// Target `stored_data`: whatever is read from a store is the same after it is written and read again, and
+/// everything before the damage in a file is read.
 ///
 /// The first byte chooses what the rest is: the record of a session or of a turn, a journal, an
-/// exported session, a log in Redis, or pieces of a file of running turns.
+/// exported session, a log in Redis, or parts of a file of running turns.
 ///
 /// # Panics
 /// If that does not hold.
@@ -28,14 +28,14 @@ pub fn stored_data(data: &[u8]) {
     }
 }
 
-/// What was read is written in a form that is read the same.
+/// Data that can be read is unchanged after it is written and read again.
 fn check_written(stored: &[u8], rewrite: impl Fn(&[u8]) -> Option<String>) {
     let Some(written) = rewrite(stored) else { return };
     let again = rewrite(written.as_bytes()).expect("it can be read again");
     assert_eq!(again, written, "written again");
 }
 
-/// A turn can be ended from its journal and any log. The log is what follows the first line.
+/// A turn can be ended from its journal, the first line, with any log, the rest.
 fn check_interrupted(stored: &[u8]) {
     let mut parts = stored.splitn(2, |byte| *byte == b'\n');
     let (Some(journal), Some(log)) = (parts.next(), parts.next()) else { return };

@@ -34,7 +34,7 @@ use crate::conversation::Interrupted;
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
-/// What an interrupted turn goes on with.
+/// What is needed to resume an interrupted turn: its request as JSON, its state, and how it was taken over.
 struct Resumption {
     asked: Arc<RawValue>,
     interrupted: Interrupted,
@@ -54,7 +54,8 @@ impl Sessions {
         let _ = self.successor.set(Successor { turns, places });
     }
 
-    /// Whether a turn may be taken over. `None` if another node may have a place for it sooner.
+    /// Admits a turn that is to be taken over. `None` if it should be left to another node, which may have a
+    /// free place sooner.
     pub(super) fn admit(&self) -> Option<Admission> {
         let Some(Successor { places, .. }) = self.successor.get() else {
             return Some(Admission::Waits);

@@ -26,7 +26,7 @@ use tracing::{debug, error, warn};
 use super::LoggedTurn;
 use super::log::TurnLog;
 use super::log::storing::Unstorable;
-use super::persister::patiently;
+use super::persister::{note_deletion, patiently};
 use super::store::{
     Batch, Entered, Holder, Lease, LogEnd, NodeId, Store, StoreError, StoredLog, StoredRecord,
     Version, Watch, Watched,
@@ -85,7 +85,7 @@ impl OwnedLease {
         Ok(lease.map(|lease| Self::new(store, lease, asked_at)))
     }
 
-    /// Does the same for a turn that is to begin there, or to go on.
+    /// Acquires the lease for a turn that is to begin in the session or to go on there.
     pub(super) async fn enter(
         store: &Arc<dyn Store>,
         session_id: &str,
@@ -96,7 +96,7 @@ impl OwnedLease {
         Ok(entered.map(|entered| EnteredSession::new(store, entered, asked_at)))
     }
 
-    /// The same of a session whose id was just made up.
+    /// Acquires the lease of a new session, whose id was just made up.
     pub(super) async fn enter_new(
         store: &Arc<dyn Store>,
         session_id: &str,
@@ -281,6 +281,7 @@ impl Renewal {
             Ok(Err(StoreError::Superseded | StoreError::NoSession)) => {
                 debug!(session = self.lease.session_id, "a lease was lost");
                 metrics::lease_lost();
+                note_deletion(&*self.store, &self.lease.session_id, &self.turn.log).await;
                 self.turn.log.stop_storing(Unstorable::Superseded);
                 self.turn.log.cancel();
                 None

@@ -35,14 +35,14 @@ pub(crate) fn connection_open() -> Gauged {
     Gauged::new(gauge!("tether_connections_open"))
 }
 
-/// A client was refused because it has or asks more than this limit allows.
+/// A connection, request or turn was refused because its client is over this limit.
 pub(crate) fn over_limit(limit: &'static str) {
     counter!("tether_over_limit_total", "limit" => limit).increment(1);
 }
 
-/// This many turns of a key are running. Nobody's turns have no key.
+/// This many turns run with a key. Turns without a key are not shown: their owner is empty.
 pub(crate) fn key_turns(owner: &str, running: usize) {
-    // Long enough to tell keys apart. The owner is a digest, which is no secret.
+    // Enough to tell keys apart. The owner is a digest of the key and no secret.
     let Some(key) = owner.get(..8) else { return };
     #[expect(clippy::cast_precision_loss, reason = "there are far fewer turns than 2^53")]
     gauge!("tether_key_turns_running", "key" => key.to_owned()).set(running as f64);
@@ -53,7 +53,7 @@ pub(crate) fn tls_handshake(outcome: &'static str) {
     counter!("tether_tls_handshakes_total", "outcome" => outcome).increment(1);
 }
 
-/// The OpenTelemetry collector does not have this many spans, or sets of metrics.
+/// This many spans, or requests with metrics, did not reach the OpenTelemetry collector.
 pub(crate) fn otlp_dropped(signal: &'static str, count: usize) {
     counter!("tether_otlp_dropped_total", "signal" => signal).increment(count as u64);
 }

@@ -1,10 +1,10 @@
-//! What is known of a span that is over.
+//! An ended span, as it goes to the exporter.
 
 use std::time::SystemTime;
 
 use crate::trace_context::TraceContext;
 
-/// What is known of a span or a measurement, by the names of the conventions.
+/// What is known about a span, by the names of the semantic conventions.
 pub(crate) type Attributes = Vec<(&'static str, Value)>;
 
 /// The value of an attribute.
@@ -23,7 +23,7 @@ impl From<&str> for Value {
     }
 }
 
-/// Which side of an exchange a span is.
+/// Whether a span is work of this process or a request to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpanKind {
     /// Work inside this process.
@@ -32,7 +32,7 @@ pub(crate) enum SpanKind {
     Client,
 }
 
-/// A span that is over.
+/// An ended span.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SpanData {
     pub(crate) context: TraceContext,
@@ -42,6 +42,6 @@ pub(crate) struct SpanData {
     pub(crate) begun: SystemTime,
     pub(crate) ended: SystemTime,
     pub(crate) attributes: Attributes,
-    /// What went wrong: a code.
+    /// What went wrong, as a code; `None` if nothing did.
     pub(crate) error: Option<&'static str>,
 }

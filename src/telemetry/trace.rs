@@ -1,6 +1,6 @@
-//! Spans for tracing systems (OpenTelemetry), and the contexts that are handed on.
+//! Spans for tracing systems (OpenTelemetry), and the trace contexts that go out with requests.
 //!
-//! Without an exporter, a span only hands on the context that it was begun in.
+//! Without an exporter, a span only passes on the context in which it began.
 
 use std::time::SystemTime;
 
@@ -15,21 +15,22 @@ use crate::trace_context::TraceContext;
 /// A span that is under way.
 #[derive(Debug)]
 pub(crate) struct Span {
-    /// What those that it asks are told; `None` if there is no trace.
+    /// The context for requests from within this span; `None` if there is no trace.
     context: Option<TraceContext>,
     parent: Option<u64>,
     begun: SystemTime,
-    instant: Instant,
+    /// The same, by a clock that nobody sets, to measure the duration.
+    since: Instant,
     is_recorded: bool,
 }
 
 impl Span {
-    /// Begins a span in this context, or a trace of its own.
+    /// Begins a span below `parent`. Without one, the span begins a trace if there is an exporter.
     pub(crate) fn begin(parent: Option<&TraceContext>) -> Self {
-        let (begun, instant) = (SystemTime::now(), Instant::now());
+        let (begun, since) = (SystemTime::now(), Instant::now());
         let Some(sampler) = otlp::sampler() else {
             let context = parent.cloned();
-            return Self { context, parent: None, begun, instant, is_recorded: false };
+            return Self { context, parent: None, begun, since, is_recorded: false };
         };
         let context = parent.map_or_else(
             || {
@@ -40,7 +41,7 @@ impl Span {
         );
         let is_recorded = context.is_sampled();
         let parent = parent.map(|parent| parent.span_id);
-        Self { context: Some(context), parent, begun, instant, is_recorded }
+        Self { context: Some(context), parent, begun, since, is_recorded }
     }
 
     /// Begins a span below this one.
@@ -48,12 +49,13 @@ impl Span {
         Self::begin(self.context.as_ref())
     }
 
-    /// What is handed on to those that it asks.
+    /// The context for requests from within this span.
     pub(crate) const fn context(&self) -> Option<&TraceContext> {
         self.context.as_ref()
     }
 
-    /// Ends the span. `describe` is asked only if it is recorded.
+    /// Ends the span; `error` is what went wrong, as a code. `describe` gives its name and attributes, and is
+    /// called only if the span is recorded.
     pub(crate) fn end(
         self,
         kind: SpanKind,
@@ -62,7 +64,7 @@ impl Span {
     ) {
         let Some(context) = self.context.filter(|_| self.is_recorded) else { return };
         let (name, attributes) = describe();
-        let (begun, ended) = (self.begun, self.begun + self.instant.elapsed());
+        let (begun, ended) = (self.begun, self.begun + self.since.elapsed());
         otlp::export(SpanData {
             context,
             parent: self.parent,

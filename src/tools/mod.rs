@@ -161,8 +161,8 @@ impl CallContext {
         }
     }
 
-    /// Identifies the call to a server, as W3C Trace Context defines it. Without a trace that it belongs
-    /// to, attempts of one call are spans of a trace of their own.
+    /// The `traceparent` for requests of the call (W3C Trace Context). A call that belongs to no trace gets one
+    /// of its own, in which each attempt is a span.
     pub(crate) fn traceparent(&self) -> String {
         if let Some(trace) = &self.trace {
             return trace.to_string();
@@ -174,7 +174,7 @@ impl CallContext {
 }
 
 impl CallContext {
-    /// What tracing systems add to that.
+    /// The `tracestate` for requests of the call, if there is any.
     pub(crate) fn tracestate(&self) -> Option<&str> {
         self.trace.as_ref()?.state.as_deref()
     }

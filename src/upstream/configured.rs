@@ -75,10 +75,10 @@ impl Upstream {
         &self.name
     }
 
-    /// What it is to those who watch.
+    /// How traces and metrics name it.
     pub(crate) fn identity(&self) -> Identity {
         match &self.backend {
-            Backend::Server(server) => server.watched_as(),
+            Backend::Server(server) => server.telemetry_identity(),
             Backend::Local(_) => {
                 Identity { provider: "tether", model: self.name.clone(), address: None }
             }

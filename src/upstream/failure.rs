@@ -151,8 +151,7 @@ impl From<ClientError> for RoundFailure {
     }
 }
 
-/// What to do about a server to which no connection is made. TLS faults are known by rustls' words for
-/// them.
+/// What to do if no connection can be made. TLS faults are recognized by the words of rustls' errors.
 fn advice_on_connecting(reason: &str) -> &'static str {
     if reason.starts_with("invalid peer certificate") {
         "; renew the server's certificate, or make this machine trust whoever issued it"

@@ -9,9 +9,9 @@ use super::{ChatRequest, Delta};
 /// The calls of an answer, as they were reported.
 #[derive(Debug)]
 struct Calls {
-    /// Whether the end of a call may have other arguments than its pieces: the end counts.
+    /// Whether a call may complete with other arguments than its pieces: then those at the end count.
     may_differ: bool,
-    /// The arguments of each, as far as they came.
+    /// The arguments of each call so far.
     begun: Vec<String>,
     completed: usize,
 }
@@ -25,8 +25,8 @@ struct Said {
     failed: Option<FrameError>,
 }
 
-/// Target `upstream_answer`: calls begin and complete in order with the arguments that were reported,
-/// nothing comes after the end, and neither the cuts nor the decoder's memory change what is said.
+/// Target `upstream_answer`: calls begin and complete in order with the arguments that were reported, nothing
+/// follows the end, and neither the cuts nor the decoder's memo change what is said.
 ///
 /// The first byte chooses the API, the second how the answer is cut.
 ///
@@ -52,7 +52,7 @@ pub fn upstream_answer(data: &[u8]) {
     }
 }
 
-/// A server's list of models is read the same with more in it that nobody knows.
+/// A list of models is read the same if unknown members are added.
 fn check_models(body: &[u8]) {
     let Ok(text) = std::str::from_utf8(body) else { return };
     let models = Models::read(text);

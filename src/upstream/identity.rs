@@ -1,11 +1,11 @@
-//! What an upstream is to those who watch.
+//! How traces and metrics name an upstream.
 
-/// What an upstream is to those who watch, by the names of OpenTelemetry.
+/// How traces and metrics name an upstream, by OpenTelemetry's conventions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Whose API it speaks.
+    /// Whose API it speaks: `gen_ai.provider.name`.
     pub(crate) provider: &'static str,
-    /// Its model, as far as that is known.
+    /// Its model, as far as known.
     pub(crate) model: String,
     /// Its host and port, unless it is in this process.
     pub(crate) address: Option<(String, u16)>,

@@ -205,7 +205,7 @@ impl Round {
         self.wait(cx, Some(now))
     }
 
-    /// `heard`: the time, if this poll read anything.
+    /// Waits for more. `heard`: the time of this poll, if it read anything.
     fn wait(
         &mut self,
         cx: &mut Context<'_>,
@@ -251,7 +251,7 @@ impl Round {
         Poll::Ready(match (decoded, read) {
             (Err(failure), _) => Err(failure),
             (Ok(()), Ok(progress)) => Ok(Read { bytes, words, progress }),
-            // The model has finished; only the way it came is broken.
+            // The model has finished; only its connection broke.
             (Ok(()), Err(_)) if events.is_finished() => {
                 Ok(Read { bytes, words, progress: Progress::End })
             }
@@ -272,11 +272,11 @@ impl Round {
     }
 }
 
-/// What one read brought.
+/// What one read returned.
 struct Read {
     /// Bytes of the body.
     bytes: usize,
-    /// The most of them that can be words: see [`words_bytes`].
+    /// How many of them can be words at most: see [`words_bytes`].
     words: usize,
     progress: Progress,
 }

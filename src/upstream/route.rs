@@ -122,7 +122,7 @@ impl Route {
         Err(all_failed(failures))
     }
 
-    /// The one that is asked first, unless it is cooling down.
+    /// The upstream to ask first, unless it is cooling down.
     pub(crate) fn first(&self, asked_first: Option<usize>) -> &Upstream {
         &self.upstreams[asked_first.unwrap_or_default()]
     }

@@ -76,7 +76,7 @@ impl Timeouts {
         Ok(())
     }
 
-    /// Waits for a timeout. `heard`: the time, if chunks have arrived since the last call.
+    /// Waits for a timeout. `heard`: the time, if anything has arrived since the last call.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, heard: Option<Instant>) -> Poll<TimedOut> {
         if let Some(now) = heard {
             self.heard = now;

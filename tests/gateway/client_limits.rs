@@ -1,4 +1,4 @@
-//! How much one client may have, by its address and its key: at each limit, and one over.
+//! The limits of one client, by its address and by its key: at each of them, and one over it.
 
 use serde_json::{Value, json};
 use tether::config::Secret;
@@ -9,7 +9,7 @@ use crate::support::events::outcome;
 use crate::support::gateway::{STREAM, Setup};
 use crate::support::{Client, EventStream, Gateway, Model, Round};
 
-/// Trusts a proxy on this machine.
+/// Makes this machine a trusted proxy.
 fn trust(setup: &mut Setup, header: ForwardedHeader) {
     setup.config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
     setup.config.server.forwarded_header = header;
@@ -19,7 +19,7 @@ fn keys(setup: &mut Setup, keys: &[&str]) {
     setup.config.server.api_keys = keys.iter().map(|&key| Secret::new(key.to_owned())).collect();
 }
 
-/// Applies limits by address to this machine, too.
+/// Applies the limits by address to this machine, too.
 fn exempt_nobody(setup: &mut Setup) {
     setup.config.server.limits.exempt_addresses = Vec::new();
 }
@@ -33,13 +33,13 @@ fn refused(reply: &crate::support::client::Reply, code: &str) {
     assert!((1..=30).contains(&wait), "{wait}");
 }
 
-async fn asks(client: &mut Client) -> u16 {
+async fn status(client: &mut Client) -> u16 {
     client.send(request("GET", "/healthz", &[], "")).await;
     client.reply().await.status()
 }
 
 #[tokio::test]
-async fn connections_of_an_address() {
+async fn an_address_has_a_limit_on_its_connections() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         exempt_nobody(setup);
@@ -48,7 +48,7 @@ async fn connections_of_an_address() {
     .await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     let mut second = gateway.client().await;
-    assert_eq!(asks(&mut second).await, 200);
+    assert_eq!(status(&mut second).await, 200);
     for _ in 0..3 {
         let mut third = gateway.client().await;
         third.send(post(STREAM, &[], &json!({"prompt": "Hello?"}).to_string())).await;
@@ -58,17 +58,17 @@ async fn connections_of_an_address() {
         assert_eq!(third.closed().await, b"");
     }
     // The others notice nothing.
-    assert_eq!(asks(&mut second).await, 200);
+    assert_eq!(status(&mut second).await, 200);
     round.answer("Well.").await;
     assert_eq!(outcome(&stream.rest().await), "stop");
-    // A place that was freed is free.
+    // A closed connection no longer counts.
     drop(second);
-    while asks(&mut gateway.client().await).await != 200 {}
+    while status(&mut gateway.client().await).await != 200 {}
 }
 
-/// Clients that are over their limit cannot take more than a few connections by being silent.
+/// Clients over their limit cannot hold more than a few connections by staying silent.
 #[tokio::test]
-async fn silent_connections_over_the_limit() {
+async fn silent_connections_over_the_limit_are_closed() {
     let model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         exempt_nobody(setup);
@@ -76,14 +76,14 @@ async fn silent_connections_over_the_limit() {
     })
     .await;
     let mut first = gateway.client().await;
-    assert_eq!(asks(&mut first).await, 200);
+    assert_eq!(status(&mut first).await, 200);
     let mut silent = Vec::new();
     for _ in 0..tether::limits::server::REFUSED_CONNECTIONS_MAX {
         silent.push(gateway.client().await);
     }
     let mut another = gateway.client().await;
     assert_eq!(another.closed().await, b"");
-    assert_eq!(asks(&mut first).await, 200);
+    assert_eq!(status(&mut first).await, 200);
     for mut client in silent {
         assert_eq!(client.closed().await, b"");
     }
@@ -103,13 +103,13 @@ async fn connections_of_this_machine_and_of_a_trusted_proxy_are_not_limited() {
         .await;
         let mut clients = [gateway.client().await, gateway.client().await, gateway.client().await];
         for client in &mut clients {
-            assert_eq!(asks(client).await, 200);
+            assert_eq!(status(client).await, 200);
         }
     }
 }
 
-/// Sends a request for each of these sets of headers at once, so that no time passes between them. Returns
-/// the statuses.
+/// Sends one request for each of these sets of headers, all at once, so that no time passes between them.
+/// Returns the statuses.
 async fn statuses(gateway: &Gateway, requests: &[&[&str]]) -> Vec<u16> {
     let bytes: String =
         requests.iter().map(|headers| request("GET", "/api/v1/tools", headers, "")).collect();
@@ -127,7 +127,7 @@ async fn statuses(gateway: &Gateway, requests: &[&[&str]]) -> Vec<u16> {
 }
 
 #[tokio::test]
-async fn requests_of_an_address_behind_a_proxy() {
+async fn each_address_behind_a_proxy_has_a_rate_of_its_own() {
     for (header, one, other) in [
         (
             ForwardedHeader::XForwardedFor,
@@ -144,14 +144,14 @@ async fn requests_of_an_address_behind_a_proxy() {
         .await;
         let requests: &[&[&str]] = &[&[one], &[one], &[one], &[other], &[other], &[other]];
         assert_eq!(statuses(&gateway, requests).await, [200, 200, 429, 200, 200, 429]);
-        // The proxy's own, such as health checks.
+        // The proxy's own requests, such as health checks, have no limit.
         assert_eq!(statuses(&gateway, &[&[][..]; 4]).await, [200; 4]);
     }
 }
 
-/// A client that writes the header itself gains nothing, and takes nothing from others.
+/// A client that writes the header itself gains nothing, and uses up nobody else's rate.
 #[tokio::test]
-async fn addresses_that_a_client_makes_up() {
+async fn addresses_that_a_client_makes_up_do_not_count() {
     let [spoofed, more, own] = ["198.51.100.1", "198.51.100.2, 198.51.100.3", "192.0.2.1"];
     let [spoofed, more, own] = [spoofed, more, own].map(|it| format!("X-Forwarded-For: {it}"));
     let limit = |setup: &mut Setup| {
@@ -168,13 +168,13 @@ async fn addresses_that_a_client_makes_up() {
         trust(setup, ForwardedHeader::default());
     })
     .await;
-    // The last line is the proxy's.
+    // The proxy has appended the last line.
     let requests: &[&[&str]] = &[&[&spoofed, &own], &[&more, &own], &[&own], &[&spoofed]];
     assert_eq!(statuses(&behind_proxy, requests).await, [200, 200, 429, 200]);
 }
 
 #[tokio::test]
-async fn requests_with_a_key() {
+async fn each_key_has_a_rate_of_its_own() {
     let model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         keys(setup, &["first", "second"]);
@@ -189,12 +189,13 @@ async fn requests_with_a_key() {
     assert_eq!(statuses(&gateway, requests).await, expected);
 }
 
-/// Begins a turn with these headers, and takes its request to the model.
+/// Begins a turn with these headers, and receives its request at the model server.
 async fn begin(gateway: &Gateway, model: &mut Model, headers: &[&str]) -> (EventStream, Round) {
     let stream = gateway.turn_with(headers, &json!({"prompt": "Hello?"})).await;
     (stream, model.round().await)
 }
 
+/// Checks that another turn with these headers is refused, with the limit `key` in the message.
 #[track_caller]
 fn over(gateway: &Gateway, headers: &[&str], key: &'static str) -> impl Future<Output = ()> {
     let begins = post(STREAM, headers, &json!({"prompt": "Hello?"}).to_string());
@@ -207,7 +208,7 @@ fn over(gateway: &Gateway, headers: &[&str], key: &'static str) -> impl Future<O
 }
 
 #[tokio::test]
-async fn turns_of_an_address() {
+async fn an_address_has_a_limit_on_its_turns() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         trust(setup, ForwardedHeader::default());
@@ -225,7 +226,7 @@ async fn turns_of_an_address() {
 }
 
 #[tokio::test]
-async fn turns_of_a_key() {
+async fn a_key_has_a_limit_on_its_turns() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         keys(setup, &["first", "second"]);
@@ -241,7 +242,7 @@ async fn turns_of_a_key() {
     let _second = begin(&gateway, &mut model, &[one]).await;
 }
 
-/// Of four places, one is kept.
+/// Of four places, one is reserved.
 #[tokio::test]
 async fn a_key_that_uses_more_than_its_share_is_refused_before_one_that_uses_less() {
     let mut model = Model::listen();
@@ -275,7 +276,7 @@ async fn a_key_that_uses_more_than_its_share_is_refused_before_one_that_uses_les
     }
 }
 
-/// With a single key, nobody else can come.
+/// With a single key, there is nobody to reserve places for.
 #[tokio::test]
 async fn a_key_alone_gets_every_place() {
     let mut model = Model::listen();
@@ -288,9 +289,9 @@ async fn a_key_alone_gets_every_place() {
     let _second = begin(&gateway, &mut model, &["X-Api-Key: only"]).await;
 }
 
-/// SDKs go by the status and the type.
+/// SDKs look at the status and the type.
 #[tokio::test]
-async fn each_api_says_it_in_its_own_words() {
+async fn each_api_reports_a_limit_in_its_own_form() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         keys(setup, &["key"]);

@@ -1,5 +1,5 @@
-//! Frames that no client may send, written by hand (RFC 9113): each ends its stream or its connection with
-//! an error, and costs nobody else anything.
+//! Invalid HTTP/2 frames, written by hand (RFC 9113): each ends its stream or its connection with an error and
+//! affects nobody else.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -46,7 +46,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Fields as literals that no table keeps (RFC 7541, section 6.2.2).
+/// Fields as literals without indexing (RFC 7541, section 6.2.2).
 fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| {
         let length = u8::try_from(text.len()).unwrap();
@@ -79,13 +79,13 @@ fn setting(id: u16, value: u32) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &[&id.to_be_bytes()[..], &value.to_be_bytes()].concat())
 }
 
-/// How the frames end: with the first answer, reset or error of the connection. Frames go out while
-/// answers are read, because a server may stop reading until it has written.
+/// Sends frames, and returns the first answer, reset or connection error. Frames go out while answers are
+/// read, because a server may stop reading until it has written.
 async fn end(gateway: &Gateway, frames: &[u8]) -> End {
     let Client { socket, .. } = gateway.client().await;
     let (mut reading, mut writing) = socket.into_split();
     let bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[]), frames].concat();
-    // A server that has seen enough closes the connection.
+    // This fails if the server has seen enough and closes the connection.
     let writer = tokio::spawn(async move {
         let _ = writing.write_all(&bytes).await;
         writing
@@ -131,7 +131,7 @@ fn first_end(mut bytes: &[u8]) -> Option<End> {
     None
 }
 
-/// Checks how frames end, and that the gateway goes on.
+/// Checks how each case ends, and that the gateway goes on.
 async fn check(cases: &[(&str, Vec<u8>, End)]) {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
@@ -165,7 +165,7 @@ fn request(list: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_allowed_or_ignored() {
+async fn valid_frames_and_unknown_ones_do_no_harm() {
     let (first, rest) = (&fields(&GET)[..9], &fields(&GET)[9..]);
     let priority = [&[0, 0, 0, 0, 0][..], &fields(&GET)].concat();
     check(&[
@@ -189,10 +189,10 @@ async fn what_is_allowed_or_ignored() {
     .await;
 }
 
-/// h2 has the standard's `FRAME_SIZE_ERROR` only for frames that are too long; others are a
-/// `PROTOCOL_ERROR`.
+/// h2 answers frames that are too long with the standard's `FRAME_SIZE_ERROR`, and those that are too short
+/// with a `PROTOCOL_ERROR`.
 #[tokio::test]
-async fn frames_of_a_wrong_size() {
+async fn a_frame_of_the_wrong_size_ends_the_connection() {
     let big = vec![0; 16_385];
     check(&[
         ("DATA", both(post(1, &[]), frame(DATA, 0, 1, &big)), Connection(FRAME_SIZE_ERROR)),
@@ -214,7 +214,7 @@ async fn frames_of_a_wrong_size() {
 }
 
 #[tokio::test]
-async fn frames_on_a_wrong_stream() {
+async fn a_frame_on_the_wrong_stream_ends_the_connection() {
     let error = Connection(PROTOCOL_ERROR);
     check(&[
         ("DATA on the connection", frame(DATA, 0, 0, b"x"), error),
@@ -252,7 +252,7 @@ async fn frames_on_a_wrong_stream() {
 }
 
 #[tokio::test]
-async fn settings_windows_and_padding() {
+async fn invalid_settings_windows_and_padding_are_errors() {
     let error = Connection(PROTOCOL_ERROR);
     check(&[
         ("ENABLE_PUSH", setting(2, 2), error),
@@ -280,8 +280,8 @@ async fn settings_windows_and_padding() {
 }
 
 #[tokio::test]
-async fn heads_that_are_no_request() {
-    // The first loses the stream. The others are found while fields are decompressed, and end the connection.
+async fn a_malformed_request_head_is_an_error() {
+    // Most faults reset the stream. Those that h2 finds while it decompresses the fields end the connection.
     let (reset, closed) = (Stream(PROTOCOL_ERROR), Connection(PROTOCOL_ERROR));
     let [method, scheme, path, authority] = GET;
     check(&[
@@ -338,9 +338,9 @@ async fn heads_that_are_no_request() {
 }
 
 #[tokio::test]
-async fn heads_that_cannot_be_decompressed() {
+async fn a_head_that_cannot_be_decompressed_ends_the_connection() {
     let head = |bytes: &[u8]| frame(HEADERS, END_STREAM | END_HEADERS, 1, bytes);
-    // The standard's name for it is COMPRESSION_ERROR; h2 has this one for all of them.
+    // The standard says COMPRESSION_ERROR; h2 says this.
     let error = Connection(PROTOCOL_ERROR);
     check(&[
         ("an index that is not there", head(&[0xde]), error),
@@ -353,9 +353,9 @@ async fn heads_that_cannot_be_decompressed() {
     .await;
 }
 
-/// Each would cost a server far more than the client.
+/// Each flood would cost a server far more than the client.
 #[tokio::test]
-async fn floods() {
+async fn floods_are_cut_or_cost_nothing() {
     let bomb = [&[0x40, 1, b'a', 0x7f, 0x81, 0x1d][..], &[b'x'; 4000], &[0xbe; 12_000]].concat();
     let begun = || frame(HEADERS, END_STREAM, 1, &fields(&GET));
     check(&[
@@ -386,7 +386,7 @@ async fn floods() {
             many(3000, |n| both(post(2 * n + 1, &[]), window(2 * n + 1, 0))),
             Connection(PROTOCOL_ERROR),
         ),
-        // These are answered as fast as the client reads, and nothing is kept of them.
+        // These are answered only as fast as the client reads, and nothing of them is kept.
         ("settings", both(many(50_000, |_| frame(SETTINGS, 0, 0, &[])), get(1)), Answer(200)),
         ("pings", both(many(50_000, |_| frame(PING, 0, 0, &[0; 8])), get(1)), Answer(200)),
         (
@@ -403,7 +403,7 @@ fn request_of(head: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_no_preface_is_no_http2() {
+async fn a_wrong_preface_is_a_bad_http_1_request() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for preface in [

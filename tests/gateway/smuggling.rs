@@ -1,18 +1,18 @@
-//! Requests that two servers could read differently. Whoever sits in front of the gateway must not
-//! see one request where the gateway sees two: each of these is refused and its connection closed,
-//! or it is read in the only way that the standard allows (RFC 9112).
+//! Request smuggling: requests that two servers could read differently. A proxy in front of the gateway must
+//! never see one request where the gateway sees two. So each of these is refused and its connection closed, or
+//! it is read in the only way that RFC 9112 allows.
 
 use tokio::io::AsyncWriteExt as _;
 
 use crate::support::gateway::CANCEL;
 use crate::support::{Gateway, Model};
 
-/// What comes after each request. If the first one is refused, nobody may read it.
+/// The request that follows each of them. If the first one is refused, this one must not be read.
 const NEXT: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 /// A body of 18 bytes, and the answer to it: nothing runs in this session.
 const BODY: &str = "{\"session_id\":\"s\"}";
-const READ: u16 = 404;
+const NOTHING_RUNS: u16 = 404;
 
 /// The statuses of all answers to a request and the one after it.
 async fn answers(gateway: &Gateway, request: &[u8]) -> Vec<u16> {
@@ -34,14 +34,14 @@ fn chunked(size: &str, after: &str) -> Vec<u8> {
     cancel("Transfer-Encoding: chunked\r\n", &format!("{size}{BODY}{after}"))
 }
 
-/// The request is refused, and nobody reads what comes after it.
+/// Checks that the request was refused and that the one after it was not read.
 #[track_caller]
 fn refused(request: &[u8], answers: &[u16]) {
     let request = String::from_utf8_lossy(request);
     assert!(matches!(answers, [400 | 431]), "{answers:?}: {request:?}");
 }
 
-/// The request is read with the status that follows, and so is the one after it.
+/// Checks that the request was answered with this status, and the one after it, too.
 #[track_caller]
 fn read(request: &[u8], answers: &[u16], status: u16) {
     let request = String::from_utf8_lossy(request);
@@ -78,7 +78,7 @@ async fn obscured_transfer_codings_are_refused() {
         let request = cancel(headers, &body);
         refused(&request, &answers(&gateway, &request).await);
     }
-    // Before HTTP/1.1 there was no such coding.
+    // HTTP/1.0 has no transfer codings.
     for headers in ["", "Connection: keep-alive\r\n", "Content-Length: 32\r\n"] {
         let headers = format!("{headers}Transfer-Encoding: chunked\r\n");
         let request = String::from_utf8(cancel(&headers, &body)).unwrap();
@@ -90,7 +90,7 @@ async fn obscured_transfer_codings_are_refused() {
 }
 
 #[tokio::test]
-async fn chunked_is_found_however_it_is_written() {
+async fn chunked_is_recognized_in_every_valid_spelling() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = format!("12\r\n{BODY}\r\n0\r\n\r\n");
@@ -105,7 +105,7 @@ async fn chunked_is_found_however_it_is_written() {
         "Upgrade: h2c\r\nConnection: Upgrade\r\nTransfer-Encoding: chunked\r\n",
     ] {
         let request = cancel(headers, &body);
-        read(&request, &answers(&gateway, &request).await, READ);
+        read(&request, &answers(&gateway, &request).await, NOTHING_RUNS);
     }
     // A body that is chunked twice still ends where the outer chunks do.
     for headers in [
@@ -118,9 +118,9 @@ async fn chunked_is_found_however_it_is_written() {
     }
 }
 
-/// With both, chunks count, and the connection is not used again (RFC 9112, section 6.3).
+/// If a request has both, the chunks count and the connection is closed (RFC 9112, section 6.3).
 #[tokio::test]
-async fn chunks_and_a_length_end_the_connection() {
+async fn chunks_with_a_length_end_the_connection() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = format!("12\r\n{BODY}\r\n0\r\n\r\n");
@@ -128,12 +128,12 @@ async fn chunks_and_a_length_end_the_connection() {
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
     ] {
-        assert_eq!(answers(&gateway, &cancel(headers, &body)).await, [READ], "{headers:?}");
+        assert_eq!(answers(&gateway, &cancel(headers, &body)).await, [NOTHING_RUNS], "{headers:?}");
     }
 }
 
 #[tokio::test]
-async fn a_length_is_a_number_and_nothing_else() {
+async fn a_length_consists_of_digits_alone() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for value in [
@@ -170,9 +170,9 @@ async fn a_length_is_a_number_and_nothing_else() {
         "Content-Length: 18\r\nContent-Length: 18\r\n",
     ] {
         let request = cancel(headers, BODY);
-        read(&request, &answers(&gateway, &request).await, READ);
+        read(&request, &answers(&gateway, &request).await, NOTHING_RUNS);
     }
-    // Other names are other fields: the body is none, and what follows it is no request.
+    // Other names are other fields. Without a length, the body is read as the next request, and a bad one.
     for headers in ["", "Content_Length: 18\r\n", "TE: chunked\r\n", "Content-Length: 0\r\n"] {
         let answers = answers(&gateway, &cancel(headers, BODY)).await;
         assert_eq!(answers, [400, 400], "{headers:?}");
@@ -236,16 +236,16 @@ async fn chunks_with_extensions_and_trailers_are_read() {
         ("12\r\n", "\r\n0\r\nHost: evil.example\r\n\r\n"),
     ] {
         let request = chunked(size, after);
-        read(&request, &answers(&gateway, &request).await, READ);
+        read(&request, &answers(&gateway, &request).await, NOTHING_RUNS);
     }
     // An end without its CR is not the end of the trailer, so nothing after it is a request.
     for after in ["\r\n0\r\n\n", "\r\n0\r\nX: y\n\n"] {
-        assert_eq!(answers(&gateway, &chunked("12\r\n", after)).await, [READ], "{after:?}");
+        assert_eq!(answers(&gateway, &chunked("12\r\n", after)).await, [NOTHING_RUNS], "{after:?}");
     }
 }
 
 #[tokio::test]
-async fn a_head_is_read_in_one_way() {
+async fn a_head_that_could_be_read_in_two_ways_is_refused() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for start in [
@@ -270,7 +270,7 @@ async fn a_head_is_read_in_one_way() {
         refused(request.as_bytes(), &answers(&gateway, request.as_bytes()).await);
     }
     for (request, status) in [
-        // Empty lines before a request, and lines that end with LF alone, are one thing to all.
+        // All servers read empty lines before a request, and lines that end in LF alone, in the same way.
         ("\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
         ("GET /healthz HTTP/1.1\nHost: localhost\n\n", 200),
         // A GET may have a body.

@@ -1,4 +1,4 @@
-//! TLS of our own: both protocols over it, clients that leave or dawdle, certificates that change.
+//! The gateway's own TLS: both protocols over it, clients that leave or dawdle, certificates that change.
 
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ use crate::support::process::{Log, Process};
 use crate::support::tls::{Files, Tunnel, connect, connector};
 use crate::support::{Client, Gateway, Model, ms, until, within};
 
-/// A gateway that speaks TLS, its certificate, and a way in for clients with this protocol.
+/// A gateway that speaks TLS, and a tunnel to it for clients of this protocol, with its plain end.
 async fn gateway(
     model: &Model,
     protocol: &str,
@@ -34,7 +34,7 @@ async fn gateway(
 }
 
 #[tokio::test]
-async fn a_turn_over_http_1() {
+async fn a_turn_runs_over_http_1() {
     let mut model = Model::listen();
     let (_gateway, tunnel, door) = gateway(&model, "http/1.1", |_| {}).await;
     let mut stream = door.whole_turn(&mut model, "s", "Well.").await;
@@ -44,7 +44,7 @@ async fn a_turn_over_http_1() {
 }
 
 #[tokio::test]
-async fn turns_over_http_2() {
+async fn turns_run_over_http_2() {
     let mut model = Model::listen();
     let (_gateway, tunnel, door) = gateway(&model, "h2", |_| {}).await;
     let mut connection = Connection::open(door.address, 64 * 1024).await;
@@ -78,9 +78,9 @@ async fn both_protocols_are_offered_and_no_other() {
     assert_eq!(agreed(&["spdy/3"]).await, None);
 }
 
-/// The turn notices at once, not with the next event.
+/// At once, not with the next event.
 #[tokio::test]
-async fn a_client_that_leaves_a_silent_stream() {
+async fn a_client_that_leaves_a_silent_stream_is_noticed() {
     let mut model = Model::listen();
     let leave_at_once = |setup: &mut Setup| setup.config.stream.disconnect_grace = ms(1);
     let (_gateway, _tunnel, door) = gateway(&model, "http/1.1", leave_at_once).await;
@@ -89,9 +89,9 @@ async fn a_client_that_leaves_a_silent_stream() {
     round.closed().await;
 }
 
-/// Nothing is written before the answer, so only its farewell tells.
+/// Nothing is written before the answer, so only its `close_notify` can tell.
 #[tokio::test]
-async fn a_client_that_leaves_before_its_answer() {
+async fn a_client_that_leaves_before_its_answer_is_noticed() {
     let mut model = Model::listen();
     let (_gateway, _tunnel, door) = gateway(&model, "http/1.1", |_| {}).await;
     let mut client = door.client().await;
@@ -139,7 +139,7 @@ async fn clients_that_do_not_speak_tls_disturb_nobody() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_takes_too_long() {
+async fn a_handshake_that_takes_too_long_is_cut() {
     let model = Model::listen();
     let (gateway, ..) =
         gateway(&model, "http/1.1", |setup| setup.timeouts.handshake = ms(50)).await;
@@ -151,9 +151,8 @@ async fn a_handshake_that_takes_too_long() {
     assert_eq!(slow.closed().await, b"");
 }
 
-/// The oldest makes room.
 #[tokio::test]
-async fn more_handshakes_than_there_is_room_for() {
+async fn the_oldest_handshake_makes_room_for_a_new_one() {
     let mut model = Model::listen();
     let (gateway, _tunnel, door) = gateway(&model, "http/1.1", |_| {}).await;
     let mut silent = Vec::new();
@@ -163,7 +162,7 @@ async fn more_handshakes_than_there_is_room_for() {
     door.whole_turn(&mut model, "s", "Well.").await.rest().await;
     let mut oldest = silent.remove(0);
     assert_eq!(oldest.closed().await, b"");
-    // The one after it is still waited for.
+    // The next oldest still has its place.
     let mut byte = [0];
     assert!(silent[0].socket.try_read(&mut byte).is_err());
 }
@@ -202,10 +201,10 @@ async fn a_certificate_is_replaced_while_connections_go_on() {
     old.send(request("GET", "/healthz", &[], "")).await;
     assert_eq!(old.reply().await.status(), 200);
 
-    // Files that cannot be used change nothing.
+    // After unusable files, the second certificate still serves.
     std::fs::write(files.cert(), "").unwrap();
     process.signal("HUP");
-    logged(&log, "the certificate before stays in use").await;
+    logged(&log, "the previous certificate stays in use").await;
     let mut stream = within(connect(&trusting_second, process.address)).await.unwrap();
     stream
         .write_all(request("GET", "/healthz", &["Connection: close"], "").as_bytes())
@@ -220,7 +219,7 @@ async fn a_certificate_is_replaced_while_connections_go_on() {
     logged(&log, "has expired; clients will refuse it").await;
 }
 
-/// What `tether` with these files says on standard error, and its exit status.
+/// Runs `tether` with this `tls` section. Returns its standard error and its exit status.
 fn run(arguments: &[&str], tls: &str) -> (String, Option<i32>) {
     let config = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(config.path(), format!("server: {{listen: \"127.0.0.1:0\", {tls}}}\n")).unwrap();

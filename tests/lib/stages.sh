@@ -58,8 +58,8 @@ stage_doc() {
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 }
 
-# What crates.io would get, compiled from there: nothing that the build needs is left out. Dependencies have
-# been compiled already.
+# Compiles the package as crates.io would get it, so that nothing that the build needs is left out. Its
+# dependencies have been downloaded by then.
 stage_package() {
   cargo package --locked --offline --allow-dirty
 }
@@ -123,7 +123,7 @@ stage_deny() {
   checked
 }
 
-# Unsafe code is forbidden here, so there is no sanitizer, which would only look at the dependencies.
+# Unsafe code is forbidden here, so a sanitizer would only check the dependencies.
 readonly FUZZ_OPTIONS=(--sanitizer none)
 
 # fuzz_build TARGET...
@@ -134,7 +134,7 @@ fuzz_build() {
   done
 }
 
-# fuzz_target TARGET FOLDER... -- OPTION...: runs one; new inputs go into the first folder.
+# fuzz_target TARGET FOLDER... -- OPTION...: runs a target. New inputs go into the first folder.
 fuzz_target() {
   local target=$1 dictionary=fuzz/json.dict longest=4096 features=()
   is_light "$target" || features=(--features gateway)
@@ -154,7 +154,7 @@ is_light() {
   esac
 }
 
-# The light targets, for a moment; `fuzz/nightly` runs all. The stage `test` has replayed the corpora of all.
+# Runs the light targets for a moment; `fuzz/nightly` runs all. The stage `test` replays every corpus.
 # New inputs stay in the cache: what belongs into the committed corpus, a person decides.
 stage_fuzz() {
   local target targets

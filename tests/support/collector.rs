@@ -1,4 +1,4 @@
-//! An OpenTelemetry collector that keeps what it is sent.
+//! A fake OpenTelemetry collector that keeps what it is sent.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 use super::until;
 
-/// What has been sent, and how it is answered.
+/// A fake collector. Clones share what it has received.
 #[derive(Debug, Clone)]
 pub(crate) struct Collector {
     pub(crate) address: SocketAddr,
@@ -39,7 +39,7 @@ struct Kept {
 }
 
 impl Collector {
-    /// Refuses this many requests, then takes everything.
+    /// Starts a collector that refuses this many requests, then accepts everything.
     pub(crate) async fn listen(refusals: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -93,7 +93,7 @@ impl Collector {
         Response::new(Empty::new())
     }
 
-    /// The spans, once there are so many.
+    /// The spans, once there are this many.
     #[track_caller]
     pub(crate) fn spans(&self, count: usize) -> impl Future<Output = Vec<Value>> {
         let has_all = until(move || self.kept.lock().spans.len() >= count);

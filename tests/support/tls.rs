@@ -26,7 +26,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Files with a certificate. Returns the certificate, too.
+    /// Creates files with a certificate. Also returns the certificate.
     pub(crate) fn new() -> (Self, CertificateDer<'static>) {
         let files = Self { folder: TempDir::new().unwrap() };
         let certificate = files.renew();
@@ -79,8 +79,8 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Listens for connections, each of which is passed on to `gateway` over TLS. The client trusts this certificate
-    /// alone, and speaks these protocols.
+    /// Listens for plain connections, and passes each on to `gateway` over TLS as a client that trusts only this
+    /// certificate and offers these protocols.
     pub(crate) async fn open(
         gateway: SocketAddr,
         certificate: CertificateDer<'static>,
@@ -119,7 +119,7 @@ pub(crate) fn connector(certificate: CertificateDer<'static>, protocols: &[&str]
     TlsConnector::from(Arc::new(config))
 }
 
-/// A connection to the gateway, if both agree.
+/// Connects to the gateway. `None` if the handshake fails.
 pub(crate) async fn connect(
     connector: &TlsConnector,
     gateway: SocketAddr,
@@ -129,7 +129,7 @@ pub(crate) async fn connect(
     connector.connect(name, socket).await.ok()
 }
 
-/// As files of certificates and keys have it (RFC 7468).
+/// Encodes a certificate or a key as PEM (RFC 7468).
 fn pem(label: &str, der: &[u8]) -> String {
     let lines = STANDARD.encode(der);
     let lines: Vec<_> = lines.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();

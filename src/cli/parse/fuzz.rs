@@ -11,11 +11,13 @@ use crate::parser::{Parser, Settings};
 /// What separates the outputs in the input.
 const END: u8 = 0;
 
-/// Target `parse_batch`: many outputs give the same lines as each of them alone, whatever their
-/// chunks, and a line that is no case is named by its number.
+/// Target `parse_batch`: each of many outputs gives the same events as it does alone, however it is chunked, and
+/// the error for a malformed line has the line's number.
 ///
-/// For each case a byte that says whether it is a line as it stands or an output, a byte for its
-/// format and one for its chunks, and the text up to a zero byte.
+/// ```text
+///   data:  | kind | format | chunk size | text | 0 | kind | ...
+///            '- `!`: the text is a line of input as it is; otherwise, it is a model's output
+/// ```
 ///
 /// # Panics
 /// If that does not hold.
@@ -24,7 +26,7 @@ pub fn parse_batch(data: &[u8]) {
     for case in data.split(|byte| *byte == END) {
         let Some((&[kind, format, chunk], text)) = case.split_first_chunk() else { continue };
         if kind == b'!' {
-            // White space would be a line of its own, or none.
+            // It may be no line at all, or several.
             is_whole = false;
             lines.extend_from_slice(&text.iter().map(|byte| byte & 0x7f).collect::<Vec<_>>());
             lines.push(b'\n');
@@ -65,7 +67,7 @@ pub fn parse_batch(data: &[u8]) {
     }
 }
 
-/// Each line is the list of what the output has alone, a line each.
+/// Each line of the output is the list of the events that `tether parse` prints for the same case alone.
 fn check_output(output: &[u8], expected: &[Vec<u8>]) {
     let lines: Vec<&[u8]> = output.split_inclusive(|byte| *byte == b'\n').collect();
     assert_eq!(lines.len(), expected.len(), "a line for each");

@@ -13,7 +13,7 @@ use crate::conversation::{Call, ClientInput, Opening, Outcome, Part, Step, Turn}
 use crate::tools::ToolResult;
 use crate::upstream::{History, Message};
 
-/// Texts worth trying. `W` becomes a word of its own in each message.
+/// Texts worth trying. `W` becomes a different word in each message.
 const TEXTS: &[&str] = &[
     "W",
     "",
@@ -35,12 +35,12 @@ const TEXTS: &[&str] = &[
 const ARGUMENTS: &[&str] =
     &["{}", "", "{\"a\": 1.0}", "{\"a\": 1", "{\"a\":1,\"a\":2}", "[]", "null", "{\"...\":\"W\"}"];
 
-/// Target `client_history`: whatever a client's list of messages is, it becomes a conversation in
-/// which every result has its call, each message keeps its place, and a strict server finds nothing
-/// wrong. Such a conversation has no more faults: told again, it is adopted as it is.
+/// Target `client_history`: any list of messages becomes a conversation in which every result has its call,
+/// every message keeps its place, and a strict server finds nothing wrong. Such a conversation needs no more
+/// repairs: told again as a client would, it is adopted as it is.
 ///
 /// # Panics
-/// If that does not hold.
+/// If any of that does not hold.
 pub fn client_history(data: &[u8]) {
     let messages = messages(data);
     let Ok(adopted) = adopt(messages.clone(), "o", &NoTurns) else {
@@ -57,11 +57,11 @@ pub fn client_history(data: &[u8]) {
         }
     }
     if adopted.images.files.is_empty() {
-        check_told_again(&adopted);
+        check_retold(&adopted);
     }
 }
 
-/// A list of messages: for each a byte that says what it is, and what that needs.
+/// Reads a list of messages: for each, a byte that says what it is, then what such a message needs.
 fn messages(data: &[u8]) -> Vec<ClaimedMessage> {
     let mut rest = Bytes(data);
     let mut messages = Vec::new();
@@ -95,7 +95,7 @@ impl Bytes<'_> {
         Some(*first)
     }
 
-    /// One of the texts, or some of the bytes.
+    /// One of the texts, or some bytes of the input.
     fn text_of(&mut self, texts: &[&str], word: &str) -> String {
         let choice = usize::from(self.next().unwrap_or_default());
         if let Some(text) = texts.get(choice) {
@@ -121,7 +121,7 @@ impl Bytes<'_> {
         image.into_iter().chain([ContentPart::Words(self.text(word))]).collect()
     }
 
-    /// Ids are few, so that calls and results meet by chance.
+    /// There are few ids, so that calls and results match by chance.
     fn id(&mut self) -> String {
         ["a", "b", "c", ""][usize::from(self.next().unwrap_or_default() % 4)].to_owned()
     }
@@ -133,7 +133,7 @@ impl Bytes<'_> {
     }
 }
 
-/// Every call has an id of its own, and an outcome that a client can claim.
+/// Every call has a unique id, and an outcome that a client can claim.
 fn check_calls(adopted: &Adopted) {
     let mut ids = HashSet::new();
     for call in adopted.history.turns().flat_map(|turn| &turn.steps).flat_map(Step::calls) {
@@ -152,7 +152,7 @@ fn check_calls(adopted: &Adopted) {
     }
 }
 
-/// What the model is told when the turn opens. The history has to accept what opens it.
+/// The messages to the model when the turn opens. The history has to accept what opens it.
 #[track_caller]
 pub(super) fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
     let images = adopted.images.files.iter().map(|image| (image.id.clone(), image.clone()));
@@ -180,9 +180,8 @@ pub(super) fn context(adopted: &Adopted) -> Context {
     }
 }
 
-/// No word is missing, and those of the user and the assistant are in the order of the list.
-/// Instructions come first, and results come right after their calls; one of two results of a call
-/// is dropped.
+/// No word of the user or the assistant is missing or out of order. Other messages move: instructions to the
+/// front, results to their calls; of two results of a call, one is dropped.
 fn check_order(messages: &[ClaimedMessage], rendered: &[Message]) {
     let read: Vec<_> = rendered.iter().filter_map(Message::text_content).collect();
     let read = read.join("\n");
@@ -204,24 +203,25 @@ fn check_order(messages: &[ClaimedMessage], rendered: &[Message]) {
     }
 }
 
-/// Tells the conversation as a client would, and adopts that.
-fn check_told_again(adopted: &Adopted) {
-    let told = told(adopted);
-    let again = adopt(told.clone(), "o", &NoTurns).expect("there is a message");
+/// Retells the conversation as a client would, and adopts that.
+fn check_retold(adopted: &Adopted) {
+    let retold = retold(adopted);
+    let again = adopt(retold.clone(), "o", &NoTurns).expect("there is a message");
     for (repair, count) in again.repairs.iter() {
         // A client has no words for a call that was not run.
-        assert_eq!(repair, Repair::MissingResult, "{count} times in {told:#?}");
+        assert_eq!(repair, Repair::MissingResult, "{count} times in {retold:#?}");
     }
-    assert_eq!(self::told(&again), told, "told again");
+    assert_eq!(self::retold(&again), retold, "retold");
 }
 
-fn told(adopted: &Adopted) -> Vec<ClaimedMessage> {
+/// The messages with which a client would claim this conversation.
+fn retold(adopted: &Adopted) -> Vec<ClaimedMessage> {
     let mut told: Vec<ClaimedMessage> = Vec::new();
     told.extend(adopted.system.clone().map(ClaimedMessage::System));
     for turn in adopted.history.turns() {
         told.push(ClaimedMessage::User(turn.prompt.clone().into()));
         for step in &turn.steps {
-            tell(step, &adopted.input, &mut told);
+            retell(step, &adopted.input, &mut told);
         }
     }
     if let ClientInput::Words(words) | ClientInput::Prompt(words) = &adopted.input {
@@ -230,7 +230,7 @@ fn told(adopted: &Adopted) -> Vec<ClaimedMessage> {
     told
 }
 
-fn tell(step: &Step, input: &ClientInput, told: &mut Vec<ClaimedMessage>) {
+fn retell(step: &Step, input: &ClientInput, told: &mut Vec<ClaimedMessage>) {
     let texts = step.parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text.as_str()),
         _ => None,

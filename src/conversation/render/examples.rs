@@ -1,5 +1,5 @@
-//! Made-up exchanges that show the model how a tool is used. Every request shows the same ones, so what
-//! was rendered last is remembered.
+//! Made-up exchanges that show the model how to use tools. Every request shows the same ones, so the last
+//! rendering is remembered.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ struct Key {
     result_bytes_max: usize,
 }
 
-/// Examples as a model is shown them.
+/// Examples as the model sees them.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) messages: Vec<Message>,
-    /// How many calls they have.
+    /// How many calls are in them.
     pub(super) calls: usize,
-    /// About how many tokens they take.
+    /// Estimated tokens.
     pub(super) tokens: usize,
 }
 
@@ -77,7 +77,7 @@ impl Examples {
         })
     }
 
-    /// About how many tokens a model is told of them.
+    /// Estimates the tokens that they take in a prompt.
     pub(crate) fn tokens(&self, format: &CallFormat, result_bytes_max: usize) -> usize {
         let images = &Images::new();
         let style = Style { format, call_ids: None, result_bytes_max, images };
@@ -85,7 +85,7 @@ impl Examples {
     }
 }
 
-/// What was made last, if that was for the same key; otherwise what `make` returns.
+/// Returns the last value if it was made for the same key; otherwise makes and remembers another.
 fn remembered<T: Clone>(last: &Mutex<Option<(Key, T)>>, key: Key, make: impl FnOnce() -> T) -> T {
     if let Some((known, value)) = &*last.lock()
         && *known == key
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_rendered_once_for_each_way_of_asking() {
+    fn examples_are_rendered_again_only_for_another_style() {
         let (examples, images) = (greeting(), Images::new());
         let (marker, hermes) = (CallFormat::default(), CallFormat::of(&HERMES));
         let style = |format| Style { format, call_ids: None, result_bytes_max: 9, images: &images };

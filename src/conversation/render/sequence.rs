@@ -1,5 +1,5 @@
-//! The rules of strict servers for a sequence of messages, as strict as `OpenAI`'s. For tests and fuzz
-//! targets.
+//! The rules of strict servers for a list of messages, at least as strict as `OpenAI`'s. For tests and
+//! fuzz targets.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
             return wrong("empty content");
         }
         if message.role != Role::Assistant && message.calls().next().is_some() {
-            return wrong("calls of somebody else than the assistant");
+            return wrong("calls by someone other than the assistant");
         }
         let previous = at.checked_sub(1).map(|before| messages[before].role);
         let has_images = message.images().next().is_some();
@@ -43,8 +43,8 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
             return wrong("the same speaker twice");
         }
         for call in message.calls() {
-            let is_taken = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
-            if !(1..=64).contains(&call.name.len()) || !call.name.chars().all(is_taken) {
+            let is_allowed = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
+            if !(1..=64).contains(&call.name.len()) || !call.name.chars().all(is_allowed) {
                 return wrong("a name that OpenAI's API refuses");
             }
             if !seen.insert(call.id.as_str()) {
@@ -53,7 +53,7 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
             let arguments: Result<serde_json::Map<String, serde_json::Value>, _> =
                 serde_json::from_str(&call.arguments);
             if arguments.is_err() {
-                return wrong("arguments are no JSON object");
+                return wrong("arguments are not a JSON object");
             }
             open.push(&call.id);
         }

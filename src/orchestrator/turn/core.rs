@@ -220,7 +220,7 @@ impl Core {
             named: tools.named,
             tool_choice,
             answer,
-            // The driver knows.
+            // The driver fills it in.
             trace: None,
             asked_first: self.answering.fallback,
         }

@@ -1,15 +1,21 @@
-//! How a stream gets from hyper to the connection that takes its socket back.
+//! How a connection takes a stream over from hyper.
 //!
-//! A handler answers with a stream as with anything else. Instead of returning it to hyper, the
-//! service leaves it here and never answers. hyper has written nothing by then, so the
-//! connection can take hyper apart and write the response itself.
+//! A handler returns a stream like any other reply. Instead of passing it to hyper, the service leaves it
+//! here and never answers. hyper has written nothing of it by then. Once it has also sent the answer before,
+//! the connection can take its socket back and write the response itself:
+//!
+//! ```text
+//!   service:     expect(request) ─> handler ─> take_from(reply) ─> pending forever
+//!                                                  v
+//!   connection:  polls hyper ───────────────> take_begun() ─> direct::serve
+//! ```
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::CONNECTION;
+use hyper::header::{CONNECTION, TRANSFER_ENCODING};
 use hyper::http::response::Parts;
 use hyper::{Request, StatusCode, Version};
 use parking_lot::Mutex;
@@ -18,14 +24,14 @@ use crate::http;
 use crate::server::body::Events;
 use crate::server::reply::Reply;
 
-/// The place where a connection's service leaves a stream.
+/// Where a connection's service leaves a stream for the connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Handover(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether the body of the current request has been read to its end. What is left of it would be
-    /// taken for the next request.
+    /// Whether the body of the current request has been read to its end. Otherwise its rest would be
+    /// read as the next request.
     is_read: bool,
     /// Whether the connection closes after the response.
     closes: bool,
@@ -42,18 +48,21 @@ pub(super) struct Begun {
 }
 
 impl Handover {
-    /// Notes what matters of a request. False if hyper has to answer it, whatever the answer is.
+    /// Notes what the hand-over depends on. Returns whether it is possible: otherwise, hyper has to write the
+    /// response whatever it is.
     pub(super) fn expect(&self, request: &Request<Incoming>) -> bool {
         let fields = request.headers().get_all(CONNECTION).iter();
         let mut options = http::elements(fields.filter_map(|field| field.to_str().ok()));
         let closes = options.any(|option| option.eq_ignore_ascii_case("close"));
         let is_read = request.body().is_end_stream();
         *self.0.lock() = State { is_read, closes, begun: None };
-        // A response to HTTP/1.0 has no chunks.
-        request.version() == Version::HTTP_11
+        // HTTP/1.0 knows no chunks. A chunked body may have had a length, too: then the connection has to close after the
+        // response (RFC 9112, section 6.1), and only hyper has seen it.
+        let may_be_ambiguous = request.headers().contains_key(TRANSFER_ENCODING);
+        request.version() == Version::HTTP_11 && !may_be_ambiguous
     }
 
-    /// Takes a stream that can be written without hyper; gives any other reply back.
+    /// Takes a stream that can be written without hyper. Returns any other reply.
     pub(super) fn take_from(&self, reply: Reply) -> Option<Reply> {
         let mut state = self.0.lock();
         if !state.is_read || reply.status() != StatusCode::OK || !reply.body().has_events() {
@@ -65,13 +74,13 @@ impl Handover {
         None
     }
 
-    /// The stream that was left here.
-    pub(super) fn begun(&self) -> Option<Begun> {
+    /// Takes the stream that was left here, if there is one.
+    pub(super) fn take_begun(&self) -> Option<Begun> {
         self.0.lock().begun.take()
     }
 }
 
-/// The body of a request, whose end is noted.
+/// The body of a request. Its end is noted in the hand-over.
 #[derive(Debug)]
 pub(super) struct NotedBody {
     pub(super) body: Incoming,

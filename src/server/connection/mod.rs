@@ -23,7 +23,7 @@ use tracing::debug;
 
 use self::handover::{Begun, Handover, NotedBody};
 use self::protocol::Protocol;
-use super::admission::Entry;
+use super::admission::ConnectionGuard;
 use super::direct::{self, Ended};
 use super::incoming;
 use super::places::Place;
@@ -38,35 +38,44 @@ use crate::telemetry::metrics;
 /// A connection to a client.
 struct Connection {
     socket: Socket,
-    entry: Arc<Entry>,
+    guard: Arc<ConnectionGuard>,
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
     pace: Arc<Pace>,
 }
 
+/// How the driving of a connection of hyper ends.
+#[expect(clippy::large_enum_variant, reason = "it is returned once and not kept")]
+enum Driven {
+    /// With a stream that is to be written without hyper.
+    Begun(Begun),
+    /// With the end of the connection, which may be an error.
+    Closed(hyper::Result<()>),
+}
+
 /// Serves one connection until its client leaves, stalls or loses its place, or until `stop`
 /// shuts it down.
 pub(super) async fn serve(
     mut transport: Transport,
-    entry: Arc<Entry>,
+    guard: Arc<ConnectionGuard>,
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
 ) {
     let _open = metrics::connection_open();
     let socket = transport.socket().clone();
-    let connection = Connection { socket, entry, place, app, stop, pace: Pace::new() };
+    let connection = Connection { socket, guard, place, app, stop, pace: Pace::new() };
     let mut read = BytesMut::new();
-    match connection.protocol(&mut transport, &mut read).await {
+    match connection.detect_protocol(&mut transport, &mut read).await {
         Some(Protocol::Http1) => connection.serve_http1(transport, read.freeze()).await,
-        // Boxed, so that other connections keep no room for it.
+        // Boxed, so that the futures of other connections need no room for it.
         Some(Protocol::Http2) => Box::pin(connection.serve_http2(transport, read.freeze())).await,
         None => {}
     }
 }
 
-/// What HTTP/1 connections are read by.
+/// How HTTP/1 connections are served.
 fn http1() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
@@ -81,14 +90,16 @@ fn http1() -> http1::Builder {
     builder
 }
 
-/// Of a connection, only its service is kept while a stream runs, and what has been read of the next request. Its
-/// buffer alone would be the largest part of a stream's memory.
-fn keep<I, S>(parts: http1::Parts<I, S>) -> (S, Bytes) {
-    // A copy, because even an empty part of hyper's buffer keeps all of it.
-    (parts.service, Bytes::copy_from_slice(&parts.read_buf))
+/// Takes a connection apart for a stream. What is kept is its service, and what has been read of the next requests:
+/// first what hyper has not parsed, then what it has not taken yet. hyper's buffer, which is freed, would be the
+/// largest part of a stream's memory.
+fn take_apart<S>(parts: http1::Parts<TokioIo<Watched<Transport>>, S>) -> (S, Bytes) {
+    let not_taken = parts.io.into_inner().into_unread();
+    // A copy, because even an empty slice of hyper's buffer keeps the whole buffer.
+    (parts.service, [&*parts.read_buf, &*not_taken].concat().into())
 }
 
-/// What HTTP/2 connections are served by.
+/// How HTTP/2 connections are served.
 fn http2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
     let mut builder = http2::Builder::new(executor);
     builder
@@ -101,26 +112,30 @@ fn http2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
     builder
 }
 
-/// Answers requests.
+/// The service that answers all requests of a connection.
 fn answers<B: incoming::Incoming>(
     app: &Arc<App>,
-    entry: &Arc<Entry>,
+    guard: &Arc<ConnectionGuard>,
 ) -> impl Service<Request<B>, Response = Reply, Error = Infallible, Future: Send> + Clone + use<B> {
     let (cors, app) = (route::cors(app.auth.origins()), Arc::clone(app));
-    let entry = Arc::clone(entry);
+    let guard = Arc::clone(guard);
     let answer = tower::service_fn(move |mut request: Request<B>| {
         let app = Arc::clone(&app);
-        request.extensions_mut().insert(Arc::clone(&entry));
-        // Boxed, so that a connection keeps no room for it while it streams.
+        request.extensions_mut().insert(Arc::clone(&guard));
+        // Boxed, so that it takes no room in the connection's future while that streams.
         Box::pin(async move { Ok::<_, Infallible>(handlers::answer(request, app).await) })
     });
     TowerToHyperService::new(cors.layer(answer))
 }
 
 impl Connection {
-    /// Finds out what the client speaks. `None` if the connection is over before that.
-    async fn protocol(&self, transport: &mut Transport, read: &mut BytesMut) -> Option<Protocol> {
-        let peer = self.entry.peer();
+    /// Finds out which protocol the client speaks. `None` if the connection ends before that.
+    async fn detect_protocol(
+        &self,
+        transport: &mut Transport,
+        read: &mut BytesMut,
+    ) -> Option<Protocol> {
+        let peer = self.guard.peer();
         tokio::select! {
             biased;
             detected = timeout(self.app.timeouts.head, protocol::detect(transport, read)) => {
@@ -137,54 +152,37 @@ impl Connection {
         }
     }
 
-    /// Serves HTTP/1: hyper reads the requests and answers them, except for streams, which take over
-    /// the socket up to their end. Under TLS, hyper answers with streams, too.
+    /// Serves HTTP/1. hyper reads the requests and writes the responses, except for streams: while one is
+    /// written, the connection has its socket back. Under TLS, hyper writes the streams, too.
     async fn serve_http1(&self, mut transport: Transport, mut unread: Bytes) {
+        let handover = Handover::default();
         let is_plain = matches!(transport, Transport::Plain(_));
-        let (answers, handover) = (answers(&self.app, &self.entry), Handover::default());
-        let (place, socket, left) =
-            (Arc::clone(&self.place), self.socket.clone(), handover.clone());
-        let mut service = service_fn(move |mut request: Request<Incoming>| {
-            place.keep();
-            let (socket, handover) = (socket.clone(), left.clone());
-            let may_take = is_plain && handover.expect(&request);
-            request.extensions_mut().insert(socket.clone());
-            let noted = handover.clone();
-            let reply = answers.call(request.map(|body| NotedBody { body, handover: noted }));
-            async move {
-                let mut reply = reply.await?;
-                if may_take {
-                    reply = match handover.take_from(reply) {
-                        Some(given_back) => given_back,
-                        // hyper is done with this connection; it just does not know it yet.
-                        None => std::future::pending().await,
-                    };
-                }
-                reply.body_mut().watch(socket);
-                Ok::<_, Infallible>(reply)
-            }
-        });
+        let mut service = self.http1_service(handover.clone(), is_plain);
         let mut builder = http1();
         builder.header_read_timeout(self.app.timeouts.head);
         loop {
             let begun = {
                 let io = Watched::new(transport, Arc::clone(&self.pace), unread);
-                // Boxed, so that a connection keeps no room for it while it streams.
+                // Boxed, so that it takes no room in this future while that streams.
                 let mut connection = Box::new(builder.serve_connection(TokioIo::new(io), service));
                 let begun = self.drive(|cx, shuts_down| {
                     let mut connection = Pin::new(&mut *connection);
                     if shuts_down {
                         connection.as_mut().graceful_shutdown();
                     }
-                    match connection.poll(cx) {
-                        Poll::Ready(ended) => Poll::Ready(Err(ended)),
-                        Poll::Pending => {
-                            handover.begun().map_or(Poll::Pending, |it| Poll::Ready(Ok(it)))
-                        }
+                    if let Poll::Ready(closed) = connection.poll(cx) {
+                        return Poll::Ready(Driven::Closed(closed));
                     }
+                    // hyper reads on while it still writes the answer before. It goes on when the socket does.
+                    if self.pace.is_blocked() {
+                        return Poll::Pending;
+                    }
+                    handover
+                        .take_begun()
+                        .map_or(Poll::Pending, |begun| Poll::Ready(Driven::Begun(begun)))
                 });
                 let Some(begun) = begun.await else { return };
-                (service, unread) = keep(connection.into_parts());
+                (service, unread) = take_apart(connection.into_parts());
                 begun
             };
             transport = Transport::Plain(self.socket.clone());
@@ -194,15 +192,48 @@ impl Connection {
         }
     }
 
-    /// Writes a stream. Returns whether another request may follow.
+    /// What hyper asks for each reply. On a plain connection, a stream goes to the hand-over instead.
+    fn http1_service(
+        &self,
+        handover: Handover,
+        is_plain: bool,
+    ) -> impl Service<Request<Incoming>, Response = Reply, Error = Infallible, Future: Send> + use<>
+    {
+        let answers = answers(&self.app, &self.guard);
+        let (place, socket) = (Arc::clone(&self.place), self.socket.clone());
+        service_fn(move |mut request: Request<Incoming>| {
+            place.keep();
+            let (socket, handover) = (socket.clone(), handover.clone());
+            let may_take = is_plain && handover.expect(&request);
+            request.extensions_mut().insert(socket.clone());
+            let noted = handover.clone();
+            let reply = answers.call(request.map(|body| NotedBody { body, handover: noted }));
+            async move {
+                let mut reply = reply.await?;
+                if may_take {
+                    reply = match handover.take_from(reply) {
+                        Some(other) => other,
+                        // Never answer: `serve_http1` takes the connection from hyper.
+                        None => std::future::pending().await,
+                    };
+                }
+                reply.body_mut().watch(socket);
+                Ok::<_, Infallible>(reply)
+            }
+        })
+    }
+
+    /// Writes a stream without hyper. Returns whether another request may follow.
     async fn stream(&self, begun: Begun) -> bool {
         let closes = begun.closes || self.stop.is_cancelled();
         let head = direct::write_head(&begun.head, closes);
         let (socket, patience) = (self.socket.clone(), self.app.timeouts.reader);
+        // A stream may last for hours, and needs only what was written of this.
         drop(begun.head);
         match direct::serve(socket, head, begun.events, patience).await {
             Ended::Properly if !closes && !self.stop.is_cancelled() => return true,
-            Ended::Properly => self.socket.shut_down(),
+            // Boxed, so that a connection keeps no room for it while it streams.
+            Ended::Properly => Box::pin(self.socket.clone().close()).await,
             Ended::Stalled => self.note_stalled(),
             Ended::Left | Ended::Cut => {}
         }
@@ -211,9 +242,9 @@ impl Connection {
 
     /// Serves HTTP/2.
     async fn serve_http2(&self, transport: Transport, unread: Bytes) {
-        let (answers, place) = (answers(&self.app, &self.entry), Arc::clone(&self.place));
+        let (answers, place) = (answers(&self.app, &self.guard), Arc::clone(&self.place));
         let service = service_fn(move |request: Request<Incoming>| {
-            // At once: the future that answers is first polled later.
+            // Not in the future that answers, which is first polled later.
             place.keep();
             answers.call(request)
         });
@@ -221,22 +252,22 @@ impl Connection {
         let executor = StreamExecutor::new(Arc::clone(&self.pace), self.app.timeouts.reader);
         let connection = http2(executor).serve_connection(TokioIo::new(io), service);
         let mut connection = pin!(connection);
-        self.drive::<Infallible>(|cx, shuts_down| {
+        self.drive(|cx, shuts_down| {
             if shuts_down {
                 connection.as_mut().graceful_shutdown();
             }
-            connection.as_mut().poll(cx).map(Err)
+            connection.as_mut().poll(cx).map(Driven::Closed)
         })
         .await;
     }
 
-    /// Polls a connection of hyper until it is over, or returns what `poll` returns. `poll` is told
-    /// once to shut it down.
-    async fn drive<T>(
+    /// Polls a connection of hyper until it hands a stream over. `None` if it ends before that, because
+    /// the client leaves, stalls or loses its place. `poll` gets true once, when it has to shut down.
+    async fn drive(
         &self,
-        mut poll: impl FnMut(&mut Context<'_>, bool) -> Poll<Result<T, hyper::Result<()>>>,
-    ) -> Option<T> {
-        let peer = self.entry.peer();
+        mut poll: impl FnMut(&mut Context<'_>, bool) -> Poll<Driven>,
+    ) -> Option<Begun> {
+        let peer = self.guard.peer();
         let mut stalled = pin!(self.pace.stalled(self.app.timeouts.reader));
         let mut lost = pin!(self.place.lost());
         let (mut stop, mut stopping) = (pin!(self.stop.cancelled()), false);
@@ -244,9 +275,9 @@ impl Connection {
             let shuts_down = !stopping && stop.as_mut().poll(cx).is_ready();
             stopping |= shuts_down;
             match poll(cx, shuts_down) {
-                Poll::Ready(Ok(done)) => return Poll::Ready(Some(done)),
-                Poll::Ready(Err(ended)) => {
-                    if let Err(error) = ended {
+                Poll::Ready(Driven::Begun(begun)) => return Poll::Ready(Some(begun)),
+                Poll::Ready(Driven::Closed(closed)) => {
+                    if let Err(error) = closed {
                         debug!(%peer, %error, "connection failed");
                     }
                     return Poll::Ready(None);
@@ -268,6 +299,6 @@ impl Connection {
 
     fn note_stalled(&self) {
         metrics::reader_cut();
-        debug!(peer = %self.entry.peer(), "client is not reading; connection closed");
+        debug!(peer = %self.guard.peer(), "client is not reading; connection closed");
     }
 }

@@ -1,5 +1,5 @@
-//! Which protocol a client speaks: HTTP/2 begins with a preface (RFC 9113, section 3.4), anything else
-//! is HTTP/1.
+//! Which protocol a client speaks: HTTP/2 begins with a preface (RFC 9113, section 3.4); anything else is
+//! HTTP/1.
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -12,10 +12,8 @@ pub(super) enum Protocol {
     Http2,
 }
 
-/// Reads until it is clear what the client speaks; returns what was read, too. `None` if it closes
-/// before, or says nothing.
-///
-/// Dropping the future loses what was read.
+/// Reads into `read` until it is clear which protocol the client speaks. `None` if the client closes
+/// without having sent anything.
 pub(super) async fn detect(
     socket: &mut (impl AsyncRead + Unpin),
     read: &mut BytesMut,
@@ -29,7 +27,7 @@ pub(super) async fn detect(
             return Some(Protocol::Http2);
         }
         if !matches!(socket.read_buf(read).await, Ok(1..)) {
-            // Of a client that has sent a part of the preface and closed, hyper says what is wrong.
+            // Part of a preface, then the end: to hyper, a request that was cut.
             return (!read.is_empty()).then_some(Protocol::Http1);
         }
     }
@@ -39,6 +37,7 @@ pub(super) async fn detect(
 mod tests {
     use super::*;
 
+    /// The protocol, and how many bytes were read to tell.
     async fn detected(mut bytes: &[u8]) -> (Option<Protocol>, usize) {
         let mut read = BytesMut::new();
         let protocol = detect(&mut bytes, &mut read).await;

@@ -40,11 +40,11 @@ const CHAT: ChatCompletions = ChatCompletions { shown: ServerTools::Reasoning };
 const RESPONSES: Responses = Responses { shown: ServerItems::McpCall };
 const MESSAGES: Messages = Messages { server_tools: MessagesServerTools::McpToolUse };
 
-/// Target `client_request`: what a body means does not depend on how its JSON is spelt, its history
-/// accepts what opens the turn, and a refusal says where the fault is.
+/// Target `client_request`: the meaning of a body does not depend on how its JSON is spelt, its history accepts
+/// what opens the turn, and a refusal says where the fault is.
 ///
-/// The first byte chooses the API; the rest is the body. With one more choice, it is the id of an
-/// event, a response or an item.
+/// The first byte chooses the API, and the rest is the body. One more choice is no API: then the rest is the id
+/// of an event, a response or an item.
 ///
 /// # Panics
 /// If that does not hold.
@@ -107,7 +107,7 @@ fn read(api: Api, body: &[u8]) -> Result<ParsedRequest, Refusal> {
     reader.read(&request)
 }
 
-/// An id that is read is written in the same way, except for zeros at its beginning.
+/// An id that was read is written in the same way, except for leading zeros.
 fn check_id(id: &[u8]) {
     let Ok(id) = std::str::from_utf8(id) else { return };
     if let Some(frame) = FrameId::parse(id) {
@@ -127,7 +127,7 @@ fn check_id(id: &[u8]) {
     }
 }
 
-/// A history takes what opens the turn, unless that answers a question: nothing here is asked.
+/// The history accepts what opens the turn, unless that answers a question: none is open here.
 fn check_opening(api: Api, parsed: &ParsedRequest) {
     let Some(client) = &parsed.turn.client_history else {
         return assert_eq!(api, Api::Native, "a client that keeps no history");
@@ -208,8 +208,8 @@ fn param(refusal: &Refusal) -> Option<&str> {
     }
 }
 
-/// The same JSON with all characters of its strings escaped, and with more white space. What is no
-/// JSON stays so.
+/// The same JSON with all characters of its strings escaped and with more white space. Anything else does not
+/// become JSON by it.
 fn respelt(body: &str) -> String {
     let (mut respelt, mut chars) = (String::new(), body.chars());
     let mut is_inside = false;

@@ -7,7 +7,7 @@ use hyper::http::response::Parts;
 
 use crate::limits::server::RESPONSE_HEAD_ROOM_BYTES;
 
-/// Writes the head of a response in chunks. `closes`: whether the connection closes after it.
+/// Writes the head of a chunked response. `closes`: whether the connection closes after the response.
 pub(in crate::server) fn write_head(head: &Parts, closes: bool) -> Bytes {
     let mut out = BytesMut::with_capacity(RESPONSE_HEAD_ROOM_BYTES);
     let reason = head.status.canonical_reason().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Event streams that are written to their sockets from where events are published.
+//! Event streams that whoever publishes the events writes to the socket.
 //!
-//! hyper reads every request. Once a stream begins on a connection of HTTP/1.1 without TLS, the
-//! connection takes its socket back from hyper and hands it to the [`stream`]: what a driver
-//! publishes then goes to the socket within the same poll, without a second task, and without hyper's
-//! buffers. When the stream has ended, hyper reads the next request.
+//! hyper reads every request. Once a stream begins on an HTTP/1.1 connection without TLS, the connection
+//! takes its socket back from hyper and hands it to the [`stream`]. What a driver publishes then goes to
+//! the socket within the same poll, without a second task and without hyper's buffers. After the stream,
+//! hyper reads the next request.
 //!
 //! ```text
 //!   hyper: request --> handler --> Reply with events        hyper: next request
@@ -11,8 +11,8 @@
 //!                                    '--> head, chunk, chunk, last chunk
 //!                                         '- stream, in the driver's task -'
 //! ```
-//! Streams on HTTP/2, TLS and HTTP/1.0 stay with hyper (`server/body.rs`): they send the same
-//! bytes. docs/ARCHITECTURE.md has the numbers.
+//! Streams over HTTP/2, TLS and HTTP/1.0 stay with hyper (`server/body.rs`) and send the same bytes.
+//! docs/ARCHITECTURE.md says what this saves.
 
 mod head;
 mod stream;
@@ -39,7 +39,7 @@ use crate::session::log::{Outlet, Parked};
 pub(super) enum Ended {
     /// Properly: another request may follow.
     Properly,
-    /// In the middle, and the client shall notice.
+    /// In the middle: the connection has to break, so that the client notices.
     Cut,
     /// The client has left.
     Left,
@@ -47,19 +47,19 @@ pub(super) enum Ended {
     Stalled,
 }
 
-/// The task of a stream: it does what cannot be done by whoever publishes.
+/// The task of a stream: it does what whoever publishes cannot do, such as waiting for the socket.
 struct Task {
     stream: Arc<Stream>,
     outlet: Weak<dyn Outlet>,
     silence: Silence,
-    /// For the client to take something.
+    /// How long the client may take nothing.
     patience: Duration,
     stall: Option<Pin<Box<Sleep>>>,
 }
 
 /// Writes a whole response to `socket`: its head, then events up to the end of their log.
 ///
-/// Dropping the future leaves the response where it is.
+/// Dropping the future leaves the response unfinished; close the socket then.
 pub(super) async fn serve(
     socket: Socket,
     head: Bytes,

@@ -5,9 +5,9 @@
 //!                            '------ 10 -----' '-- 0x5f bytes ---'
 //!                                    '------------- sent ---------------'
 //! ```
-//! The size of a chunk (RFC 9112, section 7.1) is known after its frames, so room for it is left
-//! before them. What the socket does not take is kept, and nothing more is read until it is gone: a
-//! slow client costs its place in the log and one batch, however far it is behind.
+//! A chunk's size (RFC 9112, section 7.1) is known only after its frames, so room for it is left before
+//! them. What the socket does not take is kept, and nothing more is read until the socket has taken it:
+//! a slow client costs one batch and its position in the log, however far behind it is.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -23,7 +23,7 @@ use crate::server::body::Events;
 use crate::server::socket::Socket;
 use crate::session::log::{Outlet, Parked, Published};
 
-/// The size of a chunk in hexadecimal, and its CR LF.
+/// The longest size of a chunk, in hexadecimal, with its CR LF.
 const SIZE_BYTES_MAX: usize = 10;
 const CRLF: &[u8] = b"\r\n";
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -36,14 +36,14 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Stream(Mutex<State>);
 
-/// See the module.
+/// The stream itself, under the lock.
 #[derive(Debug)]
 pub(super) struct State {
     socket: Socket,
     events: Events,
     /// Bytes that the socket has not taken yet: at first, the head.
     unsent: Bytes,
-    /// Since when the socket takes nothing.
+    /// Since when the socket has taken nothing; `None` while it takes bytes.
     blocked_at: Option<Instant>,
     /// When something was last sent to the client.
     pub(super) sent_at: Instant,
@@ -57,7 +57,7 @@ pub(super) enum Pumped {
     Idle,
     /// The socket takes nothing more for now.
     Blocked { since: Instant },
-    /// There is more, but others have waited long enough.
+    /// There is more, but other tasks should run first.
     Busy,
     /// Everything was sent, or nothing more can be.
     Ended(Ended),
@@ -234,7 +234,8 @@ impl State {
     }
 }
 
-/// Writes the size of the chunk in `buffer` before it, and its end after it. Returns where it starts.
+/// Turns the frames in `buffer` into a chunk: writes its size before them and CR LF after them. Returns
+/// where the chunk starts.
 fn close_chunk(buffer: &mut BytesMut) -> usize {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut left = buffer.len() - SIZE_BYTES_MAX;
@@ -251,11 +252,11 @@ fn close_chunk(buffer: &mut BytesMut) -> usize {
 
 /// Lends out this thread's buffer, empty.
 fn with_buffer<R>(use_it: impl FnOnce(&mut BytesMut) -> R) -> R {
-    // Taken out meanwhile, so that a use inside of a use gets a buffer of its own.
+    // Taken out while in use, so that a nested use gets a buffer of its own.
     let mut buffer = BUFFER.take();
     let result = use_it(&mut buffer);
     buffer.clear();
-    // Once in a while, a batch is much larger than usual.
+    // A batch that was much larger than usual must not pin its memory.
     if buffer.capacity() <= 2 * limits::WRITE_BYTES_MAX {
         BUFFER.set(buffer);
     }

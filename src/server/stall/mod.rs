@@ -62,6 +62,11 @@ impl Pace {
         wait_for_stall(longest, || self.time(&self.blocked_at)).await;
     }
 
+    /// Whether the socket has data to take and takes nothing.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked_at.load(Ordering::Relaxed) != NEVER
+    }
+
     /// When the socket last held up data: now, if it still does.
     fn held_up_at(&self) -> Option<Instant> {
         match self.time(&self.blocked_at) {
@@ -102,14 +107,19 @@ async fn wait_for_stall(longest: Duration, since: impl Fn() -> Option<Instant>) 
 pub(super) struct Watched<S> {
     socket: S,
     pace: Arc<Pace>,
-    /// What was read from the socket before.
+    /// Bytes that were read from the socket before, and are read from here first.
     unread: Bytes,
 }
 
 impl<S> Watched<S> {
-    /// Watches `socket`, from which these bytes were read before: they are read first.
+    /// Watches `socket`, from which `unread` was read before.
     pub(super) const fn new(socket: S, pace: Arc<Pace>, unread: Bytes) -> Self {
         Self { socket, pace, unread }
+    }
+
+    /// What was read before, and has not been read again.
+    pub(super) fn into_unread(self) -> Bytes {
+        self.unread
     }
 }
 

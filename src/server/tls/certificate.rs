@@ -1,4 +1,4 @@
-//! A certificate and its key, from files.
+//! Reads a certificate and its key from files.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -17,13 +17,13 @@ use rustls::{CertificateError, Error, RootCertStore};
 use super::TlsFiles;
 use crate::limits::server::PEM_BYTES_MAX;
 
-/// Why a certificate cannot be used.
+/// Why the certificate of `server.tls` cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {}: {error} (`server.tls.{key}`)", path.display())]
     Read {
-        /// The key of the configuration that names it.
+        /// Which of `cert` and `key` names the file.
         key: &'static str,
         /// The file.
         path: PathBuf,
@@ -31,22 +31,22 @@ pub enum TlsError {
         #[source]
         error: io::Error,
     },
-    /// A file does not have what it should.
+    /// A file lacks the PEM block that it should contain.
     #[error(
         "{} has no {what} in PEM, which begins with -----BEGIN {label}----- (`server.tls.{key}`)",
         path.display()
     )]
     Missing {
-        /// The key of the configuration that names it.
+        /// Which of `cert` and `key` names the file.
         key: &'static str,
         /// The file.
         path: PathBuf,
-        /// What it should have.
+        /// What it should contain.
         what: &'static str,
-        /// How that begins.
+        /// The label in the block's first line.
         label: &'static str,
     },
-    /// The key is another certificate's.
+    /// The key belongs to another certificate.
     #[error(
         "the key in {} does not belong to the certificate in {}, or the chain is in the wrong order: \
          the server's own certificate comes first (`server.tls`)",
@@ -69,7 +69,10 @@ pub enum TlsError {
     },
 }
 
-/// Reads both files.
+/// Reads the certificate with its chain, and the key.
+///
+/// # Errors
+/// If a file cannot be read or lacks its part, or if the two do not belong together.
 pub(super) fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
     let TlsFiles { cert, key } = files;
     let chain =
@@ -102,14 +105,15 @@ fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     read().map_err(|error| TlsError::Read { key, path: path.to_owned(), error })
 }
 
-/// What is wrong with a certificate at this time since the Unix epoch: `has expired` or `is not valid yet`.
-pub(super) fn wrong_time(
+/// What is wrong with the validity period of a certificate at `now`, a time since the Unix epoch: `has expired`
+/// or `is not valid yet`.
+pub(super) fn validity_fault(
     chain: &[CertificateDer<'_>],
     provider: &Arc<CryptoProvider>,
     now: Duration,
 ) -> Option<&'static str> {
-    // Only a verifier reads the dates. It checks them first, so nothing else matters here: neither who is trusted
-    // nor for which name.
+    // rustls gives the dates to a verifier alone. It checks them before everything else, so it does not matter
+    // here whom it trusts, or for which name.
     let (own, others) = chain.split_first()?;
     let mut roots = RootCertStore::empty();
     roots.add(chain.last()?.clone().into_owned()).ok()?;
@@ -164,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_not_valid_now_is_noticed() {
+    fn a_certificate_outside_its_validity_period_is_noticed() {
         let at = |years: u64| Duration::from_secs(years * 31_556_952 + 1_000_000);
         for chain in [of_2020(false), of_2020(true), of_2020(true)[..1].to_vec()] {
-            let wrong = |years| wrong_time(&chain, &provider(), at(years));
+            let fault = |years| validity_fault(&chain, &provider(), at(years));
             assert_eq!(
-                [49, 50, 51].map(wrong),
+                [49, 50, 51].map(fault),
                 [Some("is not valid yet"), None, Some("has expired")]
             );
         }
@@ -179,7 +183,7 @@ mod tests {
         format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
     }
 
-    /// Files with these contents, and what reading them says.
+    /// Checks that the error for files with these contents has all `expected` parts.
     #[track_caller]
     fn check(cert: &str, key: &str, expected: &[&str]) {
         let folder = TempDir::new().unwrap();
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_used_are_named_with_what_is_missing() {
+    fn unusable_files_are_named_with_what_they_lack() {
         let made = rcgen::generate_simple_self_signed(["gateway.example".to_owned()]).unwrap();
         let cert = pem("CERTIFICATE", made.cert.der());
         let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named() {
         let nowhere = PathBuf::from("/nowhere/c.pem");
         let files = TlsFiles { cert: nowhere.clone(), key: nowhere };
         let error = read(&files, &provider()).unwrap_err().to_string();

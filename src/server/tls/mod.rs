@@ -1,10 +1,11 @@
-//! TLS of the connections that clients open.
+//! TLS on the connections of clients.
 //!
 //! ```text
 //!   accept ──> handshake ──> connection::serve, as without TLS
-//!                '- ends when it takes too long, or when others need its place
+//!                '- cut if it takes too long, or if another handshake needs its place
 //! ```
-//! The certificate can be replaced while the gateway runs. Connections keep the one that they began with.
+//! The certificate can be replaced while the gateway runs. An open connection keeps the one with which it
+//! began.
 
 mod certificate;
 
@@ -22,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::admission::Entry;
+use super::admission::ConnectionGuard;
 use super::places::{Place, Places};
 use super::transport::Transport;
 use super::{App, connection};
@@ -31,22 +32,22 @@ use crate::telemetry::metrics;
 
 pub use certificate::TlsError;
 
-/// Where the certificate is.
+/// The files of the certificate and its key, in PEM.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsFiles {
-    /// The certificate and its chain, as PEM.
+    /// The certificate, then the rest of its chain.
     pub(crate) cert: PathBuf,
-    /// Its key, as PEM.
+    /// The certificate's private key, unencrypted.
     pub(crate) key: PathBuf,
 }
 
-/// Makes TLS connections of TCP connections.
+/// Accepts TLS on connections.
 #[derive(Debug)]
 pub(crate) struct Tls {
     files: TlsFiles,
     current: Arc<Current>,
     config: Arc<ServerConfig>,
-    /// Places for handshakes. The oldest one makes room for a new one.
+    /// Places for handshakes. If none is free, the oldest handshake is cut.
     handshakes: Places,
 }
 
@@ -79,64 +80,64 @@ impl Tls {
         Ok(Self { files, current, config: Arc::new(config), handshakes })
     }
 
-    /// Reads the certificate again. Waits for the disk.
+    /// Reads the certificate again, for connections to come. Blocks on the disk.
     ///
     /// # Errors
-    /// See [`TlsError`]; the certificate stays as it was.
+    /// See [`TlsError`]. The previous certificate stays in use.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
         let certified = certificate::read(&self.files, self.config.crypto_provider())?;
         *self.current.0.write() = Arc::new(certified);
         Ok(())
     }
 
-    /// What is wrong with the certificate's time, if anything is.
+    /// A warning if the certificate has expired or is not valid yet.
     pub(crate) fn warning(&self) -> Option<String> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let current = Arc::clone(&self.current.0.read());
-        let wrong = certificate::wrong_time(&current.cert, self.config.crypto_provider(), now)?;
+        let fault = certificate::validity_fault(&current.cert, self.config.crypto_provider(), now)?;
         Some(format!(
-            "server.tls.cert: the certificate in {} {wrong}; clients will refuse it",
+            "server.tls.cert: the certificate in {} {fault}; clients will refuse it",
             self.files.cert.display()
         ))
     }
 
-    /// Takes a place for a handshake, if need be that of the oldest one.
+    /// Takes a place for a handshake, if need be from the oldest one.
     pub(super) async fn place(&self) -> Place {
         self.handshakes.take().await
     }
 }
 
-/// Serves a connection once its client speaks TLS.
+/// Accepts TLS on a connection, then serves it.
 pub(super) async fn serve(
     socket: TcpStream,
-    entry: Arc<Entry>,
+    guard: Arc<ConnectionGuard>,
     (own_place, handshake_place): (Arc<Place>, Place),
     tls: Arc<Tls>,
     app: Arc<App>,
     stop: CancellationToken,
 ) {
-    let peer = entry.peer();
-    let shaken = {
+    let peer = guard.peer();
+    let outcome = {
         let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
         let handshake = timeout(app.timeouts.handshake, Transport::accept_tls(socket, &acceptor));
         tokio::select! {
             biased;
-            shaken = handshake => shaken,
+            outcome = handshake => outcome,
             () = handshake_place.lost() => {
                 metrics::tls_handshake("displaced");
                 debug!(%peer, "others wait for a TLS handshake; connection closed");
                 return;
             }
-            // The gateway stops, or others need the place; nobody is in the middle of anything.
+            // Others need the place, or the gateway stops. No request has begun yet.
             () = own_place.lost() => return,
             () = stop.cancelled() => return,
         }
     };
     drop(handshake_place);
-    match shaken {
+    match outcome {
         Ok(Ok(transport)) => {
             metrics::tls_handshake("done");
-            connection::serve(transport, entry, Arc::clone(&own_place), app, stop).await;
+            connection::serve(transport, guard, Arc::clone(&own_place), app, stop).await;
             // The socket is closed by now.
             drop(own_place);
         }

@@ -1,15 +1,15 @@
-//! Readers that are served at once, by whoever publishes.
+//! Readers that whoever publishes serves at once.
 //!
-//! A task that reads a log is woken for what is new, queued and polled: for each token of each
-//! reader, as much work as everything else about it. A reader that has an [`Outlet`] is handed what
-//! is new within the poll that published it, without looking it up in the log:
+//! A task that reads a log is woken, queued and polled for every token, which costs as much as everything
+//! else that the token takes. A reader with an [`Outlet`] is handed what is new within the poll that
+//! publishes it, and does not look it up in the log:
 //!
 //! ```text
 //!   driver: push, push, publish --> the log
 //!                          |---> outlet.pass_on() --> its client's socket
 //!                          '---> task.wake()          (a reader without one)
 //! ```
-//! Its task is woken only if the outlet cannot go on by itself.
+//! Its task is woken only if the outlet cannot go on alone.
 
 use std::fmt;
 use std::sync::Weak;
@@ -21,12 +21,12 @@ use super::records::Published;
 
 /// Where a reader passes on what it reads.
 pub(crate) trait Outlet: fmt::Debug + Send + Sync {
-    /// Passes on what is new, at this time. False if the outlet does not wait at the log's end any more: its
-    /// task has to go on.
+    /// Passes on what is new; `now` is the time of publishing. False if the outlet no longer waits at the end of
+    /// the log: its task has to go on.
     fn pass_on(&self, new: &Published<'_>, now: Instant) -> bool;
 }
 
-/// An outlet that waits at the end of a log. Its task owns it; once that is gone, nothing happens.
+/// An outlet that waits at the end of a log. Its task owns it: once the task is gone, this does nothing.
 #[derive(Debug)]
 pub(crate) struct Parked {
     pub(crate) outlet: Weak<dyn Outlet>,
@@ -42,7 +42,7 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
-    /// Whether waking this wakes the other one, too.
+    /// Whether waking either wakes the other, too.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Task(one), Self::Task(other)) => one.will_wake(other),
@@ -53,15 +53,15 @@ impl Waiting {
         }
     }
 
-    /// Wakes the task. May be called under a log's lock, since it only queues a task.
+    /// Wakes the task. May be called under the log's lock: it only queues the task.
     pub(super) fn wake(self) {
         match self {
             Self::Task(task) | Self::Outlet(Parked { task, .. }) => task.wake(),
         }
     }
 
-    /// Passes on what is new. Returns itself if it goes on waiting. **Not to be called under a log's lock**,
-    /// which outlets may take.
+    /// Passes on what is new. Returns itself if it goes on waiting. **Do not call this under the log's lock**:
+    /// outlets may take it.
     pub(super) fn pass_on(self, new: &Published<'_>, now: Instant) -> Option<Self> {
         match self {
             Self::Task(task) => task.wake(),

@@ -54,8 +54,8 @@ use crate::limits::session as limits;
 /// A store's answer, when it comes.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Keeps sessions, for one gateway or several. A session that nobody holds expires once it has been unused for a time:
-/// from that moment on, it is gone.
+/// Keeps sessions, for one gateway or several. A session without a lease expires once it has been unused for the store's
+/// time to live; from that moment on, it does not exist.
 ///
 /// Dropping a future before its end leaves open whether the store has done what was asked.
 ///
@@ -199,8 +199,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Writes a session's record as [`save`](Self::save) does, and the end of the log of a turn,
-    /// which needs no journal any more, and releases the lease: all of it or nothing.
+    /// Ends a turn: writes the session's record as [`save`](Self::save) does, appends the end of the turn's log,
+    /// drops its journal, and releases the lease. All of it happens, or nothing.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if the lease is lost or the version is another one.
@@ -307,7 +307,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(0)))
     }
 
-    /// Drops expired sessions for which nobody asks, in a store that does not drop them by itself.
+    /// Drops expired sessions, in a store that does not do so by itself.
     fn sweep(&self) {}
 
     /// What the store takes in this process: nothing, if it keeps sessions elsewhere.
@@ -361,7 +361,7 @@ pub struct Holder {
 pub struct Entered {
     /// The lease.
     pub lease: Lease,
-    /// Who had the session before, if that was another node, in a store that knows.
+    /// Who held the lease before, if that was another node and the store knows.
     pub before: Option<Holder>,
     /// Whether the session's latest turn has a journal: its gateway died.
     pub is_interrupted: bool,
@@ -370,7 +370,7 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// A session that nobody knows yet.
+    /// A session without a record or an interrupted turn.
     pub(super) const fn newly(lease: Lease) -> Self {
         Self { lease, before: None, is_interrupted: false, record: None }
     }
@@ -440,7 +440,7 @@ impl From<Vec<Batch>> for LogNews {
 pub struct LogEnd<'a> {
     /// The turn.
     pub turn_id: &'a str,
-    /// What was not appended or, if it begins with event 1, the whole log.
+    /// The events that have not been appended yet. If they begin with event 1, they are the whole log.
     pub batches: Vec<Batch>,
 }
 

@@ -31,12 +31,12 @@ pub enum OtlpError {
     /// There are no trusted certificates.
     #[error("telemetry.otlp: cannot read the system's CA certificates: {0}")]
     Certificates(#[from] std::io::Error),
-    /// It has been started before.
-    #[error("telemetry.otlp: this process exports already")]
+    /// This process has started an exporter before.
+    #[error("telemetry.otlp: this process already exports")]
     Twice,
 }
 
-/// Why the collector does not have something.
+/// Why the collector did not accept a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PostError {
     #[error("{0}")]
@@ -47,7 +47,7 @@ pub(super) enum PostError {
     Refused(StatusCode, Option<Duration>),
 }
 
-/// Sends to one collector.
+/// An HTTP client for one collector.
 #[derive(Debug)]
 pub(super) struct Client {
     connections: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -78,7 +78,11 @@ impl Client {
         Ok(Self { connections, endpoint, headers: map })
     }
 
-    /// Sends a body to this path, as often as makes sense; once `stop` is cancelled, only once.
+    /// Sends a body to this path, below the endpoint. Tries again after a failure that may be temporary, up to
+    /// [`COLLECTOR_ATTEMPTS_MAX`] times in all; after `stop` is cancelled, only once more.
+    ///
+    /// # Errors
+    /// The failure of the last attempt.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -89,7 +93,7 @@ impl Client {
         let mut attempt = 1;
         loop {
             let Err(error) = self.post_once(path, body.clone()).await else { return Ok(()) };
-            let Some(wait) = wait(&error).filter(|_| attempt < COLLECTOR_ATTEMPTS_MAX) else {
+            let Some(wait) = retry_wait(&error).filter(|_| attempt < COLLECTOR_ATTEMPTS_MAX) else {
                 return Err(error);
             };
             tokio::select! {
@@ -111,7 +115,7 @@ impl Client {
             let status = answer.status();
             let wait = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
             let wait = wait.and_then(|field| http::retry_after(field, Timestamp::now()));
-            // The connection is used again once its answer has been read.
+            // A connection can be used again only after its answer has been read.
             let _ = Limited::new(answer.into_body(), COLLECTOR_ANSWER_BYTES_MAX).collect().await;
             if status.is_success() { Ok(()) } else { Err(PostError::Refused(status, wait)) }
         };
@@ -119,11 +123,11 @@ impl Client {
     }
 }
 
-/// How long to wait before another attempt, if one makes sense.
-fn wait(error: &PostError) -> Option<Duration> {
+/// How long to wait before another attempt; `None` if there should be none.
+fn retry_wait(error: &PostError) -> Option<Duration> {
     match error {
         PostError::Connection(_) | PostError::TimedOut => Some(Duration::ZERO),
-        // What the specification says may be sent again.
+        // The statuses that the OTLP specification says are retryable.
         PostError::Refused(status, wait) => http::is_transient(status.as_u16())
             .then(|| wait.unwrap_or_default().min(COLLECTOR_WAIT_MAX)),
     }

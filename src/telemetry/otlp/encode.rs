@@ -1,4 +1,4 @@
-//! Spans and histograms as OTLP has them in JSON (the Protobuf JSON mapping, with ids in hexadecimal).
+//! Encodes spans and histograms as OTLP/JSON: the Protobuf JSON mapping, but with ids in hexadecimal.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use super::histograms::{Histogram, Histograms, Instrument};
 use crate::telemetry::span_data::{Attributes, SpanData, SpanKind, Value};
 use crate::version;
 
-/// Who sends: attributes of the resource.
+/// The resource that all of it belongs to: this process.
 pub(super) fn resource(service: &str, instance: &str) -> Json {
     let attributes = [
         ("service.name", service),
@@ -110,7 +110,7 @@ fn attribute(key: &str, value: &Value) -> Json {
             let values: Vec<_> = texts.iter().map(|text| json!({ "stringValue": text })).collect();
             json!({ "arrayValue": { "values": values } })
         }
-        // 64 bits are text in JSON.
+        // The mapping writes 64-bit numbers as strings.
         Value::Int(number) => json!({ "intValue": number.to_string() }),
         Value::Float(number) => json!({ "doubleValue": number }),
         Value::Bool(value) => json!({ "boolValue": value }),

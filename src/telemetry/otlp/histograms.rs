@@ -1,10 +1,10 @@
-//! Measurements, counted in buckets from the start of the process on.
+//! Histograms of measurements, cumulative from the start of the process.
 
 use std::collections::BTreeMap;
 
 use crate::limits::telemetry::SERIES_MAX;
 
-/// A histogram of the conventions.
+/// A histogram metric of the semantic conventions.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instrument {
     pub(crate) name: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct Instrument {
     pub(crate) buckets: Buckets,
 }
 
-/// The bounds of its buckets, as the conventions advise.
+/// What an instrument measures, which decides the bounds of its buckets. Those are the ones that the conventions advise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Buckets {
     Seconds,
@@ -21,6 +21,7 @@ pub(crate) enum Buckets {
 }
 
 impl Buckets {
+    /// The upper bounds, inclusive. One more bucket is for everything above the last.
     pub(crate) const fn bounds(self) -> &'static [f64] {
         match self {
             Self::Seconds => &[
@@ -48,7 +49,7 @@ impl Buckets {
     }
 }
 
-/// What distinguishes a series of a histogram: names with values.
+/// The attributes that tell the series of an instrument apart: names with values.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// All series.
@@ -60,13 +61,14 @@ pub(crate) struct Histograms {
 /// One series.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Histogram {
-    /// One more than there are bounds.
+    /// Measurements by bucket: one more than there are bounds.
     pub(crate) counts: Vec<u64>,
     pub(crate) sum: f64,
 }
 
 impl Histograms {
-    /// Counts a measurement. Series beyond [`SERIES_MAX`] count as one, as the specification has it.
+    /// Records a measurement. Series beyond [`SERIES_MAX`] share one overflow series, as the specification of
+    /// metrics SDKs demands.
     pub(crate) fn record(&mut self, instrument: &'static Instrument, labels: Labels, value: f64) {
         let mut key = (instrument, labels);
         if self.series.len() >= SERIES_MAX && !self.series.contains_key(&key) {
@@ -77,7 +79,7 @@ impl Histograms {
             .series
             .entry(key)
             .or_insert_with(|| Histogram { counts: vec![0; bounds.len() + 1], sum: 0.0 });
-        // Bounds belong to the bucket below them.
+        // A bound is the last value of its bucket.
         histogram.counts[bounds.partition_point(|bound| *bound < value)] += 1;
         histogram.sum += value;
     }
@@ -96,7 +98,7 @@ mod tests {
         Instrument { name: "calls", unit: "{call}", buckets: Buckets::Calls };
 
     #[test]
-    fn a_bound_belongs_to_the_bucket_below_it() {
+    fn a_bound_is_the_last_value_of_its_bucket() {
         let mut histograms = Histograms::default();
         for value in [0.0, 1.0, 1.5, 2.0, 128.0, 129.0] {
             histograms.record(&CALLS, Vec::new(), value);
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn series_have_a_bound() {
+    fn series_beyond_the_limit_share_one() {
         let mut histograms = Histograms::default();
         for tool in 0..SERIES_MAX + 5 {
             histograms.record(&CALLS, vec![("tool", tool.to_string())], 1.0);
@@ -115,7 +117,7 @@ mod tests {
         assert_eq!(histograms.iter().count(), SERIES_MAX + 1);
         let rest = histograms.iter().find(|(_, labels, _)| labels[0].0 == "otel.metric.overflow");
         assert_eq!(rest.unwrap().2.counts.iter().sum::<u64>(), 5);
-        // A series that is known goes on.
+        // A known series goes on.
         histograms.record(&CALLS, vec![("tool", "0".to_owned())], 1.0);
         assert_eq!(histograms.iter().count(), SERIES_MAX + 1);
     }

@@ -1,15 +1,16 @@
 //! Traces and metrics for an OpenTelemetry collector: OTLP over HTTP, in JSON.
 //!
 //! ```text
-//!   spans that end ─ export ─> a queue ─ batches ─.
-//!                              '- full: dropped, counted    the exporter's task ─> POST /v1/traces, /v1/metrics
-//!   measurements ─ record ─> histograms ─ regularly ─'
+//!   ended spans ── export ──> queue ── in batches ──────.
+//!                               '- full: dropped,       |──> the exporter's task ──> POST /v1/traces
+//!                                  and counted          |                            POST /v1/metrics
+//!   measurements ── record ──> histograms ── at times ──'
 //! ```
-//! Nothing waits for the collector but that task.
+//! Only that task waits for the collector.
 //!
-//! This is an exporter of our own because the field's crates cost too much for three spans a turn: ten crates, 36
-//! seconds of a clean release build (CPU time), settings from variables of the environment, and threads of their own,
-//! in which our HTTP client does not run.
+//! We export by ourselves because the OpenTelemetry crates cost too much for three spans a turn: ten more crates, 36 s
+//! of CPU time in a clean release build, settings that come from environment variables, and threads of their own, on
+//! which our HTTP client does not run.
 
 mod client;
 mod encode;
@@ -37,22 +38,22 @@ use crate::limits::telemetry::{
     BATCH_SPANS_MAX, BATCH_WAIT, COLLECTOR_WARNING_INTERVAL, LAST_EXPORT_TIMEOUT, QUEUED_SPANS_MAX,
 };
 
-/// Where to send what.
+/// Where to send traces and metrics, and which.
 #[derive(Debug, Clone)]
 pub(crate) struct OtlpOptions {
     /// The collector; `/v1/traces` and `/v1/metrics` are below it.
     pub(crate) endpoint: hyper::Uri,
     /// Headers of each request, such as a key.
     pub(crate) headers: Vec<(String, String)>,
-    /// The name under which the gateway is known there.
+    /// The gateway's name there: the resource's `service.name`.
     pub(crate) service: String,
-    /// The part of the traces that begin here that are recorded.
+    /// The ratio of traces to record, of those that begin here: 0 to 1.
     pub(crate) sample_ratio: f64,
     /// How often metrics are sent.
     pub(crate) metrics_interval: Duration,
 }
 
-/// What any thread may use.
+/// What all threads share with the exporter.
 #[derive(Debug)]
 struct Shared {
     spans: Sender<SpanData>,
@@ -62,12 +63,15 @@ struct Shared {
 
 static SHARED: OnceLock<Shared> = OnceLock::new();
 
-/// Decides which traces are recorded that begin here. Others are recorded if their beginning is.
+/// Decides which of the traces that begin here are recorded. Any other trace is recorded if its client records it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampler {
-    /// Ids below this are.
+    /// A trace is recorded if the random bits of its id are below this.
     below: u64,
 }
+
+/// The lowest bits of a trace's id, which are random (W3C Trace Context, level 2, on the random-trace-id flag).
+const RANDOM_BITS: u32 = 56;
 
 impl Sampler {
     #[expect(
@@ -77,22 +81,22 @@ impl Sampler {
         reason = "a ratio is from 0 to 1, and need not be exact"
     )]
     fn new(ratio: f64) -> Self {
-        Self { below: (ratio * (1_u64 << 56) as f64) as u64 }
+        Self { below: (ratio * (1_u64 << RANDOM_BITS) as f64) as u64 }
     }
 
-    /// Whether this trace is recorded. Other processes with the same ratio decide alike.
+    /// Whether to record this trace. Other processes with the same ratio decide alike.
     pub(crate) const fn takes(self, trace_id: u128) -> bool {
-        let random = (trace_id & ((1 << 56) - 1)) as u64;
+        let random = (trace_id & ((1 << RANDOM_BITS) - 1)) as u64;
         random < self.below
     }
 }
 
-/// Whether spans are recorded at all, and which.
+/// Decides which traces to record; `None` if nothing is exported.
 pub(crate) fn sampler() -> Option<Sampler> {
     SHARED.get().map(|shared| shared.sampler)
 }
 
-/// Passes a span on, if there is room.
+/// Queues an ended span for the collector. If the queue is full, the span is dropped and counted.
 pub(crate) fn export(span: SpanData) {
     let Some(shared) = SHARED.get() else { return };
     if shared.spans.try_send(span).is_err() {
@@ -100,7 +104,7 @@ pub(crate) fn export(span: SpanData) {
     }
 }
 
-/// Counts a measurement. `labels` is asked only if somebody collects them.
+/// Records a measurement. `labels` is called only if there is an exporter.
 pub(crate) fn record(instrument: &'static Instrument, value: f64, labels: impl FnOnce() -> Labels) {
     let Some(shared) = SHARED.get() else { return };
     shared.histograms.lock().record(instrument, labels(), value);
@@ -108,14 +112,14 @@ pub(crate) fn record(instrument: &'static Instrument, value: f64, labels: impl F
 
 /// The running exporter.
 #[derive(Debug)]
-#[must_use = "what is left is sent when it is stopped"]
+#[must_use = "stop it to send what is left"]
 pub(crate) struct Exporter {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Exporter {
-    /// Starts to record and to send.
+    /// Starts recording and sending.
     ///
     /// # Errors
     /// See [`OtlpError`].
@@ -142,12 +146,12 @@ impl Exporter {
     }
 }
 
-/// The task that sends.
+/// The exporter's task.
 struct Worker {
     client: Client,
     resource: Json,
     begun: SystemTime,
-    /// When a failure was last logged.
+    /// When a failure was last logged: not each of them is.
     warned: Option<Instant>,
     stop: CancellationToken,
 }
@@ -161,36 +165,34 @@ impl Worker {
         let mut batch: Vec<SpanData> = Vec::new();
         let mut due = Instant::now();
         loop {
-            let has_ended = tokio::select! {
+            let is_due = tokio::select! {
                 biased;
-                () = stop.cancelled() => true,
+                () = stop.cancelled() => break,
                 _ = tick.tick() => {
                     self.send_metrics().await;
-                    // From now: a slow collector must not hear of nothing but metrics.
+                    // Count from now: a slow collector must not be sent metrics alone.
                     tick.reset();
                     false
                 }
-                () = sleep_until(due), if !batch.is_empty() => {
-                    self.send_spans(&batch).await;
-                    batch.clear();
-                    false
-                }
+                () = sleep_until(due), if !batch.is_empty() => true,
                 span = queue.recv() => {
                     if batch.is_empty() {
                         due = Instant::now() + BATCH_WAIT;
                     }
                     batch.extend(span);
-                    if batch.len() >= BATCH_SPANS_MAX {
-                        self.send_spans(&batch).await;
-                        batch.clear();
-                    }
-                    false
+                    batch.len() >= BATCH_SPANS_MAX
                 }
             };
-            if has_ended {
-                break;
+            if is_due {
+                self.send_spans(&batch).await;
+                batch.clear();
             }
         }
+        self.send_rest(batch, queue).await;
+    }
+
+    /// Sends everything that was recorded before the process ends.
+    async fn send_rest(mut self, mut batch: Vec<SpanData>, mut queue: Receiver<SpanData>) {
         queue.close();
         while let Some(span) = queue.recv().await {
             batch.push(span);
@@ -219,18 +221,18 @@ impl Worker {
             encode::metrics(&self.resource, &histograms, self.begun, now)
         };
         if !self.send("/v1/metrics", &body).await {
-            // The next ones count from the start as well.
+            // Nothing is lost for good: the next ones count from the start, too.
             metrics::otlp_dropped("metrics", 1);
         }
     }
 
-    /// Sends a request, and again if that may help. Whether the collector has it.
+    /// Sends a request, again if need be. Returns whether the collector has accepted it.
     async fn send(&mut self, path: &str, body: &Json) -> bool {
         let Err(error) = self.client.post(path, body, &self.stop).await else { return true };
         let now = Instant::now();
         if self.warned.is_none_or(|at| now.duration_since(at) >= COLLECTOR_WARNING_INTERVAL) {
             self.warned = Some(now);
-            warn!(path, %error, "the OpenTelemetry collector (telemetry.otlp) takes nothing");
+            warn!(path, %error, "the OpenTelemetry collector (telemetry.otlp) does not accept what it is sent");
         }
         false
     }
@@ -241,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_of_all_traces_is_recorded() {
+    fn the_ratio_of_recorded_traces_is_the_configured_one() {
         let spread = |ratio| {
             let sampler = Sampler::new(ratio);
             let ids = (0..1000_u128).map(|at| at * (1 << 56) / 1000 + (at << 64));

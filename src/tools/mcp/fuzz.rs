@@ -13,8 +13,8 @@ use crate::text::json_len;
 use crate::tools::source::{EntryRules, Source, SourceKind, clean_text};
 use crate::tools::{ToolResult, is_tool_name};
 
-/// Target `mcp_server`: whatever a server says is read as it was meant or refused, and what the
-/// model and the user see of it keeps its bounds.
+/// Target `mcp_server`: whatever a server says is read as it was meant or refused, and what the model and the
+/// user see of it stays within bounds.
 ///
 /// The first byte chooses what the rest is: a message, lines that are cut, a list of tools, the
 /// result of a call, or a question to the user.
@@ -84,12 +84,12 @@ fn check_tool(tool: ListedTool) {
     let parameters = tool.declared.parameters.clone();
     let Ok(spec) = rules.spec(tool.declared) else { return };
     assert!(is_tool_name(&spec.name), "{:?}", spec.name);
-    assert_eq!(spec.parameters, parameters, "calls are checked by what the server says");
+    assert_eq!(spec.parameters, parameters, "calls are checked by the server's own schema");
     let description = &spec.description;
     assert_eq!(*description, clean_text(description, description.len()), "cleaned twice");
 }
 
-/// A result that is read keeps its form when it is checked, cut and stored.
+/// A result that was read keeps its form when it is checked, cut to size and stored.
 fn check_result(sent: Value, is_trusted: bool) {
     let Ok(result) = result::read(sent, &Reading { output: None, is_trusted }) else { return };
     let checked = result.checked();
@@ -103,7 +103,7 @@ fn check_result(sent: Value, is_trusted: bool) {
     assert_eq!(serde_json::to_string(&read).expect("a result is JSON"), written);
 }
 
-/// A question that is put to the user has nothing in it that nobody sees.
+/// A question for the user contains nothing invisible, and no page that is not allowed.
 fn check_question(params: &Value) {
     for may_send_to_pages in [false, true] {
         let Ok(question) = question::read(params, may_send_to_pages) else { continue };

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::Client;
 use super::connection::Connection;
-use super::plain::Progress;
 use super::pool::{self, Pool};
+use super::progress::Progress;
 use super::wire_error::WireError;
 use crate::limits::upstream as limits;
 
@@ -43,8 +43,8 @@ impl Answer {
 impl AnswerBody {
     /// Reads what has arrived and passes the pieces of the body in it to `sink`.
     ///
-    /// **After [`Progress::More`], poll again, in this turn of the task or its next**: the task is
-    /// woken for more data only after a poll has returned pending.
+    /// **After [`Progress::More`], poll again, at once or after yielding**: the task is woken for
+    /// more data only after a poll has returned pending.
     ///
     /// # Errors
     /// If the connection breaks before the end of the body.
@@ -56,8 +56,8 @@ impl AnswerBody {
         self.connection.poll_read(cx, sink)
     }
 
-    /// Reads the rest of the body as text: at most `bytes_max` bytes, and only what arrives
-    /// within this time.
+    /// Reads the rest of the body as text: at most `bytes_max` bytes, and only those that arrive
+    /// within `within`.
     pub(crate) async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> String {
         let mut body = Vec::new();
         let read = async {

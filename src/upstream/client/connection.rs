@@ -1,4 +1,4 @@
-//! A connection of either kind.
+//! A connection to a model server, with or without TLS.
 
 use std::task::{Context, Poll};
 
@@ -9,7 +9,7 @@ use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::plain::Progress;
+use super::progress::Progress;
 use super::wire_error::WireError;
 use super::{encrypted, plain};
 
@@ -59,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// Reads what has arrived of the body, and passes its pieces to `sink`.
+    /// Reads what has arrived and passes the pieces of the body in it to `sink`.
     ///
     /// **After [`Progress::More`], poll again**: the task is woken for more data only after a poll
     /// has returned pending.

@@ -12,16 +12,16 @@ use super::framing::Framing;
 use crate::http;
 use crate::limits::upstream as limits;
 
-/// Why the head of an answer cannot be read. The connection is of no more use.
+/// Why the head of an answer cannot be read. The connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HeadError {
-    /// It is no head of an HTTP/1 answer.
+    /// It is not the head of an HTTP/1 answer.
     #[error("it is not an HTTP/1.1 answer: {0}")]
     Malformed(httparse::Error),
     /// It is longer than the limit.
     #[error("its headers have more than {} KiB", limits::HEAD_BYTES_MAX / crate::limits::KIB)]
     TooLarge,
-    /// It gives no usable length of the body.
+    /// It does not say in a usable way where the body ends.
     #[error("its Content-Length or Transfer-Encoding cannot be used")]
     NoLength,
     /// It switches to another protocol.
@@ -29,18 +29,18 @@ pub(crate) enum HeadError {
     Switched,
 }
 
-/// The head of an answer, read.
+/// The head of an answer.
 #[derive(Debug)]
 pub(super) struct Head {
     /// Status and headers.
     pub(super) parts: Parts,
-    /// Where its body ends.
+    /// Where the body ends.
     pub(super) framing: Framing,
     /// Whether the connection can be used again after the body.
-    pub(super) is_kept: bool,
+    pub(super) is_reusable: bool,
 }
 
-/// Writes the head of a request, with the length of its body.
+/// Writes the head of a request with the `Content-Length` of its body.
 pub(super) fn write_request<B>(request: &Request<B>, body_bytes: usize) -> BytesMut {
     let mut head = BytesMut::with_capacity(limits::REQUEST_HEAD_ROOM_BYTES);
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
@@ -60,10 +60,11 @@ pub(super) fn write_request<B>(request: &Request<B>, body_bytes: usize) -> Bytes
     head
 }
 
-/// Where a head ends: after the first empty line. `searched` bytes of it hold no end. Lines may end in
-/// a bare LF (RFC 9112, section 2.2).
+/// The length of the head that `bytes` begin with: it ends with its first empty line. `None` if that
+/// has not arrived. The first `searched` bytes are known to hold no end. Lines may end in a bare LF
+/// (RFC 9112, section 2.2).
 pub(super) fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
-    // The end may have begun in the bytes that were searched.
+    // The empty line may have begun in the searched bytes.
     let from = searched.saturating_sub(b"\n\r".len());
     memchr_iter(b'\n', &bytes[from..]).find_map(|at| {
         let after = from + at + 1;
@@ -73,11 +74,11 @@ pub(super) fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
     })
 }
 
-/// Reads the head of an answer. `None` for an interim answer, which another one follows (RFC 9110,
-/// section 15.2).
+/// Reads the head of an answer. `None` for an interim answer (RFC 9110, section 15.2): the real one
+/// follows.
 ///
 /// # Errors
-/// If it is malformed, or says nothing usable about the body.
+/// If the head is malformed or does not say where the body ends; see [`HeadError`].
 pub(super) fn read_answer(head: &[u8]) -> Result<Option<Head>, HeadError> {
     let mut fields = [httparse::EMPTY_HEADER; limits::ANSWER_HEADERS_MAX];
     let mut answer = httparse::Response::new(&mut fields);
@@ -100,19 +101,16 @@ pub(super) fn read_answer(head: &[u8]) -> Result<Option<Head>, HeadError> {
     *response.version_mut() = if version == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
     let headers = response.headers_mut();
     for field in answer.headers {
-        let malformed = |error| move || HeadError::Malformed(error);
         let name = HeaderName::from_bytes(field.name.as_bytes())
-            .ok()
-            .ok_or_else(malformed(httparse::Error::HeaderName))?;
+            .map_err(|_| HeadError::Malformed(httparse::Error::HeaderName))?;
         let value = HeaderValue::from_bytes(field.value)
-            .ok()
-            .ok_or_else(malformed(httparse::Error::HeaderValue))?;
+            .map_err(|_| HeadError::Malformed(httparse::Error::HeaderValue))?;
         headers.append(name, value);
     }
     let (parts, ()) = response.into_parts();
     let framing = framing(&parts)?;
-    let is_kept = is_kept(&parts, &framing);
-    Ok(Some(Head { parts, framing, is_kept }))
+    let is_reusable = is_reusable(&parts, &framing);
+    Ok(Some(Head { parts, framing, is_reusable }))
 }
 
 /// Where the body of an answer to a `GET` or a `POST` ends (RFC 9112, section 6.3).
@@ -121,7 +119,7 @@ fn framing(head: &Parts) -> Result<Framing, HeadError> {
         return Ok(Framing::Complete);
     }
     if head.headers.contains_key(TRANSFER_ENCODING) {
-        return transfer_coding(head);
+        return chunked_framing(head);
     }
     let mut length = None;
     for field in head.headers.get_all(CONTENT_LENGTH) {
@@ -137,28 +135,30 @@ fn framing(head: &Parts) -> Result<Framing, HeadError> {
     Ok(length.map_or(Framing::UntilClose, Framing::length))
 }
 
-/// Of several codings, only a last one of `chunked` tells where the body ends; others are not read.
-fn transfer_coding(head: &Parts) -> Result<Framing, HeadError> {
+/// The framing of a body with a `Transfer-Encoding`. Only `chunked` alone is supported.
+fn chunked_framing(head: &Parts) -> Result<Framing, HeadError> {
     let fields = head.headers.get_all(TRANSFER_ENCODING).iter();
     let fields = fields.map(|field| field.to_str().unwrap_or("?"));
     let mut codings = http::elements(fields);
     let is_chunked = codings.next().is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
-    // HTTP/1.0 has none: the server and what is in between may disagree about where the body ends.
+    // HTTP/1.0 has no transfer codings, so the server and a proxy may disagree about where the body
+    // ends.
     if head.version == Version::HTTP_10 || !is_chunked || codings.next().is_some() {
         return Err(HeadError::NoLength);
     }
     Ok(Framing::CHUNKED)
 }
 
-/// A number of digits alone: neither a sign nor white space.
+/// A number that consists of digits only, without sign or white space.
 fn decimal(value: &[u8]) -> Option<u64> {
     let is_digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     str::from_utf8(value).ok().filter(|_| is_digits)?.parse().ok()
 }
 
-/// Whether the connection stays open after the body (RFC 9112, section 9.3). A server that sends both
-/// lengths of a body may be read in two ways, so its connection is not used again (section 6.3).
-fn is_kept(head: &Parts, framing: &Framing) -> bool {
+/// Whether the connection stays open after the body (RFC 9112, section 9.3). An answer with both
+/// `Transfer-Encoding` and `Content-Length` can be read in two ways, so its connection is not used
+/// again (section 6.3).
+fn is_reusable(head: &Parts, framing: &Framing) -> bool {
     let says = |option: &str| has_option(&head.headers, option);
     let is_open = match head.version {
         Version::HTTP_10 => says("keep-alive") && !says("close"),
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(head: &str, framing: Framing, is_kept: bool) {
+    fn check(head: &str, framing: Framing, is_reusable: bool) {
         let head = read(head).expect("a valid head").expect("a final answer");
-        assert_eq!((head.framing, head.is_kept), (framing, is_kept), "{head:?}");
+        assert_eq!((head.framing, head.is_reusable), (framing, is_reusable), "{head:?}");
     }
 
     #[test]
-    fn a_request_is_its_line_its_fields_and_the_length_of_its_body() {
+    fn a_request_head_has_its_line_fields_and_body_length() {
         let post = Request::post("/v1/x?y=z").header("Host", "a:1").header("Accept", "*/*");
         let post = post.body(()).unwrap();
         assert_eq!(
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_head_says_where_the_body_ends() {
-        for (fields, framing, is_kept) in [
+        for (fields, framing, is_reusable) in [
             ("", Framing::UntilClose, false),
             ("Content-Length: 0", Framing::Complete, true),
             ("Content-Length: 12", Framing::Length(12), true),
@@ -229,7 +229,7 @@ mod tests {
             ("Connection: close\r\nContent-Length: 12", Framing::Length(12), false),
             ("Connection: x, Close\r\nTransfer-Encoding: chunked", Framing::CHUNKED, false),
         ] {
-            check(&format!("HTTP/1.1 200 OK\r\n{fields}\r\nA: b"), framing, is_kept);
+            check(&format!("HTTP/1.1 200 OK\r\n{fields}\r\nA: b"), framing, is_reusable);
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn old_servers_close_unless_they_say_otherwise() {
+    fn http_1_0_servers_close_unless_they_say_otherwise() {
         check("HTTP/1.0 200 OK\r\nContent-Length: 3", Framing::Length(3), false);
         let kept = "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 3";
         check(kept, Framing::Length(3), true);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_1_answer_is_refused() {
+    fn anything_but_an_http_1_answer_is_refused() {
         for head in [
             "",
             "hello",
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn interim_answers_are_passed_over() {
+    fn interim_answers_are_skipped() {
         for status in ["100 Continue", "103 Early Hints", "102"] {
             assert!(read(&format!("HTTP/1.1 {status}\r\nLink: x")).unwrap().is_none());
         }
     }
 
     #[test]
-    fn headers_are_taken_up_to_the_limit() {
+    fn headers_are_read_up_to_the_limit() {
         let fields = |count: usize| format!("HTTP/1.1 200 OK{}", "\r\nA: b".repeat(count));
         let most = read(&fields(limits::ANSWER_HEADERS_MAX)).unwrap().unwrap();
         assert_eq!(most.parts.headers.len(), limits::ANSWER_HEADERS_MAX);

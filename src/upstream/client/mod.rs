@@ -13,10 +13,11 @@ mod framing;
 mod head;
 mod plain;
 mod pool;
+mod progress;
 mod wire_error;
 
 pub(crate) use answer::{Answer, AnswerBody};
-pub(crate) use plain::Progress;
+pub(crate) use progress::Progress;
 pub(crate) use wire_error::WireError;
 
 use std::future::poll_fn;

@@ -89,7 +89,7 @@ impl std::fmt::Debug for ServerOptions {
 pub(super) struct Server {
     name: String,
     client: Client,
-    /// What it is to those who watch: the API, the host and the port.
+    /// For traces and metrics: whose API it speaks, and its host and port.
     provider: &'static str,
     address: (String, u16),
     /// The path of `base_url`, without a trailing slash.
@@ -194,8 +194,8 @@ impl Server {
         })
     }
 
-    /// What it is to those who watch, with its model as far as that is known.
-    pub(super) fn watched_as(&self) -> Identity {
+    /// How traces and metrics name it.
+    pub(super) fn telemetry_identity(&self) -> Identity {
         let listed = self.listed.lock();
         let model = listed.as_ref().map_or(&*self.model, |models| self.model_of(models));
         let (model, address) = (model.to_owned(), Some(self.address.clone()));

@@ -1,4 +1,4 @@
-//! What an OpenTelemetry collector is sent, and what happens if it takes nothing.
+//! What an OpenTelemetry collector is sent, and what happens if it accepts nothing.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn config(model: &Model, collector: &Collector, more: &str) -> String {
     )
 }
 
-/// What the model server was told of the trace.
+/// The `traceparent` and the `tracestate` of a request to the model server.
 fn told(round: &Round) -> (Option<String>, Option<String>) {
     let header = |name: &str| {
         let lines = round.request.head.lines().filter_map(|line| line.split_once(": "));
@@ -40,7 +40,7 @@ fn text_of<'v>(span: &'v Value, key: &str) -> &'v str {
 }
 
 #[tokio::test]
-async fn a_turn_with_a_tool_is_four_spans_below_the_clients() {
+async fn a_turn_with_a_tool_is_four_spans_below_the_clients_own() {
     let mut model = Model::listen();
     let collector = Collector::listen(0).await;
     let gateway = Process::start(&config(&model, &collector, "sample_ratio: 0")).await;
@@ -67,7 +67,7 @@ async fn a_turn_with_a_tool_is_four_spans_below_the_clients() {
         assert_eq!(below["parentSpanId"], turn["spanId"]);
         assert!(below.get("status").is_none(), "{below}");
     }
-    // The model server was told the span that asked it.
+    // The model server was told the span that made its request.
     for (span, (parent, state)) in [(first, told_first), (second, told_second)] {
         let expected = format!("00-{TRACE}-{}-01", span["spanId"].as_str().unwrap());
         assert_eq!((parent, state), (Some(expected), Some("a=1".to_owned())));
@@ -95,7 +95,7 @@ async fn a_turn_with_a_tool_is_four_spans_below_the_clients() {
 }
 
 #[tokio::test]
-async fn measurements_are_counted() {
+async fn measurements_are_sent_as_histograms() {
     let mut model = Model::listen();
     let collector = Collector::listen(0).await;
     let gateway = Process::start(&config(&model, &collector, "")).await;
@@ -115,7 +115,7 @@ async fn measurements_are_counted() {
 }
 
 #[tokio::test]
-async fn a_round_that_fails_is_an_error() {
+async fn a_failed_round_has_the_status_of_an_error() {
     let mut model = Model::listen();
     let collector = Collector::listen(0).await;
     let gateway = Process::start(&config(&model, &collector, "")).await;
@@ -131,9 +131,9 @@ async fn a_round_that_fails_is_an_error() {
     }
 }
 
-/// Who begins a trace decides whether it is recorded.
+/// Whoever begins a trace decides whether it is recorded.
 #[tokio::test]
-async fn a_trace_that_its_client_does_not_record_is_only_handed_on() {
+async fn a_trace_that_its_client_does_not_record_is_only_passed_on() {
     let mut model = Model::listen();
     let collector = Collector::listen(0).await;
     let gateway = Process::start(&config(&model, &collector, "")).await;
@@ -145,14 +145,14 @@ async fn a_trace_that_its_client_does_not_record_is_only_handed_on() {
     assert!(parent.starts_with(&format!("00-{TRACE}-")) && parent.ends_with("-00"), "{parent}");
     round.answer("Well.").await;
     stream.rest().await;
-    // A trace that is recorded comes after it.
+    // A later trace that is recorded: by then, spans of the first would have arrived.
     gateway.whole_turn(&mut model, "t", "Well.").await.rest().await;
     let spans = collector.spans(2).await;
     assert!(spans.iter().all(|span| span["traceId"] != TRACE), "{spans:?}");
 }
 
 #[tokio::test]
-async fn without_a_collector_the_clients_trace_is_handed_on_unchanged() {
+async fn without_a_collector_the_clients_trace_is_passed_on_unchanged() {
     let mut model = Model::listen();
     let gateway = Process::start(&super::config(&model)).await;
     for (headers, expected) in [
@@ -173,7 +173,7 @@ async fn without_a_collector_the_clients_trace_is_handed_on_unchanged() {
 }
 
 #[tokio::test]
-async fn what_is_left_is_sent_when_the_gateway_stops() {
+async fn the_last_spans_are_sent_when_the_gateway_stops() {
     let mut model = Model::listen();
     let collector = Collector::listen(0).await;
     let gateway = Process::start(&config(&model, &collector, "")).await;
@@ -184,20 +184,19 @@ async fn what_is_left_is_sent_when_the_gateway_stops() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_busy_is_asked_again() {
+async fn a_collector_that_is_busy_is_tried_again() {
     let mut model = Model::listen();
     let collector = Collector::listen(2).await;
-    let slowly = "sample_ratio: 1".to_owned();
-    let config = config(&model, &collector, &slowly).replace("0.05", "60");
+    // Without metrics in between.
+    let config = config(&model, &collector, "").replace("0.05", "60");
     let gateway = Process::start(&config).await;
     gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
     collector.spans(2).await;
     assert_eq!(collector.requests(), 3);
 }
 
-/// No turn notices.
 #[tokio::test]
-async fn a_collector_that_refuses_everything() {
+async fn a_collector_that_refuses_everything_disturbs_no_turn() {
     let mut model = Model::listen();
     let collector = Collector::listen(usize::MAX).await;
     let gateway = Process::start(&config(&model, &collector, "")).await;
@@ -215,13 +214,13 @@ async fn a_collector_that_refuses_everything() {
         }
     })
     .await;
-    // Nor does whoever stops it.
+    // Nor does it delay the end of the process for long.
     gateway.signal("TERM");
     assert_eq!(gateway.exit().await.code(), Some(0));
 }
 
 #[tokio::test]
-async fn a_trace_in_every_api() {
+async fn every_api_passes_a_trace_on() {
     let mut model = Model::listen();
     let gateway = Process::start(&super::config(&model)).await;
     let chat =

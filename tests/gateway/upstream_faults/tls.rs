@@ -1,5 +1,5 @@
-//! Model servers behind TLS: whose certificate is wrong, who break off the handshake, or who close
-//! without saying so.
+//! Model servers with TLS that have a wrong certificate, break off the handshake, or close without
+//! `close_notify`.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), file }
     }
 
-    /// Speaks for a server with a certificate for this name, after a change to it.
+    /// An acceptor with a certificate for this name, to which `change` is applied before it is signed.
     fn acceptor(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
@@ -59,8 +59,7 @@ impl Authority {
     }
 }
 
-/// Runs a turn for a gateway that trusts this authority. `serve` is the model server at each of its
-/// connections.
+/// Runs a turn on a gateway that trusts this authority. `serve` serves each connection to the model server.
 async fn turn<S: Future<Output = ()> + Send + 'static>(
     authority: &Authority,
     serve: impl Fn(TcpStream) -> S + Send + 'static,
@@ -85,7 +84,7 @@ async fn turn<S: Future<Output = ()> + Send + 'static>(
     frames
 }
 
-/// Reads a request to its end, and begins the answer.
+/// Accepts a connection and reads a request for a completion. Requests for the list of models are answered.
 async fn begun(acceptor: &TlsAcceptor, socket: TcpStream) -> Option<TlsStream<TcpStream>> {
     let mut stream = acceptor.accept(socket).await.ok()?;
     let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
@@ -104,7 +103,7 @@ async fn begun(acceptor: &TlsAcceptor, socket: TcpStream) -> Option<TlsStream<Tc
     }
 }
 
-/// Checks the message of a turn that failed, and that it can be tried again.
+/// Checks that a turn failed with these words in its message, and may be tried again.
 #[track_caller]
 fn says(frames: &[Frame], code: &str, words: &str) {
     let message = failed(frames, code, true);
@@ -112,7 +111,7 @@ fn says(frames: &[Frame], code: &str, words: &str) {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_wrong() {
+async fn a_wrong_certificate_is_named_with_what_to_do() {
     let (authority, stranger) = (Authority::new("Ours"), Authority::new("Somebody else's"));
     let years = |from: i32| {
         move |params: &mut CertificateParams| {
@@ -137,7 +136,7 @@ async fn a_certificate_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn no_handshake() {
+async fn a_failed_handshake_is_named_with_what_to_do() {
     const HELLO: usize = 4096;
     const CODE: &str = "upstream_unavailable";
 
@@ -157,9 +156,9 @@ async fn no_handshake() {
     says(&silent.await, CODE, "within 3 s");
 }
 
-/// A connection that ends without TLS's own farewell may have been cut by anybody.
+/// A connection that ends without `close_notify` may have been cut by anybody.
 #[tokio::test]
-async fn a_close_without_a_farewell() {
+async fn a_close_without_close_notify_is_a_fault_unless_the_model_has_finished() {
     let authority = Authority::new("Ours");
     let acceptor = authority.acceptor("localhost", |_| {});
     for (answer, words) in [
@@ -178,7 +177,7 @@ async fn a_close_without_a_farewell() {
     }
 }
 
-/// A turn whose server writes this answer, and closes without a farewell.
+/// A turn whose server writes this answer and closes without `close_notify`.
 async fn answered(authority: &Authority, acceptor: &TlsAcceptor, answer: String) -> Vec<Frame> {
     let acceptor = acceptor.clone();
     let serve = move |socket| {

@@ -176,8 +176,8 @@ fn white_space_beside_a_cut_is_shown_as_it_would_have_been() {
     }
 }
 
-/// Whatever its last words are. If the model were asked to go on with them, it would think that it has answered, and
-/// nobody would be told the result.
+/// Whatever its last words are: if the model were asked to go on with them, it would take them for its answer, and the
+/// user would never hear the result.
 #[test]
 fn a_message_that_has_called_does_not_go_on() {
     for words in ["I will tell you.", "I will tell you", "One moment,", "I will te"] {

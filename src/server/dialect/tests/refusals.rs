@@ -38,8 +38,8 @@ fn check(refusal: &Refusal, statuses: [u16; 6]) {
 }
 
 /// Two differ: in the gateway's own API an unknown model is a wrong field like any other, and in
-/// AG-UI a refused answer is a run that fails. A gateway that is full says 503, not 429: 429 is
-/// for a client that asks too much itself.
+/// AG-UI a refused answer is a run that fails. A full gateway says 503, not 429: 429 is for a
+/// client that is itself over a limit.
 #[test]
 fn a_refusal_has_the_same_status_in_all_apis() {
     let one = || "s".to_owned();
@@ -67,7 +67,7 @@ fn a_refusal_has_the_same_status_in_all_apis() {
         (Refusal::Begin(BeginError::ToolsUnavailable(one().into())), 503),
         (Refusal::Session(SessionError::Store(StoreError::Unavailable(one()))), 503),
         (Refusal::Begin(BeginError::OverLimit(OverLimit::Share(1))), 429),
-        (Refusal::OverLimit { limit: Limit::KeyHeads, wait: Duration::ZERO }, 429),
+        (Refusal::OverLimit { limit: Limit::KeyRequests, wait: Duration::ZERO }, 429),
         (Refusal::TransferEncoding(one()), 501),
     ] {
         check(&refusal, [status; 6]);

@@ -158,7 +158,7 @@ fn refusals() -> Vec<(Refusal, Where)> {
     vec![
         (Refusal::TransferEncoding("gzip".to_owned()), anywhere),
         (Refusal::Host("evil.example".to_owned()), anywhere),
-        (Refusal::OverLimit { limit: Limit::Heads, wait: Duration::ZERO }, anywhere),
+        (Refusal::OverLimit { limit: Limit::Requests, wait: Duration::ZERO }, anywhere),
         (Refusal::OverLimit { limit: Limit::Connections(9), wait: Duration::ZERO }, anywhere),
         (Refusal::Unauthorized, with_key),
         (Refusal::Origin("https://evil.example".to_owned()), changes),

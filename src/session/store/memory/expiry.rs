@@ -1,4 +1,4 @@
-//! Sessions that have expired.
+//! Expiry of sessions: each is gone once it has been unused for the store's `ttl`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl State {
 }
 
 impl Kept {
-    /// Whether no turn runs in it, and it was last used so long ago.
+    /// Whether no turn runs in the session and it has been unused for `ttl`.
     pub(super) fn has_expired(&self, ttl: Duration) -> bool {
         self.grant.is_none() && self.used_at.elapsed() >= ttl
     }

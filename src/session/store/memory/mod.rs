@@ -139,7 +139,7 @@ impl MemoryStore {
         forgotten.is_some_and(|entry| entry.record.is_some())
     }
 
-    /// Asks for something of a session, which is gone if it has expired.
+    /// Looks for something of a session, after the session was removed if it has expired.
     fn ask<T>(&self, session: &str, find: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let expired = state.expire(session, self.ttl);

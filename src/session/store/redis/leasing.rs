@@ -39,7 +39,7 @@ impl RedisStore {
         Ok(Some(Entered { lease, before, is_interrupted, record }))
     }
 
-    /// Takes the lease, and asks what a turn has to know if it is for one.
+    /// Takes the lease. For a turn, also reads what the turn has to know.
     async fn take(
         &self,
         session_id: &str,
@@ -84,16 +84,16 @@ impl RedisStore {
 /// What a lease is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Nothing but to have it.
+    /// To hold it, and nothing else.
     Holding,
-    /// A turn, which has to know more.
+    /// For a turn, which has to know more about the session.
     Turn,
 }
 
-/// A lease, and what comes with it.
+/// A lease, and what was read along with it.
 struct Granted {
     lease: Lease,
-    /// Who had the session before, if that was another node.
+    /// Who held the lease before, if that was another node.
     before: Option<Holder>,
     /// When the lease lapses.
     deadline: u64,

@@ -130,7 +130,7 @@ impl RedisStore {
         }
     }
 
-    /// How long a session lasts from the renewal of its lease on, if it is the last.
+    /// How long a session lasts after the last renewal of its lease.
     fn ttl_leased(&self) -> u64 {
         self.ttl + millis(self.lease)
     }

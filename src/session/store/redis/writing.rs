@@ -1,4 +1,4 @@
-//! What is written of a session: its record, news of a log, or the end of a turn.
+//! The writes under a lease: a session's record, news of a turn's log, or the end of a turn.
 
 use std::sync::atomic::Ordering;
 
@@ -12,14 +12,14 @@ use super::{RedisStore, random};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
-/// See the module docs.
+/// One write under a lease.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Write<'w> {
     /// The record, over the version `expected`.
     Record { expected: Option<Version>, record: &'w Bytes },
-    /// News of the log of this turn.
+    /// News of this turn's log.
     News { turn_id: &'w str, news: &'w LogNews },
-    /// The record, and the end of a log.
+    /// The record over the version `expected`, and the end of the turn's log.
     End { expected: Option<Version>, record: &'w Bytes, end: &'w LogEnd<'w> },
 }
 
@@ -72,14 +72,14 @@ pub(super) fn version_of(written: Option<Version>) -> Result<Version, StoreError
 }
 
 impl RedisStore {
-    /// Writes this, and returns the version of the record, if there is one.
+    /// Writes it. Returns the version of the record, if one was written.
     pub(super) async fn write(
         &self,
         lease: &Lease,
         write: Write<'_>,
     ) -> Result<Option<Version>, StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
-        // With the record, all of the session is made to last.
+        // With the record, the whole session lasts longer.
         let all = keys.all();
         let written = if write.record().is_some() { &all[..] } else { &all[..3] };
         let holder = lease.node.0.simple().to_string();

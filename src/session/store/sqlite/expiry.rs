@@ -1,5 +1,5 @@
-//! Sessions that have expired: no turn runs there, and nobody has used them for as long as they are kept. A sweep
-//! deletes them all. Whoever asks for one before that deletes it first, and does not find it.
+//! Expiry of sessions: those in which no turn runs, and which have been unused for the store's time to live. A sweep
+//! deletes them. Whoever asks for one before the next sweep deletes it first, and so does not find it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::now;
 use super::redo::Redo;
 use super::statements::{self, Done};
 
-/// See the module docs.
+/// Finds and deletes expired sessions.
 #[derive(Debug)]
 pub(super) struct Expiry {
     ttl: i64,
@@ -47,7 +47,7 @@ impl Expiry {
         self.ttl
     }
 
-    /// Deletes this session, or all of them, if they have expired. Once that is committed, [settle](Self::settle) it.
+    /// Deletes this session, or every session, if it has expired. Call [`settle`](Self::settle) once that is committed.
     pub(super) fn delete(
         &self,
         connection: &Connection,
@@ -64,7 +64,7 @@ impl Expiry {
         Ok(deleted)
     }
 
-    /// The database has followed these deletions.
+    /// Notes that these deletions have been committed.
     pub(super) fn settle(&self, deleted: &[Deleted]) {
         for Deleted { session_id, latest } in deleted {
             self.redo.settle_deleted(session_id, *latest);
@@ -85,7 +85,7 @@ impl Expiry {
         Ok(may_expire && self.is_old(connection, session_id)?)
     }
 
-    /// Whether the tables say that nobody has used this session for so long.
+    /// Whether the session has been unused for that long, by the tables alone.
     pub(super) fn is_old(&self, connection: &Connection, session_id: &str) -> Done<bool> {
         let old = statements::unused_since(connection, self.oldest(), Some(session_id))?;
         Ok(!old.is_empty())
@@ -106,7 +106,7 @@ impl Expiry {
         Ok(expired)
     }
 
-    /// Sessions that were last used then or before have expired.
+    /// Sessions that were last used at this time or before have expired.
     fn oldest(&self) -> i64 {
         now().saturating_sub(self.ttl)
     }

@@ -1,4 +1,4 @@
-//! What must hold for the file of running turns; part of the fuzz target `stored_data`.
+//! The properties of the file of running turns; part of the fuzz target `stored_data`.
 
 use uuid::Uuid;
 
@@ -7,10 +7,12 @@ use super::redo_record::{
 };
 use crate::session::store::{Lease, LogNews, NodeId, Version};
 
-/// Checks that a file is read as it was written, up to where it is damaged.
+/// Checks that a redo file is read as it was written, up to the place where it is damaged.
 ///
-/// The first three bytes say where the file is damaged, and how: one of its bytes changes, and what
-/// follows a second place is lost. The rest is what its records say, up to zero bytes.
+/// ```text
+///   data:  | at | flip | cut | text of a record | 0 | text of a record | 0 | ...
+/// ```
+/// The byte at `at` 256ths of the file is changed by `flip`, and the last `cut` 1024ths of the file are lost.
 ///
 /// # Panics
 /// If it is not.
@@ -20,7 +22,7 @@ pub(in crate::session) fn check_redo_file(data: &[u8]) {
     let mut written = Vec::new();
     for (text, number) in texts.split(|byte| *byte == 0).zip(1..) {
         write(&mut file, number, text);
-        written.push((told(number, text), file.len()));
+        written.push((expected(number, text), file.len()));
     }
     let changed = usize::from(at) * file.len() / 256;
     let kept = file.len() - usize::from(cut) * file.len() / 1024;
@@ -34,8 +36,8 @@ pub(in crate::session) fn check_redo_file(data: &[u8]) {
         let is_read =
             matches!(read_header(&file), Header::Ours { generation: it, .. } if it == generation);
         assert!(is_read, "the header");
-        let read: Vec<_> = read.map(|record| tell(&record)).collect();
-        let intact: Vec<_> = intact.map(|(told, _)| told.clone()).collect();
+        let read: Vec<_> = read.map(|record| describe(&record)).collect();
+        let intact: Vec<_> = intact.map(|(record, _)| record.clone()).collect();
         assert_eq!(read, intact, "all records before the damage, and none after it");
     } else {
         _ = (read_header(&file), read.count());
@@ -64,8 +66,8 @@ fn write(file: &mut Vec<u8>, number: u64, text: &[u8]) {
     file.extend_from_slice(&record);
 }
 
-/// What the record with this number says.
-fn told(number: u64, text: &[u8]) -> String {
+/// The description of the record with this number.
+fn expected(number: u64, text: &[u8]) -> String {
     let id = String::from_utf8_lossy(text);
     match number % KINDS {
         0 => format!(
@@ -79,8 +81,8 @@ fn told(number: u64, text: &[u8]) -> String {
     }
 }
 
-/// What a record says that was read.
-fn tell(Record { session_id: id, body }: &Record<'_>) -> String {
+/// Describes a record that was read.
+fn describe(Record { session_id: id, body }: &Record<'_>) -> String {
     match body {
         Body::News { turn_id, news } => {
             format!("news of {turn_id} in {id}, epoch {}: {:?}", news.by.epoch, news.journal)

@@ -7,11 +7,11 @@ use super::{Document, OpenApiOptions, Operation};
 use crate::tools::source::{EntryRules, Source, SourceKind};
 use crate::tools::{check_parameters, is_tool_name};
 
-/// What is never changed by a document or an argument.
+/// The beginning of every address: no document and no argument may change it.
 const BASE: &str = "https://api.example.org:8443/v2/";
 
-/// Target `openapi_document`: every chosen operation becomes a tool or is left out, a document means
-/// the same however its JSON is written, and no call leaves the operation's own address.
+/// Target `openapi_document`: every operation becomes a tool or is left out, a document means the same however
+/// its JSON is written, and no argument leads a call away from the operation's own address.
 ///
 /// The first byte chooses arguments; the rest is the document.
 ///
@@ -53,13 +53,13 @@ fn check_operation(operation: &Operation, choice: u8) {
     }
     if let Ok(spec) = rules.spec(declared) {
         assert!(is_tool_name(&spec.name), "{:?}", spec.name);
-        // A schema that cannot be used costs the tool, later.
+        // It must not panic. A tool whose schema is unusable is left out later.
         _ = check_parameters(&spec.parameters);
     }
     let request = &operation.request;
     let Ok(filled) = request.fill(&arguments) else { return };
     let url = Url::parse(&filled.url).unwrap_or_else(|error| panic!("{}: {error}", filled.url));
-    assert_eq!(url.as_str(), filled.url, "it is read as it is written");
+    assert_eq!(url.as_str(), filled.url, "the address reads as it was written");
     assert!(filled.url.starts_with(BASE), "{url}");
     assert!(url.fragment().is_none(), "{url}");
     let segments = url.path_segments().expect("it has a path").count();
@@ -70,7 +70,7 @@ fn check_operation(operation: &Operation, choice: u8) {
     }
 }
 
-/// Values that try to leave their place.
+/// Values that try to break out of their place in the request.
 fn argument(choice: usize) -> Option<Value> {
     let values = [
         json!("a"),

@@ -1,4 +1,4 @@
-//! What must hold for the lines of a server's standard output; part of the fuzz target `mcp_server`.
+//! The properties of lines on a server's standard output; part of the fuzz target `mcp_server`.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::envelope::Envelope;
 use super::lines::{Line, Lines};
 use crate::limits::mcp::TOKEN_BYTES_MAX;
 
-/// Checks that lines are the same however they are cut, and so is what they answer.
+/// Checks that neither the lines nor the requests that they answer depend on where the bytes are cut.
 ///
 /// The first byte says how they are cut.
 ///
@@ -34,14 +34,14 @@ pub(in crate::tools::mcp) fn check_lines(data: &[u8]) {
     }
 }
 
-/// The scanner that finds out what a long line answers agrees with the JSON parser.
+/// The scanner that finds which request a long line answers agrees with the JSON parser.
 fn check_envelope(line: &[u8], envelope: &Envelope) {
     let Ok(Value::Object(members)) = serde_json::from_slice::<Value>(line) else { return };
-    // It knows no escapes, and of a long number only the beginning.
+    // The scanner reads no escapes, and only the beginning of a long number.
     if line.contains(&b'\\') || line.len() > TOKEN_BYTES_MAX {
         return;
     }
-    // Of a repeated member, it may see another one than the parser keeps.
+    // If a member is repeated, the parser may keep another one than the scanner sees.
     let names = |name: &str| memchr::memmem::find_iter(line, &format!("\"{name}\"")).count() > 1;
     if ["id", "method", "result", "error"].into_iter().any(names) {
         return;

@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 
 use self::heard::{Heard, HeardSocket};
 use self::waker::InnerWaker;
-use super::plain::Progress;
+use super::progress::Progress;
 use super::wire_error::WireError;
 use crate::limits::upstream as limits;
 

@@ -5,8 +5,10 @@ use super::{Framing, FramingError};
 /// Checks that the body of an answer does not depend on where its bytes were cut, and that a
 /// chunked body is what a reader of whole lines finds.
 ///
-/// The first byte says how many of the next bytes are lengths of pieces, used cyclically; the
-/// rest is the stream.
+/// ```text
+///   input:  | n | lengths of pieces, cyclic | the bytes of an answer's body |
+///                '- n % 16 bytes ----------'
+/// ```
 ///
 /// # Panics
 /// If two ways of reading differ.
@@ -63,11 +65,11 @@ fn read<'a>(mut framing: Framing, pieces: impl Iterator<Item = &'a [u8]>) -> Bod
         }
     }
     let (is_complete, may_end) = (framing.is_complete(), framing.may_end_here());
-    // What came before a fault depends on nothing; how many bytes were taken would.
+    // The body before a fault must not depend on the cuts; the number of bytes taken does.
     Body { data: body, taken: if error.is_some() { 0 } else { taken }, is_complete, may_end, error }
 }
 
-/// A complete chunked body and its length, read with all of the bytes at hand.
+/// A complete chunked body and its encoded length, read line by line from all of the bytes.
 fn by_lines(stream: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut rest, mut body, mut overhead) = (stream, Vec::new(), 0);
     loop {
@@ -97,7 +99,7 @@ fn by_lines(stream: &[u8]) -> Option<(Vec<u8>, usize)> {
         if line.is_empty() {
             return Some((body, stream.len() - rest.len()));
         }
-        // The first byte is not counted.
+        // The decoder does not count the first byte.
         overhead += line.len() - 1;
         if overhead > super::CHUNK_OVERHEAD_BYTES_MAX {
             return None;
@@ -105,10 +107,20 @@ fn by_lines(stream: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Takes a line that ends in CR LF, and has neither of them before.
+/// Takes a line that ends in CR LF and contains neither before its end.
 fn take_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n'))?;
     let (line, after) = rest.split_at(end);
     *rest = after.strip_prefix(b"\r\n")?;
     Some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corpus_of_upstream_framing() {
+        crate::corpus::replay("upstream_framing", upstream_framing);
+    }
 }

@@ -1,12 +1,16 @@
 //! Where the body of an answer ends, and which of its bytes are the body (RFC 9112, sections 6
 //! and 7).
 //!
-//! Pure: bytes go in as they arrived, pieces of the body come out as parts of them. Nothing is
-//! copied or kept, and the bytes of the body are not looked at.
+//! Pure: bytes go in as they arrived, and the pieces of the body come out as slices of them.
+//! Nothing is copied or kept, and the body itself is not scanned. The states of [`At`], by the byte
+//! that comes next:
 //!
 //! ```text
-//!   f2;x=y CR LF | data: {"choices":[... | CR LF | 0 CR LF | Trailer: x CR LF | CR LF
-//!   Size Ext LF    Data                    Cr Lf   Size LF   Trailer            LastLf
+//!   f2    ;x=y CR    LF     | data: {"choices":[... | CR      LF     |   the chunks
+//!   Size  Extension  SizeLf | Data                  | DataCr  DataLf |
+//!
+//!   0     CR  LF     | X            : y CR    LF        | CR            LF     |   the end
+//!   Size      SizeLf | TrailerStart Trailer   TrailerLf | TrailerStart  LastLf |
 //! ```
 
 #[cfg(any(test, fuzzing))]
@@ -21,7 +25,7 @@ use crate::limits::upstream::CHUNK_OVERHEAD_BYTES_MAX;
 /// The framing of one answer, as far as it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// So many bytes are still to come.
+    /// This many bytes are still to come.
     Length(u64),
     /// It comes in chunks.
     Chunked(Chunked),
@@ -33,31 +37,33 @@ pub(crate) enum Framing {
     Failed(FramingError),
 }
 
-/// Where a chunked body is. `overhead` counts the bytes so far of the extensions and trailers.
+/// How far a chunked body has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chunked {
     at: At,
+    /// Bytes of extensions and trailers so far.
     overhead: usize,
 }
 
-/// The next byte of a chunked body.
+/// What the next byte of a chunked body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// A digit of a chunk's size, after so many bytes so far; what may follow digits, if `begun`.
+    /// A digit of a chunk's size, which is `bytes` so far. Once it has `begun`, also anything that
+    /// may follow the digits.
     Size { bytes: u64, begun: bool },
-    /// White space after a size, which some servers pad.
+    /// White space after a size, with which some servers pad it.
     SizePadding { bytes: u64 },
     /// A chunk's extension, which is ignored.
     Extension { bytes: u64 },
     /// The LF after a chunk's size.
     SizeLf { bytes: u64 },
-    /// The chunk, of which so many bytes are left.
+    /// The chunk itself, of which this many bytes are left.
     Data { left: u64 },
     /// The CR after a chunk.
     DataCr,
     /// The LF after a chunk.
     DataLf,
-    /// The start of a line after the last chunk.
+    /// The first byte of a line after the last chunk: a trailer, or the end.
     TrailerStart,
     /// A trailer, which is ignored.
     Trailer,
@@ -67,19 +73,19 @@ enum At {
     LastLf,
 }
 
-/// Why the framing of an answer cannot be read. The connection is of no more use.
+/// Why the framing of an answer cannot be read. The connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FramingError {
-    /// No hexadecimal number where a chunk's size belongs.
+    /// There is no hexadecimal number where a chunk's size belongs.
     #[error("a chunk has no size")]
     NoSize,
     /// A chunk's size does not fit into 64 bits.
     #[error("a chunk's size is too large")]
     SizeTooLarge,
-    /// Something other than CR LF.
+    /// A line ends in something other than CR LF.
     #[error("a line of the chunked encoding does not end in CR LF")]
     NoLineEnd,
-    /// Extensions and trailers beyond the limit.
+    /// There are more bytes of extensions and trailers than the limit allows.
     #[error(
         "the chunked encoding has more than {CHUNK_OVERHEAD_BYTES_MAX} bytes of extensions and trailers"
     )]
@@ -90,7 +96,7 @@ impl Framing {
     /// A body in chunks, at its start.
     pub(crate) const CHUNKED: Self = Self::Chunked(Chunked { at: At::SIZE, overhead: 0 });
 
-    /// A body of so many bytes.
+    /// A body of this many bytes.
     #[must_use]
     pub(crate) const fn length(bytes: u64) -> Self {
         if bytes == 0 { Self::Complete } else { Self::Length(bytes) }
@@ -103,10 +109,11 @@ impl Framing {
     }
 
     /// Takes the bytes that have arrived and passes the pieces of the body in them to `sink`.
-    /// Returns how many of the bytes belong to the answer: fewer than all if it is complete.
+    /// Returns how many of the bytes belong to the answer: all of them, unless it is complete.
     ///
     /// # Errors
-    /// If the framing is malformed, now or before. What was passed on came before the fault.
+    /// If the framing is malformed, in these bytes or in earlier ones. What was passed on precedes
+    /// the fault.
     pub(crate) fn push<'b>(
         &mut self,
         bytes: &'b [u8],
@@ -162,7 +169,7 @@ fn take<'b>(left: &mut u64, bytes: &'b [u8], sink: &mut impl FnMut(&'b [u8])) ->
 /// What became of pushed bytes.
 enum Pushed {
     All,
-    /// The body ended after so many of them.
+    /// The body ended after this many of them.
     Complete {
         taken: usize,
     },
@@ -181,7 +188,7 @@ impl Chunked {
         let mut next = 0;
         while let Some(byte) = bytes.get(next) {
             let rest = &bytes[next..];
-            if let Some((after, taken)) = self.at.after_whole(rest) {
+            if let Some((after, taken)) = self.at.skip_line(rest) {
                 (self.at, next) = (after, next + taken);
                 continue;
             }
@@ -192,7 +199,7 @@ impl Chunked {
                         self.at = At::DataCr;
                     }
                 }
-                // Both may be long, and end at the next CR.
+                // Both may be long; both end at the next CR.
                 At::Extension { .. } | At::Trailer if *byte != b'\r' => {
                     next += self.ignore(rest)?;
                 }
@@ -209,10 +216,10 @@ impl Chunked {
         Ok(Pushed::All)
     }
 
-    /// Skips what is ignored, up to the next CR; returns how many bytes that is.
+    /// Skips an extension or a trailer up to the next CR; returns how many bytes that is.
     fn ignore(&mut self, rest: &[u8]) -> Result<usize, FramingError> {
         let ignored = memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
-        // A bare LF would end the line for other readers of the same bytes.
+        // Other readers of the same bytes might end the line at a bare LF.
         if rest.get(ignored) == Some(&b'\n') {
             return Err(FramingError::NoLineEnd);
         }
@@ -225,14 +232,14 @@ impl Chunked {
 }
 
 impl At {
-    /// The short way over what lies between two chunks, if all of it has arrived: where the body is after
-    /// it, and how many bytes that is. `None` for anything unusual.
-    fn after_whole(self, rest: &[u8]) -> Option<(Self, usize)> {
+    /// The fast path for the two lines between chunks. If `rest` begins with such a line as all
+    /// servers write it, returns the state after the line and the line's length; otherwise `None`.
+    fn skip_line(self, rest: &[u8]) -> Option<(Self, usize)> {
         match self {
             Self::DataCr => rest.starts_with(b"\r\n").then_some((Self::SIZE, 2)),
             Self::SIZE => {
                 let mut bytes = 0;
-                // No number of so few digits is too large.
+                // So few digits cannot overflow.
                 for (at, byte) in rest.iter().enumerate().take(8) {
                     match hex(*byte) {
                         Some(digit) => bytes = bytes * 16 + u64::from(digit),
@@ -248,7 +255,7 @@ impl At {
         }
     }
 
-    /// Where the body is after a byte that is neither of a chunk nor the last one.
+    /// The state after `byte`, which is neither part of a chunk's data nor the last byte of the body.
     fn after(self, byte: u8) -> Result<Self, FramingError> {
         Ok(match self {
             Self::Size { bytes, begun } => match hex(byte) {
@@ -281,7 +288,7 @@ impl At {
                 expect(b'\n', byte)?;
                 Self::TrailerStart
             }
-            Self::Data { .. } | Self::LastLf => unreachable!("the caller handles these bytes"),
+            Self::Data { .. } | Self::LastLf => unreachable!("`Chunked::push` handles these"),
         })
     }
 

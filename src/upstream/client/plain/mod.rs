@@ -2,11 +2,12 @@
 //!
 //! Nearly every model server is one of these, on the same machine or next to it, and every token
 //! comes through here. hyper's client passes each chunk through a buffer, a channel and two wakers
-//! of its own, and keeps 40 KiB for a connection. Here the socket is read into one buffer per thread,
-//! and the body's bytes are handed on as parts of that buffer before the poll returns:
+//! of its own, and keeps 40 KiB for each connection. Here each thread has one buffer into which all
+//! of its sockets are read, and the pieces of the body are passed on as slices of it within the same
+//! poll:
 //!
 //! ```text
-//!   socket --recv--> scratch of this thread: | 5f CRLF data: {...} LF LF CRLF 61 CRLF data: ...
+//!   socket --recv--> this thread's scratch:  | 5f CRLF data: {...} LF LF CRLF 61 CRLF data: ...
 //!                                                      '- a piece ----'            '- a piece
 //! ```
 //! docs/ARCHITECTURE.md has the numbers.
@@ -26,6 +27,7 @@ use tokio::net::TcpStream;
 
 use super::framing::Framing;
 use super::head::{self, Head, HeadError};
+use super::progress::Progress;
 use super::wire_error::WireError;
 use crate::limits::upstream as limits;
 
@@ -35,23 +37,16 @@ pub(super) struct Connection {
     socket: TcpStream,
     /// What is left to send of the request: its head, then its body.
     unsent: Chain<Bytes, Bytes>,
-    /// Bytes of the answer that arrived with its head, or before all of the head.
+    /// The head of the answer so far, then whatever of the body arrived with the end of the head.
     early: Vec<u8>,
     framing: Framing,
+    /// Whether any byte of an answer has arrived since the last request.
     has_heard: bool,
-    is_kept: bool,
+    /// Whether another request may follow this one, as far as is known.
+    is_reusable: bool,
 }
 
 const NOTHING: Bytes = Bytes::new();
-
-/// How far an answer's body has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// More may come.
-    More,
-    /// That was all.
-    End,
-}
 
 impl Connection {
     pub(super) fn new(socket: TcpStream) -> Self {
@@ -61,19 +56,19 @@ impl Connection {
             early: Vec::new(),
             framing: Framing::Complete,
             has_heard: false,
-            is_kept: true,
+            is_reusable: true,
         }
     }
 
     /// Whether the connection can carry another request. This is where a close by the server is
-    /// noticed, and bytes that nobody asked for.
+    /// noticed, as are bytes that belong to no answer.
     pub(super) fn is_usable(&self) -> bool {
         let is_idle = self.framing.is_complete() && !self.unsent.has_remaining();
         let is_silent = || {
             let read = self.socket.try_read(&mut [0]);
             read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         };
-        self.is_kept && is_idle && self.early.is_empty() && is_silent()
+        self.is_reusable && is_idle && self.early.is_empty() && is_silent()
     }
 
     /// Whether any byte of an answer has arrived since the last request.
@@ -81,20 +76,21 @@ impl Connection {
         self.has_heard
     }
 
-    /// Sends a request and waits for the head of the answer. A server may answer before it has read all of
-    /// the request; the rest is sent while the body is read.
+    /// Sends a request and waits for the head of the answer. A server may answer before it has
+    /// read the whole request; the rest of it is sent while the body is read.
     pub(super) async fn exchange(
         &mut self,
         request: &Request<Bytes>,
     ) -> Result<hyper::http::response::Parts, WireError> {
         let body = request.body().clone();
         self.unsent = head::write_request(request, body.len()).freeze().chain(body);
-        (self.has_heard, self.is_kept) = (false, true);
+        (self.has_heard, self.is_reusable) = (false, true);
         let mut searched = 0;
-        let Head { parts, framing, is_kept } = poll_fn(|cx| {
+        let Head { parts, framing, is_reusable } = poll_fn(|cx| {
             let sent = self.poll_send(cx);
             match self.poll_head(cx, &mut searched) {
-                // A server that refuses a request may close before it has read all of it.
+                // Only now: a server that refuses a request may answer and close before it has
+                // read all of it.
                 Poll::Pending => match sent {
                     Poll::Ready(Err(error)) => Poll::Ready(Err(WireError::Io(error))),
                     _ => Poll::Pending,
@@ -103,7 +99,7 @@ impl Connection {
             }
         })
         .await?;
-        (self.framing, self.is_kept) = (framing, is_kept);
+        (self.framing, self.is_reusable) = (framing, is_reusable);
         Ok(parts)
     }
 
@@ -118,17 +114,18 @@ impl Connection {
                 Err(error) => {
                     // The server's answer can still be read.
                     self.unsent = NOTHING.chain(NOTHING);
-                    self.is_kept = false;
+                    self.is_reusable = false;
                     return Poll::Ready(Err(error));
                 }
             }
         }
-        // Even when it has been sent, a request keeps its memory.
+        // A request that has been sent still holds its memory.
         self.unsent = NOTHING.chain(NOTHING);
         Poll::Ready(Ok(()))
     }
 
-    /// Reads up to the end of the head of the answer; passes over interim answers.
+    /// Reads up to the end of the answer's head, skipping interim answers. The first `searched`
+    /// bytes of `early` hold no end of a head.
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -171,7 +168,7 @@ impl Connection {
         mut sink: impl FnMut(&[u8]),
     ) -> Poll<Result<Progress, WireError>> {
         if self.unsent.has_remaining() {
-            // An error shows when reading, too.
+            // If this fails, so does reading.
             let _ = self.poll_send(cx);
         }
         if !self.early.is_empty() {
@@ -193,10 +190,11 @@ impl Connection {
         })
     }
 
+    /// Passes on the pieces of the body in `bytes`.
     fn take(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[u8])) -> Result<Progress, WireError> {
         let taken = self.framing.push(bytes, sink).map_err(WireError::Framing)?;
-        // Nobody asked for more.
-        self.is_kept &= taken == bytes.len();
+        // Whatever comes after the answer would be read as the answer to the next request.
+        self.is_reusable &= taken == bytes.len();
         Ok(if self.framing.is_complete() { Progress::End } else { Progress::More })
     }
 }

@@ -48,13 +48,13 @@ local function is_leased(grant, deadline)
   return grant and tonumber(deadline) > now
 end
 
--- How long the session lasts from now on: until its lease ends, and unused for this long after that.
+-- How long the session lasts from now on: for `ttl`, counted from the end of its lease if it has one.
 local function time_left(ttl)
   local has = redis.call('HMGET', SESSION, 'grant', 'deadline')
   return is_leased(has[1], has[2]) and has[2] - now + ttl or ttl
 end
 
--- Makes all of a session last until it has been unused for this long.
+-- Makes every key of the session last until the session has been unused for `ttl`.
 local function last_for(ttl)
   local left = time_left(ttl)
   for _, key in ipairs(KEYS) do

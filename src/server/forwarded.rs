@@ -1,8 +1,13 @@
-//! Which client a request is from, if a proxy may be in between.
+//! Which client sent a request that a proxy has forwarded.
 //!
-//! Each proxy appends the address that it was asked from. Only what trusted proxies have appended can be
-//! believed, so the list is read from its end, up to the first address that is not one of theirs. What comes before
-//! it, that client can have written itself.
+//! Each proxy appends the address that its request came from. Only trusted proxies are believed, so the list is
+//! read from its end, up to the first address that is not a trusted proxy's. That is the client; it may have made
+//! up whatever comes before:
+//!
+//! ```text
+//!   X-Forwarded-For: 198.51.100.1, 192.0.2.7, 10.2.2.2        the connection is from 10.1.1.1
+//!                    '- anything -' '-client-' '-trusted proxies, read from here: <-----------'
+//! ```
 
 use std::net::IpAddr;
 
@@ -11,21 +16,21 @@ use hyper::header::{FORWARDED, HeaderMap, HeaderName};
 use crate::limits::server::PROXIES_MAX;
 use crate::tools::outbound::Cidr;
 
-/// Which proxies are believed, and where they say whom they ask for.
+/// Which proxies are believed, and the header in which they name the client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Proxies {
     /// Their addresses.
     pub(crate) trusted: Vec<Cidr>,
-    /// The header that they write.
+    /// The header that all of them write.
     pub(crate) header: ForwardedHeader,
 }
 
-/// A header in which proxies say whom they ask for. Only one counts: a proxy that writes one of them usually
-/// lets a client's own other one through.
+/// A header in which proxies name the client. Only one counts: a proxy that writes one of them usually lets
+/// the other through as the client wrote it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-For`, of most proxies.
+    /// `X-Forwarded-For`, which most proxies write.
     #[default]
     XForwardedFor,
     /// `Forwarded` (RFC 7239).
@@ -35,18 +40,18 @@ pub enum ForwardedHeader {
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 impl ForwardedHeader {
-    /// Each with its name.
+    /// All of them, by their names in the configuration.
     pub(crate) const ALL: [(&'static str, Self); 2] =
         [("x_forwarded_for", Self::XForwardedFor), ("forwarded", Self::Forwarded)];
 
-    /// The addresses, the last one first; `None` for one that cannot be read.
+    /// The addresses in the header, last one first; `None` for one that cannot be read.
     fn addresses(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
         let name = match self {
             Self::XForwardedFor => X_FORWARDED_FOR,
             Self::Forwarded => FORWARDED,
         };
-        // Several lines are one list. Commas inside of quotes are not told apart: no address has one, and a
-        // client's open quote must not swallow what the proxy has appended.
+        // Several lines are one list. A comma inside quotes separates, too: no address has one, and a quote that
+        // a client leaves open must not swallow what the proxy has appended.
         let lines = headers.get_all(name).iter().rev();
         lines.flat_map(move |line| {
             let elements = line.to_str().unwrap_or("?").rsplit(',');
@@ -59,29 +64,30 @@ impl ForwardedHeader {
 }
 
 impl Proxies {
-    /// Whether connections from this address are a proxy's.
-    pub(super) fn trust(&self, peer: IpAddr) -> bool {
+    /// Whether this is a trusted proxy's address.
+    pub(super) fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.iter().any(|range| range.contains(peer))
     }
 
-    /// The client of a request from this address; `None` if a trusted proxy asks for itself, or for another one.
+    /// The client of a request on a connection from `peer`. `None` if no address but those of trusted proxies is
+    /// known: then a proxy sent it for itself.
     pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
         let mut from = peer;
         for address in self.header.addresses(headers).take(PROXIES_MAX) {
-            if !self.trust(from) {
+            if !self.trusts(from) {
                 return Some(from);
             }
             match address {
                 Some(address) => from = address,
-                // Whoever hides it is the client.
+                // Whoever hides its client counts as the client.
                 None => return Some(from),
             }
         }
-        (!self.trust(from)).then_some(from)
+        (!self.trusts(from)).then_some(from)
     }
 }
 
-/// The address of the client in an element of `Forwarded`.
+/// The address in an element of `Forwarded` (RFC 7239, section 4): the only `for` of its pairs.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let mut values = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
@@ -119,7 +125,7 @@ mod tests {
         Proxies { trusted: trusted.map(|range| range.parse().unwrap()).into(), header }
     }
 
-    /// Checks whose request it is, by lines of this header.
+    /// Checks which client is found from these lines of the header.
     #[track_caller]
     fn check(header: ForwardedHeader, peer: &str, lines: &[&str], client: Option<&str>) {
         let name = match header {
@@ -149,20 +155,20 @@ mod tests {
         check("10.1.1.1", &["192.0.2.7:4711"], Some("192.0.2.7"));
         check("fd00::1", &["2001:db8::7"], Some("2001:db8::/64"));
         check("fd00::1", &["[2001:db8::7]:4711"], Some("2001:db8::/64"));
-        // Proxies in a row.
+        // A chain of proxies.
         check("127.0.0.1", &["192.0.2.7, 10.2.2.2 ,10.1.1.1"], Some("192.0.2.7"));
         check("127.0.0.1", &["192.0.2.7", "10.2.2.2"], Some("192.0.2.7"));
     }
 
     #[test]
-    fn a_proxy_that_asks_for_itself_has_no_client() {
+    fn a_request_of_a_proxy_itself_has_no_client() {
         let check = |lines: &[_]| check(ForwardedHeader::XForwardedFor, "127.0.0.1", lines, None);
         check(&[]);
         check(&["10.2.2.2, 127.0.0.1"]);
     }
 
     #[test]
-    fn what_a_client_writes_itself_counts_for_nothing() {
+    fn whatever_a_client_writes_itself_is_ignored() {
         let check = |peer, lines: &[_], client| {
             check(ForwardedHeader::XForwardedFor, peer, lines, Some(client));
         };
@@ -175,9 +181,8 @@ mod tests {
         check("127.0.0.1", &["\u{e9}", "192.0.2.7"], "192.0.2.7");
     }
 
-    /// A proxy that hides its clients is one client.
     #[test]
-    fn what_cannot_be_read_is_the_proxys() {
+    fn a_proxy_that_hides_its_clients_counts_as_one_client() {
         for bad in [
             "",
             ",",
@@ -221,16 +226,16 @@ mod tests {
         check(&["for=\"198.51.100.1, for=192.0.2.7"], "192.0.2.7");
     }
 
-    /// A client cannot make the gateway read on and on.
+    /// A client cannot make the gateway read a list without end.
     #[test]
-    fn the_row_of_proxies_has_a_bound() {
-        let row = |proxies: usize| format!("192.0.2.7{}", ",10.1.1.1".repeat(proxies));
+    fn the_chain_of_proxies_has_a_bound() {
+        let chain = |proxies: usize| format!("192.0.2.7{}", ",10.1.1.1".repeat(proxies));
         let most = PROXIES_MAX - 1;
-        check(ForwardedHeader::XForwardedFor, "10.1.1.1", &[&row(most)], Some("192.0.2.7"));
-        check(ForwardedHeader::XForwardedFor, "10.1.1.1", &[&row(most + 1)], None);
+        check(ForwardedHeader::XForwardedFor, "10.1.1.1", &[&chain(most)], Some("192.0.2.7"));
+        check(ForwardedHeader::XForwardedFor, "10.1.1.1", &[&chain(most + 1)], None);
     }
 
-    /// The other header is the client's own: most proxies let it through.
+    /// Most proxies let the other header through as the client wrote it.
     #[test]
     fn only_the_configured_header_counts() {
         let mut headers = HeaderMap::new();
