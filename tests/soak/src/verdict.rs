@@ -1,0 +1,220 @@
+//! The promises, and what is shown of each phase.
+
+use std::time::Duration;
+
+use crate::phase::Measured;
+use crate::report::{Report, mib, millis, none, times};
+use crate::tally::Tally;
+use crate::watcher::Sample;
+
+/// The longest answer of `/healthz` and `/metrics`, in microseconds.
+const ANSWER_US_MAX: u64 = 100_000;
+/// Idle connections to the model that a gateway keeps for a while.
+const IDLE_FILES: u64 = 64;
+/// Other files that come and go, such as the connection that asks for `/metrics`.
+const OTHER_FILES: u64 = 8;
+/// What allocators may keep besides, and what a load that is over has warmed up.
+const GROWTH_BYTES: u64 = 8 * 1024 * 1024;
+/// The gateway may take as many percent more than it counts.
+const KEPT_PERCENT: u64 = 125;
+
+/// A load that the gateway can carry.
+pub(crate) fn soak(report: &mut Report, measured: &Measured, is_short: bool) {
+    let tally = &measured.world.tally;
+    figures(report, tally);
+    report.row(
+        "readers that stopped",
+        format!(
+            "{} times; cut by the gateway {}, left for good {}",
+            tally.stalls.value(),
+            tally.cut_stalled.value(),
+            tally.abandoned.value()
+        ),
+    );
+    report.row("slow senders", format!("{} connections", tally.loris.value()));
+    resources(report, measured);
+
+    whole(report, "", measured);
+    let refused = none(tally.refused.value(), "requests were refused");
+    report.promise("there is room for all", refused);
+    let kept = none(tally.loris_kept.value(), "were kept for too long");
+    report.promise("slow senders are closed in time", kept);
+    flat(report, measured);
+    back(report, measured);
+    answers(report, measured, is_short);
+}
+
+/// Twice as many clients as there is room for.
+pub(crate) fn overload(report: &mut Report, measured: &Measured, room: u64) {
+    let tally = &measured.world.tally;
+    report.row("overload", format!("{} clients, room for {room}", measured.world.load.clients));
+    figures(report, tally);
+    report.row("refused", format!("{} times", tally.refused.value()));
+    report.row("time to a refusal", times(&tally.refusal.snapshot()));
+    answer_times(report, measured);
+
+    whole(report, "under overload, ", measured);
+    let begun = tally.begun.value();
+    let objection =
+        (begun != room).then(|| format!("{begun} turns ran, and there is room for {room}"));
+    report.promise("as many turns run as there is room for", objection);
+    let without = none(tally.refused_without_time.value(), "refusals had no Retry-After");
+    let nobody = (tally.refused.value() == 0).then(|| "nobody was refused".to_owned());
+    report.promise("the others are refused, and told when to come again", without.or(nobody));
+}
+
+fn figures(report: &mut Report, tally: &Tally) {
+    report.row(
+        "turns",
+        format!("{} completed, {} tool calls", tally.completed.value(), tally.tools.value()),
+    );
+    report.row("tokens", tally.tokens.value().to_string());
+    report.row("token lag, p50 / p99 / max", times(&tally.lag.snapshot()));
+    report.row("  the clients' own delay", times(&tally.own_delay.snapshot()));
+    report.row("first event", times(&tally.first_event.snapshot()));
+    report.row("streams cut and re-joined", tally.cuts.value().to_string());
+}
+
+fn answer_times(report: &mut Report, measured: &Measured) {
+    report.row("/healthz", times(&measured.watched.healthz));
+    report.row("/metrics", times(&measured.watched.metrics));
+}
+
+fn resources(report: &mut Report, measured: &Measured) {
+    answer_times(report, measured);
+    let Measured { before, after, watched, seconds, .. } = measured;
+    let load = &watched.samples[..*seconds];
+    let most = |of: fn(&Sample) -> u64| load.iter().map(of).max().unwrap_or(0);
+    let cores = |ticks: u64| {
+        let percent = ticks / u64::try_from(*seconds).unwrap_or(1).max(1);
+        format!("{}.{:02}", percent / 100, percent % 100)
+    };
+    let last = load.last().copied().unwrap_or_default();
+    report.row(
+        "cores: gateway; clients and model",
+        format!("{}; {}", cores(last.cpu_ticks - before.cpu_ticks), cores(measured.own_cpu_ticks)),
+    );
+    let resident = |sample: &Sample| mib(sample.usage.resident_bytes);
+    report.row(
+        "memory, MiB: before, most, after",
+        format!(
+            "{}, {}, {} (of which it counts {} as kept)",
+            resident(before),
+            mib(most(|sample| sample.usage.resident_bytes)),
+            resident(after),
+            mib(after.kept_bytes)
+        ),
+    );
+    let anonymous = |sample: &Sample| mib(sample.usage.anonymous_bytes);
+    report.row(
+        "  without the program itself",
+        format!(
+            "{}, {}, {}",
+            anonymous(before),
+            mib(most(|sample| sample.usage.anonymous_bytes)),
+            anonymous(after)
+        ),
+    );
+    let fifths =
+        (0..5).map(|index| mib(mean(measured.fifth(index), |it| it.usage.anonymous_bytes)));
+    report.row("  in each fifth of the load", fifths.collect::<Vec<_>>().join(", "));
+    report.row(
+        "open files: before, most, after",
+        format!(
+            "{}, {}, {}",
+            before.usage.files,
+            most(|sample| sample.usage.files),
+            after.usage.files
+        ),
+    );
+    report.row(
+        "threads: before, most, after",
+        format!(
+            "{}, {}, {}",
+            before.usage.threads,
+            most(|sample| sample.usage.threads),
+            after.usage.threads
+        ),
+    );
+}
+
+fn mean(samples: &[Sample], of: fn(&Sample) -> u64) -> u64 {
+    samples.iter().map(of).sum::<u64>() / (samples.len() as u64).max(1)
+}
+
+/// Nothing is lost, doubled, or ends in another way than it should.
+fn whole(report: &mut Report, when: &str, measured: &Measured) {
+    let tally = &measured.world.tally;
+    let counts = [
+        (tally.lost.value(), "tokens are missing"),
+        (tally.doubled.value(), "tokens came twice"),
+        (tally.misnumbered.value(), "events have a wrong number"),
+        (tally.tools_missing.value(), "tool calls are missing, or too many"),
+    ];
+    let objection = counts.iter().find_map(|(count, what)| none(*count, what));
+    report.promise(&format!("{when}nothing is lost or doubled"), objection);
+
+    let begun = tally.begun.value();
+    let ended = tally.completed.value()
+        + tally.abandoned.value()
+        + tally.failed.value()
+        + tally.hung.value();
+    let counts = [
+        (tally.failed.value(), "turns failed"),
+        (tally.hung.value(), "streams fell silent"),
+        (tally.cut_others.value(), "streams were cut by the gateway"),
+        (tally.strange.value(), "requests got a strange answer"),
+        (tally.unconnected.value(), "connections could not be made"),
+        (measured.unfinished as u64, "clients did not come to an end"),
+        (begun.abs_diff(ended), "turns have no end"),
+    ];
+    let objection = counts.iter().find_map(|(count, what)| none(*count, what));
+    let sample = tally.sample().map_or_else(String::new, |sample| format!(", such as {sample:?}"));
+    report
+        .promise(&format!("{when}every turn ends as it should"), objection.map(|it| it + &sample));
+}
+
+/// Memory does not grow while the load stays the same.
+fn flat(report: &mut Report, measured: &Measured) {
+    let uncounted = |index| {
+        let of = |sample: &Sample| sample.usage.anonymous_bytes.saturating_sub(sample.kept_bytes);
+        mean(measured.fifth(index), of)
+    };
+    let (early, late) = (uncounted(2), uncounted(4));
+    let grows = late > early + early / 10 + GROWTH_BYTES;
+    let objection = format!("from {} to {} MiB, besides what it counts", mib(early), mib(late));
+    report.promise("memory stays flat", grows.then_some(objection));
+}
+
+/// What the load took is given back.
+fn back(report: &mut Report, measured: &Measured) {
+    let Measured { before, after, .. } = measured;
+    let files = before.usage.files + IDLE_FILES + OTHER_FILES;
+    let objection = format!("{} are open", after.usage.files);
+    report.promise(
+        &format!("at most {files} files stay open"),
+        (after.usage.files > files).then_some(objection),
+    );
+    let bytes = before.usage.resident_bytes * 3 / 2 + after.kept_bytes * KEPT_PERCENT / 100;
+    let objection = format!("{} MiB are resident", mib(after.usage.resident_bytes));
+    report.promise(
+        &format!("30 s later, at most {} MiB of memory are left", mib(bytes)),
+        (after.usage.resident_bytes > bytes).then_some(objection),
+    );
+}
+
+fn answers(report: &mut Report, measured: &Measured, is_short: bool) {
+    let watched = &measured.watched;
+    let unanswered = none(watched.unanswered, "requests got no good answer");
+    report.promise("/healthz and /metrics answer", unanswered);
+    // On a machine that others use, this would fail once in a while.
+    if !is_short {
+        let slowest = watched.healthz.max().max(watched.metrics.max());
+        let objection =
+            (slowest > ANSWER_US_MAX).then(|| format!("one took {} ms", millis(slowest)));
+        report.promise("they answer within 100 ms", objection);
+    }
+}
+
+/// How long the gateway may take to give memory back.
+pub(crate) const REST: Duration = Duration::from_secs(30);

@@ -1,0 +1,100 @@
+//! What the clients of a phase share: whom they ask, what they do, and what they count.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::tally::Tally;
+
+/// One client in so many stops reading once in each turn.
+const STALLED_ONE_IN: u64 = 10;
+
+/// How a phase loads the gateway.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    pub(crate) clients: u64,
+    /// Connections that send a byte a second.
+    pub(crate) loris: u64,
+    /// How long the clients take to arrive.
+    pub(crate) ramp: Duration,
+    /// When no turn begins any more.
+    pub(crate) lasts: Duration,
+    /// The time from one token of a stream to the next.
+    pub(crate) interval: Duration,
+    /// The shortest and the longest turn. `None`: each turn lasts until the end.
+    pub(crate) turns: Option<(Duration, Duration)>,
+    /// How often a client cuts its connection, on average.
+    pub(crate) cut_every: Duration,
+    /// How long a stall that the gateway does not accept takes, if there is time for it.
+    pub(crate) long_stall: Option<Duration>,
+    /// There is no room for half of the clients, who come last.
+    pub(crate) is_overload: bool,
+    pub(crate) seed: u64,
+}
+
+/// What a client does to its stream, besides cutting it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Habit {
+    Reads,
+    /// Stops reading once, and goes on.
+    Pauses,
+    /// The same for longer than the gateway accepts.
+    Stalls,
+    /// Stops reading and never comes back.
+    Leaves,
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) gateway: SocketAddr,
+    pub(crate) load: Load,
+    pub(crate) tally: Tally,
+    began: Instant,
+    turns: AtomicU64,
+}
+
+impl World {
+    pub(crate) fn new(gateway: SocketAddr, load: Load) -> Self {
+        let (tally, began) = (Tally::default(), Instant::now());
+        Self { gateway, load, tally, began, turns: AtomicU64::new(0) }
+    }
+
+    /// When a client arrives.
+    pub(crate) fn arrival(&self, client: u64) -> Instant {
+        let Load { clients, ramp, is_overload, .. } = self.load;
+        let share = |client: u64, clients: u64, time: Duration| {
+            time * u32::try_from(client).unwrap_or(0) / u32::try_from(clients.max(1)).unwrap_or(1)
+        };
+        let first = clients / 2;
+        self.began
+            + match is_overload {
+                false => share(client, clients, ramp),
+                true if client < first => share(client, first, ramp),
+                // All others at once.
+                true => ramp + ramp / 4,
+            }
+    }
+
+    /// When turns end.
+    pub(crate) fn stops_at(&self) -> Instant {
+        self.began + self.load.lasts
+    }
+
+    /// A number for a new turn.
+    pub(crate) fn number_turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn habit(&self, client: u64) -> Habit {
+        if self.load.is_overload || !client.is_multiple_of(STALLED_ONE_IN) {
+            return Habit::Reads;
+        }
+        match client / STALLED_ONE_IN % 10 {
+            0 => Habit::Leaves,
+            1..=4 if self.load.long_stall.is_some() => Habit::Stalls,
+            _ => Habit::Pauses,
+        }
+    }
+}
