@@ -169,6 +169,10 @@ impl Client {
                 }
                 Outcome::Left => {
                     tally.abandoned.one();
+                    if turn.reading.sequence() == 0 {
+                        // It left before its first event.
+                        tally.begun.one();
+                    }
                     turn.reading.count(tally);
                     self.connection = None;
                     return;

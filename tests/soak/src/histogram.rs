@@ -1,24 +1,16 @@
 //! How long things took: buckets that are an eighth of a power of two wide.
 
-use std::fmt;
-
 /// Buckets in each power of two, as a power of two itself.
 const STEPS_LOG2: u32 = 3;
 const STEPS: usize = 1 << STEPS_LOG2;
 const BUCKETS: usize = STEPS * (64 - STEPS_LOG2 as usize + 1);
 
 /// Times in microseconds.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Histogram {
     buckets: Vec<u64>,
     count: u64,
     max: u64,
-}
-
-impl fmt::Debug for Histogram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Histogram").field("count", &self.count).field("max", &self.max).finish()
-    }
 }
 
 impl Default for Histogram {

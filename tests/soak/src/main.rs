@@ -93,12 +93,13 @@ async fn soak(options: &Options) -> Result<Report, Error> {
     let gateway = start(2 * options.streams)?;
     let measured = phase::run(&gateway, load, verdict::REST).await?;
     verdict::soak(&mut report, &measured, options.is_short);
+    verdict::rounds(&mut report, &measured, model.rounds());
     drop(gateway);
     if options.overload_lasts > Duration::ZERO {
         let room = (options.streams / 2).max(1);
         let gateway = start(room)?;
         let measured = phase::run(&gateway, options.overload(), Duration::ZERO).await?;
-        verdict::overload(&mut report, &measured, room);
+        verdict::overload(&mut report, &measured, room, model.rounds());
     }
     Ok(report)
 }

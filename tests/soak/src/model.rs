@@ -36,19 +36,30 @@ const MODELS: &str = "{\"object\":\"list\",\"data\":[{\"id\":\"soak\",\"object\"
 
 /// What the model counts.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) rounds: AtomicU64,
-    pub(crate) tokens: AtomicU64,
-    /// Streams that the gateway closed before their end.
-    pub(crate) cancelled: AtomicU64,
-    pub(crate) open: AtomicU64,
+struct Counts {
+    rounds: AtomicU64,
+    cancelled: AtomicU64,
+    open: AtomicU64,
+    most: AtomicU64,
+}
+
+/// What the model has done so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rounds {
+    pub(crate) begun: u64,
+    /// The gateway closed the connection before their end.
+    pub(crate) cancelled: u64,
+    /// The model is still writing.
+    pub(crate) open: u64,
+    /// The most that it wrote at the same time, since this was last asked.
+    pub(crate) most: u64,
 }
 
 /// A running model server.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
-    pub(crate) counts: Arc<Counts>,
+    counts: Arc<Counts>,
 }
 
 #[derive(Debug, Clone)]
@@ -90,6 +101,14 @@ impl Model {
         let address = receiver.recv()??;
         Ok(Self { address, counts })
     }
+
+    pub(crate) fn rounds(&self) -> Rounds {
+        let Counts { rounds, cancelled, open, most } = &*self.counts;
+        let most = most.swap(0, Ordering::Relaxed);
+        let [begun, cancelled, open] =
+            [rounds, cancelled, open].map(|count| count.load(Ordering::Relaxed));
+        Rounds { begun, cancelled, open, most }
+    }
 }
 
 fn listen() -> std::io::Result<TcpListener> {
@@ -122,7 +141,8 @@ impl Server {
         while let Some(request) = read_request(&mut socket).await? {
             match request.directive {
                 Some(directive) if request.is_chat => {
-                    self.counts.open.fetch_add(1, Ordering::Relaxed);
+                    let others = self.counts.open.fetch_add(1, Ordering::Relaxed);
+                    self.counts.most.fetch_max(others + 1, Ordering::Relaxed);
                     let written = self.round(&mut socket, directive).await;
                     self.counts.open.fetch_sub(1, Ordering::Relaxed);
                     if written.is_err() {
@@ -169,7 +189,6 @@ impl Server {
             chunk(&mut frame, |frame| content(frame, write));
             socket.write_all(&frame).await?;
             progress.tokens += 1;
-            self.counts.tokens.fetch_add(1, Ordering::Relaxed);
         }
         frame.clear();
         if progress.rounds < directive.calls {

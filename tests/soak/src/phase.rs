@@ -38,8 +38,8 @@ pub(crate) struct Measured {
 /// Loads the gateway, and looks at it once more when it has been at rest for `rest`.
 pub(crate) async fn run(gateway: &Gateway, load: Load, rest: Duration) -> Result<Measured, Error> {
     let before = look(gateway.address, gateway.process);
-    let watcher = Watcher::start(gateway.address, gateway.process)?;
-    let own_ticks = Process::this().cpu_ticks();
+    let running = Watcher::start(gateway.address, gateway.process)?;
+    let own_before = Process::this().cpu_ticks();
     let lasts = load.lasts;
     let world = Arc::new(World::new(gateway.address, load));
     let mut clients = JoinSet::new();
@@ -49,16 +49,16 @@ pub(crate) async fn run(gateway: &Gateway, load: Load, rest: Duration) -> Result
     for number in 0..world.load.loris {
         clients.spawn(loris::run(Arc::clone(&world), number));
     }
-    let ticks = tokio::spawn(note_own_delay(Arc::clone(&world)));
+    let delays = tokio::spawn(note_own_delay(Arc::clone(&world)));
     let latest = world.stops_at() + OVERTIME;
     let all = async { while clients.join_next().await.is_some() {} };
     let _ = timeout_at(latest, all).await;
     let unfinished = clients.len();
     clients.shutdown().await;
-    ticks.abort();
-    let own_cpu_ticks = Process::this().cpu_ticks() - own_ticks;
+    delays.abort();
+    let own_cpu_ticks = Process::this().cpu_ticks() - own_before;
     sleep_until(Instant::now() + rest).await;
-    let watched = watcher.finish()?;
+    let watched = running.finish()?;
     let after = look(gateway.address, gateway.process);
     let seconds = usize::try_from(lasts.as_secs()).unwrap_or(0).min(watched.samples.len());
     Ok(Measured { world, before, watched, seconds, after, own_cpu_ticks, unfinished })

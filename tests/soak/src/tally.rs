@@ -44,6 +44,7 @@ impl Times {
 /// The counts of one phase.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// Turns of which there was an event.
     pub(crate) begun: Count,
     pub(crate) completed: Count,
     /// Left by their client on purpose.
@@ -79,8 +80,9 @@ pub(crate) struct Tally {
     pub(crate) loris_kept: Count,
     /// From the writing of a token to its reading, if its client was there to read it.
     pub(crate) lag: Times,
-    /// The same for tokens with padding, whose clients read slowly.
+    /// From a request to the first event of its turn.
     pub(crate) first_event: Times,
+    /// From a request, with its connection, to the whole refusal.
     pub(crate) refusal: Times,
     /// How late the clients' own timers are.
     pub(crate) own_delay: Times,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::model::Rounds;
 use crate::phase::Measured;
 use crate::report::{Report, mib, millis, none, times};
 use crate::tally::Tally;
@@ -44,20 +45,35 @@ pub(crate) fn soak(report: &mut Report, measured: &Measured, is_short: bool) {
     answers(report, measured, is_short);
 }
 
+/// What the gateway asked of the model. Turns that were left are cancelled after a while.
+pub(crate) fn rounds(report: &mut Report, measured: &Measured, rounds: Rounds) {
+    let Rounds { begun, cancelled, open, most } = rounds;
+    report.row(
+        "rounds of the model",
+        format!("{begun}, {most} at the same time, {cancelled} cancelled"),
+    );
+    let left = measured.world.tally.abandoned.value();
+    let wrong = cancelled.saturating_sub(left);
+    let objection = none(open, "go on").or_else(|| none(wrong, "were cancelled for no reason"));
+    report.promise("rounds of the model end with their turns", objection);
+}
+
 /// Twice as many clients as there is room for.
-pub(crate) fn overload(report: &mut Report, measured: &Measured, room: u64) {
+pub(crate) fn overload(report: &mut Report, measured: &Measured, room: u64, rounds: Rounds) {
     let tally = &measured.world.tally;
     report.row("overload", format!("{} clients, room for {room}", measured.world.load.clients));
     figures(report, tally);
-    report.row("refused", format!("{} times", tally.refused.value()));
+    report.row("refused", format!("{} requests", tally.refused.value()));
     report.row("time to a refusal", times(&tally.refusal.snapshot()));
     answer_times(report, measured);
 
     whole(report, "under overload, ", measured);
-    let begun = tally.begun.value();
-    let objection =
-        (begun != room).then(|| format!("{begun} turns ran, and there is room for {room}"));
-    report.promise("as many turns run as there is room for", objection);
+    let (begun, most) = (tally.begun.value(), rounds.most);
+    let objection = format!("{begun} turns ran, {most} of them at the same time");
+    report.promise(
+        &format!("there is room for {room} turns and no more"),
+        (begun < room || most > room).then_some(objection),
+    );
     let without = none(tally.refused_without_time.value(), "refusals had no Retry-After");
     let nobody = (tally.refused.value() == 0).then(|| "nobody was refused".to_owned());
     report.promise("the others are refused, and told when to come again", without.or(nobody));
@@ -115,6 +131,8 @@ fn resources(report: &mut Report, measured: &Measured) {
             anonymous(after)
         ),
     );
+    let rest = watched.samples[*seconds..].iter().step_by(10).map(anonymous);
+    report.row("  every ten seconds after it", rest.collect::<Vec<_>>().join(", "));
     let fifths =
         (0..5).map(|index| mib(mean(measured.fifth(index), |it| it.usage.anonymous_bytes)));
     report.row("  in each fifth of the load", fifths.collect::<Vec<_>>().join(", "));
