@@ -56,7 +56,7 @@ pub(crate) fn times(histogram: &Histogram) -> String {
 }
 
 /// Microseconds as milliseconds.
-pub(crate) fn millis(us: u64) -> String {
+fn millis(us: u64) -> String {
     format!("{}.{}", us / 1000, us % 1000 / 100)
 }
 

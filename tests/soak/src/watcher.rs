@@ -19,6 +19,8 @@ use crate::histogram::Histogram;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How long it waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time to an answer.
+const ANSWER_MAX: Duration = Duration::from_millis(100);
 /// Gauges of `/metrics` that count what the gateway keeps on purpose.
 const KEPT: [&str; 4] = [
     "tether_session_bytes ",
@@ -44,6 +46,9 @@ pub(crate) struct Watched {
     pub(crate) metrics: Histogram,
     /// Requests without a good answer.
     pub(crate) unanswered: u64,
+    /// How many answers took longer than they should, and the samples of the first and the last.
+    pub(crate) late: u64,
+    pub(crate) late_samples: Option<(usize, usize)>,
     pub(crate) samples: Vec<Sample>,
 }
 
@@ -85,13 +90,17 @@ fn watch(gateway: SocketAddr, process: Process, stopped: &Receiver<()>) -> Watch
 impl Watched {
     fn look(&mut self, gateway: SocketAddr, process: Process) {
         match ask(gateway, "/healthz") {
-            Ok((_, took)) => self.healthz.record(micros(took)),
+            Ok((_, took)) => {
+                self.healthz.record(micros(took));
+                self.note_late(took);
+            }
             Err(_) => self.unanswered += 1,
         }
         let mut kept_bytes = 0;
         match ask(gateway, "/metrics") {
             Ok((body, took)) => {
                 self.metrics.record(micros(took));
+                self.note_late(took);
                 kept_bytes = kept(&body);
             }
             Err(_) => self.unanswered += 1,
@@ -101,6 +110,14 @@ impl Watched {
             kept_bytes,
             cpu_ticks: process.cpu_ticks(),
         });
+    }
+
+    fn note_late(&mut self, took: Duration) {
+        if took > ANSWER_MAX {
+            self.late += 1;
+            let now = self.samples.len();
+            self.late_samples = Some((self.late_samples.map_or(now, |(first, _)| first), now));
+        }
     }
 }
 
