@@ -9,6 +9,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use crate::Error;
 use crate::token::decimal;
 
+/// What the gateway is configured with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) turns_max: u64,
+    /// How long turns go on that their clients have left.
+    pub(crate) grace_sec: u64,
+}
+
 /// A running gateway. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Gateway {
@@ -25,14 +33,16 @@ impl Gateway {
         binary: &Path,
         directory: &Path,
         model: SocketAddr,
-        turns_max: u64,
+        settings: Settings,
     ) -> Result<Self, Error> {
+        let Settings { turns_max, grace_sec } = settings;
         fs::create_dir_all(directory)?;
         let config = directory.join("tether.yml");
         fs::write(
             &config,
             format!(
                 "server: {{max_concurrent_turns: {turns_max}}}\n\
+                 stream: {{disconnect_grace_sec: {grace_sec}}}\n\
                  upstreams: [{{name: soak, base_url: \"http://{model}/v1\", model: soak}}]\n\
                  sessions: {{store: memory}}\n"
             ),
@@ -48,9 +58,8 @@ impl Gateway {
             .map_err(|error| format!("{}: {error}", binary.display()))?;
         let mut output = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
         let process = Process(child.id());
-        let address = address(&mut output);
-        // Not before: dropping it ends the process.
-        let address = address.inspect_err(|_| {
+        let address = address(&mut output).inspect_err(|_| {
+            // Otherwise it would live on.
             let _ = child.kill();
         })?;
         Ok(Self { address, process, child, _output: output })

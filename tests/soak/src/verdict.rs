@@ -172,7 +172,7 @@ fn whole(report: &mut Report, when: &str, measured: &Measured) {
         (tally.misnumbered.value(), "events have a wrong number"),
         (tally.tools_missing.value(), "tool calls are missing, or too many"),
     ];
-    let objection = counts.iter().find_map(|(count, what)| none(*count, what));
+    let objection = any(&counts);
     report.promise(&format!("{when}nothing is lost or doubled"), objection);
 
     let begun = tally.begun.value();
@@ -189,10 +189,17 @@ fn whole(report: &mut Report, when: &str, measured: &Measured) {
         (measured.unfinished as u64, "clients did not come to an end"),
         (begun.abs_diff(ended), "turns have no end"),
     ];
-    let objection = counts.iter().find_map(|(count, what)| none(*count, what));
+    let objection = any(&counts);
     let sample = tally.sample().map_or_else(String::new, |sample| format!(", such as {sample:?}"));
     report
         .promise(&format!("{when}every turn ends as it should"), objection.map(|it| it + &sample));
+}
+
+/// All of these that should not be there.
+fn any(counts: &[(u64, &str)]) -> Option<String> {
+    let found = counts.iter().filter_map(|(count, what)| none(*count, what));
+    let found = found.collect::<Vec<_>>().join(", ");
+    (!found.is_empty()).then_some(found)
 }
 
 /// Memory does not grow while the load stays the same.
