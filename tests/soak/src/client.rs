@@ -13,7 +13,7 @@ use crate::directive::Directive;
 use crate::random::Random;
 use crate::reading::{End, Reading};
 use crate::tally::Tally;
-use crate::world::{Habit, World};
+use crate::world::{Habit, World, number_turn};
 
 /// How much longer than its tokens a turn may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -113,7 +113,7 @@ impl Client {
         if tokens < TOKENS_MIN {
             return None;
         }
-        let turn = self.world.number_turn();
+        let turn = number_turn();
         let calls = if random.once_in(TOOLS_ONE_IN) { CALLS } else { 0 };
         let padding = if self.habit == Habit::Reads { 0 } else { STALLED_PADDING };
         let directive = Directive { turn, tokens, calls, padding };
@@ -124,7 +124,7 @@ impl Client {
         };
         Some(Turn {
             reading: Reading::new(directive, self.habit == Habit::Reads),
-            session: format!("soak-{}-{turn}", u8::from(load.is_overload)),
+            session: format!("soak-{turn}"),
             prompt: directive.prompt(),
             is_asked: false,
             cut_at: now + random.wait(load.cut_every),
@@ -237,6 +237,7 @@ impl Client {
         turn.reading.finish(tally);
         match turn.reading.end() {
             Some(End::Completed) => tally.completed.one(),
+            Some(End::Cancelled) => tally.cancelled.one(),
             _ => tally.failed.one(),
         }
         if turn.reading.answer().closes() {

@@ -13,6 +13,8 @@ pub(crate) enum Event<'a> {
     Tool(bool),
     /// `turn_completed`, the last event.
     Completed,
+    /// The same of a turn that the gateway has cancelled.
+    Cancelled,
     /// `turn_failed`, the last event.
     Failed,
     Other,
@@ -68,7 +70,10 @@ fn event<'a>(name: &[u8], data: &'a [u8]) -> Event<'a> {
             Event::Text(&data[start..data.len().saturating_sub(3).max(start)])
         }
         b"tool_completed" => Event::Tool(memmem::find(data, b"\"success\":true").is_some()),
-        b"turn_completed" => Event::Completed,
+        b"turn_completed" => {
+            let reason = b"\"finish_reason\":\"cancelled\"";
+            if memmem::find(data, reason).is_some() { Event::Cancelled } else { Event::Completed }
+        }
         b"turn_failed" => Event::Failed,
         _ => Event::Other,
     }

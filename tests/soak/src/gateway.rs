@@ -9,14 +9,6 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use crate::Error;
 use crate::token::decimal;
 
-/// What the gateway is configured with.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) turns_max: u64,
-    /// How long turns go on that their clients have left.
-    pub(crate) grace_sec: u64,
-}
-
 /// A running gateway. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Gateway {
@@ -33,16 +25,14 @@ impl Gateway {
         binary: &Path,
         directory: &Path,
         model: SocketAddr,
-        settings: Settings,
+        turns_max: u64,
     ) -> Result<Self, Error> {
-        let Settings { turns_max, grace_sec } = settings;
         fs::create_dir_all(directory)?;
         let config = directory.join("tether.yml");
         fs::write(
             &config,
             format!(
                 "server: {{max_concurrent_turns: {turns_max}}}\n\
-                 stream: {{disconnect_grace_sec: {grace_sec}}}\n\
                  upstreams: [{{name: soak, base_url: \"http://{model}/v1\", model: soak}}]\n\
                  sessions: {{store: memory}}\n"
             ),

@@ -37,7 +37,7 @@ mod world;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::gateway::{Gateway, Process, Settings};
+use crate::gateway::{Gateway, Process};
 use crate::model::Model;
 use crate::options::Options;
 use crate::report::Report;
@@ -86,10 +86,8 @@ async fn soak(options: &Options) -> Result<Report, Error> {
     let mut report = Report::default();
     let load = options.load();
     let model = Model::start(load.interval)?;
-    let start = |turns_max| {
-        let settings = Settings { turns_max, grace_sec: options.grace_sec() };
-        Gateway::start(&options.binary, &options.directory, model.address, settings)
-    };
+    let start =
+        |turns_max| Gateway::start(&options.binary, &options.directory, model.address, turns_max);
     report.row("streams", format!("{} for {} s", options.streams, options.lasts.as_secs()));
     // Turns that their clients have left go on for a while.
     let gateway = start(2 * options.streams)?;

@@ -71,12 +71,6 @@ impl Options {
         files.saturating_sub(FILES_BESIDES) * 100 / 202
     }
 
-    /// How long turns go on that their clients have left: the gateway's default, or less than the turns
-    /// of a short phase.
-    pub(crate) fn grace_sec(&self) -> u64 {
-        if self.lasts < LONG { 5 } else { 30 }
-    }
-
     /// Clients of all kinds, for whom there is room.
     pub(crate) fn load(&self) -> Load {
         let long_stall = (self.lasts >= LONG).then_some(LONG_STALL);

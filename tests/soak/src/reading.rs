@@ -27,6 +27,7 @@ pub(crate) struct Reading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Completed,
+    Cancelled,
     Failed,
 }
 
@@ -93,6 +94,7 @@ impl Reading {
                     }),
                     Event::Tool(true) => *tools += 1,
                     Event::Completed => *end = Some(End::Completed),
+                    Event::Cancelled => *end = Some(End::Cancelled),
                     Event::Failed => {
                         *end = Some(End::Failed);
                         tally.keep_sample(|| String::from_utf8_lossy(body).into_owned());

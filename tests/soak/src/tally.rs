@@ -49,6 +49,8 @@ pub(crate) struct Tally {
     pub(crate) completed: Count,
     /// Left by their client on purpose.
     pub(crate) abandoned: Count,
+    /// Cancelled by the gateway, since their client could not re-join in time.
+    pub(crate) cancelled: Count,
     /// `turn_failed`, or a stream that ended in the wrong way.
     pub(crate) failed: Count,
     /// Nothing came any more.

@@ -178,10 +178,12 @@ fn whole(report: &mut Report, when: &str, measured: &Measured) {
     let begun = tally.begun.value();
     let ended = tally.completed.value()
         + tally.abandoned.value()
+        + tally.cancelled.value()
         + tally.failed.value()
         + tally.hung.value();
     let counts = [
         (tally.failed.value(), "turns failed"),
+        (tally.cancelled.value(), "turns were cancelled, for their clients came back late"),
         (tally.hung.value(), "streams fell silent"),
         (tally.cut_others.value(), "streams were cut by the gateway"),
         (tally.strange.value(), "requests got a strange answer"),

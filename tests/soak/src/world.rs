@@ -46,19 +46,26 @@ pub(crate) enum Habit {
     Leaves,
 }
 
+/// Numbers turns: the model has one memory for all phases.
+static TURNS: AtomicU64 = AtomicU64::new(0);
+
+/// A number for a new turn.
+pub(crate) fn number_turn() -> u64 {
+    TURNS.fetch_add(1, Ordering::Relaxed)
+}
+
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) gateway: SocketAddr,
     pub(crate) load: Load,
     pub(crate) tally: Tally,
     began: Instant,
-    turns: AtomicU64,
 }
 
 impl World {
     pub(crate) fn new(gateway: SocketAddr, load: Load) -> Self {
         let (tally, began) = (Tally::default(), Instant::now());
-        Self { gateway, load, tally, began, turns: AtomicU64::new(0) }
+        Self { gateway, load, tally, began }
     }
 
     /// When a client arrives.
@@ -80,11 +87,6 @@ impl World {
     /// When turns end.
     pub(crate) fn stops_at(&self) -> Instant {
         self.began + self.load.lasts
-    }
-
-    /// A number for a new turn.
-    pub(crate) fn number_turn(&self) -> u64 {
-        self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn habit(&self, client: u64) -> Habit {
