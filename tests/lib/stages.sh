@@ -109,7 +109,7 @@ stage_effect() {
   tests/effect/run --short
 }
 
-# A thousand streams and the gateway of the other stages, which is slow: what depends on time is shown, not checked.
+# Some hundred streams, because the gateway of the other stages is slow: what depends on time is shown, not checked.
 stage_soak() {
   local package=(--manifest-path tests/soak/Cargo.toml)
   local build=(--quiet --locked --release --target-dir "$CACHE/soak-build" "${package[@]}")

@@ -101,7 +101,7 @@ impl Client {
     fn plan(&mut self) -> Option<Turn> {
         let load = &self.world.load;
         let now = Instant::now();
-        let left = self.world.stops_at().saturating_duration_since(now);
+        let left = self.world.departure(self.number).saturating_duration_since(now);
         let random = &mut self.random;
         let length = match (load.turns, load.long_stall) {
             (None, _) => left,

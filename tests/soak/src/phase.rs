@@ -25,7 +25,7 @@ pub(crate) struct Measured {
     pub(crate) world: Arc<World>,
     pub(crate) before: Sample,
     pub(crate) watched: Watched,
-    /// How many of the samples are of the load itself, of which each is a second long.
+    /// How many of the samples are of the load, before the first clients leave. There is one a second.
     pub(crate) seconds: usize,
     /// Some time after the last turn.
     pub(crate) after: Sample,
@@ -40,7 +40,8 @@ pub(crate) async fn run(gateway: &Gateway, load: Load, rest: Duration) -> Result
     let before = look(gateway.address, gateway.process);
     let running = Watcher::start(gateway.address, gateway.process)?;
     let own_before = Process::this().cpu_ticks();
-    let lasts = load.lasts;
+    // Up to the first departures.
+    let lasts = load.lasts.saturating_sub(load.ramp);
     let world = Arc::new(World::new(gateway.address, load));
     let mut clients = JoinSet::new();
     for number in 0..world.load.clients {

@@ -18,7 +18,7 @@ use crate::histogram::Histogram;
 /// How often it asks.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How long it waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest time to an answer.
 const ANSWER_MAX: Duration = Duration::from_millis(100);
 /// Gauges of `/metrics` that count what the gateway keeps on purpose.

@@ -70,21 +70,40 @@ impl World {
 
     /// When a client arrives.
     pub(crate) fn arrival(&self, client: u64) -> Instant {
-        let Load { clients, ramp, is_overload, .. } = self.load;
-        let share = |client: u64, clients: u64, time: Duration| {
-            time * u32::try_from(client).unwrap_or(0) / u32::try_from(clients.max(1)).unwrap_or(1)
+        let ramp = self.load.ramp;
+        let after = if self.comes_late(client) {
+            // With all others like it.
+            ramp + ramp / 4
+        } else {
+            self.share_of_ramp(client)
         };
-        let first = clients / 2;
-        self.began
-            + match is_overload {
-                false => share(client, clients, ramp),
-                true if client < first => share(client, first, ramp),
-                // All others at once.
-                true => ramp + ramp / 4,
-            }
+        self.began + after
     }
 
-    /// When turns end.
+    /// When a client's last turn ends: they do not leave all at once either.
+    pub(crate) fn departure(&self, client: u64) -> Instant {
+        let early = if self.comes_late(client) {
+            Duration::ZERO
+        } else {
+            self.load.ramp.saturating_sub(self.share_of_ramp(client))
+        };
+        self.stops_at() - early
+    }
+
+    /// Whether there is no room for a client.
+    fn comes_late(&self, client: u64) -> bool {
+        self.load.is_overload && client >= self.load.clients / 2
+    }
+
+    fn share_of_ramp(&self, client: u64) -> Duration {
+        let Load { clients, ramp, is_overload, .. } = self.load;
+        let clients = if is_overload { clients / 2 } else { clients };
+        let [client, clients] =
+            [client, clients.max(1)].map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+        ramp * client / clients
+    }
+
+    /// When the last turns end.
     pub(crate) fn stops_at(&self) -> Instant {
         self.began + self.load.lasts
     }
