@@ -12,7 +12,7 @@ use crate::connection::{Connection, Read};
 use crate::directive::Directive;
 use crate::random::Random;
 use crate::reading::{End, Reading};
-use crate::tally::Tally;
+use crate::tally::{Count, Tally};
 use crate::world::{Habit, World, number_turn};
 
 /// How much longer than its tokens a turn may take.
@@ -134,29 +134,24 @@ impl Client {
         })
     }
 
+    /// Asks for a turn and reads it to its end, on as many connections as that takes.
     async fn turn(&mut self, mut turn: Turn) {
         let tally = &Arc::clone(&self.world).tally;
         loop {
             turn.reading.begin_answer();
             let request = turn.request(self.world.gateway);
             let asked_at = now_us();
-            match self.answer(&request, &mut turn).await {
-                Outcome::Done if turn.reading.end().is_some() => return self.finish(turn).await,
-                Outcome::Done if matches!(turn.reading.answer().status(), 429 | 503) => {
-                    tally.refused.one();
-                    tally.refusal.record(now_us() - asked_at);
-                    if !turn.reading.answer().has_retry_after() {
-                        tally.refused_without_time.one();
-                    }
-                    self.connection = None;
-                    sleep_until(Instant::now() + RETRY_AFTER).await;
-                    return;
-                }
-                Outcome::Done => {
-                    tally.strange.one();
-                    tally.keep_sample(|| format!("{:?}", turn.reading.answer()));
-                    self.connection = None;
-                    return;
+            let outcome = self.answer(&request, &mut turn).await;
+            if matches!(outcome, Outcome::Done) && turn.reading.end().is_some() {
+                return self.finish(turn).await;
+            }
+            self.connection = None;
+            match outcome {
+                Outcome::Done => return turn.turned_away(now_us() - asked_at, tally).await,
+                Outcome::Left => return turn.end_early(&tally.abandoned, tally),
+                Outcome::Hung => {
+                    tally.keep_sample(|| format!("hung: {:?}", turn.reading));
+                    return turn.end_early(&tally.hung, tally);
                 }
                 Outcome::Cut => {
                     tally.cuts.one();
@@ -167,31 +162,13 @@ impl Client {
                     tally.cut_others.one();
                     tally.keep_sample(|| format!("cut: {:?}", turn.reading));
                 }
-                Outcome::Left => {
-                    tally.abandoned.one();
-                    if turn.reading.sequence() == 0 {
-                        // It left before its first event.
-                        tally.begun.one();
-                    }
-                    turn.reading.count(tally);
-                    self.connection = None;
-                    return;
-                }
-                Outcome::Hung => {
-                    tally.hung.one();
-                    tally.keep_sample(|| format!("hung: {:?}", turn.reading));
-                    self.connection = None;
-                    return;
-                }
                 Outcome::Unconnected => {
                     tally.unconnected.one();
                     sleep_until(Instant::now() + RETRY_AFTER).await;
                 }
             }
-            self.connection = None;
             if turn.patience < Instant::now() {
-                tally.hung.one();
-                return;
+                return turn.end_early(&tally.hung, tally);
             }
         }
     }
@@ -290,6 +267,32 @@ impl Turn {
         format!(
             "GET /api/v1/chat/stream?session_id={session} HTTP/1.1\r\nHost: {host}\r\n{last}\r\n"
         )
+    }
+
+    /// Counts an answer that is not its stream. After a refusal, the client waits.
+    async fn turned_away(&self, took: u64, tally: &Tally) {
+        let answer = self.reading.answer();
+        if !matches!(answer.status(), 429 | 503) {
+            tally.strange.one();
+            tally.keep_sample(|| format!("{answer:?}"));
+            return;
+        }
+        tally.refused.one();
+        tally.refusal.record(took);
+        if !answer.has_retry_after() {
+            tally.refused_without_time.one();
+        }
+        sleep_until(Instant::now() + RETRY_AFTER).await;
+    }
+
+    /// Counts a turn that its client does not read to the end, for this reason.
+    fn end_early(&self, reason: &Count, tally: &Tally) {
+        reason.one();
+        if self.reading.sequence() == 0 {
+            // Not even its first event had come.
+            tally.begun.one();
+        }
+        self.reading.count(tally);
     }
 
     /// When its client does something other than reading.
