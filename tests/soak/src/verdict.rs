@@ -108,10 +108,11 @@ fn resources(report: &mut Report, measured: &Measured) {
         let percent = ticks / u64::try_from(*seconds).unwrap_or(1).max(1);
         format!("{}.{:02}", percent / 100, percent % 100)
     };
-    let last = load.last().copied().unwrap_or_default();
+    // A sample is empty if this program could not open a file.
+    let cpu_ticks = most(|sample| sample.cpu_ticks).saturating_sub(before.cpu_ticks);
     report.row(
         "cores: gateway; clients and model",
-        format!("{}; {}", cores(last.cpu_ticks - before.cpu_ticks), cores(measured.own_cpu_ticks)),
+        format!("{}; {}", cores(cpu_ticks), cores(measured.own_cpu_ticks)),
     );
     let resident = |sample: &Sample| mib(sample.usage.resident_bytes);
     report.row(
