@@ -1,10 +1,11 @@
 //! A running gateway, from its first connection to its last.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -53,7 +54,7 @@ pub enum StartError {
         listen: SocketAddr,
         /// The error from the system.
         #[source]
-        error: std::io::Error,
+        error: io::Error,
     },
 }
 
@@ -87,7 +88,7 @@ pub async fn start(
     let gateway = Arc::new(assemble::gateway_with(config, toolset, store)?);
     let listen = config.server.listen;
     let no_socket = |error| StartError::Listen { listen, error };
-    let listener = TcpListener::bind(listen).await.map_err(no_socket)?;
+    let listener = listen_on(listen).map_err(no_socket)?;
     let address = listener.local_addr().map_err(no_socket)?;
     let options = assemble::server_options(config, timeouts);
     let server = Server::new(listener, tls.clone(), options, Arc::clone(&gateway), metrics.clone());
@@ -102,6 +103,18 @@ pub async fn start(
     let offering = tokio::spawn(offer_changes(tools, Arc::clone(&gateway)));
     let serving = tokio::spawn(server.serve(stop.clone()));
     Ok(Running { address, tls, gateway, stop, serving, upkeep, offering })
+}
+
+/// Listens as `TcpListener::bind` does, but lets more connections wait: it stops at 1024, which is
+/// less than the clients that come at once when a proxy or a gateway beside this one has restarted.
+fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(limits::server::WAITING_CONNECTIONS_MAX)
 }
 
 impl Running {
@@ -204,6 +217,25 @@ async fn greet_upstreams(upstreams: &[Arc<Upstream>]) {
                     "upstream not reachable yet: {}", failure.message
                 );
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A client that has left still waits to be accepted, so this takes few file descriptors.
+    #[tokio::test]
+    async fn thousands_of_clients_may_come_at_once() {
+        let listener = listen_on("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        for count in 0..2000 {
+            let connected = TcpStream::connect_timeout(&address, Duration::from_millis(900));
+            assert!(connected.is_ok(), "after {count}: {connected:?}");
         }
     }
 }

@@ -566,8 +566,12 @@ pub mod server {
     pub const REFUSED_CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
     /// Addresses that are read from a request's `X-Forwarded-For` or `Forwarded`: the longest chain of proxies.
     pub const PROXIES_MAX: usize = 16;
-    /// Open connections. To accept another, the one that has been silent longest is cut.
-    pub const CONNECTIONS_MAX: usize = 10_000;
+    /// Open connections: ten thousand streams, and short requests beside them, such as those of probes.
+    /// To accept another, the one that has been silent longest is cut.
+    pub const CONNECTIONS_MAX: usize = 12_000;
+    /// Connections that wait to be accepted, as many as Linux allows by default. A client beyond them
+    /// is not refused: its system tries again after 1, 3, 7 and more seconds.
+    pub const WAITING_CONNECTIONS_MAX: u32 = 4096;
     /// Header fields of an HTTP/2 request, in bytes, uncompressed.
     pub const H2_HEADER_BYTES_MAX: u32 = 16 * 1024;
     /// An HTTP/2 client is pinged after this much silence ...

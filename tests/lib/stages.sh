@@ -109,6 +109,17 @@ stage_effect() {
   tests/effect/run --short
 }
 
+# Some hundred streams, because the gateway of the other stages is slow: what depends on time is shown, not checked.
+stage_soak() {
+  local package=(--manifest-path tests/soak/Cargo.toml)
+  local build=(--quiet --locked --release --target-dir "$CACHE/soak-build" "${package[@]}")
+  check fmt cargo fmt --check "${package[@]}"
+  check clippy cargo clippy --all-targets "${build[@]}" -- -D warnings
+  check test cargo test "${build[@]}"
+  check soak tests/soak/run --short
+  checked
+}
+
 stage_deny() {
   need_crate cargo-deny "$CARGO_DENY_VERSION"
   local part

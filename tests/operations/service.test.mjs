@@ -13,7 +13,7 @@ import { BINARY, REPOSITORY } from '../lib/binary.mjs';
 const EXPOSURE_MAX = '15';
 /** What a gateway takes after its turns have ended, in seconds. */
 const CLOSING_SEC = 10;
-const CONNECTIONS_MAX = 10_000;
+const CONNECTIONS_MAX = 12_000;
 
 const read = (file) => readFile(path.join(REPOSITORY, file), 'utf8');
 const UNIT = await read('examples/systemd/tether.service');
