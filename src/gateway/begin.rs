@@ -16,7 +16,7 @@ use super::ids::Ids;
 use super::new_turn::{ClientHistory, NewTurn};
 use super::offer::Offer;
 use super::recent_turn_draft::RecentTurnDraft;
-use super::run::run;
+use super::run::{KeptAnswer, run};
 use super::shares::TurnPermit;
 use super::turn_keys::{self, TurnKeys};
 use crate::conversation::claimed::ClientImages;
@@ -191,7 +191,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(requested_at.elapsed());
-        self.turns.spawn(run(driver, permit, guard, (draft, serializer), span));
+        self.turns.spawn(run(driver, permit, guard, KeptAnswer { draft, serializer }, span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 

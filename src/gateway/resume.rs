@@ -11,7 +11,7 @@ use super::asked::{Asked, NotDrafted};
 use super::begin::now_ms;
 use super::begin_error::BeginError;
 use super::offer::Offer;
-use super::run::run;
+use super::run::{KeptAnswer, run};
 use super::shares::TurnPermit;
 use crate::conversation::ClientInput;
 use crate::limits::session::TAKEN_OVER_MAX;
@@ -96,7 +96,7 @@ impl Gateway {
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::turn_interrupted("resumed");
         let place = TurnPermit { _place: permit, _counted: self.shares.count(&asked.owner, None) };
-        self.turns.spawn(run(driver, place, guard, (draft, serializer), span));
+        self.turns.spawn(run(driver, place, guard, KeptAnswer { draft, serializer }, span));
     }
 
     /// The turn's request as it was, with the tools of today.

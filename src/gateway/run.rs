@@ -1,6 +1,6 @@
 //! Runs a turn.
 
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,28 +13,39 @@ use super::shares::TurnPermit;
 use crate::orchestrator::{Driver, RanTurn};
 use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Writer, off_worker};
 
+/// Where the answer of a turn goes, apart from its session.
+pub(super) struct KeptAnswer {
+    /// Its entry among the recent turns, if it has one.
+    pub(super) draft: Option<RecentTurnDraft>,
+    /// Writes the answer in the client's own form, if it is to be stored.
+    pub(super) serializer: Option<Arc<dyn AnswerSerializer>>,
+}
+
 /// Runs a turn to its end. The turn is stored and its session freed before a client sees the last
 /// event, because the client may ask for the next turn at once. Only a panic ends the log first.
 ///
 /// A turn that has a `draft` is kept among the recent ones instead of in a session, unless tools have
 /// returned files, which belong to the session, or the client's answer is stored in it.
 ///
-/// The driver is boxed: a future keeps a copy of what it passes on to another. It is polled outside of the
-/// turn's `span`, which it enters only to log: entering and leaving it for every token would cost as much
-/// as encoding the token.
-pub(super) async fn run(
+/// The driver is boxed, and this is no `async fn`: futures keep copies of their arguments and of what they pass on.
+/// The driver is polled outside of the turn's `span`, which it enters only to log: entering and leaving it for each
+/// token costs as much as encoding the token.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` would keep its arguments twice")]
+pub(super) fn run(
     driver: Box<Driver>,
     place: TurnPermit,
     mut guard: TurnGuard,
-    (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
+    mut kept: KeptAnswer,
     span: Span,
-) {
-    if let Some(draft) = &mut draft {
-        span.in_scope(|| draft.begin(guard.log()));
+) -> impl Future<Output = ()> + Send {
+    async move {
+        if let Some(draft) = &mut kept.draft {
+            span.in_scope(|| draft.begin(guard.log()));
+        }
+        let ran = guard.store_while(drive(driver)).await;
+        // Boxed, so that a turn keeps no room for its end while it runs.
+        Box::pin(end_turn(ran, place, guard, kept).instrument(span)).await;
     }
-    let ran = guard.store_while(drive(driver)).await;
-    // Boxed, so that it takes no room in this future while the turn runs.
-    Box::pin(end_turn(ran, place, guard, (draft, serializer)).instrument(span)).await;
 }
 
 /// Stores a turn, frees its session, and then shows its last event.
@@ -42,7 +53,7 @@ async fn end_turn(
     ran: Option<Result<RanTurn, Writer>>,
     place: TurnPermit,
     mut guard: TurnGuard,
-    (mut draft, serializer): (Option<RecentTurnDraft>, Option<Arc<dyn AnswerSerializer>>),
+    KeptAnswer { mut draft, serializer }: KeptAnswer,
 ) {
     let is_stored = draft.is_none() || guard.keeps_answer();
     let ran = match ran {

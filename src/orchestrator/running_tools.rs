@@ -34,7 +34,7 @@ pub(super) struct RunningTools {
     /// Those that wait for the user's answer, and no longer belong to this turn.
     parked: Vec<ParkedCall>,
     /// The end of a tool whose last progress was returned first.
-    next: Option<News>,
+    next: Option<Box<News>>,
 }
 
 /// A running tool.
@@ -132,7 +132,7 @@ impl RunningTools {
     ) {
         let Some(ParkedCall { mut tool, answer, .. }) = parked else {
             let (name, run, duration) = (name.to_owned(), Run::expired(), Duration::ZERO);
-            self.next = Some(News::Ended { call, name, run, duration });
+            self.next = Some(Box::new(News::Ended { call, name, run, duration }));
             return;
         };
         tool.resume();
@@ -168,7 +168,7 @@ impl RunningTools {
     /// The next news. Wakes the task when there is some.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<News> {
         if let Some(news) = self.next.take() {
-            return Poll::Ready(news);
+            return Poll::Ready(*news);
         }
         for at in 0..self.running.len() {
             let Poll::Ready(run) = self.running[at].tool.poll(cx) else { continue };
@@ -180,7 +180,7 @@ impl RunningTools {
             let end = News::Ended { call, name: tool.name, run, duration };
             return Poll::Ready(match last {
                 Some(Report::Progress { progress, attempt }) => {
-                    self.next = Some(end);
+                    self.next = Some(Box::new(end));
                     News::Progressed { call, progress, attempt }
                 }
                 _ => end,

@@ -42,7 +42,8 @@ static TOOL_SECONDS: Instrument = seconds("gen_ai.execute_tool.duration");
 pub(super) struct TurnTrace {
     /// `None` once it has ended.
     turn: Option<Span>,
-    round: Option<RoundTrace>,
+    /// Boxed: without an exporter, turns keep no room for it.
+    round: Option<Box<RoundTrace>>,
     tools: Vec<ToolTrace>,
 }
 
@@ -83,7 +84,7 @@ impl TurnTrace {
         let span = self.turn.as_ref()?.child();
         let context = span.context().cloned();
         if otlp::sampler().is_some() {
-            self.round = Some(RoundTrace {
+            self.round = Some(Box::new(RoundTrace {
                 span,
                 begun: Instant::now(),
                 upstream: upstream(),
@@ -91,7 +92,7 @@ impl TurnTrace {
                 first_chunk: None,
                 finish: None,
                 usage: Usage::NONE,
-            });
+            }));
         }
         context
     }

@@ -24,6 +24,7 @@ use tracing::debug;
 use self::handover::{Begun, Handover, NotedBody};
 use self::protocol::Protocol;
 use super::admission::ConnectionGuard;
+use super::body::Events;
 use super::direct::{self, Ended};
 use super::incoming;
 use super::places::Place;
@@ -186,7 +187,10 @@ impl Connection {
                 begun
             };
             transport = Transport::Plain(self.socket.clone());
-            if !self.stream(begun).await {
+            let (head, events, closes) = self.head_of(begun);
+            let (socket, patience) = (self.socket.clone(), self.app.timeouts.reader);
+            let ended = direct::serve(socket, head, events, patience).await;
+            if !self.goes_on_after(ended, closes).await {
                 return;
             }
         }
@@ -223,14 +227,16 @@ impl Connection {
         })
     }
 
-    /// Writes a stream without hyper. Returns whether another request may follow.
-    async fn stream(&self, begun: Begun) -> bool {
-        let closes = begun.closes || self.stop.is_cancelled();
-        let head = direct::write_head(&begun.head, closes);
-        let (socket, patience) = (self.socket.clone(), self.app.timeouts.reader);
-        // A stream may last for hours, and needs only what was written of this.
-        drop(begun.head);
-        match direct::serve(socket, head, begun.events, patience).await {
+    /// The head of a stream as it is sent, its events, and whether the connection closes after it. A stream may last
+    /// for hours, and needs nothing else of its reply.
+    fn head_of(&self, Begun { head, closes, events }: Begun) -> (Bytes, Events, bool) {
+        let closes = closes || self.stop.is_cancelled();
+        (direct::write_head(&head, closes), events, closes)
+    }
+
+    /// Whether another request may follow a stream that has ended. If not, the connection is closed.
+    async fn goes_on_after(&self, ended: Ended, closes: bool) -> bool {
+        match ended {
             Ended::Properly if !closes && !self.stop.is_cancelled() => return true,
             // Boxed, so that a connection keeps no room for it while it streams.
             Ended::Properly => Box::pin(self.socket.clone().close()).await,
