@@ -446,6 +446,9 @@ pub mod stream {
     pub const LOG_FIRST_BLOCK_BYTES: usize = KIB / 2;
     /// Growth of a turn's log, in bytes: the events of about three dozen tokens.
     pub const LOG_BLOCK_BYTES: usize = 2 * KIB;
+    /// Runs of a log that is over, in bytes, as far as it is that long: many pages, so that it shares them with no
+    /// other.
+    pub const SEALED_RUN_BYTES: usize = 64 * KIB;
     /// Default of `stream.keep_alive_sec`: below the 60 s of nginx and load balancers.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
     /// When to send keep-alives to a client that has stopped sending, counted from that moment.

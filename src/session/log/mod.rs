@@ -13,6 +13,7 @@ mod records;
 pub(crate) mod storing;
 mod writer;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::event::{Event, TurnState};
+use crate::limits::stream as limits;
 
 pub use epochs::{EpochStart, Epochs};
 use outlet::Waiting;
@@ -239,6 +241,16 @@ impl TurnLog {
         let joined: Vec<&[u8]> = runs.iter().map(|run| &*run.bytes).collect();
         let bytes = Bytes::from(joined.concat());
         self.state.lock().records.join(Run { first, bytes }, end);
+    }
+
+    /// Joins what is left of a log that is sealed into long runs. Small pieces that stay for hours, among others
+    /// that were freed, would keep the memory of all of them.
+    fn compact(&self) {
+        let spans = self.state.lock().records.short_runs(limits::SEALED_RUN_BYTES);
+        for Range { start, end } in spans {
+            self.join(start, end);
+        }
+        self.state.lock().records.shrink();
     }
 
     /// The audience now. The task is woken when a reader arrives, when the last one leaves, and

@@ -146,6 +146,10 @@ impl Records {
     }
 
     pub(super) fn push(&mut self, entries: &[IndexEntry], runs: &[Run]) {
+        if self.runs.is_empty() {
+            // A turn that waits for its model has no more than these.
+            self.runs.reserve_exact(runs.len());
+        }
         self.index.extend_from_slice(entries);
         self.runs.extend_from_slice(runs);
     }
@@ -158,6 +162,27 @@ impl Records {
     fn places(&self, first: u64, end: u64) -> Range<usize> {
         let place = |sequence| self.runs.partition_point(|run| run.first < sequence);
         place(first)..place(end)
+    }
+
+    /// Records whose runs can be joined into longer ones, of at most `bytes_max` bytes. Records that are alone in their run
+    /// stay so.
+    pub(super) fn short_runs(&self, bytes_max: usize) -> Vec<Range<u64>> {
+        let ends = self.runs.iter().skip(1).map(|next| next.first).chain([self.last() + 1]);
+        let mut spans: Vec<(Range<u64>, usize, usize)> = Vec::new();
+        for (run, end) in self.runs.iter().zip(ends) {
+            if self.index[self.place(run.first)].end == IndexEntry::WHOLE_RUN {
+                continue;
+            }
+            match spans.last_mut() {
+                Some((span, runs, bytes))
+                    if span.end == run.first && *bytes + run.bytes.len() <= bytes_max =>
+                {
+                    (span.end, *runs, *bytes) = (end, *runs + 1, *bytes + run.bytes.len());
+                }
+                _ => spans.push((run.first..end, 1, run.bytes.len())),
+            }
+        }
+        spans.into_iter().filter(|(_, runs, _)| *runs > 1).map(|(span, ..)| span).collect()
     }
 
     /// Replaces the runs of a block, from `run`'s first record up to `end`, by this one.

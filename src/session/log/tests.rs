@@ -333,6 +333,32 @@ fn a_log_wastes_little() {
     }
 }
 
+/// A session that stays for hours holds on to few pages, whatever is freed around it.
+#[test]
+fn a_log_that_is_over_is_in_long_runs_and_reads_the_same() {
+    let lines = |log: &TurnLog| {
+        let mut lines = Vec::new();
+        log.replay(|record| lines.push((record.sequence, record.kind, record.data.to_vec())));
+        lines
+    };
+    for size in [4, 60, 200, 490, 8000] {
+        let (log, mut writer) = Writer::new(1);
+        fill(&mut writer, size, 3);
+        writer.push(&text(&"x".repeat(5000)));
+        fill(&mut writer, size, 2);
+        writer.publish();
+        let before = lines(&log);
+        drop(writer);
+        let after = lines(&log);
+        assert_eq!(after[..before.len()], before, "{size}");
+        let runs = log.state.lock().records.batches_after(0).len();
+        let least = log.bytes() / limits::SEALED_RUN_BYTES;
+        // A record that is long is alone in its run.
+        let alone = after.iter().filter(|(_, _, line)| line.len() >= limits::LOG_BLOCK_BYTES / 4);
+        assert!(runs <= 2 * least + 2 * alone.count() + 1, "{size}: {runs} runs, {least} at least");
+    }
+}
+
 /// The size of a run, with what its shared bytes need besides themselves.
 const RUN_BYTES: usize = size_of::<Run>() + 4 * size_of::<usize>();
 

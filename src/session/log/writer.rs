@@ -71,6 +71,8 @@ struct Block {
     open_first: u64,
     /// The sequence of the block's first record.
     first: u64,
+    /// Its size in bytes, full or not.
+    size: usize,
 }
 
 /// A block that is full: its records are those from `first` up to, but not including, `end`.
@@ -81,9 +83,16 @@ struct FullBlock {
 }
 
 impl Block {
-    fn new(bytes: usize, first: u64) -> Self {
-        let open = BytesMut::with_capacity(bytes);
-        Self { open, open_first: first, first }
+    fn new(size: usize, first: u64) -> Self {
+        let open = BytesMut::with_capacity(size);
+        Self { open, open_first: first, first, size }
+    }
+
+    /// The next one, which begins with record `first`: twice as large, up to a limit, because most turns that have said
+    /// much will say more.
+    fn following(&self, first: u64) -> Self {
+        let size = (2 * self.size).clamp(limits::LOG_FIRST_BLOCK_BYTES, limits::LOG_BLOCK_BYTES);
+        Self::new(size, first)
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {
@@ -215,7 +224,7 @@ impl Writer {
 
     fn push_to_block(&mut self, sequence: u64) {
         if !self.block.has_room_for(self.scratch.len()) {
-            self.change_block(sequence, Block::new(limits::LOG_BLOCK_BYTES, sequence));
+            self.change_block(sequence, self.block.following(sequence));
         }
         self.block.open.extend_from_slice(&self.scratch);
     }
@@ -360,7 +369,7 @@ impl Writer {
         self.entries.clear();
         self.runs.clear();
         self.join_blocks();
-        self.log.state.lock().records.shrink();
+        self.log.compact();
     }
 
     /// Leaves the log where it is stored, without an end: another gateway goes on with it.
