@@ -35,7 +35,8 @@ struct State {
     is_read: bool,
     /// Whether the connection closes after the response.
     closes: bool,
-    begun: Option<Begun>,
+    /// Boxed, so that a connection keeps no room for it while it streams.
+    begun: Option<Box<Begun>>,
 }
 
 /// A response that is written without hyper.
@@ -70,12 +71,12 @@ impl Handover {
         }
         let (head, body) = reply.into_parts();
         let closes = state.closes;
-        state.begun = body.into_events().map(|events| Begun { head, closes, events });
+        state.begun = body.into_events().map(|events| Box::new(Begun { head, closes, events }));
         None
     }
 
     /// Takes the stream that was left here, if there is one.
-    pub(super) fn take_begun(&self) -> Option<Begun> {
+    pub(super) fn take_begun(&self) -> Option<Box<Begun>> {
         self.0.lock().begun.take()
     }
 }

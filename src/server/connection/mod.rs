@@ -47,10 +47,9 @@ struct Connection {
 }
 
 /// How the driving of a connection of hyper ends.
-#[expect(clippy::large_enum_variant, reason = "it is returned once and not kept")]
 enum Driven {
     /// With a stream that is to be written without hyper.
-    Begun(Begun),
+    Begun(Box<Begun>),
     /// With the end of the connection, which may be an error.
     Closed(hyper::Result<()>),
 }
@@ -187,7 +186,7 @@ impl Connection {
                 begun
             };
             transport = Transport::Plain(self.socket.clone());
-            let (head, events, closes) = self.head_of(begun);
+            let (head, events, closes) = self.head_of(*begun);
             let (socket, patience) = (self.socket.clone(), self.app.timeouts.reader);
             let ended = direct::serve(socket, head, events, patience).await;
             if !self.goes_on_after(ended, closes).await {
@@ -272,7 +271,7 @@ impl Connection {
     async fn drive(
         &self,
         mut poll: impl FnMut(&mut Context<'_>, bool) -> Poll<Driven>,
-    ) -> Option<Begun> {
+    ) -> Option<Box<Begun>> {
         let peer = self.guard.peer();
         let mut stalled = pin!(self.pace.stalled(self.app.timeouts.reader));
         let mut lost = pin!(self.place.lost());

@@ -22,7 +22,6 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::event::{Event, TurnState};
-use crate::limits::stream as limits;
 
 pub use epochs::{EpochStart, Epochs};
 use outlet::Waiting;
@@ -243,10 +242,10 @@ impl TurnLog {
         self.state.lock().records.join(Run { first, bytes }, end);
     }
 
-    /// Joins what is left of a log that is sealed into long runs. Small pieces that stay for hours, among others
+    /// Joins what is left of a log that is sealed into runs of up to so many bytes. Small pieces that stay for hours, among others
     /// that were freed, would keep the memory of all of them.
-    fn compact(&self) {
-        let spans = self.state.lock().records.short_runs(limits::SEALED_RUN_BYTES);
+    fn compact(&self, run_bytes: usize) {
+        let spans = self.state.lock().records.short_runs(run_bytes);
         for Range { start, end } in spans {
             self.join(start, end);
         }

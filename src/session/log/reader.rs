@@ -16,7 +16,7 @@ pub struct Reader {
     pub(super) seen: u64,
     /// Whether that was the last event of a log that has ended.
     is_at_end: bool,
-    /// Empty between reads; kept for its capacity.
+    /// Empty between reads; kept for its capacity, unless the reader has an outlet.
     taken: Taken,
 }
 
@@ -43,7 +43,12 @@ impl Reader {
         sink: impl FnMut(Record<'_>),
     ) -> Poll<Option<()>> {
         let park = || Waiting::Outlet(parked.take().expect("an outlet parks once"));
-        self.read_or_wait(park, sink)
+        let read = self.read_or_wait(park, sink);
+        if read.is_pending() {
+            // From here on, it takes what is published.
+            self.taken = Taken::default();
+        }
+        read
     }
 
     /// Passes on what has just been published. False if that is not what comes next here, or too much at

@@ -369,7 +369,7 @@ impl Writer {
         self.entries.clear();
         self.runs.clear();
         self.join_blocks();
-        self.log.compact();
+        self.log.compact(limits::SEALED_RUN_BYTES);
     }
 
     /// Leaves the log where it is stored, without an end: another gateway goes on with it.
