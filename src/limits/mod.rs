@@ -22,8 +22,8 @@ pub mod telemetry {
     /// Bytes of lines that wait for standard error: several thousand lines, so a reader can
     /// pause without losing any. Further lines are dropped and counted.
     pub const QUEUED_BYTES_MAX: usize = MIB;
-    /// How long lines gather while they keep coming: too short to be seen, and fifty writes a second at most.
-    pub const BATCH_INTERVAL: Duration = Duration::from_millis(20);
+    /// How long lines gather while they keep coming: too short to be seen, and two hundred writes a second at most.
+    pub const BATCH_INTERVAL: Duration = Duration::from_millis(5);
     /// The pause before retrying a full, non-blocking standard error.
     pub const RETRY_INTERVAL: Duration = Duration::from_millis(5);
     /// Spans that can wait for the OpenTelemetry collector: a few seconds of a busy gateway. Any more are dropped and

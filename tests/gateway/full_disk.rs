@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::embedded_store::{metric, start, upstream};
-use crate::support::Model;
 use crate::support::client::request;
 use crate::support::process::{Log, Process};
+use crate::support::{Model, until};
 
 /// A command that runs another one in which writes beyond a limit fail as on a full disk, instead of
 /// ending the process.
@@ -52,6 +52,7 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
         assert_eq!(body["error"]["code"], "store_unavailable");
     }
     assert!(metric(&process, "tether_store_commits_failed_total").await >= 3.0);
+    until(|| !log.lines().is_empty()).await;
     let lines = log.lines();
     assert_eq!(lines.len(), 1, "one line a minute: {lines:?}");
     assert_eq!(lines[0]["message"], "the file of sessions cannot be used");
@@ -173,6 +174,7 @@ async fn sessions_that_are_over_can_be_read_while_the_disk_is_full() {
     let refused = process.post("/api/v1/chat/stream", &json!({"prompt": "More."})).await;
     assert_eq!(refused.status(), 503);
     assert_eq!(process.get("/readyz").await.status(), 503);
+    until(|| !log.lines().is_empty()).await;
     assert!(log.lines()[0]["cause"].as_str().unwrap().contains("is full"));
 
     process.limit_file_bytes(None);

@@ -9,10 +9,10 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::process::Command;
 
 use super::redis_store::config_at;
-use crate::support::Model;
 use crate::support::process::Process;
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::redis_server::RedisServer;
+use crate::support::{Model, until};
 
 /// What a server answers as long as it loads.
 const LOADING: &[u8] = b"-LOADING Redis is loading the dataset in memory\r\n";
@@ -60,6 +60,7 @@ async fn check(url: &str) {
     })
     .await;
     assert_eq!(process.get("/readyz").await.status(), 200);
+    until(|| log.lines().iter().any(|line| line["store"].is_string())).await;
     let lines = log.lines();
     let told = lines.iter().find(|line| line["store"].is_string()).unwrap();
     let expected = "the session store is loading its data; the gateway waits for it";

@@ -10,7 +10,7 @@ use crate::support::client::request;
 use crate::support::events::Frame;
 use crate::support::process::{Log, Process};
 use crate::support::redis_server::RedisServer;
-use crate::support::{EventStream, Model};
+use crate::support::{EventStream, Model, until};
 
 /// A gateway's configuration, with a short lease.
 fn config(model: &Model, server: &RedisServer, more: &str) -> String {
@@ -234,9 +234,10 @@ async fn a_server_that_stays_away_ends_the_running_turn_honestly() {
     }
     let ready = process.get("/readyz").await;
     assert_eq!((ready.status(), &ready.json()["status"]), (503, &json!("store_unavailable")));
+    let is_error = |line: &&Value| line["message"] == "the session store cannot be used";
+    until(|| log.lines().iter().any(|line| is_error(&line))).await;
     let lines = log.lines();
-    let errors: Vec<_> =
-        lines.iter().filter(|line| line["message"] == "the session store cannot be used").collect();
+    let errors: Vec<_> = lines.iter().filter(is_error).collect();
     assert_eq!(errors.len(), 1, "one line a minute: {lines:?}");
     assert!(errors[0]["store"].as_str().unwrap().starts_with("Redis at /"), "{errors:?}");
 
