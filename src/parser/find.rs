@@ -8,42 +8,50 @@ pub(super) fn byte(needle: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() > SHORT {
         return memchr::memchr(needle, bytes);
     }
-    if !short_has(bytes, |byte| byte == needle, |word| zeros(word ^ repeated(needle))) {
+    if !short_has([needle], bytes) {
         return None;
     }
     bytes.iter().position(|&byte| byte == needle)
 }
 
-#[inline]
+/// The first of two bytes. Not inlined, because text is mostly searched for one: the check that lets text
+/// through would have to save more registers.
+#[inline(never)]
 pub(super) fn either(a: u8, b: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() > SHORT {
         return memchr::memchr2(a, b, bytes);
     }
-    let is_either = |byte| byte == a || byte == b;
-    if !short_has(bytes, is_either, |word| zeros(word ^ repeated(a)) | zeros(word ^ repeated(b))) {
+    if !short_has([a, b], bytes) {
         return None;
     }
-    bytes.iter().position(|&byte| is_either(byte))
+    bytes.iter().position(|&byte| byte == a || byte == b)
 }
 
-/// Whether there is a hit in the bytes, at most [`SHORT`]. Of a word, `hits` is 0 if there is none.
+/// Whether the bytes, at most [`SHORT`], contain any of the needles.
 #[inline]
-fn short_has(bytes: &[u8], is_hit: impl Fn(u8) -> bool, hits: impl Fn(u64) -> u64) -> bool {
+fn short_has<const N: usize>(needles: [u8; N], bytes: &[u8]) -> bool {
     match *bytes {
         [] => false,
-        [a] => is_hit(a),
-        [a, b] => is_hit(a) || is_hit(b),
-        [a, b, c] => is_hit(a) || is_hit(b) || is_hit(c),
+        [a] => needles.contains(&a),
+        [a, b] => needles.iter().any(|&needle| a == needle || b == needle),
+        [a, b, c] => needles.iter().any(|&needle| a == needle || b == needle || c == needle),
         _ => {
             if let (Some(&head), Some(&tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
-                hits(u64::from_ne_bytes(head)) != 0 || hits(u64::from_ne_bytes(tail)) != 0
+                word_has(needles, u64::from_ne_bytes(head))
+                    || word_has(needles, u64::from_ne_bytes(tail))
             } else {
                 let half = |four: Option<&[u8; 4]>| u32::from_ne_bytes(*four.unwrap_or(&[0; 4]));
                 let (head, tail) = (half(bytes.first_chunk()), half(bytes.last_chunk()));
-                hits(u64::from(head) << 32 | u64::from(tail)) != 0
+                word_has(needles, u64::from(head) << 32 | u64::from(tail))
             }
         }
     }
+}
+
+/// Whether a word contains any of the needles: XOR turns such a byte into zero. One branch for all needles.
+#[inline]
+fn word_has<const N: usize>(needles: [u8; N], word: u64) -> bool {
+    needles.iter().fold(0, |hits, &needle| hits | zeros(word ^ repeated(needle))) != 0
 }
 
 const fn repeated(byte: u8) -> u64 {
