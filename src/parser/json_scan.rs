@@ -31,7 +31,7 @@ use crate::limits::parser::DEPTH_MAX;
 pub(super) enum Stop {
     /// The bracket that balances the first one.
     End,
-    /// The bracket at which the scan was to pause.
+    /// The bracket that [`Scanner::pause_after`] asked for.
     Pause,
     /// A closing bracket of the wrong kind.
     WrongCloser,
@@ -141,7 +141,7 @@ const _: () = assert!(DEPTH_MAX == u128::BITS as usize, "a bit for each open bra
 const DELIMITED: u8 = 1;
 
 impl Scanner {
-    /// Pauses the scan at the bracket that closes so many of the open ones.
+    /// Makes the scan pause once the innermost `open` brackets are closed.
     pub(super) const fn pause_after(&mut self, open: usize) {
         self.pause = self.depth.saturating_sub(open);
     }
@@ -175,8 +175,8 @@ impl Scanner {
         (at, None)
     }
 
-    /// Where the next string begins after its quote, or the bytes end. An error if something stops the scan
-    /// before.
+    /// Returns where the next string begins, after its quote, or where the bytes end. An error is what stopped
+    /// the scan before that.
     fn skip_to_string(
         &mut self,
         mut at: usize,
@@ -226,7 +226,8 @@ impl Scanner {
         Ok(at)
     }
 
-    /// Where the current string ends after its quote, or the bytes end. An error if a boundary stops the scan.
+    /// Returns where the current string ends, after its quote, or where the bytes end. An error is the boundary
+    /// that stopped the scan before that.
     fn skip_string(
         &mut self,
         quote: u8,
@@ -234,7 +235,7 @@ impl Scanner {
         bytes: &[u8],
         rules: &Rules,
     ) -> Result<usize, Scanned> {
-        // Never beyond the end, because there are bytes.
+        // At least one byte is left, so this stays within them.
         at += usize::from(mem::take(&mut self.escape));
         loop {
             let stop = find::either(quote, b'\\', &bytes[at..]);

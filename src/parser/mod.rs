@@ -345,8 +345,8 @@ impl Parser {
         self.run(chunk, seen, sink);
     }
 
-    /// Reads a chunk from state to state. The first one has `seen` so many bytes: they only continue a string.
-    /// Not inlined, so that `drive` stays small.
+    /// Reads a chunk from state to state. Its first `seen` bytes are known to continue a string. Not inlined, so
+    /// that `drive` stays small.
     #[inline(never)]
     fn run<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, mut seen: usize, sink: &mut S) {
         let bytes = chunk.bytes();

@@ -8,7 +8,7 @@ use super::examined;
 pub(super) trait Chunk: Copy {
     fn bytes(&self) -> &[u8];
 
-    /// A range of the chunk as text, if it needs no check.
+    /// A range of the chunk as text, if it is known to be UTF-8.
     fn text(&self, range: Range<usize>) -> Option<&str>;
 
     /// Passes on a range of the chunk as text.

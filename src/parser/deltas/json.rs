@@ -50,12 +50,12 @@ impl Tracker {
         Self { depth: 1, call_depth: 1, key: Key::Arguments, in_value: true, ..Self::default() }
     }
 
-    /// Whether the scanner follows the arguments, and they go on.
+    /// Whether the arguments have begun and go on. The scanner then looks for their end.
     pub(super) const fn is_in_arguments(&self) -> bool {
         matches!(self.arguments, Arguments::Arriving(_))
     }
 
-    /// Passes on the new bytes of a payload, which are arguments. `stop` is what has stopped the scanner.
+    /// Passes on the new bytes of a payload, all of them arguments. A pause of the scanner ends the arguments.
     #[inline]
     pub(super) fn pass_arguments(
         &mut self,
@@ -78,7 +78,7 @@ impl Tracker {
         }
     }
 
-    /// Leaves the arguments to the scanner, which is as far, if they have begun.
+    /// Asks the scanner, which has read the same bytes, to pause at the end of the arguments if they have begun.
     pub(super) const fn hand_over(&self, scanner: &mut Scanner) {
         if let Arguments::Arriving(_) = self.arguments {
             scanner.pause_after(self.depth - self.call_depth);
@@ -86,7 +86,7 @@ impl Tracker {
     }
 
     /// Reads the new bytes of a payload, and reports what is certain. Not inlined, because most bytes are
-    /// passed on.
+    /// arguments, which need no reading.
     #[inline(never)]
     pub(super) fn advance(
         &mut self,

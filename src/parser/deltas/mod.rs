@@ -94,8 +94,8 @@ impl Tracker {
         tracker
     }
 
-    /// Reads the new bytes of the payload, which the scanner has read and the stream's buffer ends with, and
-    /// reports what is certain. `text` is the same as text, if it needs no check.
+    /// Reads the new bytes of the payload, and reports what is certain. The scanner has read them, and the
+    /// stream's buffer ends with them. `text` holds the same bytes, if they are known to be UTF-8.
     #[inline]
     pub(super) fn advance(
         &mut self,

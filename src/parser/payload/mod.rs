@@ -45,7 +45,8 @@ impl Payload {
         Self { opened, index, scanner, tracker, fence, repaired }
     }
 
-    /// Takes a chunk that only continues a string. An error for any other chunk, with how many of its bytes do.
+    /// Takes a chunk that fits and only continues a string. For any other, the error is how many of its first
+    /// bytes continue one.
     #[inline]
     pub(super) fn take_string<C: Chunk>(
         &mut self,
@@ -139,6 +140,7 @@ impl Payload {
                 let message = format!("the payload is nested deeper than {DEPTH_MAX}");
                 self.discard(Fault::new(ErrorCode::PayloadTooDeep, message), stream, sink)
             }
+            // `read` goes on after a pause, so only the lack of room is left.
             Some(Stop::Pause) | None => {
                 let most = stream.settings().max_payload_bytes;
                 let message = format!("the payload is longer than {most} bytes");
