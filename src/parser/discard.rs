@@ -34,13 +34,13 @@ impl Discard {
         let place = Place::Error(self.code);
         let syntax = Arc::clone(&stream.syntax);
         loop {
-            let (taken, stop) = self.scanner.scan(&bytes[at..], &stream.syntax.rules);
+            let (taken, stop) = self.scanner.scan(0, &bytes[at..], &stream.syntax.rules);
             at += taken;
             let end = stream.position(at);
             let next = match stop {
                 None => return Flow::Stay,
                 // The payload is refused already.
-                Some(Stop::TooDeep) => continue,
+                Some(Stop::TooDeep | Stop::Pause) => continue,
                 Some(Stop::End | Stop::WrongCloser) => {
                     stream.end_refused(self.opened, place, end, self.fence, sink)
                 }

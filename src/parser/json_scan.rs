@@ -19,6 +19,8 @@
 //!
 //! A mark alone may be what the string is about.
 
+use std::mem;
+
 use super::marks::{Held, Mark, Marks};
 use super::{examined, find, format_marks};
 use crate::call_format::{Body, CallFormat};
@@ -29,6 +31,8 @@ use crate::limits::parser::DEPTH_MAX;
 pub(super) enum Stop {
     /// The bracket that balances the first one.
     End,
+    /// The bracket that [`Scanner::pause_after`] asked for.
+    Pause,
     /// A closing bracket of the wrong kind.
     WrongCloser,
     /// A bracket that nests deeper than [`DEPTH_MAX`].
@@ -97,12 +101,6 @@ impl Rules {
         boundaries.pattern(boundary)
     }
 
-    /// Whether no boundary begins in a part of a string.
-    #[inline]
-    fn has_no_boundary(&self, bytes: &[u8]) -> bool {
-        self.boundaries.as_ref().is_none_or(|boundaries| boundaries.absent(bytes))
-    }
-
     /// The kind of a mark, and its text.
     pub(super) fn mark(&self, mark: usize) -> (Mark, &[u8]) {
         let marks = self.marks.as_ref().expect("one has stopped the scan");
@@ -121,6 +119,8 @@ fn may_stand_in_json(mark: &str) -> bool {
 pub(super) struct Scanner {
     /// How many brackets are open.
     depth: usize,
+    /// A bracket that leaves no more than this many open stops the scan.
+    pause: usize,
     /// The kinds of the first [`DEPTH_MAX`] of them, one bit each, the innermost lowest: 1 for `[`.
     /// Deeper ones are only counted, because their payload is discarded.
     kinds: u128,
@@ -141,28 +141,48 @@ const _: () = assert!(DEPTH_MAX == u128::BITS as usize, "a bit for each open bra
 const DELIMITED: u8 = 1;
 
 impl Scanner {
-    /// Whether the bytes only continue a string, so that they need no scan.
+    /// Makes the scan pause once the innermost `open` brackets are closed.
+    pub(super) const fn pause_after(&mut self, open: usize) {
+        self.pause = self.depth.saturating_sub(open);
+    }
+
+    /// How many bytes at the beginning only continue a string, as most of a payload does.
     #[inline]
-    pub(super) fn stays_in_string(&self, bytes: &[u8], rules: &Rules) -> bool {
-        if self.quote <= DELIMITED || self.escape || !self.held.is_empty() {
-            return false;
+    pub(super) fn string_length(&self, bytes: &[u8], rules: &Rules) -> usize {
+        if self.quote <= DELIMITED || self.escape || rules.boundaries.is_some() {
+            return 0;
         }
         let stop = find::either(self.quote, b'\\', bytes);
         examined::note(stop.unwrap_or(bytes.len()));
-        stop.is_none() && rules.has_no_boundary(bytes)
+        stop.unwrap_or(bytes.len())
     }
 
-    /// Scans more bytes, and returns how many: all of them, unless something stops it. The very
-    /// first byte must be the payload's opening bracket, if it has one.
-    #[inline]
-    pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> Scanned {
-        match self.skip_string(bytes, rules) {
-            Ok(at) => self.scan_from(at, bytes, rules),
-            Err(scanned) => scanned,
+    /// Scans more bytes, and returns how many: all of them, unless something stops it. The first ones, up to
+    /// `at`, are known to continue a string. The very first byte must be the payload's opening bracket, if it
+    /// has one.
+    pub(super) fn scan(&mut self, mut at: usize, bytes: &[u8], rules: &Rules) -> Scanned {
+        while at < bytes.len() {
+            let skipped = match self.quote {
+                0 => self.skip_to_string(at, bytes, rules),
+                DELIMITED => Ok(self.skip_delimited(at, bytes, rules)),
+                quote => self.skip_string(quote, at, bytes, rules),
+            };
+            match skipped {
+                Ok(end) => at = end,
+                Err(scanned) => return scanned,
+            }
         }
+        (at, None)
     }
 
-    fn scan_from(&mut self, mut at: usize, bytes: &[u8], rules: &Rules) -> Scanned {
+    /// Returns where the next string begins, after its quote, or where the bytes end. An error is what stopped
+    /// the scan before that.
+    fn skip_to_string(
+        &mut self,
+        mut at: usize,
+        bytes: &[u8],
+        rules: &Rules,
+    ) -> Result<usize, Scanned> {
         while let Some(&byte) = bytes.get(at) {
             at += 1;
             examined::note(1);
@@ -172,66 +192,53 @@ impl Scanner {
             let marks = rules.marks.as_ref();
             if let Some(mark) = marks.and_then(|marks| marks.push(&mut self.held, byte)) {
                 if rules.mark(mark).0 != Mark::Quote {
-                    return (at, Some(Stop::Mark(mark)));
+                    return Err((at, Some(Stop::Mark(mark))));
                 }
                 self.quote = DELIMITED;
-                match self.skip_string(&bytes[at..], rules) {
-                    Ok(skipped) => at += skipped,
-                    Err((more, stop)) => return (at + more, stop),
-                }
-                continue;
+                return Ok(at);
             }
             match byte {
                 b'{' | b'[' | b'}' | b']' if rules.is_block => {}
                 b'{' | b'[' => {
                     let too_deep = self.open(byte);
                     if too_deep {
-                        return (at, Some(Stop::TooDeep));
+                        return Err((at, Some(Stop::TooDeep)));
                     }
                 }
                 b'}' | b']' => {
                     if !self.close(byte) && !rules.lenient {
-                        return (at, Some(Stop::WrongCloser));
+                        return Err((at, Some(Stop::WrongCloser)));
                     }
-                    if self.depth == 0 {
-                        return (at, Some(Stop::End));
+                    if self.depth <= self.pause {
+                        self.pause = 0;
+                        let stop = if self.depth == 0 { Stop::End } else { Stop::Pause };
+                        return Err((at, Some(stop)));
                     }
                 }
                 quote if rules.quotes.contains(&quote) => {
                     self.quote = quote;
                     self.held = Held::NONE;
-                    match self.skip_string(&bytes[at..], rules) {
-                        Ok(skipped) => at += skipped,
-                        Err((more, stop)) => return (at + more, stop),
-                    }
+                    return Ok(at);
                 }
                 _ => {}
             }
         }
-        (bytes.len(), None)
+        Ok(at)
     }
 
-    /// How many bytes belong to the current string, including its quote; 0 outside strings. An error
-    /// if the string goes on after the bytes, or a boundary stops the scan.
-    #[inline]
-    fn skip_string(&mut self, bytes: &[u8], rules: &Rules) -> Result<usize, Scanned> {
-        if self.quote == 0 {
-            return Ok(0);
-        }
-        if self.quote == DELIMITED {
-            let end = self.skip_delimited(bytes, rules.delimiter.unwrap_or_default());
-            return end.ok_or((bytes.len(), None));
-        }
-        let mut at = 0;
+    /// Returns where the current string ends, after its quote, or where the bytes end. An error is the boundary
+    /// that stopped the scan before that.
+    fn skip_string(
+        &mut self,
+        quote: u8,
+        mut at: usize,
+        bytes: &[u8],
+        rules: &Rules,
+    ) -> Result<usize, Scanned> {
+        // At least one byte is left, so this stays within them.
+        at += usize::from(mem::take(&mut self.escape));
         loop {
-            if self.escape {
-                if at == bytes.len() {
-                    return Err((at, None));
-                }
-                self.escape = false;
-                at += 1;
-            }
-            let stop = find::either(self.quote, b'\\', &bytes[at..]);
+            let stop = find::either(quote, b'\\', &bytes[at..]);
             examined::note(stop.unwrap_or(bytes.len() - at));
             let end = stop.map_or(bytes.len(), |stop| at + stop);
             if let Some(boundaries) = &rules.boundaries
@@ -240,20 +247,24 @@ impl Scanner {
                 return Err((at + read, Some(Stop::Boundary(boundary))));
             }
             if stop.is_none() {
-                return Err((end, None));
+                return Ok(end);
             }
             // No boundary contains a quote or a backslash.
             self.held = Held::NONE;
-            at = end + 1;
-            if bytes[end] == self.quote {
+            if bytes[end] == quote {
                 self.quote = 0;
-                return Ok(at);
+                return Ok(end + 1);
             }
-            self.escape = true;
+            if end + 1 == bytes.len() {
+                self.escape = true;
+                return Ok(end + 1);
+            }
+            at = end + 2;
         }
     }
 
     /// Looks for a boundary in a part of a string. Returns where it ends, and which one it is.
+    #[inline(never)]
     fn find_boundary(&mut self, bytes: &[u8], boundaries: &Marks) -> Option<(usize, usize)> {
         let mut at = 0;
         loop {
@@ -268,9 +279,12 @@ impl Scanner {
         }
     }
 
-    /// The same for a string that a delimiter ends. No delimiter begins inside itself.
-    fn skip_delimited(&mut self, bytes: &[u8], delimiter: &[u8]) -> Option<usize> {
-        for (at, &byte) in bytes.iter().enumerate() {
+    /// The same as [`skip_string`](Self::skip_string) for one that a delimiter ends. No delimiter begins inside
+    /// itself.
+    #[inline(never)]
+    fn skip_delimited(&mut self, start: usize, bytes: &[u8], rules: &Rules) -> usize {
+        let delimiter = rules.delimiter.unwrap_or_default();
+        for (at, &byte) in bytes.iter().enumerate().skip(start) {
             examined::note(1);
             if byte != delimiter[self.ending] {
                 self.ending = 0;
@@ -278,10 +292,10 @@ impl Scanner {
             self.ending += usize::from(byte == delimiter[self.ending]);
             if self.ending == delimiter.len() {
                 (self.quote, self.ending) = (0, 0);
-                return Some(at + 1);
+                return at + 1;
             }
         }
-        None
+        bytes.len()
     }
 
     /// Opens a bracket, and returns whether it is the first one too deep.

@@ -332,21 +332,27 @@ impl Parser {
 
     /// Reads a chunk, with a shortcut for one that lies inside a string.
     fn drive<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, sink: &mut S) {
-        if let State::Payload(payload) = &mut self.state
-            && payload.takes(chunk.bytes(), &mut self.stream, sink)
-        {
-            self.stream.offset += chunk.bytes().len() as u64;
-            return;
+        let mut seen = 0;
+        if let State::Payload(payload) = &mut self.state {
+            match payload.take_string(&mut self.stream, chunk, sink) {
+                Ok(()) => {
+                    self.stream.offset += chunk.bytes().len() as u64;
+                    return;
+                }
+                Err(length) => seen = length,
+            }
         }
-        self.run(chunk, sink);
+        self.run(chunk, seen, sink);
     }
 
-    /// Reads a chunk from state to state. Not inlined, so that `drive` stays small.
+    /// Reads a chunk from state to state. Its first `seen` bytes are known to continue a string. Not inlined, so
+    /// that `drive` stays small.
     #[inline(never)]
-    fn run<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, sink: &mut S) {
+    fn run<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, mut seen: usize, sink: &mut S) {
         let bytes = chunk.bytes();
         let mut at = 0;
         while at < bytes.len() {
+            let seen = mem::take(&mut seen);
             let stream = &mut self.stream;
             let flow = match &mut self.state {
                 State::Prose(prose) => {
@@ -360,7 +366,7 @@ impl Parser {
                 State::Opening(opening) => opening.read(stream, bytes, at, sink),
                 State::Label(label) => label.read(stream, bytes, at, sink),
                 State::Gap(gap) => gap.read(stream, bytes, at, sink),
-                State::Payload(payload) => payload.read(stream, bytes, at, sink),
+                State::Payload(payload) => payload.read(stream, chunk, at, seen, sink),
                 State::Tagged(tagged) => tagged.read(stream, bytes, at, sink),
                 State::Code(code) => code.read(stream, bytes, at, sink),
                 State::Discard(discard) => discard.read(stream, bytes, at, sink),

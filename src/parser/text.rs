@@ -8,6 +8,9 @@ use super::examined;
 pub(super) trait Chunk: Copy {
     fn bytes(&self) -> &[u8];
 
+    /// A range of the chunk as text, if it is known to be UTF-8.
+    fn text(&self, range: Range<usize>) -> Option<&str>;
+
     /// Passes on a range of the chunk as text.
     fn say(&self, range: Range<usize>, utf8: &mut Utf8, out: &mut impl FnMut(&str));
 }
@@ -20,6 +23,11 @@ impl Chunk for Unchecked<'_> {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.0
+    }
+
+    #[inline]
+    fn text(&self, _: Range<usize>) -> Option<&str> {
+        None
     }
 
     #[inline]
@@ -37,6 +45,11 @@ impl Chunk for Vouched<'_> {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+
+    #[inline]
+    fn text(&self, range: Range<usize>) -> Option<&str> {
+        self.0.get(range)
     }
 
     #[inline]

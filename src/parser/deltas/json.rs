@@ -6,6 +6,7 @@
 
 use super::{Segment, Told, whole_characters};
 use crate::call_format::JsonKeys;
+use crate::parser::json_scan::{Scanner, Stop};
 use crate::parser::{examined, find};
 
 /// The position in a payload.
@@ -49,7 +50,44 @@ impl Tracker {
         Self { depth: 1, call_depth: 1, key: Key::Arguments, in_value: true, ..Self::default() }
     }
 
-    /// Reads the new bytes of a payload, and reports what is certain.
+    /// Whether the arguments have begun and go on. The scanner then looks for their end.
+    pub(super) const fn is_in_arguments(&self) -> bool {
+        matches!(self.arguments, Arguments::Arriving(_))
+    }
+
+    /// Passes on the new bytes of a payload, all of them arguments. A pause of the scanner ends the arguments.
+    #[inline]
+    pub(super) fn pass_arguments(
+        &mut self,
+        payload: &[u8],
+        text: Option<&str>,
+        stop: Option<Stop>,
+        told: &mut Told,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        match (&mut self.arguments, text) {
+            (Arguments::Arriving(from), Some(text)) if *from + text.len() == payload.len() => {
+                *from = payload.len();
+                told.arguments(text, sink);
+            }
+            _ => self.tell_arguments(payload, told, sink),
+        }
+        if stop == Some(Stop::Pause) {
+            self.arguments = Arguments::Told;
+            (self.seen, self.depth, self.string) = (payload.len(), self.call_depth, None);
+        }
+    }
+
+    /// Asks the scanner, which has read the same bytes, to pause at the end of the arguments if they have begun.
+    pub(super) const fn hand_over(&self, scanner: &mut Scanner) {
+        if let Arguments::Arriving(_) = self.arguments {
+            scanner.pause_after(self.depth - self.call_depth);
+        }
+    }
+
+    /// Reads the new bytes of a payload, and reports what is certain. Not inlined, because most bytes are
+    /// arguments, which need no reading.
+    #[inline(never)]
     pub(super) fn advance(
         &mut self,
         payload: &[u8],
@@ -100,18 +138,6 @@ impl Tracker {
                 _ => {}
             }
         }
-        self.tell_arguments(payload, told, sink);
-    }
-
-    /// Skips the new bytes of a payload, all of them inside a string that continues.
-    pub(super) fn pass_string(
-        &mut self,
-        payload: &[u8],
-        told: &mut Told,
-        sink: &mut impl FnMut(Segment<'_>),
-    ) {
-        debug_assert!(self.string.is_some() && !self.escape, "the scanner said so");
-        self.seen = payload.len();
         self.tell_arguments(payload, told, sink);
     }
 

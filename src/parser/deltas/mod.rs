@@ -25,6 +25,7 @@ mod elements;
 mod json;
 mod text;
 
+use super::json_scan::{Scanner, Stop};
 use super::segment::{ParsedCall, Segment};
 use super::stream::Stream;
 use crate::call_format::Body;
@@ -93,22 +94,29 @@ impl Tracker {
         tracker
     }
 
-    /// Reads the new bytes of the payload in the stream's buffer, and reports what is certain.
-    pub(super) fn advance(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
-        let (told, payload) = (&mut self.told, &*stream.buffer);
+    /// Reads the new bytes of the payload, and reports what is certain. The scanner has read them, and the
+    /// stream's buffer ends with them. `text` holds the same bytes, if they are known to be UTF-8.
+    #[inline]
+    pub(super) fn advance(
+        &mut self,
+        text: Option<&str>,
+        stop: Option<Stop>,
+        scanner: &mut Scanner,
+        stream: &Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        let told = &mut self.told;
         match &mut self.follows {
             Follows::Nothing => {}
-            Follows::Json(json) => json.advance(payload, stream.row().keys(), told, sink),
-            Follows::Code(code) => code.advance(payload, told, sink),
+            Follows::Json(json) if json.is_in_arguments() => {
+                json.pass_arguments(&stream.buffer, text, stop, told, sink);
+            }
+            Follows::Json(json) => {
+                json.advance(&stream.buffer, stream.row().keys(), told, sink);
+                json.hand_over(scanner);
+            }
+            Follows::Code(code) => code.advance(&stream.buffer, told, sink),
             Follows::Elements(elements) => elements.advance(stream, told, sink),
-        }
-    }
-
-    /// The same for new bytes that all lie inside a string that continues.
-    pub(super) fn pass_string(&mut self, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
-        match &mut self.follows {
-            Follows::Json(json) => json.pass_string(&stream.buffer, &mut self.told, sink),
-            _ => self.advance(stream, sink),
         }
     }
 

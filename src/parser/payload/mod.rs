@@ -13,6 +13,7 @@ use super::marks::Mark;
 use super::repair::Repair;
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
+use super::text::Chunk;
 use super::transition::{Flow, Next, Opened};
 use crate::limits::parser::DEPTH_MAX;
 
@@ -44,45 +45,54 @@ impl Payload {
         Self { opened, index, scanner, tracker, fence, repaired }
     }
 
-    /// Takes a chunk that fits and only continues a string, as most of a payload does. False for
-    /// any other.
+    /// Takes a chunk that fits and only continues a string. For any other, the error is how many of its first
+    /// bytes continue one.
     #[inline]
-    pub(super) fn takes(
+    pub(super) fn take_string<C: Chunk>(
         &mut self,
-        chunk: &[u8],
         stream: &mut Stream,
+        chunk: C,
         sink: &mut impl FnMut(Segment<'_>),
-    ) -> bool {
-        let (most, rules) = (stream.settings().max_payload_bytes, &stream.syntax.rules);
-        if chunk.len() > most - stream.buffer.len() || !self.scanner.stays_in_string(chunk, rules) {
-            return false;
+    ) -> Result<(), usize> {
+        let (most, length) = (stream.settings().max_payload_bytes, chunk.bytes().len());
+        let seen = self.scanner.string_length(chunk.bytes(), &stream.syntax.rules);
+        if seen < length || length > most - stream.buffer.len() {
+            return Err(seen);
         }
-        stream.keep(chunk, most);
+        stream.keep(chunk.bytes(), most);
         if stream.syntax.tells_deltas {
-            self.tracker.pass_string(stream, sink);
+            self.tracker.advance(chunk.text(0..length), None, &mut self.scanner, stream, sink);
         }
-        true
+        Ok(())
     }
 
-    pub(super) fn read(
+    /// Reads on after `at`. The next `seen` bytes are known to continue a string.
+    pub(super) fn read<C: Chunk>(
         &mut self,
         stream: &mut Stream,
-        bytes: &[u8],
-        at: usize,
+        chunk: C,
+        mut at: usize,
+        mut seen: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let most = stream.settings().max_payload_bytes;
-        let rest = &bytes[at..];
-        let room = most - stream.buffer.len();
-        let (taken, stop) = self.scanner.scan(&rest[..rest.len().min(room)], &stream.syntax.rules);
-        stream.keep(&rest[..taken], most);
-        if stream.syntax.tells_deltas {
-            self.tracker.advance(stream, sink);
+        loop {
+            let rest = &chunk.bytes()[at..];
+            let fits = &rest[..rest.len().min(most - stream.buffer.len())];
+            let seen = mem::take(&mut seen).min(fits.len());
+            let (taken, stop) = self.scanner.scan(seen, fits, &stream.syntax.rules);
+            stream.keep(&rest[..taken], most);
+            if stream.syntax.tells_deltas {
+                let text = chunk.text(at..at + taken);
+                self.tracker.advance(text, stop, &mut self.scanner, stream, sink);
+            }
+            at += taken;
+            match stop {
+                Some(Stop::Pause) => {}
+                None if taken == rest.len() => return Flow::Stay,
+                _ => return self.leave(stop, at, stream, sink),
+            }
         }
-        if stop.is_none() && rest.len() <= room {
-            return Flow::Stay;
-        }
-        self.leave(stop, at + taken, stream, sink)
     }
 
     pub(super) fn finish(
@@ -130,7 +140,8 @@ impl Payload {
                 let message = format!("the payload is nested deeper than {DEPTH_MAX}");
                 self.discard(Fault::new(ErrorCode::PayloadTooDeep, message), stream, sink)
             }
-            None => {
+            // `read` goes on after a pause, so only the lack of room is left.
+            Some(Stop::Pause) | None => {
                 let most = stream.settings().max_payload_bytes;
                 let message = format!("the payload is longer than {most} bytes");
                 self.discard(Fault::new(ErrorCode::PayloadTooLarge, message), stream, sink)
