@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::log::TurnLog;
 use crate::conversation::Interrupted;
-use crate::event::{Event, FailureCode, Kind, Summary, TurnFinish, Usage};
+use crate::event::{Event, FailureCode, Kind, Summary, Usage};
 
 /// Ends a turn that was over, but whose end the store did not take.
 pub(super) const NOT_STORED: &str =
@@ -79,19 +79,11 @@ impl Seen {
 
     /// The last event of a turn that ends because the store has failed.
     pub(super) const fn failed(&self, message: &'static str) -> Event<'_> {
-        let code = FailureCode::StoreUnavailable;
-        Event::TurnFailed { code, message, retryable: true, summary: self.summary() }
-    }
-
-    /// The last event of a turn whose session was deleted on another node.
-    pub(super) const fn cancelled(&self) -> Event<'_> {
-        let finish_reason = TurnFinish::Cancelled;
-        Event::TurnCompleted { finish_reason, stop_text: None, summary: self.summary() }
-    }
-
-    const fn summary(&self) -> Summary<'_> {
         let Self { said, loops, calls, usage, .. } = self;
-        Summary { loops: *loops, tool_calls: *calls, usage: *usage, text: said.as_str() }
+        let summary =
+            Summary { loops: *loops, tool_calls: *calls, usage: *usage, text: said.as_str() };
+        let code = FailureCode::StoreUnavailable;
+        Event::TurnFailed { code, message, retryable: true, summary }
     }
 }
 

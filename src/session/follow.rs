@@ -160,8 +160,6 @@ impl Follower {
                 if has_data_loss {
                     warn!(session = session_id, turn = turn_id, "the store has lost a turn");
                     log.end(Some(&Seen::of(log).failed(DATA_LOSS)));
-                } else if let Ok(true) = self.sessions.store.was_forgotten(session_id).await {
-                    log.end(Some(&Seen::of(log).cancelled()));
                 } else {
                     log.end(None);
                 }

@@ -26,7 +26,7 @@ use tracing::{debug, error, warn};
 use super::LoggedTurn;
 use super::log::TurnLog;
 use super::log::storing::Unstorable;
-use super::persister::{note_deletion, patiently};
+use super::persister::patiently;
 use super::store::{
     Batch, Entered, Holder, Lease, LogEnd, NodeId, Store, StoreError, StoredLog, StoredRecord,
     Version, Watch, Watched,
@@ -281,7 +281,6 @@ impl Renewal {
             Ok(Err(StoreError::Superseded | StoreError::NoSession)) => {
                 debug!(session = self.lease.session_id, "a lease was lost");
                 metrics::lease_lost();
-                note_deletion(&*self.store, &self.lease.session_id, &self.turn.log).await;
                 self.turn.log.stop_storing(Unstorable::Superseded);
                 self.turn.log.cancel();
                 None

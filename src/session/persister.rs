@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, error};
 
 use super::LoggedTurn;
@@ -127,9 +127,6 @@ impl Persisting {
             while let Some(news) = next {
                 let upto = news.upto;
                 let stored = append(&*store, &lease, &turn.turn_id, news).await;
-                if matches!(stored, Err(StoreError::Superseded | StoreError::NoSession)) {
-                    note_deletion(&*store, &lease.session_id, &turn.log).await;
-                }
                 if !note(&lease, &turn.log, upto, stored) || is_at_once {
                     return;
                 }
@@ -169,14 +166,6 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
         }
     }
     true
-}
-
-/// Notes whether a session was deleted on another node, rather than taken over by one: then nobody goes on with its turn,
-/// whose readers are told that it was cancelled.
-pub(super) async fn note_deletion(store: &dyn Store, session_id: &str, log: &TurnLog) {
-    if let Ok(Ok(true)) = timeout(store.wait(), store.was_forgotten(session_id)).await {
-        log.delete();
-    }
 }
 
 /// Whoever waits for the store hears that it is no longer asked.

@@ -23,7 +23,7 @@ use super::cut_short::{DATA_LOSS, NOT_STORED, Seen};
 use super::lease::{Finish, OwnedLease};
 use super::log::TurnLog;
 use super::part_waker::PartWaker;
-use super::persister::{Persister, note_deletion};
+use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::Claim;
 use super::store::{Batch, LogEnd, LogNews, NodeId, Store, StoreError};
@@ -223,12 +223,10 @@ impl TurnGuard {
         let patience =
             if log.has_store_failed() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
         let finish = Finish { expected: *version, record, end, patience };
-        let session_id = self.lease.get().session_id.clone();
         // The lease is released before the slot is free: the next turn takes a lease of its own.
         match self.lease.finish(finish, Some(log)).await {
             Ok(()) => {}
             Err(StoreError::Superseded) if !log.has_data_loss() => {
-                note_deletion(&*self.store, &session_id, log).await;
                 log.note_superseded();
                 warn!("the turn was not stored: its session was deleted, or taken over");
             }

@@ -98,14 +98,10 @@ async fn a_session_is_deleted_from_another_node() {
     elsewhere.up_to_text("One").await;
     let deleted = two.exchange(request("DELETE", "/api/v1/sessions/s", &[], "")).await;
     assert_eq!(deleted.status(), 204);
-    // The owner stops, and readers everywhere are told. Nor is the store to blame.
+    // The owner stops, and nobody waits for an end that does not come. Nor is the store to blame.
     round.closed().await;
-    for reader in [&mut stream, &mut elsewhere] {
-        let last = reader.next().await.unwrap();
-        assert_eq!(last.data["finish_reason"], "cancelled", "{last:?}");
-        assert_eq!(last.data["text"], "One");
-        assert_eq!(reader.next().await, None);
-    }
+    assert_eq!(stream.next().await, None);
+    assert_eq!(elsewhere.next().await, None);
     assert_eq!(one.get("/api/v1/sessions/s").await.status(), 404);
 }
 
