@@ -26,7 +26,9 @@ use crate::server::{self, Timeouts};
 use crate::telemetry::metrics::{self, Labels, StoreKind};
 use greeting::{Greeting, kept};
 
-pub use assemble::{AssemblyError, Parts, PartsError, StoreOpenError, check_tls, gateway, rules};
+pub use assemble::{
+    AssemblyError, Parts, PartsError, StoreOpenError, check_sessions, check_tls, gateway, rules,
+};
 pub use probe::probe;
 pub use running::{OtlpError, Running, StartError, start};
 pub use sessions::{SessionsError, forget_recent_turns, open_sessions};
