@@ -1,10 +1,11 @@
-//! Rules of HTTP for media types, codings and retries: which failures may pass, and how long a
-//! server asks to wait.
+//! Rules of HTTP for media types, codings, connections and retries: which failures may pass, and
+//! how long a server asks to wait.
 //!
 //! Pure. Whether a request may be repeated at all is up to the caller.
 
 use std::time::Duration;
 
+use hyper::header::{CONNECTION, HeaderMap};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
@@ -24,6 +25,13 @@ pub(crate) fn elements<'f>(
 ) -> impl Iterator<Item = &'f str> {
     let elements = fields.into_iter().flat_map(|field| field.split(',')).map(str::trim_ascii);
     elements.filter(|element| !element.is_empty())
+}
+
+/// Whether a `Connection` field has this option (RFC 9110, section 7.6.1).
+#[must_use]
+pub(crate) fn has_connection_option(headers: &HeaderMap, option: &str) -> bool {
+    let fields = headers.get_all(CONNECTION).iter().filter_map(|field| field.to_str().ok());
+    elements(fields).any(|found| found.eq_ignore_ascii_case(option))
 }
 
 /// The first coding in `Transfer-Encoding` or `Content-Encoding` fields that is not `known`.
@@ -117,6 +125,23 @@ mod tests {
             (&["chunked , br;q=1"], Some("br;q=1")),
         ] {
             assert_eq!(unknown_coding(fields.iter().copied(), "chunked"), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn connection_options_are_found_in_any_field_and_case() {
+        for (fields, closes) in [
+            (&["close"][..], true),
+            (&["x, Close"], true),
+            (&["keep-alive", "CLOSE ,y"], true),
+            (&["x-close", "\"close\""], false),
+            (&[], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for field in fields {
+                headers.append(CONNECTION, field.parse().unwrap());
+            }
+            assert_eq!(has_connection_option(&headers, "close"), closes, "{fields:?}");
         }
     }
 

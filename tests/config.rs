@@ -387,6 +387,22 @@ mod printing {
         assert_eq!(warnings("server: {listen: \"127.0.0.2:8080\"}"), 0);
         assert_eq!(warnings("server: {listen: \"[::1]:8080\"}"), 0);
     }
+
+    #[test]
+    fn limits_of_keys_without_keys_get_a_warning_each() {
+        let limits = "limits: {turns_per_key: 5, head_rate_per_key: 3}";
+        let warnings = load(&format!("server: {{{limits}}}")).unwrap().warnings();
+        let limits_nobody = "limits nobody: server.api_keys is empty, so no client has a key";
+        assert_eq!(
+            warnings,
+            [
+                format!("server.limits.head_rate_per_key {limits_nobody}"),
+                format!("server.limits.turns_per_key {limits_nobody}"),
+            ]
+        );
+        let with_keys = load(&format!("server: {{api_keys: [k], {limits}}}")).unwrap();
+        assert_eq!(with_keys.warnings(), Vec::<String>::new());
+    }
 }
 
 proptest! {

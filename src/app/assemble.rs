@@ -143,6 +143,24 @@ pub(super) fn store(config: &SessionsConfig) -> Result<Arc<dyn Store>, StoreOpen
     })
 }
 
+/// Checks what can be told of the store without using it: that its file is one, or that the certificates for its
+/// server can be read.
+///
+/// # Errors
+/// If it cannot be used.
+pub fn check_sessions(config: &SessionsConfig) -> Result<(), PartsError> {
+    match config.store {
+        config::Store::Memory => {}
+        config::Store::Embedded => {
+            SqliteStore::check_path(&config.embedded.path).map_err(StoreOpenError::File)?;
+        }
+        config::Store::Redis => {
+            redis_address(&config.redis).map_err(StoreOpenError::Redis)?;
+        }
+    }
+    Ok(())
+}
+
 /// A store on a server, to which nothing has connected yet.
 pub(super) fn redis_store(config: &SessionsConfig) -> Result<RedisStore, StoreOpenError> {
     let RedisConfig { prefix, connect_timeout, lease, wait, .. } = &config.redis;

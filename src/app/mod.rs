@@ -19,13 +19,16 @@ use tracing::{info, warn};
 
 use crate::config::{self, Config};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
+use crate::gateway::OverLimit;
 use crate::limits;
 use crate::orchestrator::NotRun;
-use crate::server::Timeouts;
+use crate::server::{self, Timeouts};
 use crate::telemetry::metrics::{self, Labels, StoreKind};
 use greeting::{Greeting, kept};
 
-pub use assemble::{AssemblyError, Parts, PartsError, StoreOpenError, check_tls, gateway, rules};
+pub use assemble::{
+    AssemblyError, Parts, PartsError, StoreOpenError, check_sessions, check_tls, gateway, rules,
+};
 pub use probe::probe;
 pub use running::{OtlpError, Running, StartError, start};
 pub use sessions::{SessionsError, forget_recent_turns, open_sessions};
@@ -107,7 +110,14 @@ fn begin_counting(store: config::Store) {
         finishes.chain(FailureCode::ALL.iter().map(|code| code.name())).collect();
     let feedback = FeedbackReason::ALL.map(FeedbackReason::name);
     let not_run = NotRun::ALL.map(NotRun::name);
-    let labels = Labels { outcomes: &outcomes, feedback: &feedback, not_run: &not_run };
+    let of_turns = OverLimit::ALL.map(OverLimit::name);
+    let over_limit = [&server::limit_names()[..], &of_turns].concat();
+    let labels = Labels {
+        outcomes: &outcomes,
+        feedback: &feedback,
+        not_run: &not_run,
+        over_limit: &over_limit,
+    };
     metrics::begin(kind, &labels);
 }
 

@@ -8,6 +8,7 @@ use super::chat;
 use super::mistake::Mistake;
 use super::raw::{Node, Value};
 use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
+use super::upstream::MODEL_SERVER;
 use super::values::{CONTRACTS, address, choice, marker, name, origin, secret, server_url};
 use super::{
     Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig, ModelConfig,
@@ -210,7 +211,7 @@ fn model_server(
     let default = ModelServerConfig::new(dialect);
     let server = ModelServerConfig {
         dialect,
-        base_url: keys.read("base_url", default.base_url, server_url),
+        base_url: keys.read("base_url", default.base_url, server_url(&MODEL_SERVER)),
         model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
         api_key: keys.read("api_key", default.api_key, secret),
         constrain: constrain(keys, dialect),

@@ -247,6 +247,11 @@ impl Config {
                  is empty: anyone who can reach it can use the models and the tools"
             ));
         }
+        if self.server.api_keys.is_empty() {
+            warnings.extend(self.server.limits.of_keys().map(|limit| {
+                format!("server.limits.{limit} limits nobody: server.api_keys is empty, so no client has a key")
+            }));
+        }
         warnings.extend(self.tools.import_warnings.iter().cloned());
         warnings
     }

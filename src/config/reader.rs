@@ -463,7 +463,7 @@ const fn kind(value: &Value) -> &'static str {
 }
 
 /// Shortens text to fit a line of a message and escapes control characters.
-fn shorten(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     let mut short = String::new();
     for character in text.chars().take(QUOTE_CHARS_MAX) {
         if character.is_control() {

@@ -31,6 +31,15 @@ pub struct ServerLimitsConfig {
     pub exempt_addresses: Vec<Cidr>,
 }
 
+impl ServerLimitsConfig {
+    /// The limits of keys that are set.
+    pub(super) fn of_keys(&self) -> impl Iterator<Item = &'static str> {
+        let turns = self.turns_per_key.is_some().then_some("turns_per_key");
+        let rate = self.head_rate_per_key.is_some().then_some("head_rate_per_key");
+        rate.into_iter().chain(turns)
+    }
+}
+
 impl Default for ServerLimitsConfig {
     fn default() -> Self {
         Self {

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use hyper::Uri;
+use hyper::header::HeaderName;
 use serde::{Serialize, Serializer};
 
 use super::raw::{Node, Value};
-use super::reader::{Keys, Refused, decimal, text, wait};
+use super::reader::{Keys, Refused, decimal, shorten, text, wait};
+use super::upstream::COLLECTOR;
 use super::values::{name, server_url};
 use super::{Secret, seconds};
 use crate::limits::config as bounds;
@@ -61,7 +63,7 @@ fn otlp(mut keys: Keys<'_, '_>) -> OtlpConfig {
     let otlp = OtlpConfig {
         endpoint: keys.read("endpoint", default.endpoint, |node| match node.value {
             Value::Null => Ok(None),
-            _ => server_url(node).map(Some),
+            _ => server_url(&COLLECTOR)(node).map(Some),
         }),
         headers: keys.pairs("headers", header),
         service_name: keys.read("service_name", default.service_name, name),
@@ -72,6 +74,12 @@ fn otlp(mut keys: Keys<'_, '_>) -> OtlpConfig {
             wait(bounds::WAIT_MIN..=bounds::WAIT_MAX),
         ),
     };
+    for (name, _) in &otlp.headers {
+        if name.parse::<HeaderName>().is_err() {
+            let key = format!("headers.{}", shorten(name));
+            keys.refuse(&key, "expected the name of a header".to_owned());
+        }
+    }
     keys.finish();
     otlp
 }

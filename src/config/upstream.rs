@@ -136,12 +136,42 @@ impl Default for EmbeddedConfig {
     }
 }
 
-/// Reads the URL that a server's paths are appended to.
+/// A kind of server whose paths are appended to a URL.
+#[derive(Debug)]
+pub(super) struct ServerKind {
+    /// A URL of one.
+    example: &'static str,
+    /// The key for its credentials.
+    credentials: &'static str,
+    /// The paths that are appended.
+    paths: &'static [&'static str],
+}
+
+/// A model server.
+pub(super) const MODEL_SERVER: ServerKind = ServerKind {
+    example: "http://127.0.0.1:8081/v1",
+    credentials: "put the key in `api_key`",
+    paths: &["/chat/completions", "/responses", "/completion"],
+};
+
+/// An OpenTelemetry collector.
+pub(super) const COLLECTOR: ServerKind = ServerKind {
+    example: "http://127.0.0.1:4318",
+    credentials: "put them in `headers`",
+    paths: &["/v1/traces", "/v1/metrics"],
+};
+
+/// Reads the URL that a model server's paths are appended to.
 ///
 /// # Errors
 /// What was expected, in words.
 pub fn base_url(text: &str) -> Result<Uri, String> {
-    let expected = || "a URL such as `http://127.0.0.1:8081/v1`".to_owned();
+    base_url_of(&MODEL_SERVER, text)
+}
+
+/// The same for any kind of server.
+pub(super) fn base_url_of(kind: &ServerKind, text: &str) -> Result<Uri, String> {
+    let expected = || format!("a URL such as `{}`", kind.example);
     if text.contains(['?', '#']) {
         return Err(
             "a URL without a query or fragment, because paths are appended to it".to_owned()
@@ -154,10 +184,15 @@ pub fn base_url(text: &str) -> Result<Uri, String> {
         return Err(expected());
     }
     if authority.as_str().contains('@') {
-        return Err("a URL without credentials (put the key in `api_key`)".to_owned());
+        return Err(format!("a URL without credentials ({})", kind.credentials));
     }
     if authority.as_str() != host && authority.port_u16().is_none_or(|port| port == 0) {
         return Err("a URL with a port from 1 to 65535".to_owned());
+    }
+    for path in kind.paths {
+        if let Some(base) = text.trim_end_matches('/').strip_suffix(path) {
+            return Err(format!("`{base}`, because `{path}` is appended to it"));
+        }
     }
     Ok(uri)
 }

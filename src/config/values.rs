@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 use hyper::Uri;
 use url::Url;
 
+use super::Secret;
 use super::raw::Node;
 use super::reader::{self, Refused, text};
-use super::{Secret, base_url};
+use super::upstream::{ServerKind, base_url_of};
 use crate::call_format::{ContractSetting, ROWS};
 use crate::limits::config::{ENTRY_NAME_BYTES_MAX, NAME_BYTES_MAX};
 use crate::limits::parser::MARKER_BYTES_MAX;
@@ -20,15 +21,17 @@ pub(super) fn address(node: &Node) -> Result<SocketAddr, Refused> {
 }
 
 /// Reads a server's URL. One with an `@` may contain a password, so it is not quoted.
-pub(super) fn server_url(node: &Node) -> Result<Uri, Refused> {
-    let text = text(node)?;
-    base_url(text).map_err(|expected| {
-        if text.contains('@') {
-            Refused::hidden(node, expected)
-        } else {
-            Refused::new(node, expected)
-        }
-    })
+pub(super) fn server_url(kind: &ServerKind) -> impl Fn(&Node) -> Result<Uri, Refused> {
+    |node| {
+        let text = text(node)?;
+        base_url_of(kind, text).map_err(|expected| {
+            if text.contains('@') {
+                Refused::hidden(node, expected)
+            } else {
+                Refused::new(node, expected)
+            }
+        })
+    }
 }
 
 /// Reads an origin. It is compared byte by byte with what browsers send, so it must be spelled

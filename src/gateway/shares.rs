@@ -55,6 +55,9 @@ pub enum OverLimit {
 }
 
 impl OverLimit {
+    /// One of each kind.
+    pub(crate) const ALL: [Self; 3] = [Self::Key(0), Self::Address(0), Self::Share(0)];
+
     /// The limit's name in metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {

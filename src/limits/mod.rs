@@ -107,6 +107,8 @@ pub mod upstream {
     pub const FRAME_BYTES_MAX: usize = MIB;
     /// Bytes of an error response that are read for quoting.
     pub const ERROR_BODY_BYTES_MAX: usize = 16 * KIB;
+    /// How long an error response may take to arrive after its head. What has arrived by then is quoted.
+    pub const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(2);
     /// Bytes of a server's error message that are passed on to a client.
     pub const ERROR_MESSAGE_BYTES_MAX: usize = KIB;
     /// Bytes of an answer's content coding that an error quotes; real names are much shorter.

@@ -261,14 +261,16 @@ impl Driver {
                     self.round = RoundState::None;
                 }
                 Output::StartTool { call, call_id, name, position, arguments, resumption } => {
-                    let (span, trace) = self.meter.tool_begins(call, (call_id, name), position);
+                    let source = || self.tools.source(name);
+                    let (span, trace) =
+                        self.meter.tool_begins(call, (call_id, name), position, source);
                     let begun = (self.writer.barrier(), span, trace);
                     self.tools.start(call, (call_id, name), (arguments, resumption), begun);
                     self.needs_pass = true;
                 }
                 Output::ResumeTool { call, call_id, name, parked_as, given } => {
                     let parked = self.parked.take(&self.parked_in, parked_as);
-                    self.meter.tool_resumes(call, call_id);
+                    self.meter.tool_resumes(call, (call_id, name), || self.tools.source(name));
                     self.tools.resume(call, (call_id, name), parked, given);
                     self.needs_pass = true;
                 }

@@ -130,16 +130,22 @@ impl Meter {
         call: CallAt,
         (call_id, tool): (&str, &str),
         position: usize,
+        source: impl FnOnce() -> Source,
     ) -> (Span, Option<TraceContext>) {
         let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
         span.in_scope(|| debug!("tool started"));
-        (span, self.trace.begin_tool(call, call_id))
+        (span, self.trace.begin_tool(call, (call_id, tool), source))
     }
 
     /// A tool of an earlier turn goes on.
-    pub(super) fn tool_resumes(&mut self, call: CallAt, call_id: &str) {
+    pub(super) fn tool_resumes(
+        &mut self,
+        call: CallAt,
+        ids: (&str, &str),
+        source: impl FnOnce() -> Source,
+    ) {
         // It goes on in the trace that it was given when it began.
-        let _ = self.trace.begin_tool(call, call_id);
+        let _ = self.trace.begin_tool(call, ids, source);
     }
 
     /// A tool from this source has ended.
@@ -150,7 +156,7 @@ impl Meter {
         name: String,
         (end, duration): (RunEnd, Duration),
     ) {
-        self.trace.end_tool(call, (&name, source), end, duration);
+        self.trace.end_tool(call, end, duration);
         metrics::tool_ended(source.to_string(), name, end.name(), duration);
         // Time that passed while the model was still writing did not delay the turn.
         let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());

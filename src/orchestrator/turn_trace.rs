@@ -66,6 +66,8 @@ struct RoundTrace {
 struct ToolTrace {
     call: CallAt,
     call_id: String,
+    name: String,
+    source: Source,
     span: Span,
 }
 
@@ -124,38 +126,38 @@ impl TurnTrace {
     }
 
     /// Begins a tool's span, if there is an exporter. Returns the context for the tool.
-    pub(super) fn begin_tool(&mut self, call: CallAt, call_id: &str) -> Option<TraceContext> {
+    pub(super) fn begin_tool(
+        &mut self,
+        call: CallAt,
+        (call_id, name): (&str, &str),
+        source: impl FnOnce() -> Source,
+    ) -> Option<TraceContext> {
         let span = self.turn.as_ref()?.child();
         let context = span.context().cloned();
         if otlp::sampler().is_some() {
-            self.tools.push(ToolTrace { call, call_id: call_id.to_owned(), span });
+            let (call_id, name) = (call_id.to_owned(), name.to_owned());
+            self.tools.push(ToolTrace { call, call_id, name, source: source(), span });
         }
         context
     }
 
     /// Ends a tool that has returned, failed or asks the user.
-    pub(super) fn end_tool(
-        &mut self,
-        call: CallAt,
-        (name, source): (&str, &Source),
-        end: RunEnd,
-        duration: Duration,
-    ) {
+    pub(super) fn end_tool(&mut self, call: CallAt, end: RunEnd, duration: Duration) {
         let Some(at) = self.tools.iter().position(|tool| tool.call == call) else { return };
         let tool = self.tools.swap_remove(at);
         let error = (end != RunEnd::Done).then(|| end.name());
         otlp::record(&TOOL_SECONDS, duration.as_secs_f64(), || {
-            let mut labels = vec![("gen_ai.tool.name", name.to_owned())];
+            let mut labels = vec![("gen_ai.tool.name", tool.name.clone())];
             labels.extend(error.map(|error| ("error.type", error.to_owned())));
             labels
         });
-        tool.end_span(name, Some(source), error);
+        tool.end_span(error);
     }
 
     /// Ends the tools that are stopped before they have returned.
     pub(super) fn stop_tools(&mut self, is_stopped: impl Fn(CallAt) -> bool) {
         for tool in self.tools.extract_if(.., |tool| is_stopped(tool.call)) {
-            tool.end_span("stopped", None, Some("cancelled"));
+            tool.end_span(Some("cancelled"));
         }
     }
 
@@ -246,18 +248,16 @@ impl RoundTrace {
 }
 
 impl ToolTrace {
-    /// Ends a tool's span. The source is unknown if the tool was stopped.
-    fn end_span(self, name: &str, source: Option<&Source>, error: Option<&'static str>) {
-        let Self { call_id, span, .. } = self;
+    fn end_span(self, error: Option<&'static str>) {
+        let Self { call_id, name, source, span, .. } = self;
         span.end(SpanKind::Internal, error, || {
             let mut attributes: Attributes = vec![
                 ("gen_ai.operation.name", "execute_tool".into()),
-                ("gen_ai.tool.name", name.into()),
+                ("gen_ai.tool.name", name.as_str().into()),
                 ("gen_ai.tool.call.id", call_id.as_str().into()),
                 ("gen_ai.tool.type", "function".into()),
+                ("tether.tool.source", Value::Text(source.to_string())),
             ];
-            let source = source.map(|source| Value::Text(source.to_string()));
-            attributes.extend(source.map(|source| ("tether.tool.source", source)));
             attributes.extend(error.map(|error| ("error.type", error.into())));
             (format!("execute_tool {name}"), attributes)
         });

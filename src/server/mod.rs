@@ -70,6 +70,7 @@ pub use dialect::server_tools::ServerTools;
 pub use forwarded::ForwardedHeader;
 pub(crate) use forwarded::Proxies;
 use places::{Place, Places};
+use refusal::Limit;
 use responses::StoredResponses;
 pub use tls::TlsError;
 pub(crate) use tls::{Tls, TlsFiles};
@@ -113,6 +114,11 @@ pub struct Timeouts {
     pub body: Duration,
     /// For a reader to take what was sent.
     pub reader: Duration,
+}
+
+/// The names in metrics of the limits on connections and requests.
+pub(crate) fn limit_names() -> [&'static str; 3] {
+    Limit::ALL.map(Limit::name)
 }
 
 impl Default for Timeouts {

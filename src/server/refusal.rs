@@ -69,6 +69,9 @@ pub(super) enum Limit {
 }
 
 impl Limit {
+    /// One of each kind.
+    pub(super) const ALL: [Self; 3] = [Self::Connections(0), Self::Requests, Self::KeyRequests];
+
     /// The limit's key in the configuration.
     pub(super) const fn name(self) -> &'static str {
         match self {

@@ -173,3 +173,86 @@ impl AsyncWrite for Socket {
         Poll::Ready(socket2::SockRef::from(&*self.stream).shutdown(Shutdown::Write))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Waker;
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn connected() -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (ours, theirs) = tokio::join!(listener.accept(), TcpStream::connect(address));
+        (Socket::new(ours.unwrap().0), theirs.unwrap())
+    }
+
+    fn seems_readable(socket: &Socket) -> bool {
+        socket.stream.poll_read_ready(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[tokio::test]
+    async fn a_read_that_does_not_fill_its_buffer_is_the_last_until_more_arrives() {
+        let (mut socket, mut client) = connected().await;
+        let mut buffer = [0; 4];
+        for piece in [b"abc", b"def", b"ghi"] {
+            client.write_all(piece).await.unwrap();
+            assert_eq!(socket.read(&mut buffer).await.unwrap(), 3);
+            assert_eq!(&buffer[..3], piece);
+            assert!(!seems_readable(&socket));
+            assert_eq!(
+                socket.try_read(&mut ReadBuf::new(&mut buffer)).unwrap_err().kind(),
+                ErrorKind::WouldBlock
+            );
+        }
+        // The end is noticed, too.
+        client.shutdown().await.unwrap();
+        assert_eq!(socket.read(&mut buffer).await.unwrap(), 0);
+        assert!(seems_readable(&socket));
+    }
+
+    #[tokio::test]
+    async fn after_a_read_that_fills_its_buffer_there_may_be_more() {
+        let (mut socket, mut client) = connected().await;
+        client.write_all(b"abcdef").await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut buffer = [0; 3];
+        for piece in [b"abc", b"def"] {
+            assert_eq!(socket.read(&mut buffer).await.unwrap(), 3);
+            assert_eq!(&buffer, piece);
+            assert!(seems_readable(&socket));
+        }
+        assert_eq!(socket.read(&mut buffer).await.unwrap(), 0);
+    }
+
+    /// What comes while nobody waits makes the socket readable, too.
+    #[tokio::test]
+    async fn a_waiting_reader_is_woken_after_a_partial_read() {
+        let (mut socket, mut client) = connected().await;
+        client.write_all(b"abc").await.unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(socket.read(&mut buffer).await.unwrap(), 3);
+        let reading = tokio::spawn(async move { socket.read(&mut buffer).await });
+        tokio::task::yield_now().await;
+        client.write_all(b"def").await.unwrap();
+        assert_eq!(reading.await.unwrap().unwrap(), 3);
+    }
+
+    /// Unread bytes would make the system reset the connection, and the client lose what is on its way.
+    #[tokio::test]
+    async fn a_connection_closes_in_stages() {
+        let (socket, mut client) = connected().await;
+        client.write_all(&[b'x'; 3000]).await.unwrap();
+        poll_fn(|cx| socket.poll_ended(cx)).await;
+        let closing = tokio::spawn(socket.close());
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "it ends first");
+        client.write_all(b"more").await.unwrap();
+        client.shutdown().await.unwrap();
+        closing.await.unwrap();
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "it was not reset");
+    }
+}

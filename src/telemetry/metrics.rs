@@ -218,6 +218,7 @@ pub(crate) struct Labels<'l> {
     pub(crate) outcomes: &'l [&'static str],
     pub(crate) feedback: &'l [&'static str],
     pub(crate) not_run: &'l [&'static str],
+    pub(crate) over_limit: &'l [&'static str],
 }
 
 /// Starts all counters whose labels are known at 0, so that the first event is an increase like any other.
@@ -237,16 +238,6 @@ pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
         "tether_log_lines_dropped_total",
     ] {
         counter!(name).increment(0);
-    }
-    for limit in [
-        "connections_per_address",
-        "head_rate_per_address",
-        "head_rate_per_key",
-        "turns_per_address",
-        "turns_per_key",
-        "share",
-    ] {
-        counter!("tether_over_limit_total", "limit" => limit).increment(0);
     }
     let of_store: &[_] = match store {
         StoreKind::Memory => &[],
@@ -280,6 +271,9 @@ pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
     }
     for &why in labels.not_run {
         counter!("tether_calls_not_run_total", "why" => why).increment(0);
+    }
+    for &limit in labels.over_limit {
+        counter!("tether_over_limit_total", "limit" => limit).increment(0);
     }
     for outcome in ["asked", "answered", "declined", "dropped", "expired"] {
         counter!("tether_clarifications_total", "outcome" => outcome).increment(0);

@@ -176,6 +176,8 @@ mod tests {
     use std::io;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
+    use tokio::time::Instant;
+
     use super::*;
 
     /// Accepts a write only when the test allows it.
@@ -282,6 +284,33 @@ mod tests {
         go.send(Ok(())).unwrap();
         drop(logs);
         assert_eq!(written.recv().unwrap(), b"second\n");
+    }
+
+    #[test]
+    fn lines_gather_until_half_of_the_queue_is_full() {
+        let queue = Queue::default();
+        queue.push(b"first\n");
+        let begun = Instant::now();
+        queue.pause();
+        assert!(begun.elapsed() >= BATCH_INTERVAL);
+        queue.push(&line(HALF_FULL));
+        let begun = Instant::now();
+        for _ in 0..100 {
+            queue.pause();
+        }
+        assert!(begun.elapsed() < BATCH_INTERVAL * 100);
+    }
+
+    #[test]
+    fn a_queue_that_is_closed_is_written_without_a_pause() {
+        let queue = Queue::default();
+        queue.state.lock().is_closed = true;
+        let begun = Instant::now();
+        for _ in 0..100 {
+            queue.pause();
+        }
+        assert!(begun.elapsed() < BATCH_INTERVAL * 100);
+        assert_eq!(queue.take(), None);
     }
 
     #[test]

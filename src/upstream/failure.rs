@@ -31,9 +31,15 @@ impl RoundFailure {
         Self { code, message, retryable, is_unreachable: false }
     }
 
-    /// The connection broke during the answer.
+    /// The connection broke during the answer, or what came over it is not HTTP.
     pub(super) fn broken(error: &WireError) -> Self {
-        let message = format!("the model server closed the connection mid-answer: {error}");
+        let message = if error.is_malformed() {
+            format!(
+                "cannot read the model server's answer: {error}; check the server and any proxy before it"
+            )
+        } else {
+            format!("the model server closed the connection mid-answer: {error}")
+        };
         Self::new(FailureCode::UpstreamError, true, message)
     }
 

@@ -105,6 +105,50 @@ fn a_bad_file_is_status_2_and_one_message_with_every_mistake() {
     );
 }
 
+/// Without `--probe`, nothing is opened or connected to, but what can be told is told as `serve` would.
+#[test]
+fn check_refuses_a_store_that_serve_could_not_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().display();
+    for (sessions, expected) in [
+        (
+            "redis: {url: \"rediss://h\", ca_file: /nowhere/ca.pem}".to_owned(),
+            "error: sessions: cannot read /nowhere/ca.pem: No such file or directory (os error 2) \
+             (`sessions.redis.ca_file`)\n"
+                .to_owned(),
+        ),
+        (
+            format!("embedded: {{path: {folder}}}"),
+            format!(
+                "error: sessions: {folder} is a folder, not a file; name a file that can hold sessions\n"
+            ),
+        ),
+        (
+            "embedded: {path: /dev/null/x.db}".to_owned(),
+            "error: sessions: /dev/null is a device, not a folder; name a folder with --state, or a file in a \
+             folder with `sessions.embedded.path`\n"
+                .to_owned(),
+        ),
+    ] {
+        let bad = file(&format!("server: {{listen: \"127.0.0.1:0\"}}\nsessions: {{{sessions}}}\n"));
+        let (_, stderr) = check(&["check", "--config", path(&bad)], 2);
+        assert_eq!(stderr, expected);
+        let (_, stderr) = check(&["serve", "--config", path(&bad)], 1);
+        assert_eq!(stderr, expected);
+    }
+}
+
+#[test]
+fn a_folder_for_sessions_that_cannot_be_used_is_named_with_what_to_do() {
+    for (state, expected) in [
+        ("/dev/null", "/dev/null is a device, not a folder; name a folder with --state"),
+        ("/proc/x", "write access there, or --state and `sessions.embedded.path` another place"),
+    ] {
+        let (_, stderr) = check(&["--listen", "127.0.0.1:0", "--state", state], 1);
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+}
+
 #[test]
 fn every_command_that_reads_a_configuration_refuses_a_bad_one() {
     let bad = file("x: 1\n");

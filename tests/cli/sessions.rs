@@ -276,12 +276,14 @@ fn a_probe_creates_no_file() {
     assert!(told.contains(&expected), "{told}");
     assert_eq!(fs::read_dir(state.0.path()).unwrap().count(), 0);
     let file = file("");
-    let told = probed(&format!("{}/state", path(&file)), "normal", 1);
-    assert!(told.starts_with("error: sessions: "), "{told}");
-    assert!(
-        told.contains("cannot be written: ") && told.contains("`sessions.embedded.path`"),
-        "{told}"
-    );
+    for (folder, status, why) in [
+        ("/proc/x", 1, "cannot be written: "),
+        (&*format!("{}/state", path(&file)), 2, "is a file, not a folder; "),
+    ] {
+        let told = probed(folder, "normal", status);
+        assert!(told.starts_with("error: sessions: "), "{told}");
+        assert!(told.contains(why) && told.contains("`sessions.embedded.path`"), "{told}");
+    }
 }
 
 #[test]

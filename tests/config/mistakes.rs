@@ -317,12 +317,49 @@ fn unusable_base_urls_are_refused() {
             "http://host/v1?key=1",
             "a URL without a query or fragment, because paths are appended to it",
         ),
+        (
+            "http://host/v1/chat/completions",
+            "`http://host/v1`, because `/chat/completions` is appended to it",
+        ),
+        ("http://host/v1/responses/", "`http://host/v1`, because `/responses` is appended to it"),
     ] {
         check(
             &format!("upstreams: [{{base_url: \"{url}\"}}]"),
             &format!("1:24: upstreams[0].base_url: found the text `{url}`, expected {expected}"),
         );
     }
+}
+
+#[test]
+fn unusable_addresses_of_collectors_are_refused() {
+    for (url, expected) in [
+        ("127.0.0.1:4318", "a URL such as `http://127.0.0.1:4318`"),
+        (
+            "http://host:4318/v1/traces",
+            "`http://host:4318`, because `/v1/traces` is appended to it",
+        ),
+        (
+            "http://host/otlp/v1/metrics/",
+            "`http://host/otlp`, because `/v1/metrics` is appended to it",
+        ),
+    ] {
+        check(
+            &format!("telemetry: {{otlp: {{endpoint: \"{url}\"}}}}"),
+            &format!("1:30: telemetry.otlp.endpoint: found the text `{url}`, expected {expected}"),
+        );
+    }
+    check(
+        "telemetry: {otlp: {endpoint: \"http://me:pw@host\"}}",
+        "1:30: telemetry.otlp.endpoint: found text, expected a URL without credentials (put them in `headers`)",
+    );
+}
+
+#[test]
+fn names_of_headers_for_collectors_are_checked() {
+    check(
+        "telemetry: {otlp: {headers: {\"Bad Name\": x}}}",
+        "1:29: telemetry.otlp.headers.Bad Name: expected the name of a header",
+    );
 }
 
 #[test]

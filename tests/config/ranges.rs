@@ -119,6 +119,19 @@ fn ranges_of_addresses_are_counted_and_checked() {
         let error = load(wrong).unwrap_err();
         assert_eq!(error.mistakes[0].key, "server.trusted_proxies[0]", "{error}");
     }
+    for (wrong, expected) in [
+        (
+            "10.0.0.1/8",
+            "found the text `10.0.0.1/8`, expected `10.0.0.0/8`, or the address alone: it has bits set after the \
+             first 8, so it is not clear which is meant",
+        ),
+        (
+            "10.0.0.0/33",
+            "found the text `10.0.0.0/33`, expected a length of at most 32 after the slash",
+        ),
+    ] {
+        assert_eq!(load(wrong).unwrap_err().mistakes[0].message, expected);
+    }
 }
 
 #[test]

@@ -38,6 +38,7 @@ mod native;
 mod ndjson;
 mod nodes;
 mod nonce;
+mod pipelining;
 mod progress;
 mod recent_turns;
 mod redis_cluster;

@@ -4,7 +4,7 @@
 
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::gateway::CANCEL;
+use crate::support::gateway::{CANCEL, STREAM};
 use crate::support::{Gateway, Model};
 
 /// The request that follows each of them. If the first one is refused, this one must not be read.
@@ -129,6 +129,22 @@ async fn chunks_with_a_length_end_the_connection() {
         "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
     ] {
         assert_eq!(answers(&gateway, &cancel(headers, &body)).await, [NOTHING_RUNS], "{headers:?}");
+    }
+}
+
+/// The same if the response is a stream, which the connection writes without hyper.
+#[tokio::test]
+async fn chunks_with_a_length_end_the_connection_after_a_stream() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let head =
+        format!("POST {STREAM} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n");
+    let body = "13\r\n{\"prompt\":\"Hello?\"}\r\n0\r\n\r\n";
+    for (length, statuses) in [("", &[200, 200][..]), ("Content-Length: 5\r\n", &[200])] {
+        let request = format!("{head}{length}Transfer-Encoding: chunked\r\n\r\n{body}");
+        let turn = async { model.round().await.answer("Well.").await };
+        let (answers, ()) = tokio::join!(answers(&gateway, request.as_bytes()), turn);
+        assert_eq!(answers, statuses, "{length:?}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use tether::limits::server::TLS_HANDSHAKES_MAX;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::spawn_blocking;
 
 use crate::support::client::{post, request};
 use crate::support::events::{frames, outcome, said};
@@ -217,6 +218,24 @@ async fn a_certificate_is_replaced_while_connections_go_on() {
     files.expire();
     process.signal("HUP");
     logged(&log, "has expired; clients will refuse it").await;
+}
+
+/// A pipe instead of a file, which nobody writes to: the read hangs, as on a network file system that is gone.
+#[tokio::test]
+async fn a_reload_that_hangs_does_not_keep_the_process_from_its_end() {
+    let model = Model::listen();
+    let (files, _) = Files::new();
+    let (process, _log) = process(&model, &files).await;
+    std::fs::remove_file(files.cert()).unwrap();
+    assert!(Command::new("mkfifo").arg(files.cert()).status().unwrap().success());
+    process.signal("HUP");
+    // It can be opened as soon as the gateway reads it.
+    let opened = spawn_blocking(move || {
+        std::fs::OpenOptions::new().write(true).open(files.cert()).map(|pipe| (pipe, files))
+    });
+    let _open = within(opened).await.unwrap().unwrap();
+    process.signal("TERM");
+    assert_eq!(process.exit().await.code(), Some(0));
 }
 
 /// Runs `tether` with this `tls` section. Returns its standard error and its exit status.

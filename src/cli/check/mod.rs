@@ -27,6 +27,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
     if let Some(warning) = app::check_tls(&config).map_err(CliError::usage)? {
         print_diagnostic("warning", warning);
     }
+    app::check_sessions(&config.sessions).map_err(CliError::usage)?;
     for source in &app::tools(&config).map_err(CliError::usage)?.toolset().sources {
         note(source);
         // After a probe, there may be more to report.

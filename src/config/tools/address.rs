@@ -5,7 +5,7 @@ use url::Url;
 
 use crate::config::raw::Node;
 use crate::config::reader::{Refused, text};
-use crate::tools::outbound::Cidr;
+use crate::tools::outbound::{Cidr, CidrError};
 
 /// Reads a web address.
 pub(super) fn web(node: &Node) -> Result<Url, Refused> {
@@ -19,8 +19,19 @@ pub(super) fn web(node: &Node) -> Result<Url, Refused> {
 }
 
 pub(in crate::config) fn range(node: &Node) -> Result<Cidr, Refused> {
-    let expected = "a range of addresses, such as `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`";
-    text(node)?.parse().map_err(|_| Refused::new(node, expected))
+    text(node)?.parse().map_err(|error| {
+        let expected = match error {
+            CidrError::Form => {
+                "a range of addresses, such as `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`".to_owned()
+            }
+            CidrError::Length(most) => format!("a length of at most {most} after the slash"),
+            CidrError::Inside(first, prefix) => format!(
+                "`{first}/{prefix}`, or the address alone: it has bits set after the first {prefix}, so it is not \
+                 clear which is meant"
+            ),
+        };
+        Refused::new(node, expected)
+    })
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]

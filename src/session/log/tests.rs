@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Wake};
 
 use allocation_counter::measure;
+use tokio::time::Instant;
 
 use super::records::IndexEntry;
 use super::storing::NextUnstored;
@@ -236,6 +237,62 @@ fn a_reader_that_catches_up_is_given_pieces_of_bounded_size() {
         pieces += 1;
     }
     assert!((4..=5).contains(&pieces), "{pieces}");
+}
+
+/// Keeps the sequences of what it is handed.
+#[derive(Debug)]
+struct Shelf {
+    reader: Mutex<Reader>,
+    kept: Mutex<Vec<u64>>,
+}
+
+impl Outlet for Shelf {
+    fn pass_on(&self, new: &Published<'_>, _: Instant) -> bool {
+        let mut kept = self.kept.lock();
+        self.reader.lock().take_published(new, |record| kept.push(record.sequence))
+    }
+}
+
+impl Shelf {
+    /// Waits at the end of the log.
+    fn park(self: &Arc<Self>, counter: &Arc<Counter>) {
+        let outlet = Arc::downgrade(self);
+        let parked = Parked { outlet, task: Waker::from(Arc::clone(counter)) };
+        let mut reader = self.reader.lock();
+        assert!(reader.read_or_park(&mut Some(parked), |_| {}).is_pending());
+    }
+}
+
+#[test]
+fn an_outlet_is_handed_what_comes_next_and_its_task_reads_anything_else() {
+    let (log, mut writer) = Writer::new(1);
+    let shelf = Shelf { reader: Mutex::new(log.read_after(0)), kept: Mutex::default() };
+    let (shelf, counter) = (Arc::new(shelf), Arc::new(Counter::default()));
+    let woken = || counter.0.load(Ordering::Relaxed);
+    let mut publish = |words: &str| {
+        writer.push(&text(words));
+        writer.publish();
+    };
+    shelf.park(&counter);
+    publish("one");
+    publish("two");
+    assert_eq!((&**shelf.kept.lock(), woken()), (&[1, 2][..], 0));
+
+    // Out of step: something before it has not been read.
+    shelf.reader.lock().seen = 1;
+    publish("three");
+    assert_eq!((&**shelf.kept.lock(), woken()), (&[1, 2][..], 1));
+    assert_eq!(ids(&read(&mut shelf.reader.lock()).0), [2, 3]);
+
+    // Too much at once.
+    shelf.park(&counter);
+    publish(&"x".repeat(limits::WRITE_BYTES_MAX));
+    assert_eq!((&**shelf.kept.lock(), woken()), (&[1, 2][..], 2));
+    assert_eq!(ids(&read(&mut shelf.reader.lock()).0), [4, 5], "a long text is two records");
+
+    shelf.park(&counter);
+    publish("six");
+    assert_eq!((&**shelf.kept.lock(), woken()), (&[1, 2, 6][..], 2));
 }
 
 /// A client that comes and goes while the model is silent leaves nothing behind.

@@ -1,9 +1,7 @@
 //! Heads of requests and answers (RFC 9112, sections 2 to 6).
 
 use bytes::{BufMut as _, BytesMut};
-use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
-};
+use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::response::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use memchr::memchr_iter;
@@ -159,18 +157,13 @@ fn decimal(value: &[u8]) -> Option<u64> {
 /// `Transfer-Encoding` and `Content-Length` can be read in two ways, so its connection is not used
 /// again (section 6.3).
 fn is_reusable(head: &Parts, framing: &Framing) -> bool {
-    let says = |option: &str| has_option(&head.headers, option);
+    let says = |option: &str| http::has_connection_option(&head.headers, option);
     let is_open = match head.version {
         Version::HTTP_10 => says("keep-alive") && !says("close"),
         _ => !says("close"),
     };
     let has_both = [TRANSFER_ENCODING, CONTENT_LENGTH].iter().all(|n| head.headers.contains_key(n));
     is_open && !has_both && *framing != Framing::UntilClose
-}
-
-fn has_option(headers: &HeaderMap, option: &str) -> bool {
-    let fields = headers.get_all(CONNECTION).iter().filter_map(|field| field.to_str().ok());
-    http::elements(fields).any(|found| found.eq_ignore_ascii_case(option))
 }
 
 #[cfg(test)]

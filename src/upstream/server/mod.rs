@@ -256,8 +256,7 @@ impl Server {
         let mut answer = self.send(post, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
-            let body =
-                read_body(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
+            let body = self.read_error(&mut answer).await;
             let mut failed = Failed::refused(&answer, &body);
             if status == StatusCode::NOT_FOUND {
                 self.forget();
@@ -276,8 +275,7 @@ impl Server {
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !http::is_media_type(media_type, "text/event-stream") {
             let media_type = media_type.to_owned();
-            let body =
-                read_body(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
+            let body = self.read_error(&mut answer).await;
             let error = ServerError::from_body(body.as_bytes());
             return Err(Failed::permanent(RoundFailure::not_a_stream(&media_type, &error)));
         }
@@ -285,6 +283,12 @@ impl Server {
             Some(coding) => Err(Failed::permanent(RoundFailure::compressed(coding))),
             None => Ok((answer, request.format.row().reasoning_open_in(&prompt).is_some())),
         }
+    }
+
+    /// The body of an answer that is an error. A server that never ends it does not delay the turn's own end for long.
+    async fn read_error(&self, answer: &mut Answer) -> String {
+        let within = self.idle_timeout.min(limits::ERROR_BODY_TIMEOUT);
+        read_body(answer, limits::ERROR_BODY_BYTES_MAX, within).await
     }
 
     /// The name of the model to ask.

@@ -8,7 +8,7 @@ use crate::support::client::{post, request};
 use crate::support::collector::{Collector, attribute};
 use crate::support::events::outcome;
 use crate::support::gateway::STREAM;
-use crate::support::model::{DONE, finish, text};
+use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
 use crate::support::{Model, Round, within};
 
@@ -92,6 +92,30 @@ async fn a_turn_with_a_tool_is_four_spans_below_the_clients_own() {
     assert_eq!(text_of(&collector.resource(), "service.name"), "gw");
     assert_eq!(text_of(&collector.resource(), "service.version"), env!("CARGO_PKG_VERSION"));
     assert_eq!(collector.headers()["x-key"], "a key");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_stopped_keeps_its_name_and_source() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(0).await;
+    // It takes requests and answers none.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let tool = format!(
+        "\ntools: {{http: [{{name: wait, description: Waits., url: \"http://{}/\", allow_private: [127.0.0.1]}}]}}",
+        silent.local_addr().unwrap()
+    );
+    let gateway = Process::start(&(config(&model, &collector, "") + &tool)).await;
+    let mut stream = gateway.turn(&prompt("s")).await;
+    model.round().await.answer(&call("wait", &json!({}))).await;
+    stream.up_to("tool_started").await;
+    assert_eq!(gateway.cancel("s").await, 202);
+    stream.rest().await;
+    let spans = collector.spans(3).await;
+    let span = spans.iter().find(|span| span["name"] == "execute_tool wait");
+    let span = span.unwrap_or_else(|| panic!("{spans:?}"));
+    assert_eq!(text_of(span, "gen_ai.tool.name"), "wait");
+    assert_eq!(text_of(span, "tether.tool.source"), "http wait");
+    assert_eq!(text_of(span, "error.type"), "cancelled");
 }
 
 #[tokio::test]

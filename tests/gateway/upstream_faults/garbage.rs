@@ -59,7 +59,8 @@ async fn it_breaks_the_chunks() {
             round.write(rubbish).await;
         })
         .await;
-        failed(&frames, "upstream_error", true);
+        let message = failed(&frames, "upstream_error", true);
+        assert!(message.starts_with("cannot read the model server's answer: "), "{message}");
         assert_eq!(said(&frames), "Half");
     }
 }

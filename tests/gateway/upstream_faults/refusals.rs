@@ -1,6 +1,7 @@
 //! Model servers that cannot be reached, refuse, or send something unexpected.
 
 use serde_json::{Value, json};
+use tether::limits::upstream::ERROR_BODY_TIMEOUT;
 use tokio::time::Instant;
 
 use super::{failed, nothing, turn};
@@ -131,6 +132,23 @@ async fn it_stalls_inside_its_error() {
     .await;
     let message = failed(&frames, "upstream_error", true);
     assert!(message.contains("500") && message.contains("half of"), "{message}");
+}
+
+/// Neither says where the error ends, nor closes the connection.
+#[tokio::test]
+async fn it_never_ends_its_error() {
+    let begun = Instant::now();
+    let frames = turn(
+        |setup| setup.upstream().idle_timeout = ms(15_000),
+        async |mut round, _| {
+            round.write("HTTP/1.1 500 Oh\r\n\r\nout of memory").await;
+            round.closed().await;
+        },
+    )
+    .await;
+    let message = failed(&frames, "upstream_error", true);
+    assert!(message.contains("500") && message.contains("out of memory"), "{message}");
+    assert!(begun.elapsed() < ERROR_BODY_TIMEOUT * 3);
 }
 
 #[tokio::test]

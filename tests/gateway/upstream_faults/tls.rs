@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 use super::failed;
 use crate::support::Frame;
 use crate::support::events::{outcome, said};
-use crate::support::model::{DONE, UNTIL_CLOSE, finish, text};
+use crate::support::model::{CHUNKED, DONE, UNTIL_CLOSE, finish, text};
 use crate::support::process::Process;
 
 /// An authority that the gateway trusts.
@@ -165,6 +165,8 @@ async fn a_close_without_close_notify_is_a_fault_unless_the_model_has_finished()
         (String::new(), "the connection was lost before the model server answered"),
         ("HTTP/1.1 200".to_owned(), "the connection was lost in the response headers"),
         (UNTIL_CLOSE.to_owned() + &text("Well"), "closed the connection mid-answer"),
+        (CHUNKED.to_owned() + "5\r\ndata:\r\n", "closed the connection mid-answer"),
+        (CHUNKED.to_owned() + "zz\r\n", "cannot read the model server's answer"),
     ] {
         let frames = answered(&authority, &acceptor, answer).await;
         says(&frames, "upstream_error", words);

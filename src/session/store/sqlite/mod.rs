@@ -157,6 +157,14 @@ impl SqliteStore {
         Ok(Self { ttl, sync, expiry, leases, redo, ended, failures, worker, jobs, _thread: thread })
     }
 
+    /// Checks that there is a file at this path, or that there could be one. Opens and creates nothing.
+    ///
+    /// # Errors
+    /// If something else is there, or instead of its folder.
+    pub fn check_path(path: &Path) -> Result<(), OpenError> {
+        OpenError::check_is_file(path)
+    }
+
     /// Opens the file as [`open`](Self::open) does, which creates it, tries it, and closes it again.
     ///
     /// # Errors

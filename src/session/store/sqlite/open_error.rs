@@ -34,6 +34,18 @@ pub enum OpenError {
         /// What it is.
         what: &'static str,
     },
+    /// It would be in something that is not a folder.
+    #[error(
+        "{} is {what}, not a folder; name a folder with --state, or a file in a folder with \
+         `sessions.embedded.path`",
+        .path.display()
+    )]
+    NotAFolder {
+        /// What should be a folder.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
     /// It was cut, or something has overwritten a part of it.
     #[error(
         "{} is damaged ({what}); it was left as it is: restore a copy of it and of the files beside \
@@ -67,7 +79,11 @@ pub enum OpenError {
         error: rusqlite::Error,
     },
     /// It cannot be created, or its folder.
-    #[error("{}: {}", .0.display(), .1)]
+    #[error(
+        "cannot open or create {}: {}; the user of this process needs write access there, or --state and \
+         `sessions.embedded.path` another place",
+        .0.display(), .1
+    )]
     Create(PathBuf, io::Error),
     /// What running turns have left beside it cannot be moved into it.
     #[error("{}: what running turns have left beside it cannot be moved into it: {}", .0.display(), .1)]
@@ -91,12 +107,22 @@ impl OpenError {
         }
     }
 
-    /// Refuses whatever is at this path, unless it is a file or nothing. Opening a pipe would wait for its other end.
+    /// Refuses whatever is at this path, unless it is a file or nothing, and what should be its folder, unless it is
+    /// one or nothing. Opening a pipe would wait for its other end.
     pub(super) fn check_is_file(path: &Path) -> Result<(), Self> {
-        let Ok(found) = fs::metadata(path) else { return Ok(()) };
-        match non_file(found.file_type()) {
-            None => Ok(()),
-            Some(what) => Err(Self::NotAFile { path: path.into(), what }),
+        if let Ok(found) = fs::metadata(path) {
+            return match non_file(found.file_type()) {
+                None => Ok(()),
+                Some(what) => Err(Self::NotAFile { path: path.into(), what }),
+            };
+        }
+        let folder = path.ancestors().skip(1).find_map(|it| Some((it, fs::metadata(it).ok()?)));
+        match folder {
+            Some((path, found)) if !found.is_dir() => {
+                let what = non_file(found.file_type()).unwrap_or("a file");
+                Err(Self::NotAFolder { path: path.into(), what })
+            }
+            _ => Ok(()),
         }
     }
 }
