@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::TRANSFER_ENCODING;
+use hyper::header::{CONNECTION, TRANSFER_ENCODING};
 use hyper::http::response::Parts;
 use hyper::{Request, StatusCode, Version};
 use parking_lot::Mutex;
@@ -52,7 +52,9 @@ impl Handover {
     /// Notes what the hand-over depends on. Returns whether it is possible: otherwise, hyper has to write the
     /// response whatever it is.
     pub(super) fn expect(&self, request: &Request<Incoming>) -> bool {
-        let closes = http::has_connection_option(request.headers(), "close");
+        let fields = request.headers().get_all(CONNECTION).iter();
+        let fields = fields.filter_map(|field| field.to_str().ok());
+        let closes = http::has_connection_option(fields, "close");
         let is_read = request.body().is_end_stream();
         *self.0.lock() = State { is_read, closes, begun: None };
         // HTTP/1.0 knows no chunks. A chunked body may have had a length, too: then the connection has to close after the

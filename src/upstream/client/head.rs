@@ -1,7 +1,7 @@
 //! Heads of requests and answers (RFC 9112, sections 2 to 6).
 
 use bytes::{BufMut as _, BytesMut};
-use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::response::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use memchr::memchr_iter;
@@ -157,7 +157,8 @@ fn decimal(value: &[u8]) -> Option<u64> {
 /// `Transfer-Encoding` and `Content-Length` can be read in two ways, so its connection is not used
 /// again (section 6.3).
 fn is_reusable(head: &Parts, framing: &Framing) -> bool {
-    let says = |option: &str| http::has_connection_option(&head.headers, option);
+    let fields = || head.headers.get_all(CONNECTION).iter().filter_map(|field| field.to_str().ok());
+    let says = |option: &str| http::has_connection_option(fields(), option);
     let is_open = match head.version {
         Version::HTTP_10 => says("keep-alive") && !says("close"),
         _ => !says("close"),
