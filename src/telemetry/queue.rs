@@ -27,7 +27,7 @@ use super::line::push_line;
 use super::metrics;
 use crate::limits::telemetry::{BATCH_INTERVAL, CLOSE_TIMEOUT, QUEUED_BYTES_MAX, RETRY_INTERVAL};
 
-/// From so many bytes on, lines are written without a pause.
+/// Once this many bytes are pending, they are written without a pause.
 const HALF_FULL: usize = QUEUED_BYTES_MAX / 2;
 
 /// The lines to write.
@@ -101,7 +101,7 @@ impl Queue {
         (!is_empty).then_some(batch)
     }
 
-    /// Lets lines gather.
+    /// Waits a moment, so that lines gather.
     fn pause(&self) {
         let mut state = self.state.lock();
         let may_wait = |state: &mut State| !state.is_closed && state.pending.len() < HALF_FULL;

@@ -6,7 +6,7 @@ use tokio::io::AsyncReadExt as _;
 use crate::support::client::{Reply, post, request};
 use crate::support::events::{frames, outcome, said};
 use crate::support::gateway::STREAM;
-use crate::support::{Gateway, Model, within};
+use crate::support::{Gateway, Model, until, within};
 
 /// A request to answer this prompt with a stream.
 fn ask(prompt: &str) -> String {
@@ -120,17 +120,15 @@ async fn a_stream_is_complete_even_if_something_follows_the_last_request() {
     // hyper would read what is sent before the stream begins.
     assert_eq!(client.head().await.status, 200);
     client.send(request("GET", "/healthz", &[], "")).await;
+    // More than the systems of both sides take before the client reads: when the gateway writes the last of it, some is
+    // still on its way.
     for _ in 0..128 {
         round.say(&"0123456 ".repeat(1024)).await;
     }
     round.end().await;
-    // More slowly than the gateway writes, so that something is on its way when the gateway has written all.
+    until(|| gateway.running.gateway().running() == 0).await;
     let mut received = Vec::new();
-    let mut piece = [0; 1024];
-    while let Ok(read @ 1..) = within(client.socket.read(&mut piece)).await {
-        received.extend_from_slice(&piece[..read]);
-        tokio::task::yield_now().await;
-    }
+    let _ = within(client.socket.read_to_end(&mut received)).await;
     let body = String::from_utf8(received).unwrap();
     assert!(body.contains("event: turn_completed"), "{} bytes", body.len());
     assert!(body.ends_with("\r\n0\r\n\r\n"), "the next request is not answered");

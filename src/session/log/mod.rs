@@ -242,8 +242,8 @@ impl TurnLog {
         self.state.lock().records.join(Run { first, bytes }, end);
     }
 
-    /// Joins what is left of a log that is sealed into runs of up to so many bytes. Small pieces that stay for hours, among others
-    /// that were freed, would keep the memory of all of them.
+    /// Joins the runs of a sealed log into longer ones, of at most `run_bytes`. Small pieces that stay for hours would keep
+    /// whole pages of memory, though everything around them was freed.
     fn compact(&self, run_bytes: usize) {
         let spans = self.state.lock().records.short_runs(run_bytes);
         for Range { start, end } in spans {

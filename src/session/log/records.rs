@@ -164,8 +164,8 @@ impl Records {
         place(first)..place(end)
     }
 
-    /// Records whose runs can be joined into longer ones, of at most `bytes_max` bytes. Records that are alone in their run
-    /// stay so.
+    /// The records whose runs can be joined into longer ones, of at most `bytes_max` bytes. A long record keeps a run of
+    /// its own.
     pub(super) fn short_runs(&self, bytes_max: usize) -> Vec<Range<u64>> {
         let ends = self.runs.iter().skip(1).map(|next| next.first).chain([self.last() + 1]);
         let mut spans: Vec<(Range<u64>, usize, usize)> = Vec::new();
@@ -275,7 +275,7 @@ pub(crate) struct Published<'a> {
 }
 
 impl Published<'_> {
-    /// Its bytes, framed as in memory.
+    /// How many bytes its lines take in memory.
     pub(super) fn bytes(&self) -> usize {
         self.runs.iter().map(|run| run.bytes.len()).sum()
     }
@@ -287,8 +287,8 @@ impl Published<'_> {
     }
 }
 
-/// Passes on the records after `seen` that have these entries. Each of the runs begins to be read at a position in it.
-/// Returns the last one's sequence.
+/// Passes on the records after `seen` that have these entries. Each run comes with the position in it from which to
+/// read. Returns the last record's sequence.
 fn pass_on<R: Borrow<Run>>(
     mut seen: u64,
     entries: impl Iterator<Item = IndexEntry>,

@@ -25,15 +25,15 @@ pub struct Writer {
     /// Where an event is encoded. Once its length is known, it is copied to where it stays.
     scratch: Vec<u8>,
     block: Block,
-    /// What has been pushed but not published, except for the block's open run. Empty after
-    /// each time of publishing; kept for its capacity.
+    /// What has been pushed but not published, except for the block's open run. Emptied
+    /// whenever it is published; kept for its capacity.
     entries: Vec<IndexEntry>,
     runs: Vec<Run>,
     /// Full blocks, whose runs are joined when they are published.
     full: Vec<FullBlock>,
     /// The last event's sequence number, published or not.
     last: u64,
-    /// In which everything is written.
+    /// The epoch in which everything is written.
     epoch: u64,
     /// Whether the turn's final event was pushed.
     complete: bool,
@@ -88,8 +88,8 @@ impl Block {
         Self { open, open_first: first, first, size }
     }
 
-    /// The next one, which begins with record `first`: twice as large, up to a limit, because most turns that have said
-    /// much will say more.
+    /// The block after it, which begins with record `first`. It is twice as large, up to a limit: a turn that has said much
+    /// will probably say more.
     fn following(&self, first: u64) -> Self {
         let size = (2 * self.size).clamp(limits::LOG_FIRST_BLOCK_BYTES, limits::LOG_BLOCK_BYTES);
         Self::new(size, first)
@@ -250,7 +250,7 @@ impl Writer {
         self.join_blocks();
     }
 
-    /// Passes on what has been handed over, which comes after event `seen`, to the readers that wait for it.
+    /// Passes on what has been handed over, the events after `seen`, to the readers that wait for it.
     fn pass_on(&mut self, seen: u64, now: Instant) {
         let (entries, runs) = (&self.entries, &self.runs);
         let new = Published { seen, epoch: self.epoch, entries, runs };

@@ -23,7 +23,7 @@ pub(super) struct Prologue(Mutex<Arc<Written>>);
 #[derive(Debug, Default)]
 struct Written {
     messages: Vec<Message>,
-    /// An element of an array each, with the comma after it.
+    /// Elements of an array, each with the comma after it.
     json: Vec<u8>,
     /// Where each of them ends in `json`.
     ends: Vec<usize>,
@@ -74,7 +74,7 @@ impl Prologue {
 }
 
 impl Written {
-    /// These messages, which may be followed by others.
+    /// These messages. `json` and `ends` may go on with others.
     fn new(messages: &[Message], json: &[u8], ends: &[usize]) -> Self {
         let ends = ends[..messages.len()].to_vec();
         let json = json[..ends.last().copied().unwrap_or(0)].to_vec();
