@@ -160,7 +160,7 @@ impl Signals {
     /// comes when a terminal closes.
     async fn stop_requested(&mut self, reload: impl AsyncFn()) -> &'static str {
         let Self { terminate, interrupt, hang_up } = self;
-        // Beside each other: a file to reload may be on a file system that hangs.
+        // Concurrently, because a file to reload may be on a file system that hangs.
         tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",

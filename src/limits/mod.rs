@@ -93,8 +93,8 @@ pub mod parser {
 pub mod upstream {
     use super::{Duration, KIB, MIB};
 
-    /// JSON of the messages with which requests begin that is kept, in bytes: system messages with many tools
-    /// are longer than a usual one by far.
+    /// JSON that is kept of the messages with which all requests begin, in bytes: even a system message with many
+    /// tools fits.
     pub const PROLOGUE_BYTES_MAX: usize = 256 * KIB;
     /// Room for the body of a request, in bytes: a usual one fits.
     pub const REQUEST_ROOM_BYTES: usize = 8 * KIB;
@@ -448,8 +448,8 @@ pub mod stream {
     pub const LOG_FIRST_BLOCK_BYTES: usize = KIB / 2;
     /// Growth of a turn's log, in bytes: the events of about three dozen tokens.
     pub const LOG_BLOCK_BYTES: usize = 2 * KIB;
-    /// Runs of a log that is over, in bytes, as far as it is that long: many pages, so that it shares them with no
-    /// other.
+    /// The longest runs that a finished log is joined into, in bytes: many whole pages of memory, which it shares with
+    /// no other log.
     pub const SEALED_RUN_BYTES: usize = 64 * KIB;
     /// Default of `stream.keep_alive_sec`: below the 60 s of nginx and load balancers.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -556,7 +556,7 @@ pub mod server {
     /// Header fields of a request.
     pub const HEADERS_MAX: usize = 64;
     /// Default of `server.limits.connections_per_address`: twice the default of `server.max_concurrent_turns`, so
-    /// that all of them fit behind a proxy that is missing in `server.trusted_proxies`.
+    /// that all of them fit behind a proxy that is missing from `server.trusted_proxies`.
     pub const ADDRESS_CONNECTIONS_MAX: usize = 2048;
     /// Default of `server.limits.head_rate_per_address`, in requests a second: a few percent of what a
     /// core can answer.

@@ -183,7 +183,7 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
     let is_read_whole = matches!(form, Form::Whole(_));
     let (address, trace) = (app.admission.client(request), trace(&request.headers));
     let new = NewTurn { owner, address, trace, is_read_whole, ..turn };
-    // Boxed: it is larger than everything around it, which is moved several times before it is polled.
+    // Boxed, because the futures around it are moved several times before they are polled.
     let begun = Box::pin(app.gateway.begin(new)).await;
     let BegunTurn { session_id, turn, repeated } = begun.map_err(Refusal::Begin)?;
     match form {

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(socket.read(&mut buffer).await.unwrap(), 0);
     }
 
-    /// What comes while nobody waits makes the socket readable, too.
+    /// A partial read marks the socket as not readable. What arrives next has to undo that.
     #[tokio::test]
     async fn a_waiting_reader_is_woken_after_a_partial_read() {
         let (mut socket, mut client) = connected().await;

@@ -19,7 +19,7 @@ pub(crate) struct Span {
     context: Option<TraceContext>,
     parent: Option<u64>,
     begun: SystemTime,
-    /// The same, by a clock that nobody sets, to measure the duration.
+    /// The same moment on the monotonic clock, to measure the duration.
     since: Instant,
     is_recorded: bool,
 }

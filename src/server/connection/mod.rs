@@ -173,7 +173,8 @@ impl Connection {
                     if let Poll::Ready(closed) = connection.poll(cx) {
                         return Poll::Ready(Driven::Closed(closed));
                     }
-                    // hyper reads on while it still writes the answer before. It goes on when the socket does.
+                    // hyper may have read this request while it is still sending the previous answer. Once the
+                    // socket takes more, this is polled again.
                     if self.pace.is_blocked() {
                         return Poll::Pending;
                     }

@@ -188,8 +188,7 @@ impl State {
         with_buffer(|buffer| {
             buffer.put_bytes(0, SIZE_BYTES_MAX);
             buffer.put_slice(&bytes);
-            let start = close_chunk(buffer);
-            self.send(self.sent_at, &buffer[start..]);
+            self.send_chunk(self.sent_at, buffer, &[]);
         });
     }
 
@@ -202,7 +201,7 @@ impl State {
                     let left_over = sent.min(self.unsent.len());
                     self.unsent.advance(left_over);
                     if self.unsent.is_empty() {
-                        // Even when it has been sent, it keeps its memory.
+                        // An empty part would keep the memory of what was sent.
                         self.unsent = Bytes::new();
                     }
                     bytes = &bytes[sent - left_over..];

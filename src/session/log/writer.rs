@@ -255,7 +255,7 @@ impl Writer {
         let (entries, runs) = (&self.entries, &self.runs);
         let new = Published { seen, epoch: self.epoch, entries, runs };
         let mut waiting = self.reading.drain(..).filter_map(|reader| reader.pass_on(&new, now));
-        // Those that go on waiting are put back together. There is one, most of the time.
+        // Readers that go on waiting go back under one lock. Usually there is one.
         if let Some(first) = waiting.next() {
             let others = waiting.collect::<Vec<_>>();
             let mut state = self.log.state.lock();
@@ -323,7 +323,7 @@ impl Writer {
     /// Moves everything that was pushed into the log, where readers see it if it is not sealed.
     fn hand_over(&mut self, seals: bool) {
         if self.runs.is_empty() {
-            // It is alone, as a rule.
+            // Usually there is one.
             self.runs.reserve_exact(1);
         }
         self.runs.extend(self.block.take_run(self.last + 1));

@@ -2,6 +2,7 @@
 
 use memchr::{memchr, memmem};
 
+use crate::pieces::Pieces;
 use crate::token::decimal;
 
 /// An event that has arrived as a whole.
@@ -23,8 +24,7 @@ pub(crate) enum Event<'a> {
 /// Splits a stream into events. A new one goes on where another was cut, after its last whole event.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// A line of which the end is missing.
-    begun: Vec<u8>,
+    lines: Pieces,
     sequence: u64,
     name: Vec<u8>,
 }
@@ -32,19 +32,10 @@ pub(crate) struct Events {
 impl Events {
     /// Reads more; `on_event` gets the sequence number and the event. An event counts once its data has
     /// arrived, which is one line.
-    pub(crate) fn push(&mut self, mut bytes: &[u8], mut on_event: impl FnMut(u64, Event<'_>)) {
-        while let Some(end) = memchr(b'\n', bytes) {
-            let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
-            if self.begun.is_empty() {
-                self.line(line, &mut on_event);
-            } else {
-                let mut begun = std::mem::take(&mut self.begun);
-                begun.extend_from_slice(line);
-                self.line(&begun, &mut on_event);
-            }
-            bytes = rest;
-        }
-        self.begun.extend_from_slice(bytes);
+    pub(crate) fn push(&mut self, bytes: &[u8], mut on_event: impl FnMut(u64, Event<'_>)) {
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.push(b'\n', bytes, |line| self.line(line, &mut on_event));
+        self.lines = lines;
     }
 
     fn line(&mut self, line: &[u8], on_event: &mut impl FnMut(u64, Event<'_>)) {

@@ -25,6 +25,7 @@ mod loris;
 mod model;
 mod options;
 mod phase;
+mod pieces;
 mod random;
 mod reading;
 mod report;

@@ -8,7 +8,9 @@
 //! ```
 //! Events may join tokens or cut them, so the check looks at text alone.
 
-use memchr::{memchr, memrchr};
+use memchr::memrchr;
+
+use crate::pieces::Pieces;
 
 /// Writes a token.
 pub(crate) fn write(out: &mut Vec<u8>, number: u64, at: u64, padding: usize) {
@@ -20,8 +22,7 @@ pub(crate) fn write(out: &mut Vec<u8>, number: u64, at: u64, padding: usize) {
 /// Reads the text of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
-    /// A token of which the end is missing.
-    begun: Vec<u8>,
+    tokens: Pieces,
     next: u64,
     /// Tokens that were skipped.
     pub(crate) lost: u64,
@@ -36,19 +37,10 @@ impl Checker {
     }
 
     /// Reads more text. `on_token` gets the stamp of each token.
-    pub(crate) fn push(&mut self, mut text: &[u8], mut on_token: impl FnMut(u64)) {
-        while let Some(end) = memchr(b';', text) {
-            let (token, rest) = (&text[..end], &text[end + 1..]);
-            if self.begun.is_empty() {
-                self.token(token, &mut on_token);
-            } else {
-                let mut begun = std::mem::take(&mut self.begun);
-                begun.extend_from_slice(token);
-                self.token(&begun, &mut on_token);
-            }
-            text = rest;
-        }
-        self.begun.extend_from_slice(text);
+    pub(crate) fn push(&mut self, text: &[u8], mut on_token: impl FnMut(u64)) {
+        let mut tokens = std::mem::take(&mut self.tokens);
+        tokens.push(b';', text, |token| self.token(token, &mut on_token));
+        self.tokens = tokens;
     }
 
     /// Other words of the model have no stamp.

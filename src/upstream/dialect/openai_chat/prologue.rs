@@ -55,7 +55,7 @@ impl Prologue {
         out.push(b']');
     }
 
-    /// Keeps what this request shares with the last one, or all of it if that is nothing.
+    /// Keeps what this request shares with the last one, or all of this one if they share nothing.
     fn learn(
         &self,
         known: &Written,
