@@ -146,15 +146,15 @@ impl Scanner {
         self.pause = self.depth.saturating_sub(open);
     }
 
-    /// How many bytes at the beginning only continue a string, as most of a payload does.
+    /// How many bytes at the beginning only continue a string, as most of a payload does. `None`: all do.
     #[inline]
-    pub(super) fn string_length(&self, bytes: &[u8], rules: &Rules) -> usize {
+    pub(super) fn string_length(&self, bytes: &[u8], rules: &Rules) -> Option<usize> {
         if self.quote <= DELIMITED || self.escape || rules.boundaries.is_some() {
-            return 0;
+            return Some(0);
         }
-        let stop = find::either(self.quote, b'\\', bytes);
+        let stop = find::either_inlined(self.quote, b'\\', bytes);
         examined::note(stop.unwrap_or(bytes.len()));
-        stop.unwrap_or(bytes.len())
+        stop
     }
 
     /// Scans more bytes, and returns how many: all of them, unless something stops it. The first ones, up to

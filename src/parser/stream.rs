@@ -275,7 +275,7 @@ impl Stream {
         self.span(place, opened.at..end, sink);
     }
 
-    /// Appends to the buffer. Its capacity stays within `most` bytes, or 256 if that is more.
+    /// Appends to the buffer. Its capacity stays within `most` bytes.
     #[inline]
     pub(super) fn keep(&mut self, bytes: &[u8], most: usize) {
         if bytes.len() > self.buffer.capacity() - self.buffer.len() {
@@ -288,7 +288,7 @@ impl Stream {
     fn grow(&mut self, more: usize, most: usize) {
         const FIRST: usize = 256;
         let doubled = (2 * self.buffer.capacity()).min(most);
-        let room = (self.buffer.len() + more).max(doubled).max(FIRST);
+        let room = (self.buffer.len() + more).max(doubled).max(FIRST.min(most));
         self.buffer.reserve_exact(room - self.buffer.len());
     }
 

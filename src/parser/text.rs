@@ -8,6 +8,9 @@ use super::examined;
 pub(super) trait Chunk: Copy {
     fn bytes(&self) -> &[u8];
 
+    /// The chunk as text, if it is known to be UTF-8.
+    fn whole_text(&self) -> Option<&str>;
+
     /// A range of the chunk as text, if it is known to be UTF-8.
     fn text(&self, range: Range<usize>) -> Option<&str>;
 
@@ -23,6 +26,11 @@ impl Chunk for Unchecked<'_> {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.0
+    }
+
+    #[inline]
+    fn whole_text(&self) -> Option<&str> {
+        None
     }
 
     #[inline]
@@ -45,6 +53,11 @@ impl Chunk for Vouched<'_> {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+
+    #[inline]
+    fn whole_text(&self) -> Option<&str> {
+        Some(self.0)
     }
 
     #[inline]

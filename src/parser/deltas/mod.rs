@@ -105,12 +105,26 @@ impl Tracker {
         stream: &Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
+        match &mut self.follows {
+            Follows::Json(json) if json.is_in_arguments() => {
+                json.pass_arguments(&stream.buffer, text, stop, &mut self.told, sink);
+            }
+            Follows::Nothing => {}
+            _ => self.follow(scanner, stream, sink),
+        }
+    }
+
+    /// Reads the new bytes of a payload. Not inlined, because most bytes are arguments of JSON.
+    #[inline(never)]
+    fn follow(
+        &mut self,
+        scanner: &mut Scanner,
+        stream: &Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
         let told = &mut self.told;
         match &mut self.follows {
             Follows::Nothing => {}
-            Follows::Json(json) if json.is_in_arguments() => {
-                json.pass_arguments(&stream.buffer, text, stop, told, sink);
-            }
             Follows::Json(json) => {
                 json.advance(&stream.buffer, stream.row().keys(), told, sink);
                 json.hand_over(scanner);

@@ -40,6 +40,8 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Self {
         let index = stream.start_call(opened.at, sink);
+        // From here on, what fits into the buffer without growing it is within the limit.
+        stream.buffer.shrink_to(stream.settings().max_payload_bytes);
         let scanner = Scanner::default();
         let tracker = Tracker::new(index, stream, sink);
         Self { opened, index, scanner, tracker, fence, repaired }
@@ -54,15 +56,15 @@ impl Payload {
         chunk: C,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Result<(), usize> {
-        let (most, length) = (stream.settings().max_payload_bytes, chunk.bytes().len());
-        let seen = self.scanner.string_length(chunk.bytes(), &stream.syntax.rules);
-        if seen < length || length > most - stream.buffer.len() {
+        let bytes = chunk.bytes();
+        if let Some(seen) = self.scanner.string_length(bytes, &stream.syntax.rules) {
             return Err(seen);
         }
-        stream.keep(chunk.bytes(), most);
-        if stream.syntax.tells_deltas {
-            self.tracker.advance(chunk.text(0..length), None, &mut self.scanner, stream, sink);
+        if bytes.len() > stream.buffer.capacity() - stream.buffer.len() {
+            return Err(bytes.len());
         }
+        stream.buffer.extend_from_slice(bytes);
+        self.tracker.advance(chunk.whole_text(), None, &mut self.scanner, stream, sink);
         Ok(())
     }
 
