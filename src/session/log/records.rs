@@ -164,15 +164,11 @@ impl Records {
         place(first)..place(end)
     }
 
-    /// The records whose runs can be joined into longer ones, of at most `bytes_max` bytes. A long record keeps a run of
-    /// its own.
+    /// The records whose runs can be joined into longer ones, of at most `bytes_max` bytes.
     pub(super) fn short_runs(&self, bytes_max: usize) -> Vec<Range<u64>> {
         let ends = self.runs.iter().skip(1).map(|next| next.first).chain([self.last() + 1]);
         let mut spans: Vec<(Range<u64>, usize, usize)> = Vec::new();
         for (run, end) in self.runs.iter().zip(ends) {
-            if self.index[self.place(run.first)].end == IndexEntry::WHOLE_RUN {
-                continue;
-            }
             match spans.last_mut() {
                 Some((span, runs, bytes))
                     if span.end == run.first && *bytes + run.bytes.len() <= bytes_max =>
@@ -185,20 +181,22 @@ impl Records {
         spans.into_iter().filter(|(_, runs, _)| *runs > 1).map(|(span, ..)| span).collect()
     }
 
-    /// Replaces the runs of a block, from `run`'s first record up to `end`, by this one.
-    pub(super) fn join(&mut self, run: Run, end: u64) {
-        let places = self.places(run.first, end);
+    /// Replaces the runs from `joined`'s first record up to `end` by this one, which is shorter than 4 GiB.
+    pub(super) fn join(&mut self, joined: Run, end: u64) {
+        let places = self.places(joined.first, end);
         let mut before = 0;
         for at in places.clone() {
-            let Run { first, bytes } = &self.runs[at];
+            let run = &self.runs[at];
             let next = self.runs.get(at + 1).map_or(end, |next| next.first);
-            for sequence in *first..next {
-                let entry = self.place(sequence);
-                self.index[entry].end += before;
+            for sequence in run.first..next {
+                let place = self.place(sequence);
+                let entry = &mut self.index[place];
+                let end = before + run.end_of(*entry);
+                entry.end = u32::try_from(end).expect("runs that are joined are short");
             }
-            before += u32::try_from(bytes.len()).expect("a block is small");
+            before += run.bytes.len();
         }
-        self.runs.splice(places, [run]);
+        self.runs.splice(places, [joined]);
     }
 
     /// Takes the records after `seen`, up to record `last` and up to `bytes_max` bytes, but at
