@@ -25,7 +25,7 @@ pub(super) struct Meter {
     turn: Span,
     /// The last state reported, and its entry in the gauge of running turns.
     state: Option<(TurnState, Option<Gauged>)>,
-    /// The number of rounds so far, and the span of the last.
+    /// The number of rounds so far, and the span of the last, or of the turn before the first.
     rounds: u32,
     span: Span,
     round_begun: Instant,
@@ -42,13 +42,13 @@ pub(super) struct Meter {
 impl Meter {
     /// Begins to measure a turn in this trace.
     pub(super) fn new(trace: Option<&TraceContext>) -> Self {
-        let begun = Instant::now();
+        let (begun, turn) = (Instant::now(), Span::current());
         Self {
             begun,
-            turn: Span::current(),
+            span: turn.clone(),
+            turn,
             state: None,
             rounds: 0,
-            span: info_span!("round", r#loop = 0),
             round_begun: begun,
             finish: None,
             silent_since: None,
@@ -62,7 +62,7 @@ impl Meter {
         self.begun
     }
 
-    /// The span of the last round.
+    /// The span of the last round, or of the turn before the first.
     pub(super) const fn span(&self) -> &Span {
         &self.span
     }
@@ -72,7 +72,7 @@ impl Meter {
         if self.state.as_ref().is_some_and(|(told, _)| *told == state) {
             return false;
         }
-        self.turn.in_scope(|| debug!(state = state.name(), "turn state changed"));
+        debug!(parent: &self.turn, state = state.name(), "turn state changed");
         // Drop the old entry first, so that no turn counts twice.
         self.state = None;
         let running = (!state.is_over()).then(|| metrics::turn_running(state.name()));
@@ -89,7 +89,7 @@ impl Meter {
         self.rounds += 1;
         (self.round_begun, self.finish, self.silent_since) = (Instant::now(), None, None);
         self.span = info_span!(parent: &self.turn, "round", r#loop = self.rounds);
-        self.log(|| debug!("round started"));
+        debug!(parent: &self.span, "round started");
         self.trace.begin_round(request, || asked.identity())
     }
 
@@ -99,7 +99,7 @@ impl Meter {
     }
 
     pub(super) fn rerouted(&self, answering: &str) {
-        self.log(|| debug!(%answering, "using another upstream"));
+        debug!(parent: &self.span, %answering, "using another upstream");
     }
 
     pub(super) fn note_delta(&mut self, delta: &Delta<'_>) {
@@ -121,7 +121,7 @@ impl Meter {
         self.trace.end_round(reason.map(|_| outcome));
         self.silent_since = Some(Instant::now());
         let duration_ms = millis(self.round_begun.elapsed());
-        self.log(|| debug!(outcome, duration_ms, reason, "round ended"));
+        debug!(parent: &self.span, outcome, duration_ms, reason, "round ended");
     }
 
     /// Begins a tool. Returns the span in which it runs, and the trace context for its requests.
@@ -133,7 +133,7 @@ impl Meter {
         source: impl FnOnce() -> Source,
     ) -> (Span, Option<TraceContext>) {
         let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
-        span.in_scope(|| debug!("tool started"));
+        debug!(parent: &span, "tool started");
         (span, self.trace.begin_tool(call, (call_id, tool), source))
     }
 
@@ -170,7 +170,7 @@ impl Meter {
     pub(super) fn tools_stopped(&mut self, running: usize) {
         self.trace.stop_tools(|_| true);
         if running > 0 {
-            self.log(|| debug!(running, "tools stopped"));
+            debug!(parent: &self.span, running, "tools stopped");
         }
     }
 
@@ -178,42 +178,39 @@ impl Meter {
     pub(super) fn note_event(&self, event: &Event<'_>) {
         match event {
             Event::Acknowledgement { source, .. } => {
-                self.log(|| debug!(source = source.name(), "acknowledgement sent"));
+                debug!(parent: &self.span, source = source.name(), "acknowledgement sent");
             }
             Event::Feedback { call_id, reason, attempt, .. } => {
                 let reason = reason.name();
-                self.log(|| debug!(call_id, reason, attempt, "feedback sent to the model"));
+                debug!(parent: &self.span, call_id, reason, attempt, "feedback sent to the model");
                 metrics::feedback(reason);
             }
             Event::ClarificationNeeded { call_id, tool_name, .. } => {
-                self.log(|| debug!(call_id, tool = tool_name, "user asked for clarification"));
+                debug!(parent: &self.span, call_id, tool = tool_name, "user asked for clarification");
                 metrics::clarification("asked");
             }
             Event::LoopLimitReached { max_tool_loops } => {
-                self.log(|| debug!(max_tool_loops, "loop cap reached"));
+                debug!(parent: &self.span, max_tool_loops, "loop cap reached");
             }
             _ => {}
         }
     }
 
-    /// Logs something in the span of the last round.
-    fn log(&self, line: impl FnOnce()) {
-        self.span.in_scope(line);
-    }
-
     /// Counts and logs what clients do not see.
     pub(super) fn note(&self, line: LogLine<'_>) {
-        self.log(|| match line {
+        let span = &self.span;
+        match line {
             LogLine::EmptyAnswer => {
-                debug!("empty answer");
+                debug!(parent: span, "empty answer");
                 metrics::empty_answer();
             }
             LogLine::NotRun { call_id, name, position, why } => {
-                debug!(call_id, tool = name, position, outcome = why.name(), "call not run");
-                metrics::call_not_run(why.name());
+                let outcome = why.name();
+                debug!(parent: span, call_id, tool = name, position, outcome, "call not run");
+                metrics::call_not_run(outcome);
             }
-            LogLine::Abandoned => debug!("no client re-joined in time"),
-        });
+            LogLine::Abandoned => debug!(parent: span, "no client re-joined in time"),
+        }
     }
 
     /// Writes the one log line that ends a turn.
@@ -222,16 +219,15 @@ impl Meter {
         let duration = self.begun.elapsed();
         metrics::turn_ended(turn.outcome(), summary.loops, duration);
         self.trace.end_turn(turn, duration);
-        self.turn.in_scope(|| {
-            tracing::info!(
-                outcome = turn.outcome(),
-                loops = summary.loops,
-                tool_calls = summary.tool_calls,
-                prompt_tokens = summary.usage.prompt_tokens,
-                completion_tokens = summary.usage.completion_tokens,
-                duration_ms = millis(duration),
-                "turn ended"
-            );
-        });
+        tracing::info!(
+            parent: &self.turn,
+            outcome = turn.outcome(),
+            loops = summary.loops,
+            tool_calls = summary.tool_calls,
+            prompt_tokens = summary.usage.prompt_tokens,
+            completion_tokens = summary.usage.completion_tokens,
+            duration_ms = millis(duration),
+            "turn ended"
+        );
     }
 }

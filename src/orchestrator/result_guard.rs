@@ -22,9 +22,12 @@
 //! text that begins with a letter is never held back. If the held text turns out not to be a
 //! block, its last line is read again, because it may begin one.
 
+use std::sync::Arc;
+
+use crate::conversation::render::echo::{echo, is_blank};
 use crate::conversation::render::results::RETURNED;
 use crate::limits::tools::NAME_BYTES_MAX;
-use crate::limits::turn::{ECHO_BYTES_MIN, GUARDED_TOOLS_MAX, HELD_BYTES_MAX, MATCHED_BYTES_MAX};
+use crate::limits::turn::{ECHO_BYTES_MIN, GUARDED_TOOLS_MAX, HELD_BYTES_MAX};
 
 /// Reads the words of a turn's messages, in pieces cut anywhere.
 #[derive(Debug, Default)]
@@ -33,8 +36,8 @@ pub(super) struct ResultGuard {
     frame: &'static [u8],
     /// The tools whose results have a heading.
     tools: Vec<String>,
-    /// The results that may be echoed: as much of their JSON as is compared, without white space.
-    results: Vec<String>,
+    /// The results that may be echoed: see [`echo`].
+    echoes: Vec<Arc<str>>,
     /// Whether answers may be JSON, so that no JSON is taken for a result.
     allows_json: bool,
     /// Whether the message has called a tool: any JSON after that is an invented result.
@@ -97,19 +100,15 @@ impl ResultGuard {
         if self.allows_json {
             return;
         }
-        let json = json();
-        if json.len() < ECHO_BYTES_MIN || !json.starts_with(['{', '[']) {
-            return;
+        if let Some(echo) = echo(&json()) {
+            self.learn_echo(&echo);
         }
-        let mut matched = String::with_capacity(MATCHED_BYTES_MAX);
-        for char in json.chars().filter(|char| !is_blank(*char)) {
-            if matched.len() >= MATCHED_BYTES_MAX {
-                break;
-            }
-            matched.push(char);
-        }
-        if !self.results.contains(&matched) {
-            self.results.push(matched);
+    }
+
+    /// Learns what a result is known by.
+    pub(super) fn learn_echo(&mut self, echo: &Arc<str>) {
+        if !self.allows_json && !self.echoes.contains(echo) {
+            self.echoes.push(Arc::clone(echo));
         }
     }
 
@@ -147,12 +146,12 @@ impl ResultGuard {
                         if first == '{' && self.has_called && !self.allows_json {
                             return true;
                         }
-                        let candidate = Candidate::begin(first, self.frame, self.results.len());
+                        let candidate = Candidate::begin(first, self.frame, self.echoes.len());
                         self.state = candidate.map_or(State::MidLine, State::Candidate);
                     }
                 }
                 State::Candidate(candidate) => {
-                    match candidate.read(rest, &self.tools, &self.results) {
+                    match candidate.read(rest, &self.tools, &self.echoes) {
                         Read::Found => return true,
                         Read::More => return false,
                         Read::NoBlock(read) => {
@@ -198,11 +197,6 @@ impl ResultGuard {
     }
 }
 
-/// White space and zero-width characters.
-fn is_blank(char: char) -> bool {
-    char.is_whitespace() || matches!(char, '\u{200b}' | '\u{2060}' | '\u{feff}')
-}
-
 /// White space, and Markdown that may begin a line.
 fn is_before_words(char: char) -> bool {
     is_blank(char) || matches!(char, '*' | '>' | '-' | '#')
@@ -235,7 +229,7 @@ impl Candidate {
         }
     }
 
-    fn read(&mut self, words: &str, tools: &[String], results: &[String]) -> Read {
+    fn read(&mut self, words: &str, tools: &[String], echoes: &[Arc<str>]) -> Read {
         for (at, char) in words.char_indices() {
             let end = at + char.len_utf8();
             self.text.push(char);
@@ -245,7 +239,7 @@ impl Candidate {
             if is_blank(char) {
                 continue;
             }
-            if self.read_heading(char, tools) || self.read_results(&words[at..end], results) {
+            if self.read_heading(char, tools) || self.read_results(&words[at..end], echoes) {
                 return Read::Found;
             }
             if self.heading.is_none() && self.results.is_empty() {
@@ -296,11 +290,11 @@ impl Candidate {
     }
 
     /// Whether there is now enough of a result to tell it from an answer.
-    fn read_results(&mut self, char: &str, results: &[String]) -> bool {
+    fn read_results(&mut self, char: &str, echoes: &[Arc<str>]) -> bool {
         let (matched, mut is_found) = (self.matched, false);
         self.matched += char.len();
         self.results.retain(|&(at, fence)| {
-            let result = results[at].as_bytes();
+            let result = echoes[at].as_bytes();
             let expected = fence.as_bytes().iter().chain(result).skip(matched).take(char.len());
             let fits = expected.eq(char.as_bytes());
             is_found |= fits && matched + char.len() >= fence.len() + result.len();
@@ -315,6 +309,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::limits::turn::MATCHED_BYTES_MAX;
 
     fn guard() -> ResultGuard {
         let clock = json!({ "timezone": "Asia/Tokyo", "time": "Friday, 2 May, 21:40" });

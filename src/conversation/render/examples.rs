@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::echo::echo;
 use super::{Form, Style, render_turn, results, turn_tokens};
 use crate::call_format::{CallFormat, Label};
 use crate::conversation::{Call, Step, Turn};
@@ -14,9 +15,12 @@ use crate::upstream::{Images, Message};
 #[derive(Debug, Default)]
 pub(crate) struct Examples {
     turns: Vec<Turn>,
-    shown: Mutex<Option<(Key, Arc<Shown>)>>,
-    results: Mutex<Option<(Key, Arc<[String]>)>>,
+    shown: Remembered<Arc<Shown>>,
+    echoes: Remembered<Arc<[Arc<str>]>>,
 }
+
+/// The last value, and what it was made for.
+type Remembered<T> = Mutex<Option<(Key, T)>>;
 
 /// What the rendering of examples depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,17 +53,18 @@ impl Examples {
         self.turns.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls)
     }
 
-    /// The results of their calls as JSON, in order, each abridged to about `bytes_max`.
-    pub(crate) fn results(&self, format: &CallFormat, bytes_max: usize) -> Arc<[String]> {
+    /// What the results of their calls are known by, in order: see [`echo`]. Each result is abridged to about
+    /// `bytes_max`.
+    pub(crate) fn echoes(&self, format: &CallFormat, bytes_max: usize) -> Arc<[Arc<str>]> {
         let key = Key {
             form: Form::Text,
             format: format.clone(),
             call_ids: None,
             result_bytes_max: bytes_max,
         };
-        remembered(&self.results, key, || {
+        remembered(&self.echoes, key, || {
             let json = |call: &Call| results::json(&call.result(), format, bytes_max);
-            self.calls().map(json).collect()
+            self.calls().filter_map(|call| echo(&json(call))).collect()
         })
     }
 
@@ -86,7 +91,7 @@ impl Examples {
 }
 
 /// Returns the last value if it was made for the same key; otherwise makes and remembers another.
-fn remembered<T: Clone>(last: &Mutex<Option<(Key, T)>>, key: Key, make: impl FnOnce() -> T) -> T {
+fn remembered<T: Clone>(last: &Remembered<T>, key: Key, make: impl FnOnce() -> T) -> T {
     if let Some((known, value)) = &*last.lock()
         && *known == key
     {

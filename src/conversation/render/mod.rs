@@ -3,6 +3,7 @@
 //! Every form renders every conversation to a valid sequence: one system message first, user and
 //! assistant alternating, and a result right after each call.
 
+pub(crate) mod echo;
 mod examples;
 mod images;
 pub(crate) mod inert;

@@ -235,8 +235,8 @@ impl Setup {
         }
         let last = &before[before.len().saturating_sub(GUARDED_CALLS)..];
         let most = self.result_bytes_max();
-        for result in &*examples.results(format, most) {
-            guard.learn_result(|| result.clone());
+        for echo in &*examples.echoes(format, most) {
+            guard.learn_echo(echo);
         }
         for call in last {
             guard.learn_result(|| results::json(&call.result(), format, most));
