@@ -366,7 +366,10 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
     // Turns use tasks. Threads write the logs and the file of sessions: both block.
-    ("std::thread", &["telemetry/mod.rs", "telemetry/queue.rs", "session/store/sqlite/"]),
+    (
+        "std::thread",
+        &["app/mod.rs", "telemetry/mod.rs", "telemetry/queue.rs", "session/store/sqlite/"],
+    ),
     ("rusqlite", &["session/store/sqlite/"]),
 ];
 

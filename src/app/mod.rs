@@ -10,10 +10,13 @@ mod store_probe;
 mod tools;
 
 use std::convert::Infallible;
-use std::io::Write;
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::thread;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -43,7 +46,7 @@ pub enum RunError {
     Start(#[from] StartError),
     /// The system refuses basic resources: threads, signals.
     #[error("cannot set up threads or signal handling: {0}")]
-    System(std::io::Error),
+    System(io::Error),
     /// A metrics recorder is already installed.
     #[error("cannot set up metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
@@ -55,12 +58,19 @@ pub enum RunError {
 /// # Errors
 /// See [`RunError`].
 pub fn run(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(RunError::System)?;
+    let runtime = runtime().map_err(RunError::System)?;
     let served = runtime.block_on(serve(config, parts, out));
     // A thread that waits for a file does not keep the process from its end.
     runtime.shutdown_timeout(limits::server::CLOSE_TIMEOUT);
     served
+}
+
+/// A thread for each processor. With a single one, this thread does all, and does not have to share its tasks.
+fn runtime() -> io::Result<Runtime> {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut builder =
+        if processors == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build()
 }
 
 async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
@@ -148,7 +158,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

@@ -38,6 +38,7 @@ mod native;
 mod ndjson;
 mod nodes;
 mod nonce;
+mod one_processor;
 mod pipelining;
 mod progress;
 mod recent_turns;

@@ -12,6 +12,8 @@ use tokio::task::spawn_blocking;
 use super::gateway::Endpoint;
 use super::{until, within};
 
+const TETHER: &str = env!("CARGO_BIN_EXE_tether");
+
 /// A gateway in its own process, which is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -83,10 +85,21 @@ impl Process {
         within(Self::spawn(config, |_| ()))
     }
 
+    /// The same with a single processor.
+    #[track_caller]
+    pub(crate) fn start_on_one_processor(config: &str) -> impl Future<Output = Self> {
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", &first_processor(), TETHER]);
+        within(Self::run(command, local(config), |_| ()))
+    }
+
     async fn spawn(config: String, change: impl FnOnce(&mut Command)) -> Self {
+        Self::run(Command::new(TETHER), config, change).await
+    }
+
+    async fn run(mut command: Command, config: String, change: impl FnOnce(&mut Command)) -> Self {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), config).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tether"));
         command.arg("--config").arg(file.path()).env("TETHER_LOG", "off");
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         change(&mut command);
@@ -149,6 +162,13 @@ impl Process {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
+}
+
+/// The number of the first processor that this process may use.
+fn first_processor() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    line.trim().chars().take_while(char::is_ascii_digit).collect()
 }
 
 /// The configuration, with a free port.
