@@ -120,7 +120,10 @@ impl Conversation {
             return Ok(Next::Prompt);
         };
         self.has_begun = true;
-        self.whisper(&format!("{} turns so far", transcript.len()));
+        match transcript.len() {
+            1 => self.whisper("1 turn so far"),
+            count => self.whisper(&format!("{count} turns so far")),
+        }
         if let Some((prompt, answer)) = transcript.last_exchange() {
             let answer = clean::text(answer.trim());
             let kept: String = answer.chars().take(RESUMED_CHARS_MAX).collect();

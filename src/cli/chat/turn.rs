@@ -189,7 +189,8 @@ impl Reader {
         loop {
             let chunk = match timeout(SILENCE_MAX, body.chunk()).await {
                 Ok(Some(Ok(chunk))) => chunk,
-                Ok(Some(Err(error))) => return End::Cut(error.to_string(), was_heard),
+                // How it broke says nothing to a person.
+                Ok(Some(Err(_))) => return End::Cut("the connection broke".to_owned(), was_heard),
                 Ok(None) => return End::Cut("the connection was closed".to_owned(), was_heard),
                 Err(_) => {
                     let seconds = SILENCE_MAX.as_secs();

@@ -137,14 +137,18 @@ async fn a_full_gateway_says_when_to_try_again() {
 
 #[tokio::test]
 async fn what_is_no_gateway_is_called_so() {
-    let model = Model::listen();
-    let ended = run(chat(model.address, &["--session", "s"]), "").await;
-    assert_eq!(ended.status, Some(2), "there is nothing to send: {}", ended.notes);
-    let gateway = Gateway::start(&model).await;
-    let mut command = chat(gateway.address, &[]);
-    command.args(["--url", &format!("http://{}/nowhere", gateway.address)]);
-    let ended = run(command, "Hello?").await;
-    assert_eq!(ended.status, Some(2), "--url is given once: {}", ended.notes);
+    let mut model = Model::listen();
+    for answer in [
+        "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nOh.\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\nHi.\n",
+    ] {
+        let ended = spawn(run(chat(model.address, &[]), "Hello?"));
+        model.round().await.write(answer).await;
+        let ended = ended.await.unwrap();
+        assert_eq!((ended.status, &*ended.answer), (Some(1), ""));
+        let expected = format!("error: there is no Tether gateway at http://{} (", model.address);
+        assert!(ended.notes.starts_with(&expected), "{}", ended.notes);
+    }
 }
 
 #[tokio::test]

@@ -97,13 +97,35 @@ async fn a_call_is_approved_or_denied() {
 }
 
 #[tokio::test]
+async fn keys_that_were_pressed_before_a_question_do_not_answer_it() {
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.config.tools.confirm = Confirm::Always).await;
+    let mut terminal = Terminal::start(gateway.address, &[]);
+    terminal.line("2 + 2?\ry").await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("One moment.\n").await;
+    terminal.seen.take("One moment.").await;
+    terminal.keys("y\r");
+    // The terminal has echoed it, so it is there to be read.
+    terminal.seen.take("y\r\n").await;
+    round.say(&call("calculate", &json!({"expression": "2 + 2"}))).await;
+    round.end().await;
+    terminal.seen.take(ANSWER).await;
+    terminal.keys("n\r");
+    model.answers(&["Not done."]).await;
+    let seen = terminal.seen.take("Not done.\r\n").await;
+    assert!(!seen.contains("#1 calculate"), "{seen}");
+}
+
+#[tokio::test]
 async fn an_open_question_is_asked_again_when_the_session_is_resumed() {
     let (mut model, gateway, mut terminal) = confirming().await;
     terminal.keys(CTRL_D);
     assert_eq!(terminal.exit().await, Some(0));
     let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
     let shown = terminal.seen.take(ANSWER).await;
-    assert!(shown.contains("1 turns so far\r\n> 2 + 2?\r\n"), "{shown}");
+    assert!(shown.contains("1 turn so far\r\n> 2 + 2?\r\n"), "{shown}");
     assert!(shown.contains("? calculate (builtin) wants to run:"), "{shown}");
     terminal.keys("y\r");
     model.answers(&["It is 4."]).await;
