@@ -311,6 +311,12 @@ const ROWS: &[Row] = &[
         ],
     ),
     row("app/probe", Io, &["config", "conversation", "event", "orchestrator", "tools", "upstream"]),
+    row("cli/chat", Nothing, &["limits", "tools"]),
+    row("cli/chat/conversation", Io, &["limits"]),
+    row("cli/chat/gateway", Io, &["http", "limits", "tools"]),
+    row("cli/chat/mod.rs", Io, &["config"]),
+    row("cli/chat/terminal", Io, &["config", "limits"]),
+    row("cli/chat/turn", Io, &["limits", "tools", "upstream"]),
     row("cli/tools", Io, &["app", "config", "event", "limits", "telemetry", "tools"]),
     row(
         "cli/sessions",

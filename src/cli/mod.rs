@@ -3,6 +3,7 @@
 //! Only results go to standard output; messages and logs go to standard error. Exit status: 0
 //! for success, 1 for a failure while running, 2 for bad arguments or configuration.
 
+mod chat;
 mod check;
 mod completions;
 mod parse;
@@ -31,6 +32,7 @@ use crate::config::{self, ConfigError, Overrides};
 use crate::telemetry::{LogFormat, TelemetryError};
 use crate::version;
 
+use chat::ChatArgs;
 use sessions::SessionsArgs;
 
 /// A gateway for local model servers that makes tool calls work.
@@ -50,6 +52,7 @@ const AFTER_HELP: &str = "\
 Examples:
   tether                                        run with the embedded model, to try it out
   tether --upstream http://127.0.0.1:8081/v1    run in front of llama.cpp, vLLM, Ollama ...
+  tether chat                                   talk to a running gateway
   tether check --config tether.yml              show the effective configuration
 
 Environment:
@@ -68,6 +71,8 @@ pub(crate) enum Command {
     Parse(ParseArgs),
     /// List the tools offered to the model, with their schemas, or run one of them
     Tools(ToolsArgs),
+    /// Talk to a running gateway
+    Chat(ChatArgs),
     /// List, show, export, import or delete the sessions of a store
     Sessions(SessionsArgs),
     /// Print a shell completion script

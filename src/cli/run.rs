@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use super::{
-    Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, check, completions,
-    exit, parse, print_diagnostic, sessions, tools,
+    Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, chat, check,
+    completions, exit, parse, print_diagnostic, sessions, tools,
 };
 use crate::app::{self, Parts, PartsError};
 use crate::call_format::CallContract;
@@ -52,6 +52,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
             };
             tools::run(&load(config)?, args.action.as_ref(), &mut out)
         }
+        Command::Chat(args) => chat::run(args),
         Command::Sessions(args) => {
             telemetry::check_filter()?;
             sessions::run(&args, &mut out)

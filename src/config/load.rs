@@ -77,6 +77,11 @@ pub fn process_environment(
     process::environment(std::env::vars_os(), inherit, &set)
 }
 
+/// A variable of this process, if it is set, and text.
+pub(crate) fn text_variable(name: &str) -> Option<String> {
+    environment(name)?.into_string().ok()
+}
+
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)

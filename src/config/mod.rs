@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+pub(crate) use self::load::text_variable;
 pub use self::load::{Overrides, load, load_text, process_environment};
 pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;

@@ -3,6 +3,7 @@
 //! Limits that an operator can set are the defaults of keys in `config/default.yml`. The others
 //! are constants, because no deployment has a reason to change them.
 
+pub mod chat;
 pub mod session;
 
 use std::time::Duration;

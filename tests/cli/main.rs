@@ -194,6 +194,8 @@ fn bad_arguments_are_status_2() {
         &["completions"],
         &["completions", "tcsh"],
         &["--model", "m"],
+        &["chat", "--url", "127.0.0.1:8080"],
+        &["chat", "--session", ""],
     ] {
         check(arguments, 2);
     }
@@ -250,9 +252,17 @@ fn a_bad_log_filter_is_status_2() {
 #[test]
 fn help_goes_to_standard_output() {
     let (stdout, stderr) = check(&["--help"], 0);
-    for word in
-        ["serve", "check", "parse", "tools", "sessions", "completions", "--upstream", "TETHER_LOG"]
-    {
+    for word in [
+        "serve",
+        "check",
+        "chat",
+        "parse",
+        "tools",
+        "sessions",
+        "completions",
+        "--upstream",
+        "TETHER_LOG",
+    ] {
         assert!(stdout.contains(word), "{word}: {stdout}");
     }
     assert_eq!(stderr, "");
@@ -275,7 +285,9 @@ fn the_version_says_what_the_binary_was_built_from() {
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (stdout, _) = check(&["completions", shell], 0);
-        assert!(stdout.contains("chunk-size"), "{shell}");
+        for word in ["chunk-size", "chat", "session"] {
+            assert!(stdout.contains(word), "{shell}: {word}");
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod ai_sdk;
 mod artifacts;
 mod call_formats;
 mod cancel;
+mod chat;
 mod chat_completions;
 mod clarification;
 mod client_images;

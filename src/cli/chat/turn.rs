@@ -1,0 +1,242 @@
+//! One turn as it is read from the gateway: begun, and joined again whenever the connection breaks.
+//!
+//! ```text
+//!   POST, with an Idempotency-Key ──> events ──> the last one: done
+//!     ^ nothing heard yet               │ cut
+//!     '──────── wait, twice as long ────┤
+//!   GET, with Last-Event-ID <───────────' some have been heard
+//! ```
+//! A POST that is repeated with its key begins no second turn, and an event that was heard before
+//! is dropped, so nothing is lost or shown twice.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use super::event::{Event, Position};
+use super::gateway::{ApiError, Gateway};
+use crate::limits::chat::{EVENTS_WAITING_MAX, REJOIN_ATTEMPTS_MAX, REJOIN_BACKOFF, SILENCE_MAX};
+use crate::tools::outbound::Body;
+use crate::upstream::sse::{Decoder, Field};
+
+/// How a turn is entered.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// The body of the request that begins it.
+    Begin(Value),
+    /// The id of a turn that is running.
+    Join(String),
+}
+
+/// What is heard of a turn.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Event(Event),
+    /// The connection broke, for this reason; it will be made again.
+    Cut(String),
+    /// The connection is back.
+    Back,
+}
+
+/// A turn that is being read by a task of its own.
+///
+/// Dropping it stops reading; the gateway then cancels the turn after a while.
+#[derive(Debug)]
+pub(super) struct Turn {
+    heard: Receiver<Result<Heard, TurnError>>,
+    reader: AbortHandle,
+}
+
+/// Why a turn cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TurnError {
+    /// It was not begun.
+    #[error("{0}")]
+    NotBegun(#[source] ApiError),
+    /// It was begun, but cannot be joined again.
+    #[error("lost the turn: {0}")]
+    Lost(#[source] ApiError),
+    #[error("lost the turn: the gateway has nothing more of it")]
+    Gone,
+    /// The connection breaks again and again.
+    #[error("lost the turn: {0}, {REJOIN_ATTEMPTS_MAX} times in a row")]
+    Broken(String),
+    #[error("the gateway sends what is no event of a turn; is it another version?")]
+    Malformed,
+}
+
+impl Turn {
+    /// Enters a turn of this session.
+    pub(super) fn enter(gateway: &Gateway, session: &str, entry: Entry) -> Self {
+        let (sender, heard) = mpsc::channel(EVENTS_WAITING_MAX);
+        let (turn_id, body) = match entry {
+            Entry::Begin(body) => (None, body),
+            Entry::Join(turn_id) => (Some(turn_id), Value::Null),
+        };
+        let reader = Reader {
+            gateway: gateway.clone(),
+            session: session.to_owned(),
+            body,
+            key: Uuid::new_v4().to_string(),
+            turn_id,
+            last: None,
+            sender,
+        };
+        Self { heard, reader: tokio::spawn(reader.run()).abort_handle() }
+    }
+
+    /// What is heard next; `None` after the last event. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Result<Heard, TurnError>> {
+        self.heard.recv().await
+    }
+
+    /// What has been heard already, without waiting.
+    pub(super) fn ready(&mut self) -> Option<Result<Heard, TurnError>> {
+        self.heard.try_recv().ok()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+struct Reader {
+    gateway: Gateway,
+    session: String,
+    body: Value,
+    key: String,
+    /// Known from the first event on.
+    turn_id: Option<String>,
+    /// The last event that was heard.
+    last: Option<Position>,
+    sender: Sender<Result<Heard, TurnError>>,
+}
+
+/// How reading a stream ended.
+enum End {
+    /// With the turn's last event, or because nobody listens any more.
+    Over,
+    /// Early, for this reason. Whether anything was heard before.
+    Cut(String, bool),
+    Malformed,
+}
+
+impl Reader {
+    async fn run(mut self) {
+        if let Err(error) = self.read().await {
+            // Fails if nobody listens any more.
+            let _ = self.sender.send(Err(error)).await;
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), TurnError> {
+        let (mut failures, mut wait, mut is_cut) = (0, Duration::ZERO, false);
+        loop {
+            let reason = match self.open().await {
+                Ok(None) => return Err(TurnError::Gone),
+                Ok(Some(body)) => {
+                    if std::mem::take(&mut is_cut) {
+                        self.send(Heard::Back).await;
+                    }
+                    match self.listen(body).await {
+                        End::Over => return Ok(()),
+                        End::Malformed => return Err(TurnError::Malformed),
+                        End::Cut(reason, was_heard) => {
+                            if was_heard {
+                                (failures, wait) = (0, Duration::ZERO);
+                            }
+                            reason
+                        }
+                    }
+                }
+                // Nothing has come of the request yet, so that the user may as well repeat it.
+                Err(error) if failures == 0 && self.last.is_none() && !is_lost(&error) => {
+                    return Err(TurnError::NotBegun(error));
+                }
+                Err(error) if !error.is_transient() || failures >= REJOIN_ATTEMPTS_MAX => {
+                    return Err(TurnError::Lost(error));
+                }
+                Err(error) => error.to_string(),
+            };
+            failures += 1;
+            if failures > REJOIN_ATTEMPTS_MAX {
+                return Err(TurnError::Broken(reason));
+            }
+            if !std::mem::replace(&mut is_cut, true) {
+                self.send(Heard::Cut(reason)).await;
+            }
+            sleep(wait).await;
+            wait = (wait * 2).max(REJOIN_BACKOFF);
+        }
+    }
+
+    async fn open(&self) -> Result<Option<Body>, ApiError> {
+        match &self.turn_id {
+            Some(turn_id) => self.gateway.join(&self.session, turn_id, self.last).await,
+            None => self.gateway.begin(&self.body, &self.key).await.map(Some),
+        }
+    }
+
+    async fn listen(&mut self, mut body: Body) -> End {
+        let mut decoder = Decoder::new();
+        let mut was_heard = false;
+        loop {
+            let chunk = match timeout(SILENCE_MAX, body.chunk()).await {
+                Ok(Some(Ok(chunk))) => chunk,
+                // How it broke says nothing to a person.
+                Ok(Some(Err(_))) => return End::Cut("the connection broke".to_owned(), was_heard),
+                Ok(None) => return End::Cut("the connection was closed".to_owned(), was_heard),
+                Err(_) => {
+                    let seconds = SILENCE_MAX.as_secs();
+                    return End::Cut(format!("nothing was heard for {seconds} s"), true);
+                }
+            };
+            let mut rest = &*chunk;
+            loop {
+                let frame = match decoder.next_frame(&mut rest) {
+                    Ok(Some(frame)) => frame,
+                    Ok(None) => break,
+                    Err(_) => return End::Malformed,
+                };
+                let position = frame.id.and_then(Position::parse);
+                if position.is_some() && position <= self.last {
+                    continue;
+                }
+                if frame.field == Field::Error {
+                    return End::Malformed;
+                }
+                let Ok(event) = Event::parse(frame.data) else { return End::Malformed };
+                self.last = position.or(self.last);
+                was_heard = true;
+                let Some(event) = event else { continue };
+                if let Event::Started(started) = &event {
+                    self.turn_id = Some(started.turn_id.clone());
+                }
+                let is_last = event.is_last();
+                if !self.send(Heard::Event(event)).await || is_last {
+                    return End::Over;
+                }
+            }
+        }
+    }
+
+    /// False if nobody listens any more.
+    async fn send(&self, heard: Heard) -> bool {
+        self.sender.send(Ok(heard)).await.is_ok()
+    }
+}
+
+/// Whether the request may have arrived although its answer did not.
+fn is_lost(error: &ApiError) -> bool {
+    match error {
+        ApiError::Unreachable { source, .. } => !source.is_unsent(),
+        ApiError::Late { .. } => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,153 @@
+//! On a terminal: prompts, answers to questions, and keys.
+
+use serde_json::json;
+use tether::app;
+use tether::tools::Confirm;
+
+use super::program::{ANSWER, CTRL_C, CTRL_D, PROMPT, Terminal};
+use crate::support::model::call;
+use crate::support::{Gateway, Model};
+
+#[tokio::test]
+async fn prompts_are_answered_until_the_user_leaves() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
+    let greeting = terminal.line("Hello?").await;
+    assert!(greeting.contains(" has 2 tools; session s"), "{greeting}");
+    model.answers(&["Hello."]).await;
+    terminal.seen.take("Hello.\r\n").await;
+    terminal.line("Who am I?").await;
+    let told = model.answers(&["You are you."]).await;
+    assert!(told.contains("Hello?"), "{told}");
+    terminal.seen.take("You are you.\r\n").await;
+    terminal.seen.take(PROMPT).await;
+    terminal.keys(CTRL_D);
+    terminal.seen.take(" --session s\r\n").await;
+    assert_eq!(terminal.exit().await, Some(0));
+}
+
+#[tokio::test]
+async fn an_interrupt_gives_the_prompt_back_and_leaves_there() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut terminal = Terminal::start(gateway.address, &[]);
+    terminal.line("Count.").await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("One, two").await;
+    terminal.seen.take("One, two").await;
+    terminal.keys(CTRL_C);
+    round.closed().await;
+    terminal.seen.take("\r\ncancelled\r\n").await;
+    terminal.line("Go on.").await;
+    model.answers(&["Three."]).await;
+    terminal.seen.take("Three.\r\n").await;
+    terminal.seen.take(PROMPT).await;
+    terminal.keys(CTRL_C);
+    assert_eq!(terminal.exit().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_question_is_asked_and_answered_by_number() {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
+        setup.config.tools.demo = true;
+        setup.tools = app::tools(&setup.config).unwrap();
+    })
+    .await;
+    let mut terminal = Terminal::start(gateway.address, &[]);
+    terminal.line("Tell John.").await;
+    model.answers(&[&call("lookup_contacts", &json!({"name": "John"}))]).await;
+    let asked = terminal.seen.take(ANSWER).await;
+    assert!(asked.contains("? lookup_contacts (builtin) asks:"), "{asked}");
+    assert!(asked.contains("\r\n   2  John Smith  "), "{asked}");
+    terminal.keys("7\r");
+    terminal.seen.take("Please answer with a number from 1 to 3.").await;
+    terminal.seen.take(ANSWER).await;
+    terminal.keys("2\r");
+    let told = model.answers(&["Told."]).await;
+    assert!(told.contains("contact_john_smith"), "{told}");
+    terminal.seen.take("Told.\r\n").await;
+    terminal.seen.take(PROMPT).await;
+}
+
+async fn confirming() -> (Model, Gateway, Terminal) {
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.config.tools.confirm = Confirm::Always).await;
+    let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
+    terminal.line("2 + 2?").await;
+    model.answers(&[&call("calculate", &json!({"expression": "2 + 2"}))]).await;
+    let asked = terminal.seen.take(ANSWER).await;
+    assert!(
+        asked.contains("? calculate (builtin) wants to run:\r\n    expression: \"2 + 2\"\r\n"),
+        "{asked}"
+    );
+    (model, gateway, terminal)
+}
+
+#[tokio::test]
+async fn a_call_is_approved_or_denied() {
+    for (answer, is_run) in [("y", true), ("n", false), ("not that sum", false)] {
+        let (mut model, _gateway, mut terminal) = confirming().await;
+        terminal.keys(&format!("{answer}\r"));
+        model.answers(&["Done."]).await;
+        let seen = terminal.seen.take("Done.\r\n").await;
+        assert_eq!(seen.contains("✓ #1 calculate"), is_run, "{answer}: {seen}");
+    }
+}
+
+#[tokio::test]
+async fn keys_that_were_pressed_before_a_question_do_not_answer_it() {
+    let (mut model, gateway) =
+        Gateway::with_model(|setup| setup.config.tools.confirm = Confirm::Always).await;
+    let mut terminal = Terminal::start(gateway.address, &[]);
+    terminal.line("2 + 2?\ry").await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("One moment.\n").await;
+    terminal.seen.take("One moment.").await;
+    terminal.keys("y\r");
+    // The terminal has echoed it, so it is there to be read.
+    terminal.seen.take("y\r\n").await;
+    round.say(&call("calculate", &json!({"expression": "2 + 2"}))).await;
+    round.end().await;
+    terminal.seen.take(ANSWER).await;
+    terminal.keys("n\r");
+    model.answers(&["Not done."]).await;
+    let seen = terminal.seen.take("Not done.\r\n").await;
+    assert!(!seen.contains("#1 calculate"), "{seen}");
+}
+
+#[tokio::test]
+async fn an_open_question_is_asked_again_when_the_session_is_resumed() {
+    let (mut model, gateway, mut terminal) = confirming().await;
+    terminal.keys(CTRL_D);
+    assert_eq!(terminal.exit().await, Some(0));
+    let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
+    let shown = terminal.seen.take(ANSWER).await;
+    assert!(shown.contains("1 turn so far\r\n> 2 + 2?\r\n"), "{shown}");
+    assert!(shown.contains("? calculate (builtin) wants to run:"), "{shown}");
+    terminal.keys("y\r");
+    model.answers(&["It is 4."]).await;
+    terminal.seen.take("It is 4.\r\n").await;
+}
+
+/// Commands, a paste of several lines, and words that a terminal would obey.
+#[tokio::test]
+async fn what_is_typed_and_what_is_shown_stays_harmless() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
+    terminal.line("/session").await;
+    terminal.seen.take("\r\ns\r\n").await;
+    terminal.line("/nothing").await;
+    terminal.seen.take("there is no command /nothing").await;
+    terminal.line("\u{1b}[200~one\rtwo\u{1b}[201~").await;
+    let round = model.round().await;
+    let asked = round.request.body["messages"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(asked["content"], "one\ntwo");
+    round.answer("a\u{1b}[2Jb\u{7}c\u{202e}d.").await;
+    terminal.seen.take("a[2Jbcd.\r\n").await;
+    terminal.line("/quit").await;
+    assert_eq!(terminal.exit().await, Some(0));
+}
