@@ -8,6 +8,7 @@ mod check;
 mod completions;
 mod parse;
 mod run;
+mod runtime;
 mod sessions;
 mod tools;
 

@@ -25,6 +25,7 @@ pub(super) use args::ChatArgs;
 use conversation::Conversation;
 
 use crate::cli::CliError;
+use crate::cli::runtime::runtime;
 use crate::config;
 
 /// Talks to a gateway until the input ends.
@@ -36,8 +37,7 @@ pub(super) fn run(args: ChatArgs) -> Result<(), CliError> {
     let is_interactive = terminal::is_interactive();
     let prompt = if is_interactive { None } else { Some(terminal::read_prompt()?) };
     let key = config::text_variable(args::KEY_VARIABLE);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = runtime()?;
     let result = runtime.block_on(async {
         let gateway = gateway::Gateway::new(args.url, key.as_deref()).map_err(CliError::Usage)?;
         let mut conversation = Conversation::new(gateway, args.session)?;

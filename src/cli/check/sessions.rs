@@ -1,7 +1,7 @@
 //! `tether check --probe`: tries the store of sessions.
 
 use crate::app::{self, StoreFinding};
-use crate::cli::tools::settle;
+use crate::cli::runtime::runtime;
 use crate::cli::{CliError, print_diagnostic};
 use crate::config::Config;
 
@@ -11,7 +11,7 @@ use crate::config::Config;
 /// If there is no runtime for it.
 pub(super) fn probe(config: &Config) -> Result<bool, CliError> {
     let mut is_usable = true;
-    for finding in settle::runtime()?.block_on(app::probe_store(&config.sessions)) {
+    for finding in runtime()?.block_on(app::probe_store(&config.sessions)) {
         match finding {
             StoreFinding::Note(finding) => print_diagnostic("note", format!("sessions: {finding}")),
             StoreFinding::Warning(finding) => {

@@ -1,6 +1,7 @@
 //! `tether check --probe`: asks the sources of tools, and suggests settings.
 
 use crate::app;
+use crate::cli::runtime::runtime;
 use crate::cli::tools::settle;
 use crate::cli::{CliError, print_diagnostic};
 use crate::config::{Config, McpConfig};
@@ -14,7 +15,7 @@ use crate::tools::{SourceReport, ToolSpec, Toolset};
 /// # Errors
 /// [`CliError::Usage`] if this machine cannot do what the configuration requires.
 pub(super) fn probe(config: &Config) -> Result<(), CliError> {
-    let toolset = settle::runtime()?.block_on(async {
+    let toolset = runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
         Ok::<_, CliError>(settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await)
     })?;

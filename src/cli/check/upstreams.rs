@@ -1,7 +1,7 @@
 //! `tether check --probe`: asks the model servers, and suggests settings.
 
 use crate::app;
-use crate::cli::tools::settle;
+use crate::cli::runtime::runtime;
 use crate::cli::{CliError, print_diagnostic};
 use crate::config::Config;
 
@@ -12,5 +12,5 @@ use crate::config::Config;
 pub(super) fn probe(config: &Config) -> Result<(), CliError> {
     let report =
         |upstream: &str, finding| print_diagnostic("note", format!("{upstream}: {finding}"));
-    settle::runtime()?.block_on(app::probe(config, report)).map_err(CliError::usage)
+    runtime()?.block_on(app::probe(config, report)).map_err(CliError::usage)
 }

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::{CliError, print_diagnostic};
 use crate::app::{self, SessionsError};
-use crate::cli::tools::settle;
+use crate::cli::runtime::runtime;
 use crate::config::{self, Overrides};
 use crate::session::store::{ListedSession, Store};
 
@@ -29,7 +29,7 @@ pub(super) use args::SessionsArgs;
 /// [`CliError::Config`] or [`CliError::Usage`] if no file of sessions is configured,
 /// [`CliError::Failed`] if it cannot be used, [`CliError::Silent`] if some sessions could not be.
 pub(super) fn run(args: &SessionsArgs, out: &mut impl Write) -> Result<(), CliError> {
-    let runtime = settle::runtime()?;
+    let runtime = runtime()?;
     match &args.action {
         Action::List(args) => {
             let Opened { store, .. } = open(&runtime, &args.store, false)?;

@@ -13,6 +13,7 @@ use super::answer::Answer;
 use super::lines::Lines;
 use super::settle;
 use crate::app;
+use crate::cli::runtime::runtime;
 use crate::cli::{CallArgs, CliError, print_diagnostic};
 use crate::config::Config;
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
@@ -32,7 +33,7 @@ pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Res
     let arguments = read_arguments(&args.arguments)?;
     let answer = args.answer.as_deref().map(Answer::parse).transpose()?;
     let limit = args.timeout.map(|seconds| Duration::from_secs(seconds.get() as u64));
-    settle::runtime()?.block_on(async {
+    runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
         let wait = limit.unwrap_or(REQUIRED_SOURCE_WAIT);
         let is_enough = |toolset: &Toolset| toolset.is_settled_for(&args.name);

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{CliError, ToolsAction, print_diagnostic};
 use crate::app;
+use crate::cli::runtime::runtime;
 use crate::config::Config;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::tools::ToolSpec;
@@ -36,7 +37,7 @@ pub(super) fn run(
 fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
     let servers = app::mcp_servers(config).map_err(CliError::usage)?;
     let mut has_failed = false;
-    settle::runtime()?.block_on(async {
+    runtime()?.block_on(async {
         for (name, server) in servers {
             match server.pin().await {
                 Ok((pin, count)) => writeln!(out, "{name}: {pin} # {count} tools")?,
@@ -57,7 +58,7 @@ fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
 /// # Errors
 /// [`CliError::Usage`] if the configuration cannot be used here; [`CliError::Io`] if `out` fails.
 fn list(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
-    let toolset = settle::runtime()?.block_on(async {
+    let toolset = runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
         Ok::<_, CliError>(settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await)
     })?;

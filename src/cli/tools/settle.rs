@@ -4,16 +4,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::cli::{CliError, print_diagnostic};
+use crate::cli::print_diagnostic;
 use crate::tools::source::SourceState;
 use crate::tools::{Sources, Toolset};
-
-/// A runtime for a command that uses tools.
-pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    Ok(runtime?)
-}
 
 /// Asks the sources. Returns what they offer once each has answered or failed, or after this time.
 pub(in crate::cli) async fn settled(sources: &mut Sources, within: Duration) -> Toolset {
