@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
-use hyper::header::{HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use tokio::time::timeout;
 
 use super::refusal::Refusal;
@@ -33,6 +33,13 @@ pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
         return Err(Refusal::TransferEncoding("chunked, chunked".to_owned()));
     }
     Ok(())
+}
+
+/// Rejects a body that is compressed, instead of calling it bad JSON (RFC 9110, section 15.5.16).
+pub(super) fn check_content_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let fields = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::to_str);
+    let unknown = http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "identity");
+    unknown.map_or(Ok(()), |coding| Err(Refusal::ContentCoding(coding.to_owned())))
 }
 
 /// Reads a body of at most `bytes_max` bytes within this time.

@@ -31,6 +31,8 @@ pub(super) enum Refusal {
     BodyBroken(String),
     /// The body is in an unknown transfer coding.
     TransferEncoding(String),
+    /// The body is in a content coding, such as gzip.
+    ContentCoding(String),
     /// A body from a browser page that is not JSON.
     MediaType,
     /// The key is missing or wrong.
@@ -140,6 +142,9 @@ impl Refusal {
             Self::TransferEncoding(_) => {
                 (StatusCode::NOT_IMPLEMENTED, "unsupported_transfer_encoding")
             }
+            Self::ContentCoding(_) => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_content_coding")
+            }
             Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
             Self::OverLimit { limit: Limit::Connections(_), .. } => {
@@ -204,6 +209,11 @@ impl Refusal {
             Self::TransferEncoding(coding) => format!(
                 "the transfer coding {coding:?} is not supported; send the body plain or chunked"
             ),
+            Self::ContentCoding(coding) => {
+                format!(
+                    "the content coding {coding:?} is not supported; send the body uncompressed"
+                )
+            }
             Self::MediaType => {
                 "requests from web pages must have Content-Type: application/json".into()
             }

@@ -210,6 +210,30 @@ async fn transfer_codings_other_than_chunked_are_not_implemented() {
     assert!(model.has_no_requests());
 }
 
+/// Not even where the body would be read as it is.
+#[tokio::test]
+async fn compressed_bodies_are_refused() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let body = r#"{"prompt":"Hello?"}"#;
+    let length = format!("Content-Length: {}", body.len());
+    for path in [STREAM, CANCEL, "/v1/chat/completions", "/v1/messages"] {
+        for coding in ["gzip", "Zstd", "identity, br"] {
+            let headers = [&*length, &format!("Content-Encoding: {coding}")];
+            let reply = gateway.exchange(request("POST", path, &headers, body)).await;
+            assert_eq!(reply.head.status, 415, "{path} {coding}");
+        }
+    }
+    let headers = [&*length, "Content-Encoding: gzip"];
+    let refusal = gateway.exchange(request("POST", STREAM, &headers, body)).await.refusal();
+    assert_eq!((refusal.0, &*refusal.1), (415, "unsupported_content_coding"));
+    assert!(model.has_no_requests());
+    // This one says that nothing was done to it (RFC 9110, section 12.5.3).
+    let headers = [&*length, "Content-Encoding: identity"];
+    let reply = gateway.exchange(request("POST", CANCEL, &headers, body)).await;
+    assert_eq!(reply.head.status, 400);
+}
+
 #[tokio::test]
 async fn unknown_addresses_and_methods() {
     let model = Model::listen();

@@ -170,7 +170,7 @@ const fn reason(status: u16) -> &'static str {
         409 => "The session's state does not allow it now.",
         410 => "It is no longer kept.",
         413 => "The body is too long.",
-        415 => "A page's body must be JSON.",
+        415 => "The body is compressed, or a page's body is not JSON.",
         421 => "The host name is not allowed.",
         429 => "The client has or asks too much; `Retry-After` says when to try again.",
         501 => "The transfer coding is not supported.",
