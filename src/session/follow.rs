@@ -13,9 +13,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use tracing::{debug, warn};
 
 use super::codec::off_worker;
-use super::cut_short::{DATA_LOSS, Seen};
+use super::cut_short::DATA_LOSS;
 use super::followed::Key;
-use super::log::TurnLog;
+use super::log::{Seen, TurnLog};
 use super::record::RecordError;
 use super::sessions::{SessionError, Sessions, ended};
 use super::store::{StoredLog, Watch, Watched};

@@ -19,9 +19,9 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::codec;
-use super::cut_short::{DATA_LOSS, NOT_STORED, Seen};
+use super::cut_short::{DATA_LOSS, NOT_STORED};
 use super::lease::{Finish, OwnedLease};
-use super::log::TurnLog;
+use super::log::{Seen, TurnLog};
 use super::part_waker::PartWaker;
 use super::persister::Persister;
 use super::record::SessionRecord;

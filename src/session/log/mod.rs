@@ -10,6 +10,7 @@ mod epochs;
 mod outlet;
 mod reader;
 mod records;
+mod seen;
 pub(crate) mod storing;
 mod writer;
 
@@ -30,6 +31,7 @@ pub use reader::Reader;
 pub(crate) use records::Published;
 pub use records::{Batch, Record};
 use records::{Records, Run, Taken};
+pub(crate) use seen::Seen;
 use storing::Storing;
 pub use writer::Writer;
 
