@@ -200,7 +200,8 @@ impl TurnLog {
         true
     }
 
-    /// Cancels the turn, because its session is deleted here: nobody goes on with it.
+    /// Cancels the turn, because its session was deleted: nobody goes on with it. The log ends as cancelled
+    /// after what is stored, even if it is sealed already.
     pub(crate) fn delete(&self) {
         self.state.lock().stop = EndRequest::Delete;
         self.cancel();

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::TurnLog;
-use crate::event::{Event, FailureCode, Kind, Summary, Usage};
+use crate::event::{Event, FailureCode, Kind, Summary, TurnFinish, Usage};
 
 /// How far a turn has come, as far as its readers have seen it.
 #[derive(Debug, Default)]
@@ -65,11 +65,19 @@ impl Seen {
 
     /// The last event of a turn that ends because the store has failed.
     pub(crate) const fn failed(&self, message: &'static str) -> Event<'_> {
-        let Self { said, loops, calls, usage, .. } = self;
-        let summary =
-            Summary { loops: *loops, tool_calls: *calls, usage: *usage, text: said.as_str() };
         let code = FailureCode::StoreUnavailable;
-        Event::TurnFailed { code, message, retryable: true, summary }
+        Event::TurnFailed { code, message, retryable: true, summary: self.summary() }
+    }
+
+    /// The last event of a turn whose session was deleted.
+    pub(crate) const fn cancelled(&self) -> Event<'_> {
+        let finish_reason = TurnFinish::Cancelled;
+        Event::TurnCompleted { finish_reason, stop_text: None, summary: self.summary() }
+    }
+
+    const fn summary(&self) -> Summary<'_> {
+        let Self { said, loops, calls, usage, .. } = self;
+        Summary { loops: *loops, tool_calls: *calls, usage: *usage, text: said.as_str() }
     }
 }
 
