@@ -185,6 +185,7 @@ const ROWS: &[Row] = &[
     row("session/log/epochs", Nothing, &[]),
     row("session/log/encode", Nothing, &["event"]),
     row("session/log/records", Nothing, &["event"]),
+    row("session/log/seen", Nothing, &["event"]),
     row(
         "orchestrator",
         Nothing,

@@ -13,9 +13,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use tracing::{debug, warn};
 
 use super::codec::off_worker;
-use super::cut_short::{DATA_LOSS, Seen};
+use super::cut_short::DATA_LOSS;
 use super::followed::Key;
-use super::log::TurnLog;
+use super::log::{Seen, TurnLog};
 use super::record::RecordError;
 use super::sessions::{SessionError, Sessions, ended};
 use super::store::{StoredLog, Watch, Watched};
@@ -110,6 +110,16 @@ impl Sessions {
     }
 }
 
+/// Why a store has no log of a turn any more.
+enum Gone {
+    /// The session was deleted.
+    Deleted,
+    /// Later turns have logs in its place.
+    Dropped,
+    /// The store has lost it.
+    Lost,
+}
+
 /// Follows a log for as long as somebody reads it here.
 struct Follower {
     sessions: Sessions,
@@ -155,13 +165,15 @@ impl Follower {
                 false
             }
             Ok(None) => {
-                // If the store cannot tell, the next attempt may.
-                let Ok(has_data_loss) = self.has_data_loss().await else { return true };
-                if has_data_loss {
-                    warn!(session = session_id, turn = turn_id, "the store has lost a turn");
-                    log.end(Some(&Seen::of(log).failed(DATA_LOSS)));
-                } else {
-                    log.end(None);
+                match self.why_gone().await {
+                    Ok(Gone::Deleted) => log.end(Some(&Seen::of(log).cancelled())),
+                    Ok(Gone::Dropped) => log.end(None),
+                    Ok(Gone::Lost) => {
+                        warn!(session = session_id, turn = turn_id, "the store has lost a turn");
+                        log.end(Some(&Seen::of(log).failed(DATA_LOSS)));
+                    }
+                    // If the store cannot tell, the next attempt may.
+                    Err(_) => return true,
                 }
                 false
             }
@@ -173,16 +185,17 @@ impl Follower {
         }
     }
 
-    /// Whether the store has lost the turn, of which it has no log. It may also have dropped the log in favour of those
-    /// of later turns, or the session was deleted.
-    async fn has_data_loss(&self) -> Result<bool, SessionError> {
+    /// Why the store has no log of the turn. A session that has its turn was not deleted since, even if an earlier one with
+    /// its id was.
+    async fn why_gone(&self) -> Result<Gone, SessionError> {
         let (session_id, turn_id) = &self.key;
-        if self.sessions.store.was_forgotten(session_id).await? {
-            return Ok(false);
-        }
         let record = self.sessions.settled_record(session_id).await?;
-        Ok(!record
-            .is_some_and(|record| record.conversation.turns().any(|it| it.turn_id == *turn_id)))
+        if record.is_some_and(|record| record.conversation.turns().any(|it| it.turn_id == *turn_id))
+        {
+            return Ok(Gone::Dropped);
+        }
+        let is_deleted = self.sessions.store.was_forgotten(session_id).await?;
+        Ok(if is_deleted { Gone::Deleted } else { Gone::Lost })
     }
 
     /// Takes the turn over if its node is dead, and tells its node that somebody reads it.

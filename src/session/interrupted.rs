@@ -270,8 +270,8 @@ impl Sessions {
                 metrics::turn_interrupted("ended");
                 Ok(())
             }
-            // Another gateway was faster.
-            Err(StoreError::Superseded) => Ok(()),
+            // Another gateway was faster, or the session was deleted.
+            Err(StoreError::Superseded | StoreError::NoSession) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

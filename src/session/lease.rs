@@ -278,10 +278,12 @@ impl Renewal {
             {
                 None
             }
-            Ok(Err(StoreError::Superseded | StoreError::NoSession)) => {
-                debug!(session = self.lease.session_id, "a lease was lost");
+            Ok(Err(error @ (StoreError::Superseded | StoreError::NoSession))) => {
+                debug!(session = self.lease.session_id, %error, "a lease was lost");
                 metrics::lease_lost();
-                self.turn.log.stop_storing(Unstorable::Superseded);
+                let is_deleted = error == StoreError::NoSession;
+                let why = if is_deleted { Unstorable::Deleted } else { Unstorable::Superseded };
+                self.turn.log.stop_storing(why);
                 self.turn.log.cancel();
                 None
             }

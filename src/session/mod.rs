@@ -190,8 +190,8 @@ pub enum Cancel {
 impl From<SessionError> for NotBegun {
     fn from(error: SessionError) -> Self {
         match error {
-            // Another request was faster.
-            SessionError::Store(StoreError::Superseded) => Self::Busy,
+            // Another request was faster, perhaps one that deleted the session.
+            SessionError::Store(StoreError::Superseded | StoreError::NoSession) => Self::Busy,
             error => Self::Failed(error),
         }
     }

@@ -159,7 +159,8 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
         }
         Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
             debug!(session, %error, "a running turn is not stored");
-            log.stop_storing(Unstorable::Superseded);
+            let is_deleted = error == StoreError::NoSession;
+            log.stop_storing(if is_deleted { Unstorable::Deleted } else { Unstorable::Superseded });
             // Whoever has the session now decides what happens in it.
             log.cancel();
             return false;

@@ -111,6 +111,25 @@ impl RunningSessions {
         (claim, session)
     }
 
+    /// Does the same if the slot still belongs to this turn; `None` if not.
+    pub(super) fn evict_turn(
+        self: &Arc<Self>,
+        id: &str,
+        session: &Arc<RunningSession>,
+    ) -> Option<Claim> {
+        let mut slots = self.slots.lock();
+        let current = slots.by_id.get(id).and_then(Slot::session);
+        if !current.is_some_and(|current| Arc::ptr_eq(&current, session)) {
+            return None;
+        }
+        let (claim, before) = self.enter(&mut slots, id);
+        drop(slots);
+        if let Some(slot) = before {
+            slot.state.let_others_claim();
+        }
+        Some(claim)
+    }
+
     /// All sessions in which a turn runs.
     pub(super) fn all(&self) -> Vec<Arc<RunningSession>> {
         self.slots.lock().by_id.values().filter_map(Slot::session).collect()

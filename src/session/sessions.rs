@@ -309,12 +309,13 @@ impl Sessions {
             return Ok(FoundTurn::Turn(turn.clone()));
         }
         if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
-            if stored.journal.is_some()
-                && let Some(turn) = self.follow(session_id, &stored.turn_id, seen).await?
-            {
+            if stored.journal.is_none() {
+                return Ok(FoundTurn::Turn(codec::restore(stored).await?));
+            }
+            if let Some(turn) = self.follow(session_id, &stored.turn_id, seen).await? {
                 return Ok(FoundTurn::Turn(turn));
             }
-            return Ok(FoundTurn::Turn(codec::restore(stored).await?));
+            // The session was deleted in between.
         }
         let record = match running {
             Some(session) => Some(session.record_now()),
@@ -353,17 +354,31 @@ impl Sessions {
         Artifacts::new(Arc::clone(&self.store), owner)
     }
 
-    /// Forgets a session and cancels the turn of it that runs on this node. False if there is no
-    /// such session.
+    /// Forgets a session and cancels its turn, wherever that runs. False if there is no such session.
     ///
     /// # Errors
     /// See [`SessionError`].
     pub(crate) async fn forget(&self, session_id: &str) -> Result<bool, SessionError> {
+        if self.store.is_shared() {
+            return self.forget_shared(session_id).await;
+        }
         let (_claim, evicted) = self.running.evict(session_id);
         if let Some(session) = &evicted {
             session.turn.log.delete();
         }
         Ok(self.store.forget(session_id).await? || evicted.is_some())
+    }
+
+    /// The store comes first: if it does not answer, another node may go on with the turn, so nobody is told that it
+    /// was cancelled. The owner, here or elsewhere, hears of it when the store refuses its lease.
+    async fn forget_shared(&self, session_id: &str) -> Result<bool, SessionError> {
+        let running = self.running.get(session_id);
+        let had_record = self.store.forget(session_id).await?;
+        // A turn that has begun since belongs to another session with this id.
+        let Some(session) = running else { return Ok(had_record) };
+        let _claim = self.running.evict_turn(session_id, &session);
+        session.turn.log.delete();
+        Ok(true)
     }
 
     /// Cancels all running turns.

@@ -19,9 +19,9 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::codec;
-use super::cut_short::{DATA_LOSS, NOT_STORED, Seen};
+use super::cut_short::{DATA_LOSS, NOT_STORED};
 use super::lease::{Finish, OwnedLease};
-use super::log::TurnLog;
+use super::log::{Seen, TurnLog};
 use super::part_waker::PartWaker;
 use super::persister::Persister;
 use super::record::SessionRecord;
@@ -133,7 +133,7 @@ impl TurnGuard {
     pub(crate) async fn discard(self) {
         drop(self.persister);
         match self.lease.discard().await {
-            Ok(()) | Err(StoreError::Superseded) => {}
+            Ok(()) | Err(StoreError::Superseded | StoreError::NoSession) => {}
             Err(error) => warn!(%error, "a session that is no longer needed was not forgotten"),
         }
     }
@@ -225,7 +225,11 @@ impl TurnGuard {
         let finish = Finish { expected: *version, record, end, patience };
         // The lease is released before the slot is free: the next turn takes a lease of its own.
         match self.lease.finish(finish, Some(log)).await {
-            Ok(()) => {}
+            Ok(()) => log.note_kept(),
+            Err(StoreError::NoSession) => {
+                log.delete();
+                debug!("the turn was not stored: its session was deleted");
+            }
             Err(StoreError::Superseded) if !log.has_data_loss() => {
                 log.note_superseded();
                 warn!("the turn was not stored: its session was deleted, or taken over");

@@ -7,9 +7,9 @@ use tokio::{join, select};
 
 use crate::support::Model;
 use crate::support::client::{Piece, request};
-use crate::support::events::{Frame, names, said};
+use crate::support::events::{EventStream, Frame, names, said};
 use crate::support::gateway::STREAM;
-use crate::support::model::Round;
+use crate::support::model::{Round, call};
 use crate::support::process::Process;
 use crate::support::redis_server::RedisServer;
 
@@ -19,8 +19,12 @@ pub(super) async fn start(model: &Model, server: &RedisServer) -> Process {
 
 /// The same with room for so many turns at a time.
 async fn start_with_places(model: &Model, server: &RedisServer, places: usize) -> Process {
+    Process::start_raw(config(model, server, places)).await
+}
+
+fn config(model: &Model, server: &RedisServer, places: usize) -> String {
     let url = format!("http://{}/v1", model.address);
-    let config = format!(
+    format!(
         "server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 0.2, max_concurrent_turns: {places}}}
 upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
 stream: {{disconnect_grace_sec: 1}}
@@ -28,8 +32,7 @@ messages: {{server_tools: hidden}}
 sessions: {{redis: {{url: \"{}\", lease_sec: 2}}}}
 ",
         server.url()
-    );
-    Process::start_raw(config).await
+    )
 }
 
 #[tokio::test]
@@ -89,20 +92,89 @@ async fn a_second_turn_is_refused_and_the_same_one_is_joined_on_any_node() {
     assert_eq!(again.rest().await, stream.rest().await);
 }
 
+/// Deletes a session through one of three nodes. Its turn runs on the first, and is read there and on the last; all readers
+/// have seen this. Then a client comes back, as an `EventSource` does after every end.
+async fn check_deletion(
+    (nodes, by): (&[Process; 3], usize),
+    [stream, elsewhere]: [&mut EventStream; 2],
+    seen: &[Frame],
+) {
+    let deleted = nodes[by].exchange(request("DELETE", "/api/v1/sessions/s", &[], "")).await;
+    assert_eq!(deleted.status(), 204);
+    for reader in [stream, elsewhere] {
+        let end = reader.rest().await;
+        assert_eq!(names(&end), ["turn_completed"], "deleted by {by}: {end:?}");
+        let Frame { data, .. } = &end[0];
+        assert_eq!((&data["finish_reason"], &data["text"]), (&json!("cancelled"), &json!("One")));
+        assert_eq!(end[0].sequence(), seen.last().unwrap().sequence() + 1);
+        assert_eq!(reader.next().await, None);
+        let last = format!("Last-Event-ID: {}", end[0].id);
+        for node in nodes {
+            let again = request("GET", &format!("{STREAM}?session_id=s"), &[&last], "");
+            assert_eq!(node.exchange(again).await.status(), 404);
+        }
+    }
+}
+
+async fn start_three(model: &Model, server: &RedisServer) -> [Process; 3] {
+    [start(model, server).await, start(model, server).await, start(model, server).await]
+}
+
 #[tokio::test]
-async fn a_session_is_deleted_from_another_node() {
+async fn every_reader_is_told_that_its_turn_was_cancelled_whichever_node_deletes_the_session() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
-    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
-    let (mut stream, mut round, _) = one.begin_saying(&mut model, "s", "One").await;
-    let mut elsewhere = two.rejoin("session_id=s", &[]).await;
+    let nodes = start_three(&model, &server).await;
+    for by in 0..nodes.len() {
+        let (mut stream, mut round, seen) = nodes[0].begin_saying(&mut model, "s", "One").await;
+        let mut elsewhere = nodes[2].rejoin("session_id=s", &[]).await;
+        elsewhere.up_to_text("One").await;
+        check_deletion((&nodes, by), [&mut stream, &mut elsewhere], &seen).await;
+        round.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_runs_does_not_hold_up_a_deletion_on_another_node() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let tools = "tools:
+  builtin: []
+  command:
+    - name: wait
+      description: Waits for a minute.
+      command: [sleep, '60']
+      parameters: {type: object}
+      policy: {confirm: never}
+      sandbox: {mode: 'off'}
+";
+    let nodes = [
+        Process::start_raw(config(&model, &server, 100) + tools).await,
+        start(&model, &server).await,
+        start(&model, &server).await,
+    ];
+    let mut stream = nodes[0].turn(&json!({"session_id": "s", "prompt": "Wait."})).await;
+    let words = format!("One{}", call("wait", &json!({})));
+    model.round().await.answer(&words).await;
+    let seen = stream.up_to("tool_started").await;
+    let mut elsewhere = nodes[2].rejoin("session_id=s", &[]).await;
+    assert_eq!(elsewhere.up_to("tool_started").await, seen);
+    check_deletion((&nodes, 1), [&mut stream, &mut elsewhere], &seen).await;
+}
+
+/// The owner of the turn is dead, and nobody has taken it over yet.
+#[tokio::test]
+async fn a_reader_of_a_dead_nodes_turn_is_told_of_a_deletion() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two, three] = start_three(&model, &server).await;
+    let (stream, round, _) = one.begin_saying(&mut model, "s", "One").await;
+    let mut elsewhere = three.rejoin("session_id=s", &[]).await;
     elsewhere.up_to_text("One").await;
+    one.signal("KILL");
+    one.exit().await;
+    drop((stream, round));
     let deleted = two.exchange(request("DELETE", "/api/v1/sessions/s", &[], "")).await;
     assert_eq!(deleted.status(), 204);
-    // The owner stops, and nobody waits for an end that does not come. Nor is the store to blame.
-    round.closed().await;
-    assert_eq!(stream.next().await, None);
-    assert_eq!(elsewhere.next().await, None);
-    assert_eq!(one.get("/api/v1/sessions/s").await.status(), 404);
+    let end = elsewhere.rest().await;
+    assert_eq!(end.last().unwrap().data["finish_reason"], "cancelled", "{end:?}");
 }
 
 /// Reads a turn as an `EventSource` does: through any node, from the last event that it has seen.

@@ -155,6 +155,10 @@ impl Store for ClaimStore {
         self.sessions.artifact(id)
     }
 
+    fn was_forgotten<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
+        self.sessions.was_forgotten(session_id)
+    }
+
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
         self.sessions.forget(session_id)
     }

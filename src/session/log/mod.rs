@@ -10,6 +10,7 @@ mod epochs;
 mod outlet;
 mod reader;
 mod records;
+mod seen;
 pub(crate) mod storing;
 mod writer;
 
@@ -30,6 +31,7 @@ pub use reader::Reader;
 pub(crate) use records::Published;
 pub use records::{Batch, Record};
 use records::{Records, Run, Taken};
+pub(crate) use seen::Seen;
 use storing::Storing;
 pub use writer::Writer;
 
@@ -198,7 +200,8 @@ impl TurnLog {
         true
     }
 
-    /// Cancels the turn, because its session is deleted here: nobody goes on with it.
+    /// Cancels the turn, because its session was deleted: nobody goes on with it. The log ends as cancelled
+    /// after what is stored, even if it is sealed already.
     pub(crate) fn delete(&self) {
         self.state.lock().stop = EndRequest::Delete;
         self.cancel();

@@ -9,7 +9,7 @@
 //! | storing stops, because | the driver | readers see last |
 //! | --- | --- | --- |
 //! | another gateway has the session | is cancelled | what is stored: they re-join there |
-//! | the session was deleted | is cancelled | the turn's own end |
+//! | the session was deleted, on any node | is cancelled | that the turn was cancelled, after what is stored |
 //! | the store does not answer, or has lost events | fails the turn | its end, if that can be stored, or a failure |
 
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 use serde_json::value::RawValue;
 
 use super::records::Batch;
-use super::{EndRequest, State, TurnLog, encode, wake};
+use super::{EndRequest, Seen, State, TurnLog, encode, wake};
 use crate::conversation;
 use crate::event::Event;
 
@@ -87,8 +87,10 @@ enum StoringState {
 /// Why a turn is no longer stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unstorable {
-    /// Another gateway has the session, or it was deleted.
+    /// Another gateway has the session.
     Superseded,
+    /// The session was deleted.
+    Deleted,
     /// The store does not answer.
     Silent,
     /// The store has lost what it had confirmed.
@@ -211,10 +213,14 @@ impl TurnLog {
 
     /// Gives up storing the turn while it runs: readers see no more before its end. If the store fails, the driver
     /// learns of it. If another gateway has the session, the log ends where it was stored, without a last
-    /// event, and clients re-join it there; unless the session was [deleted](Self::delete) here before.
+    /// event, and clients re-join it there. If the session was [deleted](Self::delete), here or on another node,
+    /// the log ends as cancelled.
     pub(crate) fn stop_storing(&self, why: Unstorable) {
         let mut state = self.state.lock();
         let State { storing: Some(storing), stop, .. } = &mut *state else { return };
+        if why == Unstorable::Deleted {
+            *stop = EndRequest::Delete;
+        }
         if storing.is_sealed || storing.state != StoringState::Open {
             return;
         }
@@ -222,7 +228,9 @@ impl TurnLog {
             (Unstorable::Silent, _) => StoringState::Silent,
             (Unstorable::Superseded, false) => StoringState::Superseded,
             (Unstorable::DataLoss, false) => StoringState::DataLoss,
-            (Unstorable::Superseded | Unstorable::DataLoss, true) => StoringState::Deleted,
+            (Unstorable::Deleted, _) | (Unstorable::Superseded | Unstorable::DataLoss, true) => {
+                StoringState::Deleted
+            }
         };
         let driver = state.driver.take();
         drop(state);
@@ -251,6 +259,30 @@ impl TurnLog {
         state.records.end_after(visible, encode::line(event).into(), event.kind());
     }
 
+    /// Notes that the store has all of the log, which is sealed.
+    pub(crate) fn note_kept(&self) {
+        let mut state = self.state.lock();
+        let last = state.records.last();
+        if let Some(storing) = &mut state.storing {
+            storing.stored.events = last;
+        }
+    }
+
+    /// If the session was deleted, replaces what the store did not take by the last event of a turn that was cancelled.
+    /// No other gateway can have shown an event under the same id: none goes on with the turn. Call this once the
+    /// log is [sealed](super::Writer::seal).
+    pub(super) fn end_if_deleted(&self) {
+        let state = self.state.lock();
+        let last = state.records.last();
+        let is_stored = state.storing.as_ref().is_none_or(|it| it.stored.events == last);
+        let is_deleted = state.stop == EndRequest::Delete;
+        drop(state);
+        if is_deleted && !is_stored {
+            self.end_unstored(&Seen::of(self).cancelled());
+            self.note_kept();
+        }
+    }
+
     /// Whether the store has failed: it does not answer, or has lost a part of the turn.
     pub(crate) fn has_store_failed(&self) -> bool {
         self.state.lock().storing.as_ref().is_some_and(Storing::has_failed)
@@ -260,8 +292,7 @@ impl TurnLog {
     /// sealed.
     pub(crate) fn note_superseded(&self) {
         let mut state = self.state.lock();
-        let is_deleted = state.stop == EndRequest::Delete;
-        if let Some(storing) = state.storing.as_mut().filter(|_| !is_deleted) {
+        if let Some(storing) = &mut state.storing {
             storing.state = StoringState::Superseded;
         }
     }
@@ -394,7 +425,9 @@ mod tests {
 
     #[test]
     fn a_store_that_fails_lets_nothing_pass_and_shows_nothing() {
-        for why in [Unstorable::Superseded, Unstorable::Silent, Unstorable::DataLoss] {
+        let all =
+            [Unstorable::Superseded, Unstorable::Deleted, Unstorable::Silent, Unstorable::DataLoss];
+        for why in all {
             let (log, mut writer) = Writer::stored(1, false);
             let mut reader = log.read_after(0);
             say(&mut writer, "a");
@@ -405,7 +438,8 @@ mod tests {
             assert!(take(&log).is_none());
             assert!(!is_open(&log, &writer), "what waits for the store must not happen");
             let audience = log.watch_audience(&Context::from_waker(Waker::noop()));
-            assert_eq!(audience.has_store_failed, why != Unstorable::Superseded);
+            let has_failed = matches!(why, Unstorable::Silent | Unstorable::DataLoss);
+            assert_eq!(audience.has_store_failed, has_failed);
         }
     }
 
@@ -435,12 +469,6 @@ mod tests {
             log.note_superseded();
         });
         assert_eq!(at_the_end, stored);
-        let all = [Kind::TextDelta, Kind::TextDelta, Kind::TurnFailed];
-        let deleted = seen_in_the_end(|log, _| {
-            log.delete();
-            log.stop_storing(Unstorable::Superseded);
-        });
-        assert_eq!(deleted, all, "it was deleted here");
         let cancelled = seen_in_the_end(|log, writer| {
             log.cancel();
             log.stop_storing(Unstorable::Silent);
@@ -448,6 +476,43 @@ mod tests {
             log.note_superseded();
         });
         assert_eq!(cancelled, stored, "another node goes on with it, cancelled here or not");
+    }
+
+    #[test]
+    fn the_log_of_a_deleted_session_ends_as_cancelled_after_what_is_stored() {
+        let ways: [fn(&TurnLog, &mut Writer); 6] = [
+            |log, _| log.delete(),
+            |log, _| log.stop_storing(Unstorable::Deleted),
+            |log, _| {
+                log.delete();
+                log.stop_storing(Unstorable::Superseded);
+            },
+            |log, _| {
+                log.stop_storing(Unstorable::Superseded);
+                log.delete();
+            },
+            |log, writer| {
+                writer.seal();
+                log.delete();
+            },
+            |log, _| {
+                log.leave();
+                log.stop_storing(Unstorable::Deleted);
+            },
+        ];
+        for (number, way) in ways.into_iter().enumerate() {
+            assert_eq!(seen_in_the_end(way), [Kind::TextDelta, Kind::TurnCompleted], "{number}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_was_stored_before_a_deletion_is_shown() {
+        let seen = seen_in_the_end(|log, writer| {
+            writer.seal();
+            log.note_kept();
+            log.delete();
+        });
+        assert_eq!(seen, [Kind::TextDelta, Kind::TextDelta, Kind::TurnFailed]);
     }
 
     #[test]

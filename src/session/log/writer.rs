@@ -394,6 +394,7 @@ const DIED: Event<'_> = Event::cut_short(
 impl Drop for Writer {
     fn drop(&mut self) {
         self.seal();
+        self.log.end_if_deleted();
         let mut state = self.log.state.lock();
         let shown = state.storing.as_ref().and_then(Storing::shown_at_most);
         state.visible = shown.unwrap_or_else(|| state.records.last());

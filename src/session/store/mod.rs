@@ -105,7 +105,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// what others ask of it.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if the lease is lost.
+    /// [`StoreError::Superseded`] if the lease is lost, or [`StoreError::NoSession`] if that is because the session
+    /// was forgotten. All that is written under a lease is refused in the same way. A store that is not shared need
+    /// not know the difference: who forgets a session there knows its turn.
     fn renew<'a>(&'a self, _lease: &'a Lease) -> StoreFuture<'a, Renewed> {
         Box::pin(ready(Ok(Renewed::default())))
     }
@@ -130,10 +132,9 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(())))
     }
 
-    /// Whether a session was forgotten a moment ago. If it was not and yet has no log, the store may have lost it.
-    fn was_forgotten<'a>(&'a self, _session_id: &'a str) -> StoreFuture<'a, bool> {
-        Box::pin(ready(Ok(true)))
-    }
+    /// Whether a session was [forgotten](Self::forget) a moment ago, as a store that is shared notes for those
+    /// who followed its turn on other nodes. If it was not and yet has no log, the store may have lost it.
+    fn was_forgotten<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool>;
 
     /// Watches a session. Whatever happens once this is resolved wakes the watch, so a read after that
     /// misses nothing. In a store of one process, where nobody else changes a session, it never wakes.

@@ -294,9 +294,8 @@ async fn a_session_continues_on_another_node() {
 
     // The log of each turn keeps the epoch in which it was written.
     for (turn_id, epoch) in [("one", 1), ("two", 2)] {
-        let FoundTurn::Turn(found) = a.find_turn("s", Some(turn_id), 0).await.unwrap() else {
-            panic!()
-        };
+        let found = a.find_turn("s", Some(turn_id), 0).await.unwrap();
+        let FoundTurn::Turn(found) = found else { panic!() };
         assert!(read(&found.log, 0).iter().all(|(written, ..)| *written == epoch));
     }
     assert_eq!(a.snapshot("s").await.unwrap().unwrap().conversation.turns().len(), 2);
@@ -331,6 +330,10 @@ impl Slow {
 }
 
 impl Store for Slow {
+    fn was_forgotten<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
+        self.store.was_forgotten(session_id)
+    }
+
     fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
         Box::pin(async move { self.pass().await?.acquire(session_id, node).await })
     }

@@ -339,6 +339,11 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
+    /// It takes no notes: its turns are followed on no other node.
+    fn was_forgotten<'a>(&'a self, _session_id: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(ready(Ok(false)))
+    }
+
     fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
         let load = |state: &mut State| {
             let entry = state.sessions.get_mut(session_id)?;

@@ -163,7 +163,10 @@ impl RedisStore {
         self.interrupted(0).await?;
         // The end of the turn has given the first one back.
         let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(not_kept)?;
-        self.release(&lease).await
+        self.release(&lease).await?;
+        // To forget a session without its lease would leave a note for its readers, and it has none.
+        let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(not_kept)?;
+        self.discard(&lease).await
     }
 
     /// Examines the server for a person. Changes nothing but what a gateway would.

@@ -78,7 +78,7 @@ async fn after_loss(loses: impl AsyncFn(&RedisServer, &RedisStore)) -> [StoreErr
     [renewed, appended]
 }
 
-/// Somebody else's lease, or a deletion, is no loss.
+/// Somebody else's lease is no loss, and neither is a deletion.
 #[tokio::test]
 async fn a_lease_that_the_server_has_lost_is_told_from_one_that_it_refuses() {
     let lost = [StoreError::DataLoss, StoreError::DataLoss];
@@ -117,12 +117,33 @@ async fn a_lease_that_the_server_has_lost_is_told_from_one_that_it_refuses() {
         assert_eq!(store.forget("s").await, Ok(true));
         assert_eq!(store.was_forgotten("s").await, Ok(true));
     };
-    assert_eq!(after_loss(forgets).await, superseded);
+    let deleted = [StoreError::NoSession, StoreError::NoSession];
+    assert_eq!(after_loss(forgets).await, deleted);
+    let forgets_twice = async |_: &RedisServer, store: &RedisStore| {
+        assert_eq!(store.forget("s").await, Ok(true));
+        assert_eq!(store.forget("s").await, Ok(false));
+        assert_eq!(store.was_forgotten("s").await, Ok(true));
+    };
+    assert_eq!(after_loss(forgets_twice).await, deleted);
+    let forgets_after_a_takeover = async |server: &RedisServer, store: &RedisStore| {
+        let_lapse(server, "s");
+        store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+        store.forget("s").await.unwrap();
+    };
+    assert_eq!(after_loss(forgets_after_a_takeover).await, deleted);
+    let is_looked_for = async |_: &RedisServer, store: &RedisStore| {
+        store.forget("s").await.unwrap();
+        // As a node does that meant to take the turn over.
+        let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+        store.release(&lease).await.unwrap();
+        assert_eq!(store.was_forgotten("s").await, Ok(true));
+    };
+    assert_eq!(after_loss(is_looked_for).await, deleted);
     let begins_anew = async |_: &RedisServer, store: &RedisStore| {
         store.forget("s").await.unwrap();
         store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     };
-    assert_eq!(after_loss(begins_anew).await, superseded);
+    assert_eq!(after_loss(begins_anew).await, deleted);
 }
 
 #[tokio::test]

@@ -145,8 +145,7 @@ impl RedisStore {
             .number(lease.epoch)
             .text(&holder);
         let [deadline, cancel, is_read] = match self.servers.call(&call).await? {
-            Value::Int(0) => return Err(StoreError::Superseded),
-            Value::Int(_) => return Err(StoreError::DataLoss),
+            Value::Int(loss) => return Err(lost_lease(loss)),
             renewed => parts(renewed)?.ok_or(StoreError::Superseded)?,
         };
         self.note_running(&lease.session_id, plain(deadline)?, &[]).await;
@@ -161,8 +160,10 @@ impl RedisStore {
 
     async fn release_now(&self, lease: &Lease) -> Result<(), StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
-        let call =
-            Call::new(&self.scripts.release, &keys.all()).number(lease.grant).number(self.ttl);
+        let call = Call::new(&self.scripts.release, &keys.all())
+            .number(lease.grant)
+            .number(self.ttl)
+            .number(self.note_ms());
         let Some([files, deadline, is_left]) = parts(self.servers.call(&call).await?)? else {
             return Ok(());
         };
@@ -203,6 +204,15 @@ impl RedisStore {
 /// A number that no other lease or write has.
 fn random() -> u64 {
     Uuid::new_v4().as_u64_pair().1 >> 1
+}
+
+/// Why a script refuses a lease.
+const fn lost_lease(answer: i64) -> StoreError {
+    match answer {
+        0 => StoreError::Superseded,
+        -2 => StoreError::NoSession,
+        _ => StoreError::DataLoss,
+    }
 }
 
 impl Store for RedisStore {

@@ -73,7 +73,7 @@ async fn a_cancellation_reaches_whoever_holds_the_lease() {
     assert!(other.renew(&lease).await.unwrap().cancels("t"));
     other.forget("s").await.unwrap();
     watch.changed().await;
-    assert_eq!(owner.renew(&lease).await, Err(StoreError::Superseded));
+    assert_eq!(owner.renew(&lease).await, Err(StoreError::NoSession), "it was deleted");
 }
 
 #[tokio::test]

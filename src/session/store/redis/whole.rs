@@ -109,7 +109,7 @@ impl RedisStore {
 
     /// How long the note stays that a session was forgotten: until no turn runs there any more, and each of its readers
     /// has looked.
-    fn note_ms(&self) -> u64 {
+    pub(super) fn note_ms(&self) -> u64 {
         millis(2 * self.lease)
     }
 

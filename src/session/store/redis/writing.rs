@@ -8,7 +8,7 @@ use redis::Value;
 use super::super::{Batch, Lease, LogEnd, LogNews, StoreError, Version};
 use super::reply::{self, list, plain};
 use super::scripts::Call;
-use super::{RedisStore, random};
+use super::{RedisStore, lost_lease, random};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
 
@@ -128,11 +128,13 @@ impl RedisStore {
                 self.note_append(write);
                 Ok(plain::<Option<u64>>(version).ok().flatten().map(Version))
             }
-            0 => {
-                metrics::store_write_fenced();
-                Err(StoreError::Superseded)
+            loss => {
+                let error = lost_lease(loss);
+                if error != StoreError::DataLoss {
+                    metrics::store_write_fenced();
+                }
+                Err(error)
             }
-            _ => Err(StoreError::DataLoss),
         }
     }
 

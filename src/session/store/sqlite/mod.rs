@@ -285,6 +285,11 @@ impl Store for SqliteStore {
         Box::pin(self.release_now(lease))
     }
 
+    /// It takes no notes: its turns are followed on no other node.
+    fn was_forgotten<'a>(&'a self, _session_id: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(ready(Ok(false)))
+    }
+
     fn check(&self) -> StoreFuture<'_, ()> {
         if let Err(failure) = self.mark(Redo::probe) {
             return Box::pin(ready(Err(failure)));

@@ -136,6 +136,13 @@ impl Net {
         let (reply, answer) = oneshot::channel();
         let name = request.name();
         self.rules.asks(&self.server, node, &request);
+        if let Request::Forget(session) = &request {
+            self.seen.saw(match self.server.holder(session) {
+                Some(holder) if holder == node => "delete: where it runs",
+                Some(_) => "delete: from another node",
+                None => "delete: nobody had the session",
+            });
+        }
         if self.is_down() {
             if self.dice.once_in(2) {
                 let refused = StoreError::Unavailable("connection refused".to_owned());
@@ -207,6 +214,9 @@ impl Net {
         let (name, kept) = (request.name(), request.clone());
         let served = self.server.serve(request);
         self.rules.served(&self.server, &kept, &served);
+        if matches!(served, Err(StoreError::NoSession)) {
+            self.seen.saw(format!("delete: its owner hears of it, by {name}"));
+        }
         let is_refused = matches!(served, Err(StoreError::Superseded));
         if is_refused || matches!((&served, name), (Ok(Answer::Lease(None)), _)) {
             self.seen.saw(format!("fenced: {name}"));
@@ -332,6 +342,10 @@ impl Store for Link {
     ) -> StoreFuture<'a, bool> {
         let (session, turn) = (session_id.to_owned(), turn_id.unwrap_or_default().to_owned());
         ask!(self, Request::Cancel { session, turn }, Answer::Flag(done) => done)
+    }
+
+    fn was_forgotten<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
+        ask!(self, Request::WasForgotten(session_id.to_owned()), Answer::Flag(was) => was)
     }
 
     fn watch<'a>(&'a self, session_id: &'a str, whom: Watched) -> StoreFuture<'a, Watch> {

@@ -252,6 +252,14 @@ impl Node {
         reading.abort_handle()
     }
 
+    pub(super) fn delete(&self, session: String) {
+        let sessions = self.sessions.clone();
+        self.runtime.spawn(async move {
+            // Whoever is not told that it is done may try again; here, chance does.
+            let _ = sessions.forget(&session).await;
+        });
+    }
+
     pub(super) fn cancel(&self, session: String) {
         let (sessions, inbox, node) = (self.sessions.clone(), Arc::clone(&self.inbox), self.id);
         self.runtime.spawn(async move {

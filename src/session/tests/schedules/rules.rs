@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Answer, Request, Server, event_of, events_of};
 use crate::event::Kind;
+use crate::session::cut_short::DATA_LOSS;
 use crate::session::journal::Journal;
 use crate::session::record::SessionRecord;
 use crate::session::store::{Epochs, NodeId, StoreError, StoredLog};
@@ -16,6 +17,17 @@ pub(super) enum Standing {
     /// It was stopped once.
     CameBack,
     Killed,
+}
+
+/// What a reader was told by an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// What is stored.
+    Event,
+    /// That the store does not answer.
+    StoreFails,
+    /// That the turn was cancelled, because its session was deleted.
+    Deleted,
 }
 
 /// An event as a reader got it.
@@ -40,6 +52,8 @@ pub(super) struct Rules {
     told: BTreeMap<String, BTreeMap<u64, (u64, String)>>,
     /// How far turns had come by their journals.
     journals: BTreeMap<String, u64>,
+    /// The nodes that were refused a session because another one has it.
+    superseded: BTreeSet<(String, String)>,
     /// Turns that were ended as soon as they were taken over.
     pub(super) ended_at_once: BTreeSet<String>,
     /// What the schedule's coverage is told with the next request.
@@ -99,6 +113,11 @@ impl Rules {
                 Err(error) => format!("refused: {error}"),
             };
             self.note(server.now, &format!("  store: {} {outcome}", shown(request)));
+        }
+        if let Request::Write { lease, .. } | Request::Renew(lease) = request
+            && matches!(outcome, Err(StoreError::Superseded))
+        {
+            self.superseded.insert((lease.node.to_string(), lease.session_id.clone()));
         }
         let Request::Write { lease, log, ends, .. } = request else { return };
         let session = &lease.session_id;
@@ -169,34 +188,58 @@ impl Rules {
             let line = String::from_utf8_lossy(line);
             line.contains("tool_started") && line.contains(&id)
         };
-        let log = server.log(session, Some(turn));
+        let log = server.log_ever(session, turn);
         if !log.is_some_and(|log| events_of(log).any(|(.., line)| is_start(line))) {
             self.fail(format!("call {call} of {turn} runs before its start is stored"));
         }
     }
 
-    /// A reader of a turn has got an event. False if it was only told that the store does not answer.
+    /// A reader of a turn has got an event.
     pub(super) fn reads(
         &mut self,
         server: &Server,
         (session, turn): (&str, &str),
         new: &Seen,
-    ) -> bool {
-        let log = server.log(session, Some(turn));
+    ) -> Told {
+        let log = server.log_ever(session, turn);
         let stored = log.and_then(|log| event_of(log, new.sequence));
-        let is_excuse = new.kind == Kind::TurnFailed && new.data.contains("store_unavailable");
         if stored.as_ref() != Some(&(new.epoch, new.data.clone())) {
-            if !is_excuse {
+            // The store may be down, but it loses nothing.
+            let is_excuse = new.data.contains("store_unavailable") && !new.data.contains(DATA_LOSS);
+            if new.kind == Kind::TurnFailed && is_excuse {
+                return Told::StoreFails;
+            }
+            // What a reader has seen before was stored. This is all that may follow it.
+            let is_cancelled = new.kind == Kind::TurnCompleted && new.data.contains("cancelled");
+            let is_deleted =
+                server.deletions.contains_key(session) && server.log(session, Some(turn)).is_none();
+            let follows = new.sequence <= log.map_or(0, |log| log.last) + 1;
+            if !(is_cancelled && is_deleted && follows) {
                 self.fail(format!("{turn}: a reader sees {new:?}; the store has {stored:?}"));
             }
-            return false;
+            return Told::Deleted;
         }
         let told = self.told.entry(turn.to_owned()).or_default();
         let before = told.insert(new.sequence, (new.epoch, new.data.clone()));
         if before.is_some_and(|before| before != (new.epoch, new.data.clone())) {
             self.fail(format!("{turn}: two readers see different events: {new:?}"));
         }
-        true
+        Told::Event
+    }
+
+    /// A node has ended the stream of a turn without a last event. It may not if the session was deleted, unless another
+    /// node had the session before.
+    pub(super) fn stream_ends(
+        &mut self,
+        server: &Server,
+        (session, turn): (&str, &str),
+        by: NodeId,
+    ) {
+        let is_superseded = self.superseded.contains(&(by.to_string(), session.to_owned()));
+        if server.deleted.contains_key(turn) && !is_superseded {
+            let name = self.name_of(by);
+            self.fail(format!("{turn}: {name} ends a stream, and says nothing of the deletion"));
+        }
     }
 
     /// At the end, when nothing is under way any more.

@@ -40,6 +40,7 @@ pub(super) enum Request {
     },
     Interrupted,
     Forget(String),
+    WasForgotten(String),
     Check,
 }
 
@@ -76,6 +77,7 @@ impl Request {
             Self::Read { .. } => "read",
             Self::Interrupted => "interrupted",
             Self::Forget(_) => "forget",
+            Self::WasForgotten(_) => "was_forgotten",
             Self::Check => "check",
         }
     }
@@ -88,6 +90,10 @@ pub(super) struct Kept {
     node: Option<NodeId>,
     asked: u64,
     lease: Option<Granted>,
+    /// The lease that was given back last.
+    given_back: Option<u64>,
+    /// A note: an earlier session with this id was forgotten, which had this lease.
+    forgotten: Option<Forgotten>,
     cancel: Option<String>,
     record: Option<Saved>,
     pub(super) logs: Vec<StoredLog>,
@@ -97,6 +103,13 @@ pub(super) struct Kept {
 struct Granted {
     grant: u64,
     deadline: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Forgotten {
+    grant: Option<u64>,
+    /// Until when the note stays, if no session begins meanwhile.
+    until: u64,
 }
 
 #[derive(Debug)]
@@ -113,6 +126,10 @@ pub(super) struct Server {
     pub(super) sessions: BTreeMap<String, Kept>,
     /// Who has written events in an epoch of a session.
     pub(super) writers: BTreeMap<(String, u64), NodeId>,
+    /// Who had the sessions that were forgotten, at the last time.
+    pub(super) deletions: BTreeMap<String, Option<NodeId>>,
+    /// The logs of their turns.
+    pub(super) deleted: BTreeMap<String, StoredLog>,
     /// What wakes watches.
     pub(super) published: Vec<(String, Watched)>,
     pub(super) flaw: Flaw,
@@ -122,11 +139,23 @@ type Served = Result<Answer, StoreError>;
 
 impl Server {
     pub(super) fn new(lease_ms: u64, flaw: Flaw) -> Self {
-        let (sessions, writers) = (BTreeMap::new(), BTreeMap::new());
-        Self { now: 0, lease_ms, sessions, writers, published: Vec::new(), flaw }
+        Self {
+            now: 0,
+            lease_ms,
+            sessions: BTreeMap::new(),
+            writers: BTreeMap::new(),
+            deletions: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            published: Vec::new(),
+            flaw,
+        }
     }
 
     pub(super) fn serve(&mut self, request: Request) -> Served {
+        let now = self.now;
+        self.sessions.retain(|_, kept| {
+            kept.epoch > 0 || kept.forgotten.is_some_and(|forgotten| forgotten.until > now)
+        });
         Ok(match request {
             Request::Acquire { session, node, asked, grant } => {
                 Answer::Lease(self.acquire(&session, node, (asked, grant)))
@@ -151,11 +180,10 @@ impl Server {
                 Answer::Log(self.log(&session, turn.as_deref()).map(|log| after(log, seen)))
             }
             Request::Interrupted => Answer::Ids(self.interrupted()),
-            Request::Forget(session) => {
-                let had = self.sessions.remove(&session);
-                self.published.push((session.clone(), Watched::Log));
-                self.published.push((session, Watched::Owner));
-                Answer::Flag(had.is_some_and(|kept| kept.record.is_some()))
+            Request::Forget(session) => Answer::Flag(self.forget(&session)),
+            Request::WasForgotten(session) => {
+                let kept = self.sessions.get(&session);
+                Answer::Flag(kept.is_some_and(|kept| kept.forgotten.is_some()))
             }
             Request::Check => Answer::Done,
         })
@@ -164,6 +192,11 @@ impl Server {
     pub(super) fn log(&self, session: &str, turn: Option<&str>) -> Option<&StoredLog> {
         let mut logs = self.sessions.get(session)?.logs.iter().rev();
         logs.find(|log| turn.is_none_or(|turn| log.turn_id == turn))
+    }
+
+    /// The log of a turn, even if its session was forgotten.
+    pub(super) fn log_ever(&self, session: &str, turn: &str) -> Option<&StoredLog> {
+        self.log(session, Some(turn)).or_else(|| self.deleted.get(turn))
     }
 
     pub(super) fn record(&self, session: &str) -> Option<&Bytes> {
@@ -209,9 +242,12 @@ impl Server {
             return Answer::Done;
         }
         kept.lease = None;
+        kept.given_back = Some(lease.grant);
         kept.forget_cancel();
         if kept.record.is_none() {
+            let forgotten = kept.forgotten;
             self.sessions.remove(&lease.session_id);
+            self.leave_note(&lease.session_id, forgotten);
         }
         self.published.push((lease.session_id.clone(), Watched::Log));
         Answer::Done
@@ -229,16 +265,58 @@ impl Server {
         true
     }
 
+    /// Whether there was a record. Leaves a note.
+    fn forget(&mut self, session: &str) -> bool {
+        let holder = self.holder(session);
+        if self.sessions.get(session).is_none_or(|kept| kept.epoch == 0) {
+            return false;
+        }
+        self.published.push((session.to_owned(), Watched::Log));
+        self.published.push((session.to_owned(), Watched::Owner));
+        let had = self.sessions.remove(session);
+        let Some(Kept { lease, given_back, forgotten, logs, record, .. }) = had else {
+            return false;
+        };
+        self.deletions.insert(session.to_owned(), holder);
+        let mut note = forgotten;
+        if lease.is_some() || !logs.is_empty() {
+            let grant = lease.map(|granted| granted.grant).or(given_back);
+            note = Some(Forgotten { grant, until: 0 });
+        }
+        self.leave_note(session, note);
+        // Epochs begin anew.
+        self.writers.retain(|(id, _), _| id != session);
+        self.deleted.extend(logs.into_iter().map(|log| (log.turn_id.clone(), log)));
+        record.is_some()
+    }
+
+    fn leave_note(&mut self, session: &str, note: Option<Forgotten>) {
+        let Some(Forgotten { grant, .. }) = note else { return };
+        let forgotten = Some(Forgotten { grant, until: self.now + 2 * self.lease_ms });
+        self.sessions.insert(session.to_owned(), Kept { forgotten, ..Kept::default() });
+    }
+
+    /// Why a lease is not held. Nothing is ever lost here.
+    fn loss(&self, lease: &Lease) -> StoreError {
+        let Some(kept) = self.sessions.get(&lease.session_id) else {
+            return StoreError::Superseded;
+        };
+        let is_deleted = kept
+            .forgotten
+            .is_some_and(|forgotten| forgotten.grant == Some(lease.grant) || kept.epoch == 0);
+        if is_deleted { StoreError::NoSession } else { StoreError::Superseded }
+    }
+
     /// The lease, if it is held.
     fn held(&mut self, lease: &Lease) -> Result<&mut Granted, StoreError> {
-        let (now, flaw) = (self.now, self.flaw);
+        let (now, flaw, loss) = (self.now, self.flaw, self.loss(lease));
         let kept = self.sessions.get_mut(&lease.session_id);
         let granted = kept.and_then(|kept| kept.lease.as_mut());
         let holds = |granted: &&mut Granted| {
             let is_its = granted.grant == lease.grant && granted.deadline > now;
             is_its || flaw == Flaw::NoFence
         };
-        granted.filter(holds).ok_or(StoreError::Superseded)
+        granted.filter(holds).ok_or(loss)
     }
 
     fn write(
@@ -294,6 +372,7 @@ impl Server {
         kept.asked = kept.asked.max(asked);
         if ends {
             kept.lease = None;
+            kept.given_back = Some(lease.grant);
             kept.forget_cancel();
         }
         Ok(written)

@@ -7,7 +7,7 @@ use super::dice::Dice;
 use super::driving::Script;
 use super::network::{Net, Shared};
 use super::node::{Begins, Inbox, News, Node, STOP_MS_MAX, StreamEnd, Wish};
-use super::rules::Seen;
+use super::rules::{Seen, Told};
 use super::{Flaw, LEASE_MS, WAIT_MS};
 use crate::event::Kind;
 
@@ -63,6 +63,9 @@ pub(super) struct World {
     is_quiet: bool,
     /// How often something happens to a node, once in so many steps.
     mischief: u64,
+    /// Decides when sessions are deleted, in the schedules in which that happens: all others stay as they were before there
+    /// were deletions, and so do those that have [found](super::FOUND) something.
+    deletions: Option<Dice>,
 }
 
 impl World {
@@ -86,7 +89,20 @@ impl World {
         net.lock().trouble = [0, 4, 15, 35][usize::try_from(dice.roll(4)).unwrap_or(0)];
         let mischief = [30, 100, 400][usize::try_from(dice.roll(3)).unwrap_or(0)];
         let (readers, now, numbers, is_quiet) = (Vec::new(), 0, 0, false);
-        Self { now, net, inbox, dice, nodes, clients, readers, numbers, is_quiet, mischief }
+        let deletions = (seed % 5 == 3).then_some(Dice(seed << 32));
+        Self {
+            now,
+            net,
+            inbox,
+            dice,
+            nodes,
+            clients,
+            readers,
+            numbers,
+            is_quiet,
+            mischief,
+            deletions,
+        }
     }
 
     /// Plays it to its end. Returns what it has covered, or what was broken.
@@ -225,6 +241,7 @@ impl World {
         if self.dice.once_in(300) {
             self.cancel();
         }
+        self.delete();
         if self.dice.once_in(100) && !self.readers.is_empty() {
             let at = usize::try_from(self.dice.roll(self.readers.len() as u64)).unwrap_or(0);
             if self.dice.once_in(3) {
@@ -288,6 +305,19 @@ impl World {
             && let Some(node) = &self.nodes[at]
         {
             node.cancel(session);
+        }
+    }
+
+    fn delete(&mut self) {
+        let Some(dice) = &mut self.deletions else { return };
+        if !dice.once_in(150) {
+            return;
+        }
+        let up: Vec<_> = self.nodes.iter().flatten().filter(|node| node.is_up()).collect();
+        if let Some(client) = dice.pick(&self.clients)
+            && let Some(node) = dice.pick(&up)
+        {
+            node.delete(client.session.clone());
         }
     }
 
@@ -440,6 +470,8 @@ impl World {
                     self.net.lock().seen.saw("begin: a running turn makes way");
                 }
             }
+            // It was deleted in between.
+            Begins::Gone if self.net.lock().server.deletions.contains_key(&client.session) => {}
             Begins::Gone => {
                 let what = format!("{}: its key began a turn that left nothing", client.session);
                 self.net.lock().rules.fail(what);
@@ -458,10 +490,25 @@ impl World {
             return net.rules.fail(what);
         }
         let of = (&*reader.session, &*reader.turn);
-        if !net.rules.reads(&net.server, of, event) {
-            net.seen.saw("reader: was told that the store does not answer");
-            reader.is_done = true;
-            return;
+        let node = reader.stream.as_ref().and_then(|it| self.nodes[it.node].as_ref());
+        match net.rules.reads(&net.server, of, event) {
+            Told::Event => {}
+            Told::StoreFails => {
+                net.seen.saw("reader: was told that the store does not answer");
+                reader.is_done = true;
+                return;
+            }
+            Told::Deleted => {
+                let holder = net.server.deletions.get(&reader.session).copied().flatten();
+                let is_owner = node.is_some_and(|node| holder == Some(node.id));
+                net.seen.saw(if is_owner {
+                    "delete: a reader is told that the turn was cancelled, where it ran"
+                } else {
+                    "delete: a reader is told that the turn was cancelled, elsewhere"
+                });
+                reader.is_done = true;
+                return;
+            }
         }
         let is_first = reader.stream.as_mut().is_some_and(|it| std::mem::take(&mut it.is_first));
         if reader.last.is_some_and(|(epoch, _)| epoch != event.epoch) {
@@ -487,15 +534,27 @@ impl World {
     fn ended(&mut self, at: usize, end: StreamEnd) {
         let turn_runs = self.nodes.iter().flatten().any(|node| node.runs(&self.readers[at].turn));
         let reader = &mut self.readers[at];
-        reader.stream = None;
+        let stream = reader.stream.take();
         reader.again_at = self.now + 100;
         if reader.is_done {
             return;
         }
-        let mut net = self.net.lock();
+        let mut guard = self.net.lock();
+        let net = &mut *guard;
         net.note(&format!("a stream of {} ends: {end:?} after {:?}", reader.turn, reader.last));
         match end {
-            StreamEnd::Ended | StreamEnd::Failed => {}
+            StreamEnd::Ended => {
+                let node = stream.and_then(|stream| self.nodes[stream.node].as_ref());
+                if let Some(node) = node {
+                    let of = (&*reader.session, &*reader.turn);
+                    net.rules.stream_ends(&net.server, of, node.id);
+                }
+            }
+            StreamEnd::Failed => {}
+            StreamEnd::NotFound if net.server.deleted.contains_key(&reader.turn) => {
+                net.seen.saw("delete: a reader is refused");
+                reader.is_done = true;
+            }
             StreamEnd::NotFound if reader.last.is_none() => {
                 // Nothing of it was ever stored.
                 let is_lost =

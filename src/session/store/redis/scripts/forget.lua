@@ -1,5 +1,6 @@
 -- If a lease is named, only its holder forgets the session. Otherwise, this leaves a note for a while: whose lease
--- it was. A turn that runs there, and its readers, can tell by it that the server has not lost the session.
+-- it was, or had been last. A turn that runs there, or whose end was not confirmed or read yet, can be told by it from
+-- one that the server has lost.
 local note_ms, grant = unpack(ARGV)
 if grant and not holds(grant) then
   return false
@@ -15,11 +16,17 @@ if not grant then
     end
   end
 end
-local has = redis.call('HMGET', SESSION, 'version', 'grant')
-local is_noted = not grant and (has[2] or redis.call('EXISTS', JOURNAL) == 1)
+local has = redis.call('HMGET', SESSION, 'version', 'grant', 'given_back', 'forgotten', 'epoch')
+if not grant and has[4] and not has[5] and not was_foreign then
+  -- It was forgotten a moment ago. The note stays as it is.
+  return {0, {}}
+end
+local note = has[4]
+if not grant and (has[2] or redis.call('EXISTS', LOG) == 1) then
+  note = has[2] or has[3] or ''
+end
 local files = remove()
-if is_noted then
-  redis.call('HSET', SESSION, 'forgotten', has[2] or '')
-  redis.call('PEXPIRE', SESSION, note_ms)
+if note then
+  leave_note(note, note_ms)
 end
 return {(has[1] or was_foreign) and 1 or 0, files}

@@ -80,6 +80,12 @@ local function remove()
   return files
 end
 
+-- Leaves a note for a while: a session with this id was forgotten, which had this lease.
+local function leave_note(grant, note_ms)
+  redis.call('HSET', SESSION, 'forgotten', grant)
+  redis.call('PEXPIRE', SESSION, note_ms)
+end
+
 -- Whether the turn was read on another node at that time, and so may still be.
 local function is_read(read, lease)
   return read and now - tonumber(read) < lease
@@ -91,19 +97,21 @@ local function holds(grant)
   return has[1] == grant and is_leased(has[1], has[2])
 end
 
--- Whether the server has gone back to a state of before this lease, as in a failover: it has lost what it had
--- confirmed. Otherwise, the lease was given back or its session was forgotten, or else the epoch is a later one, or
--- the same with a lease of the same node. Sessions that were imported have no node.
-local function has_gone_back(grant, epoch, node)
+-- Why a lease is lost: -2 if its session was forgotten, whoever had it by then, and 0 if it was given back, or if the
+-- epoch is a later one, or the same with a lease of the same node. Sessions that were imported have no node.
+-- Otherwise -1: the server has gone back to a state of before this lease, as in a failover, and has lost what it had
+-- confirmed.
+local function loss(grant, epoch, node)
   local has = redis.call('HMGET', SESSION, 'forgotten', 'given_back', 'epoch', 'node', 'grant')
-  if has[1] == grant or has[2] == grant then
-    return false
-  end
   local current, lost = tonumber(has[3]), tonumber(epoch)
-  if not current or current ~= lost then
-    return not current or current < lost
+  if has[1] == grant or has[1] and not current then
+    return -2
+  elseif has[2] == grant then
+    return 0
+  elseif not current or current ~= lost then
+    return (not current or current < lost) and -1 or 0
   end
-  return has[4] == node and not has[5] or has[4] ~= node and has[4] ~= ''
+  return (has[4] == node and not has[5] or has[4] ~= node and has[4] ~= '') and -1 or 0
 end
 
 -- Gives the lease back. Returns when it would have lapsed, and whether a turn is left that is not over.

@@ -1,7 +1,7 @@
--- Returns 0 if the lease is lost, and -1 if the server has lost it.
+-- Returns why the lease is lost, if it is.
 local grant, lease, ttl, epoch, node = unpack(ARGV)
 if not holds(grant) then
-  return has_gone_back(grant, epoch, node) and -1 or 0
+  return loss(grant, epoch, node)
 end
 local deadline = now + lease
 redis.call('HSET', SESSION, 'deadline', deadline, 'used', now)

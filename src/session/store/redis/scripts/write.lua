@@ -1,6 +1,7 @@
 -- Writes a record, news of a log, or both. Returns 1 and the record's version if that is done, 0 if the lease
--- or the version is another one, and -1 if the server has lost the lease or what came before in the log. If the turn ends, it gives the lease
--- back, and also returns when that would have lapsed, and whether a turn is left that is not over.
+-- or the version is another one, -1 if the server has lost the lease or what came before in the log, and -2 if the
+-- session was forgotten. If the turn ends, it gives the lease back, and also returns when that would have lapsed, and
+-- whether a turn is left that is not over.
 --
 -- A gateway that got no answer asks again. What it finds done already by its own lease is not refused.
 local grant, ttl, epoch, turn, journal, ends, count_max, bytes_max, asked, node = unpack(ARGV, 1, 10)
@@ -21,7 +22,7 @@ if not holds(grant) then
   if ends == '1' and is_saved() and redis.call('HEXISTS', JOURNAL, turn) == 0 then
     return {1, redis.call('HGET', SESSION, 'version')}
   end
-  return {has_gone_back(grant, epoch, node) and -1 or 0, ''}
+  return {loss(grant, epoch, node), ''}
 end
 -- The connection has lost its order: this request is older than what is written. Its journal must not come back.
 if tonumber(redis.call('HGET', SESSION, 'asked')) > tonumber(asked) then
