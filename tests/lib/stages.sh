@@ -25,13 +25,15 @@ checked() {
 
 stage_scripts() {
   need_package shellcheck shellcheck
-  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run fuzz/nightly examples/*.sh examples/*/run .ci/run
+  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run benches/*/run fuzz/nightly examples/*.sh examples/*/run .ci/run
   check count tests/lib/count_test.sh
   checked
 }
 
 stage_fmt() {
-  cargo fmt --check
+  check gateway cargo fmt --check
+  check peers cargo fmt --check --manifest-path benches/peers/Cargo.toml
+  checked
 }
 
 stage_clippy() {
