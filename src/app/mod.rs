@@ -58,16 +58,17 @@ pub enum RunError {
 /// # Errors
 /// See [`RunError`].
 pub fn run(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
-    let runtime = runtime().map_err(RunError::System)?;
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let runtime = runtime(processors).map_err(RunError::System)?;
     let served = runtime.block_on(serve(config, parts, out));
     // A thread that waits for a file does not keep the process from its end.
     runtime.shutdown_timeout(limits::server::CLOSE_TIMEOUT);
     served
 }
 
-/// A thread for each processor. With a single one, this thread does all, and does not have to share its tasks.
-fn runtime() -> io::Result<Runtime> {
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+/// One thread per processor. With a single processor, the current thread runs everything, so tasks are not shared
+/// between threads.
+fn runtime(processors: usize) -> io::Result<Runtime> {
     let mut builder =
         if processors == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     builder.enable_all().build()
@@ -184,5 +185,19 @@ async fn reload_when(hang_up: &mut Signal, reload: impl AsyncFn()) -> Infallible
     loop {
         hang_up.recv().await;
         reload().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::RuntimeFlavor;
+
+    use super::*;
+
+    #[test]
+    fn a_single_processor_is_not_shared_between_threads() {
+        let flavor = |processors| runtime(processors).unwrap().handle().runtime_flavor();
+        assert_eq!(flavor(1), RuntimeFlavor::CurrentThread);
+        assert_eq!(flavor(2), RuntimeFlavor::MultiThread);
     }
 }

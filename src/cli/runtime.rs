@@ -1,4 +1,4 @@
-//! What commands run on that wait for something. The gateway's own runtime is in `app`.
+//! The runtime of commands that wait for something. The gateway's own is in `app`.
 
 use std::io;
 

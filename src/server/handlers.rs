@@ -93,7 +93,7 @@ async fn dispatch(
         app.auth.check_key(&request.headers)?;
         app.admission.count_key_request(|| app.auth.owner(&request.headers))?;
     }
-    incoming::check_coding(&request.headers)?;
+    incoming::check_transfer_encoding(&request.headers)?;
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
@@ -139,7 +139,7 @@ async fn begin(
     app: &Arc<App>,
     reader: fn(&Dialects) -> &dyn RequestReader,
 ) -> Result<Reply, Refusal> {
-    check_form(&request.headers)?;
+    check_body_headers(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let key = key.map(Cow::into_owned);
@@ -151,7 +151,7 @@ async fn begin(
 
 /// Begins a response, whose request may refer to stored ones.
 async fn respond(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result<Reply, Refusal> {
-    check_form(&request.headers)?;
+    check_body_headers(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
@@ -218,7 +218,7 @@ async fn count_tokens(
     body: impl Incoming,
     app: &Arc<App>,
 ) -> Result<Reply, Refusal> {
-    check_form(&request.headers)?;
+    check_body_headers(&request.headers)?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let counting =
         read(request, body, None, app, |it, app| app.dialects.messages.read_to_count(it));
@@ -310,9 +310,10 @@ fn model(name: &str, app: &App) -> Result<Reply, Refusal> {
     Ok(json_reply(StatusCode::OK, &app.models.find(name, app.started_sec)?))
 }
 
-/// A body is plain JSON. A page must say so, so that the browser sends a preflight; other clients need not.
-fn check_form(headers: &HeaderMap) -> Result<(), Refusal> {
-    incoming::check_content_coding(headers)?;
+/// Refuses a compressed body, and one from a web page that does not say it is JSON, so that the browser sends a
+/// preflight.
+fn check_body_headers(headers: &HeaderMap) -> Result<(), Refusal> {
+    incoming::check_content_encoding(headers)?;
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_json = media_type.is_some_and(|field| http::is_media_type(field, "application/json"));
     if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
@@ -337,7 +338,7 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
 }
 
 async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
-    check_form(&request.headers)?;
+    check_body_headers(&request.headers)?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
     match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {

@@ -21,7 +21,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Rejects a body in a transfer coding other than `chunked`, or chunked more than once (RFC 9112,
 /// section 6.1). hyper decodes a `chunked` that comes last, once, and leaves the rest to us.
-pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     let fields = || {
         let fields = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::to_str);
         fields.map(|field| field.unwrap_or("?"))
@@ -36,10 +36,10 @@ pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// Rejects a body that is compressed, instead of calling it bad JSON (RFC 9110, section 15.5.16).
-pub(super) fn check_content_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     let fields = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::to_str);
     let unknown = http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "identity");
-    unknown.map_or(Ok(()), |coding| Err(Refusal::ContentCoding(coding.to_owned())))
+    unknown.map_or(Ok(()), |coding| Err(Refusal::ContentEncoding(coding.to_owned())))
 }
 
 /// Reads a body of at most `bytes_max` bytes within this time.

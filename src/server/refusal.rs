@@ -32,7 +32,7 @@ pub(super) enum Refusal {
     /// The body is in an unknown transfer coding.
     TransferEncoding(String),
     /// The body is in a content coding, such as gzip.
-    ContentCoding(String),
+    ContentEncoding(String),
     /// A body from a browser page that is not JSON.
     MediaType,
     /// The key is missing or wrong.
@@ -142,8 +142,8 @@ impl Refusal {
             Self::TransferEncoding(_) => {
                 (StatusCode::NOT_IMPLEMENTED, "unsupported_transfer_encoding")
             }
-            Self::ContentCoding(_) => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_content_coding")
+            Self::ContentEncoding(_) => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_content_encoding")
             }
             Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
@@ -209,7 +209,7 @@ impl Refusal {
             Self::TransferEncoding(coding) => format!(
                 "the transfer coding {coding:?} is not supported; send the body plain or chunked"
             ),
-            Self::ContentCoding(coding) => {
+            Self::ContentEncoding(coding) => {
                 format!(
                     "the content coding {coding:?} is not supported; send the body uncompressed"
                 )

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{
+    ACCEPT_ENCODING, ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 
 use super::dialect::{Dialect, Refused};
 use super::refusal::{Limit, Refusal};
@@ -26,6 +28,10 @@ impl Refusal {
         match refusal {
             Self::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            // What it could be sent in (RFC 9110, section 12.5.3).
+            Self::ContentEncoding(_) => {
+                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
             Self::Method(allowed) => {
                 headers.insert(ALLOW, HeaderValue::from_static(allowed));

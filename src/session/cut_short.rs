@@ -1,4 +1,5 @@
-//! Why turns end whose own end does not count: the turn machine did not write one, or the store did not take it.
+//! Reasons for ending a turn whose own end does not count, because the turn machine did not write one or the store did
+//! not take it.
 
 use crate::conversation::Interrupted;
 use crate::event::{Event, FailureCode, Summary};

@@ -114,7 +114,7 @@ impl Sessions {
 enum Gone {
     /// The session was deleted.
     Deleted,
-    /// Later turns have logs in its place.
+    /// Logs of later turns have replaced it.
     Dropped,
     /// The store has lost it.
     Lost,

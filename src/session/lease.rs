@@ -26,7 +26,7 @@ use tracing::{debug, error, warn};
 use super::LoggedTurn;
 use super::log::TurnLog;
 use super::log::storing::Unstorable;
-use super::persister::patiently;
+use super::persister::{patiently, refused};
 use super::store::{
     Batch, Entered, Holder, Lease, LogEnd, NodeId, Store, StoreError, StoredLog, StoredRecord,
     Version, Watch, Watched,
@@ -281,9 +281,7 @@ impl Renewal {
             Ok(Err(error @ (StoreError::Superseded | StoreError::NoSession))) => {
                 debug!(session = self.lease.session_id, %error, "a lease was lost");
                 metrics::lease_lost();
-                let is_deleted = error == StoreError::NoSession;
-                let why = if is_deleted { Unstorable::Deleted } else { Unstorable::Superseded };
-                self.turn.log.stop_storing(why);
+                self.turn.log.stop_storing(refused(&error));
                 self.turn.log.cancel();
                 None
             }

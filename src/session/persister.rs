@@ -159,8 +159,7 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
         }
         Err(error @ (StoreError::Superseded | StoreError::NoSession)) => {
             debug!(session, %error, "a running turn is not stored");
-            let is_deleted = error == StoreError::NoSession;
-            log.stop_storing(if is_deleted { Unstorable::Deleted } else { Unstorable::Superseded });
+            log.stop_storing(refused(&error));
             // Whoever has the session now decides what happens in it.
             log.cancel();
             return false;
@@ -227,4 +226,9 @@ fn joined(batches: Vec<Batch>) -> Vec<Batch> {
         }
         _ => batches,
     }
+}
+
+/// Why a store refuses what is written under a lease.
+pub(super) fn refused(error: &StoreError) -> Unstorable {
+    if *error == StoreError::NoSession { Unstorable::Deleted } else { Unstorable::Superseded }
 }

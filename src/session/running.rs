@@ -103,7 +103,15 @@ impl RunningSessions {
     /// Gives the slot to a new claim, so that the turn of the old one stores nothing. Returns the
     /// session if a turn was running in it. Other requests wait until the new claim is dropped.
     pub(super) fn evict(self: &Arc<Self>, id: &str) -> (Claim, Option<Arc<RunningSession>>) {
-        let (claim, before) = self.enter(&mut self.slots.lock(), id);
+        self.replace(&mut self.slots.lock(), id)
+    }
+
+    fn replace(
+        self: &Arc<Self>,
+        slots: &mut Slots,
+        id: &str,
+    ) -> (Claim, Option<Arc<RunningSession>>) {
+        let (claim, before) = self.enter(slots, id);
         let session = before.as_ref().and_then(Slot::session);
         if let Some(slot) = before {
             slot.state.let_others_claim();
@@ -111,7 +119,7 @@ impl RunningSessions {
         (claim, session)
     }
 
-    /// Does the same if the slot still belongs to this turn; `None` if not.
+    /// [Evicts](Self::evict) this turn; `None` if another one has its slot by now.
     pub(super) fn evict_turn(
         self: &Arc<Self>,
         id: &str,
@@ -122,12 +130,7 @@ impl RunningSessions {
         if !current.is_some_and(|current| Arc::ptr_eq(&current, session)) {
             return None;
         }
-        let (claim, before) = self.enter(&mut slots, id);
-        drop(slots);
-        if let Some(slot) = before {
-            slot.state.let_others_claim();
-        }
-        Some(claim)
+        Some(self.replace(&mut slots, id).0)
     }
 
     /// All sessions in which a turn runs.

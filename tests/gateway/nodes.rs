@@ -174,7 +174,11 @@ async fn a_reader_of_a_dead_nodes_turn_is_told_of_a_deletion() {
     let deleted = two.exchange(request("DELETE", "/api/v1/sessions/s", &[], "")).await;
     assert_eq!(deleted.status(), 204);
     let end = elsewhere.rest().await;
-    assert_eq!(end.last().unwrap().data["finish_reason"], "cancelled", "{end:?}");
+    assert_eq!(names(&end), ["turn_completed"], "{end:?}");
+    assert_eq!(
+        (&end[0].data["finish_reason"], &end[0].data["text"]),
+        (&json!("cancelled"), &json!("One"))
+    );
 }
 
 /// Reads a turn as an `EventSource` does: through any node, from the last event that it has seen.

@@ -222,11 +222,12 @@ async fn compressed_bodies_are_refused() {
             let headers = [&*length, &format!("Content-Encoding: {coding}")];
             let reply = gateway.exchange(request("POST", path, &headers, body)).await;
             assert_eq!(reply.head.status, 415, "{path} {coding}");
+            assert_eq!(reply.head.header("accept-encoding"), Some("identity"));
         }
     }
     let headers = [&*length, "Content-Encoding: gzip"];
     let refusal = gateway.exchange(request("POST", STREAM, &headers, body)).await.refusal();
-    assert_eq!((refusal.0, &*refusal.1), (415, "unsupported_content_coding"));
+    assert_eq!((refusal.0, &*refusal.1), (415, "unsupported_content_encoding"));
     assert!(model.has_no_requests());
     // This one says that nothing was done to it (RFC 9110, section 12.5.3).
     let headers = [&*length, "Content-Encoding: identity"];

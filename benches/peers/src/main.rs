@@ -10,8 +10,6 @@
 )]
 
 mod alloc;
-#[cfg(feature = "dynamo")]
-mod dynamo;
 mod measure;
 mod options;
 mod ours;
@@ -59,10 +57,6 @@ const PARTICIPANTS: &[Participant] = &[
     participant("tool-parser llama", Markup::Llama, smg::llama),
     participant("smg-symphony qwen2_5", Markup::Hermes, smg::symphony_qwen),
     participant("smg-symphony, our marker", Markup::MarkerLine, smg::symphony_marker_line),
-    #[cfg(feature = "dynamo")]
-    participant("dynamo-parsers hermes", Markup::Hermes, dynamo::hermes),
-    #[cfg(feature = "dynamo")]
-    participant("dynamo-parsers guided", Markup::Guided, dynamo::guided).of_calls(),
 ];
 
 const fn participant(name: &'static str, markup: Markup, set_up: Setup) -> Participant {

@@ -43,7 +43,7 @@ impl Participant {
     }
 
     pub(crate) fn reads(&self, work: &Work) -> bool {
-        (work.has_calls || self.reads_text) && !(work.needs_text && self.markup == Markup::Guided)
+        work.has_calls || self.reads_text
     }
 }
 

@@ -58,11 +58,6 @@ impl Output {
         is_past(self.deadline, self.fed)
     }
 
-    #[cfg(feature = "dynamo")]
-    pub(crate) const fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
     /// Text outside calls.
     #[inline]
     pub(crate) fn text(&mut self, text: &str) {

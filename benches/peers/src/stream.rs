@@ -23,8 +23,6 @@ pub(crate) enum Markup {
     Hermes,
     /// `<|python_tag|>{"name": …, "parameters": …}`: Llama 3.
     Llama,
-    /// `[{"name": …, "parameters": …}]` and nothing else: an answer that a grammar forced.
-    Guided,
 }
 
 /// One thing to read, in any markup.
@@ -34,25 +32,12 @@ pub(crate) struct Work {
     text: String,
     cut: Cut,
     pub(crate) has_calls: bool,
-    /// Text between the calls, which guided answers cannot have.
-    pub(crate) needs_text: bool,
 }
 
 pub(crate) fn works() -> Vec<Work> {
-    let text = |name, cut, style| Work {
-        name,
-        text: text(MIB, style),
-        cut,
-        has_calls: false,
-        needs_text: true,
-    };
-    let call = |name, bytes| Work {
-        name,
-        text: one_call(bytes),
-        cut: Cut::Tokens,
-        has_calls: true,
-        needs_text: false,
-    };
+    let text = |name, cut, style| Work { name, text: text(MIB, style), cut, has_calls: false };
+    let call =
+        |name, bytes| Work { name, text: one_call(bytes), cut: Cut::Tokens, has_calls: true };
     vec![
         text("prose", Cut::Tokens, Style::Prose),
         text("prose, 64 KiB chunks", Cut::Bytes(64 * KIB), Style::Prose),
@@ -61,13 +46,7 @@ pub(crate) fn works() -> Vec<Work> {
         call("call of 16 KiB", 16 * KIB),
         call("call of 256 KiB", 256 * KIB),
         call("call of 1 MiB", MIB),
-        Work {
-            name: "100 small calls",
-            text: hundred_calls(),
-            cut: Cut::Tokens,
-            has_calls: true,
-            needs_text: true,
-        },
+        Work { name: "100 small calls", text: hundred_calls(), cut: Cut::Tokens, has_calls: true },
     ]
 }
 
@@ -93,7 +72,7 @@ impl Work {
                     call["name"].as_str().unwrap_or_default().to_owned(),
                     call["arguments"].clone(),
                 ));
-            } else if markup != Markup::Guided {
+            } else {
                 text.push_str(line);
                 prose.push_str(line);
             }
@@ -115,13 +94,13 @@ impl Stream {
 
 impl Markup {
     fn call(self, json: &str) -> String {
-        // The first one is the call's own: nothing in a name has to be escaped.
-        let renamed = || json.replacen("\"arguments\":", "\"parameters\":", 1);
         match self {
             Self::MarkerLine => format!("{MARKER}{json}\n"),
             Self::Hermes => format!("<tool_call>\n{json}\n</tool_call>\n"),
-            Self::Llama => format!("<|python_tag|>{}\n", renamed()),
-            Self::Guided => format!("[{}]", renamed()),
+            // The first one is the call's own: nothing in a name has to be escaped.
+            Self::Llama => {
+                format!("<|python_tag|>{}\n", json.replacen("\"arguments\":", "\"parameters\":", 1))
+            }
         }
     }
 }

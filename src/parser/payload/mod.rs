@@ -40,7 +40,8 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Self {
         let index = stream.start_call(opened.at, sink);
-        // From here on, what fits into the buffer without growing it is within the limit.
+        // From here on, what fits into the buffer without growing it is within the limit: a `Vec` of bytes gets exactly
+        // what is asked for here and in `Stream::keep`. The tests of the limit fail if that changes.
         stream.buffer.shrink_to(stream.settings().max_payload_bytes);
         let scanner = Scanner::default();
         let tracker = Tracker::new(index, stream, sink);

@@ -269,8 +269,9 @@ impl TurnLog {
     }
 
     /// If the session was deleted, replaces what the store did not take by the last event of a turn that was cancelled.
-    /// No other gateway can have shown an event under the same id: none goes on with the turn. Call this once the
-    /// log is [sealed](super::Writer::seal).
+    /// Another gateway may have shown an event under the same id, if the store took one and its answer was lost.
+    /// Nobody can tell: a deleted session cannot be joined again. Call this once the log is
+    /// [sealed](super::Writer::seal).
     pub(super) fn end_if_deleted(&self) {
         let state = self.state.lock();
         let last = state.records.last();

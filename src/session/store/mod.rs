@@ -106,8 +106,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if the lease is lost, or [`StoreError::NoSession`] if that is because the session
-    /// was forgotten. All that is written under a lease is refused in the same way. A store that is not shared need
-    /// not know the difference: who forgets a session there knows its turn.
+    /// was forgotten. All writes under a lost lease are refused in the same way. A store that is not shared may always
+    /// answer `Superseded`: the process that forgets the session runs its turn, too.
     fn renew<'a>(&'a self, _lease: &'a Lease) -> StoreFuture<'a, Renewed> {
         Box::pin(ready(Ok(Renewed::default())))
     }

@@ -58,7 +58,7 @@ fn a_refusal_has_the_same_status_in_all_apis() {
         (Refusal::Begin(BeginError::TurnInProgress(one())), 409),
         (Refusal::Begin(BeginError::TurnGone), 410),
         (Refusal::BodyTooLarge { bytes_max: 1 }, 413),
-        (Refusal::ContentCoding(one()), 415),
+        (Refusal::ContentEncoding(one()), 415),
         (Refusal::MediaType, 415),
         (Refusal::Host(one()), 421),
         (Refusal::Begin(BeginError::NoToolToCall), 400),

@@ -167,7 +167,7 @@ fn refusals() -> Vec<(Refusal, Where)> {
         (Refusal::BodyTooLarge { bytes_max: 1 }, with_body),
         (Refusal::BodyTimeout(Duration::from_secs(1)), with_body),
         (Refusal::BodyBroken("no".to_owned()), with_body),
-        (Refusal::ContentCoding("gzip".to_owned()), with_body),
+        (Refusal::ContentEncoding("gzip".to_owned()), with_body),
         (Refusal::MediaType, with_body),
         (Refusal::Begin(BeginError::UnknownModel { name, known }), names_a_model),
         (Refusal::Begin(BeginError::Draining), names_a_model),

@@ -339,7 +339,7 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
-    /// It takes no notes: its turns are followed on no other node.
+    /// Keeps no notes: no other node follows its turns.
     fn was_forgotten<'a>(&'a self, _session_id: &'a str) -> StoreFuture<'a, bool> {
         Box::pin(ready(Ok(false)))
     }

@@ -144,6 +144,19 @@ async fn a_lease_that_the_server_has_lost_is_told_from_one_that_it_refuses() {
         store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     };
     assert_eq!(after_loss(begins_anew).await, deleted);
+    let begins_anew_after_a_takeover = async |server: &RedisServer, store: &RedisStore| {
+        let_lapse(server, "s");
+        store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+        begins_anew(server, store).await;
+    };
+    assert_eq!(after_loss(begins_anew_after_a_takeover).await, superseded);
+    // By then, no turn of the session that was forgotten can run.
+    let begins_anew_long_ago = async |server: &RedisServer, store: &RedisStore| {
+        begins_anew(server, store).await;
+        server.command(&["HSET", "tether:{s}:session", "forgotten_until", "1"]);
+        assert_eq!(store.was_forgotten("s").await, Ok(false));
+    };
+    assert_eq!(after_loss(begins_anew_long_ago).await, lost);
 }
 
 #[tokio::test]

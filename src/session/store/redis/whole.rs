@@ -114,8 +114,9 @@ impl RedisStore {
     }
 
     pub(super) async fn was_forgotten_now(&self, session_id: &str) -> Result<bool, StoreError> {
-        let mut command = Command::new("HEXISTS", self.keys.of_session(session_id).session);
-        self.servers.command(command.arg("forgotten")).await
+        let keys = self.keys.of_session(session_id);
+        let call = Call::new(&self.scripts.was_forgotten, &[&keys.session]);
+        plain(self.servers.call(&call).await?)
     }
 
     /// Forgets a session by this call of the script. Whether it had a record; `None` if the call was refused.

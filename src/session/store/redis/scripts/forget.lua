@@ -16,17 +16,16 @@ if not grant then
     end
   end
 end
-local has = redis.call('HMGET', SESSION, 'version', 'grant', 'given_back', 'forgotten', 'epoch')
-if not grant and has[4] and not has[5] and not was_foreign then
+local has, left = redis.call('HMGET', SESSION, 'version', 'grant', 'given_back', 'epoch'), note()
+if not grant and left and not has[4] and not was_foreign then
   -- It was forgotten a moment ago. The note stays as it is.
   return {0, {}}
 end
-local note = has[4]
 if not grant and (has[2] or redis.call('EXISTS', LOG) == 1) then
-  note = has[2] or has[3] or ''
+  left = has[2] or has[3] or ''
 end
 local files = remove()
-if note then
-  leave_note(note, note_ms)
+if left then
+  leave_note(left, note_ms)
 end
 return {(has[1] or was_foreign) and 1 or 0, files}

@@ -82,8 +82,14 @@ end
 
 -- Leaves a note for a while: a session with this id was forgotten, which had this lease.
 local function leave_note(grant, note_ms)
-  redis.call('HSET', SESSION, 'forgotten', grant)
+  redis.call('HSET', SESSION, 'forgotten', grant, 'forgotten_until', now + note_ms)
   redis.call('PEXPIRE', SESSION, note_ms)
+end
+
+-- The lease in that note, as long as it counts: another session with this id may have begun since, and lasts longer.
+local function note()
+  local has = redis.call('HMGET', SESSION, 'forgotten', 'forgotten_until')
+  return has[2] and tonumber(has[2]) > now and has[1]
 end
 
 -- Whether the turn was read on another node at that time, and so may still be.
@@ -97,21 +103,22 @@ local function holds(grant)
   return has[1] == grant and is_leased(has[1], has[2])
 end
 
--- Why a lease is lost: -2 if its session was forgotten, whoever had it by then, and 0 if it was given back, or if the
--- epoch is a later one, or the same with a lease of the same node. Sessions that were imported have no node.
+-- Why a lease is lost: -2 if its session was forgotten while it counted, or is gone. 0 if it was given back, if another
+-- lease of a forgotten session had followed it, or if the epoch is a later one, or the same with a lease of the same
+-- node. Sessions that were imported have no node.
 -- Otherwise -1: the server has gone back to a state of before this lease, as in a failover, and has lost what it had
 -- confirmed.
 local function loss(grant, epoch, node)
-  local has = redis.call('HMGET', SESSION, 'forgotten', 'given_back', 'epoch', 'node', 'grant')
-  local current, lost = tonumber(has[3]), tonumber(epoch)
-  if has[1] == grant or has[1] and not current then
+  local has, forgotten = redis.call('HMGET', SESSION, 'given_back', 'epoch', 'node', 'grant'), note()
+  local current, lost = tonumber(has[2]), tonumber(epoch)
+  if forgotten == grant or forgotten and not current then
     return -2
-  elseif has[2] == grant then
+  elseif has[1] == grant or forgotten then
     return 0
   elseif not current or current ~= lost then
     return (not current or current < lost) and -1 or 0
   end
-  return (has[4] == node and not has[5] or has[4] ~= node and has[4] ~= '') and -1 or 0
+  return (has[3] == node and not has[4] or has[3] ~= node and has[3] ~= '') and -1 or 0
 end
 
 -- Gives the lease back. Returns when it would have lapsed, and whether a turn is left that is not over.

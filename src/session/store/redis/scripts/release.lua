@@ -5,13 +5,13 @@ if redis.call('HGET', SESSION, 'grant') ~= grant then
   return false
 end
 if redis.call('HEXISTS', SESSION, 'version') == 0 then
-  local has = redis.call('HMGET', SESSION, 'deadline', 'forgotten')
+  local deadline, forgotten = redis.call('HGET', SESSION, 'deadline'), note()
   local files = remove()
-  -- Whoever came to take a turn over may have found its session forgotten. Its readers need the note.
-  if has[2] then
-    leave_note(has[2], note_ms)
+  -- A node that wanted to take the turn over may have found the session forgotten. Its readers still need the note.
+  if forgotten then
+    leave_note(forgotten, note_ms)
   end
-  return {files, has[1], 0}
+  return {files, deadline, 0}
 end
 local deadline, is_left = give_back(ttl)
 redis.call('SPUBLISH', LOG, '')
