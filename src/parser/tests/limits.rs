@@ -121,24 +121,37 @@ fn payload_length() {
     assert_eq!(code_of(&settings(), &payload(PAYLOAD_BYTES_MAX + 1)), over);
 }
 
+/// Feeds a chunk to a parser, and returns the codes of the errors that it finds.
+fn errors_in(parser: &mut Parser, chunk: &str) -> Vec<ErrorCode> {
+    let mut codes = Vec::new();
+    parser.push_str(chunk, |segment| {
+        if let Segment::Error(error) = segment {
+            codes.push(error.code);
+        }
+    });
+    codes
+}
+
 #[test]
 fn too_large_is_said_the_moment_it_is_known() {
     let settings = Settings { max_payload_bytes: 8, ..settings() };
     let mut parser = Parser::new(settings).unwrap();
-    let mut said = Vec::new();
-    let mut feed = |chunk: &str| {
-        parser.push_str(chunk, |segment| {
-            said.extend(match segment {
-                Segment::Error(error) => Some(error.code),
-                _ => None,
-            });
-        });
-        said.clone()
-    };
-    assert_eq!(feed(MARKER), []);
-    assert_eq!(feed("{1234567"), []);
-    assert_eq!(feed("8"), [ErrorCode::PayloadTooLarge]);
-    assert_eq!(feed("9}}}"), [ErrorCode::PayloadTooLarge]);
+    assert_eq!(errors_in(&mut parser, MARKER), []);
+    assert_eq!(errors_in(&mut parser, "{1234567"), []);
+    assert_eq!(errors_in(&mut parser, "8"), [ErrorCode::PayloadTooLarge]);
+    assert_eq!(errors_in(&mut parser, "9}}}"), []);
+}
+
+/// The gap before the payload was kept in the same buffer.
+#[test]
+fn room_that_is_left_from_before_does_not_lift_the_limit() {
+    let settings = Settings { max_payload_bytes: 32, ..settings() };
+    let mut parser = Parser::new(settings).unwrap();
+    let gap = " ".repeat(GAP_BYTES_MAX);
+    for chunk in [MARKER, &*gap, r#"{"a":""#, "12345678", "90123456", "78901234", "56"] {
+        assert_eq!(errors_in(&mut parser, chunk), [], "{chunk}");
+    }
+    assert_eq!(errors_in(&mut parser, "7"), [ErrorCode::PayloadTooLarge]);
 }
 
 #[test]
