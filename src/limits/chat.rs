@@ -17,13 +17,15 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
 /// The longest silence in a stream. The gateway sends something every `stream.keep_alive_sec`,
 /// which is 15 s by default; after more than that, the connection is taken for lost.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Attempts to re-join a turn without hearing anything new: 30 s with the waits between them,
-/// which is how long the gateway goes on by default without a reader.
+/// Attempts to re-join a turn without hearing anything new: with 30 s of waiting in between, which
+/// is how long the gateway goes on by default without a reader.
 pub const REJOIN_ATTEMPTS_MAX: u32 = 7;
 /// The wait before the second of them. It doubles with each further attempt.
 pub const REJOIN_BACKOFF: Duration = Duration::from_millis(500);
 /// How long a cancelled turn may take to end before the prompt comes back without its end.
 pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to look for a signal that has arrived already.
+pub const SIGNAL_WAIT: Duration = Duration::from_millis(1);
 /// Events that wait to be shown.
 pub const EVENTS_WAITING_MAX: usize = 256;
 /// How often the line with what is going on is renewed.

@@ -56,6 +56,10 @@ fn gateway_url(text: &str) -> Result<Url, String> {
 
 fn session_id(text: &str) -> Result<String, String> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    // In an address, these two stand for a folder.
+    if matches!(text, "." | "..") {
+        return Err("expected an id other than . and ..".to_owned());
+    }
     if (1..=128).contains(&text.len()) && text.bytes().all(is_allowed) {
         return Ok(text.to_owned());
     }
@@ -84,10 +88,10 @@ mod tests {
     #[test]
     fn session_ids_are_those_of_the_api() {
         let longest = "x".repeat(128);
-        for id in ["a", "A.b_c:d-9", &longest] {
+        for id in ["a", "...", "A.b_c:d-9", &longest] {
             assert_eq!(session_id(id).unwrap(), id);
         }
-        for id in ["", "a b", "ä", "a/b", &format!("{longest}x")] {
+        for id in ["", ".", "..", "a b", "ä", "a/b", &format!("{longest}x")] {
             assert!(session_id(id).is_err(), "{id}");
         }
     }

@@ -1,4 +1,4 @@
-//! Text as a terminal may get it.
+//! Makes text safe to show on a terminal.
 //!
 //! A model, or whoever wrote what it read, can put escape sequences into its words: they could
 //! change what is already on the screen, the window's title or the clipboard. Marks that override
@@ -18,7 +18,7 @@ pub(super) fn text(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().filter(|char| is_harmless(*char)).collect())
 }
 
-/// The same on one line, without anything that nobody sees, and at most this long.
+/// The same on one line, without invisible characters, at most this long.
 pub(super) fn line(text: &str, chars_max: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     clean::text(&words.join(" "), chars_max)

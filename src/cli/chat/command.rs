@@ -2,7 +2,7 @@
 
 /// A line at the prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'l> {
+pub(super) enum Input<'l> {
     /// Nothing but white space.
     Empty,
     Prompt(&'l str),
@@ -26,12 +26,10 @@ pub(super) const HELP: &str = "\
   lines it has. A prompt that begins like a command needs a space before it.
 ";
 
-impl<'l> Line<'l> {
-    /// A command is one word: a path, or a question about one, is a prompt.
+impl<'l> Input<'l> {
     pub(super) fn parse(line: &'l str) -> Self {
         let end = line.trim_end();
-        let is_word = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase());
-        match end.strip_prefix('/').filter(|name| is_word(name)) {
+        match command(end) {
             Some("help") => Self::Help,
             Some("session") => Self::Session,
             Some("tools") => Self::Tools,
@@ -44,6 +42,12 @@ impl<'l> Line<'l> {
     }
 }
 
+/// The word of what looks like a command: a path, or a question about one, does not.
+pub(super) fn command(line: &str) -> Option<&str> {
+    let is_word = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase());
+    line.strip_prefix('/').filter(|name| is_word(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,22 +55,22 @@ mod tests {
     #[test]
     fn a_line_is_a_prompt_or_a_command() {
         for (line, expected) in [
-            ("", Line::Empty),
-            (" \t", Line::Empty),
-            ("  hello\nworld ", Line::Prompt("hello\nworld")),
-            ("/help ", Line::Help),
-            ("/session", Line::Session),
-            ("/tools", Line::Tools),
-            ("/new", Line::New),
-            ("/quit", Line::Quit),
-            ("/exit", Line::Quit),
-            ("/hlep", Line::Unknown("/hlep")),
-            (" /hlep", Line::Prompt("/hlep")),
-            ("/etc/hosts", Line::Prompt("/etc/hosts")),
-            ("/new things", Line::Prompt("/new things")),
-            ("/", Line::Prompt("/")),
+            ("", Input::Empty),
+            (" \t", Input::Empty),
+            ("  hello\nworld ", Input::Prompt("hello\nworld")),
+            ("/help ", Input::Help),
+            ("/session", Input::Session),
+            ("/tools", Input::Tools),
+            ("/new", Input::New),
+            ("/quit", Input::Quit),
+            ("/exit", Input::Quit),
+            ("/hlep", Input::Unknown("/hlep")),
+            (" /hlep", Input::Prompt("/hlep")),
+            ("/etc/hosts", Input::Prompt("/etc/hosts")),
+            ("/new things", Input::Prompt("/new things")),
+            ("/", Input::Prompt("/")),
         ] {
-            assert_eq!(Line::parse(line), expected, "{line:?}");
+            assert_eq!(Input::parse(line), expected, "{line:?}");
         }
     }
 

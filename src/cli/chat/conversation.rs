@@ -6,13 +6,14 @@ use uuid::Uuid;
 
 use super::args::DEFAULT_URL;
 use super::clean;
-use super::command::{HELP, Line};
-use super::event::Event;
+use super::command::{HELP, Input};
+use super::form::Step;
 use super::gateway::Gateway;
-use super::question::{Dialog, Question, Step};
+use super::question::{Dialog, Question};
 use super::screen::{Look, Screen};
-use super::terminal::{self, Interrupts, Typed, Typing};
-use super::turn::{Entry, Heard, Turn, TurnError};
+use super::showing::{Ended, Showing};
+use super::terminal::{self, Interrupts, Stop, Typed, Typing};
+use super::turn::{Entry, Turn};
 use crate::cli::CliError;
 use crate::limits::chat::{
     CANCEL_TIMEOUT, EVENTS_WAITING_MAX, LINE_CHARS_MAX, RESUMED_CHARS_MAX, TICK, TITLE_CHARS_MAX,
@@ -28,18 +29,6 @@ pub(super) struct Conversation {
     has_begun: bool,
     look: Look,
     interrupts: Interrupts,
-}
-
-/// How a turn ended.
-#[derive(Debug)]
-enum Ended {
-    Answered,
-    Cancelled,
-    /// The user has been told why.
-    Failed,
-    Asked(Box<Question>),
-    /// It was not begun, for this reason.
-    Refused(super::gateway::ApiError),
 }
 
 /// What follows at the prompt.
@@ -72,6 +61,10 @@ impl Conversation {
         match self.turn(Entry::Begin(self.prompted(prompt))).await? {
             Ended::Answered => Ok(()),
             Ended::Cancelled | Ended::Failed => Err(CliError::Silent),
+            Ended::Abandoned(_) => {
+                self.cancel_now().await;
+                Err(CliError::Silent)
+            }
             Ended::Refused(error) => Err(CliError::Failed(error.to_string())),
             Ended::Asked(_) => {
                 let resume = self.command_to_resume();
@@ -89,7 +82,9 @@ impl Conversation {
     /// If the gateway or the terminal cannot be used.
     pub(super) async fn talk(&mut self) -> Result<(), CliError> {
         let mut typing = Typing::new()?;
-        let tools = self.gateway.tools().await;
+        let Ok(tools) = self.interrupts.unless_stopped(self.gateway.tools()).await else {
+            return Ok(());
+        };
         let tools = tools.map_err(|error| CliError::Failed(error.to_string()))?.len();
         let (base, session) = (self.gateway.base(), &self.session);
         self.whisper(&format!("{base} has {tools} tools; session {session}"));
@@ -114,9 +109,12 @@ impl Conversation {
         if !self.is_resumed {
             return Ok(Next::Prompt);
         }
-        let found = self.gateway.session(&self.session).await;
+        let found = self.gateway.session(&self.session);
+        let Ok(found) = self.interrupts.unless_stopped(found).await else {
+            return Ok(Next::Leave);
+        };
         let Some(transcript) = found.map_err(|error| CliError::Failed(error.to_string()))? else {
-            self.whisper("there is no such session yet; it is new");
+            self.whisper("no session has this id yet; starting a new one");
             return Ok(Next::Prompt);
         };
         self.has_begun = true;
@@ -145,23 +143,23 @@ impl Conversation {
     }
 
     async fn take_line(&mut self, line: &str, typing: &mut Typing) -> Result<Next, CliError> {
-        match Line::parse(line) {
-            Line::Empty => {}
-            Line::Prompt(prompt) => {
+        match Input::parse(line) {
+            Input::Empty => {}
+            Input::Prompt(prompt) => {
                 return self.go_on(Entry::Begin(self.prompted(prompt)), typing).await;
             }
-            Line::Help => terminal::note(HELP),
-            Line::Session => terminal::note(&format!("{}\n", self.session)),
-            Line::Tools => self.list_tools().await,
-            Line::New => {
+            Input::Help => terminal::note(HELP),
+            Input::Session => terminal::note(&format!("{}\n", self.session)),
+            Input::Tools => return Ok(self.list_tools().await),
+            Input::New => {
                 self.session = new_session();
                 self.has_begun = false;
                 self.whisper(&format!("session {}", self.session));
             }
-            Line::Quit => return Ok(Next::Leave),
-            Line::Unknown(command) => {
+            Input::Quit => return Ok(Next::Leave),
+            Input::Unknown(command) => {
                 let command = clean::line(command, TITLE_CHARS_MAX);
-                self.error(&format!("there is no command {command}; /help lists them"));
+                self.error(&format!("unknown command {command}; /help lists the commands"));
             }
         }
         Ok(Next::Prompt)
@@ -171,6 +169,7 @@ impl Conversation {
     async fn go_on(&mut self, entry: Entry, typing: &mut Typing) -> Result<Next, CliError> {
         match self.turn(entry).await? {
             Ended::Answered | Ended::Cancelled | Ended::Failed => Ok(Next::Prompt),
+            Ended::Abandoned(stop) => Ok(self.abandon(stop).await),
             Ended::Asked(question) => self.ask_from(*question, typing).await,
             Ended::Refused(error) => {
                 self.error(&error.to_string());
@@ -193,6 +192,7 @@ impl Conversation {
             let body = json!({ "session_id": self.session, "clarification_response": answer });
             match self.turn(Entry::Begin(body)).await? {
                 Ended::Answered | Ended::Cancelled | Ended::Failed => return Ok(Next::Prompt),
+                Ended::Abandoned(stop) => return Ok(self.abandon(stop).await),
                 Ended::Asked(next) => question = *next,
                 // The question is still open: the answer does not fit it.
                 Ended::Refused(error) if error.has_code("invalid_request") => {
@@ -214,7 +214,7 @@ impl Conversation {
     ) -> Result<Result<Value, Next>, CliError> {
         let mut dialog = Dialog::new(question);
         terminal::note(&dialog.opening(self.look.paint));
-        // Nobody approves what was not there when they typed.
+        // Discard keys typed before the question appeared: they must not approve anything.
         terminal::forget_typed();
         loop {
             match typing.line(&dialog.prompt(), false, &mut self.interrupts).await? {
@@ -231,7 +231,7 @@ impl Conversation {
         }
     }
 
-    /// Shows a turn until it ends. Ctrl-C cancels it, a second one leaves it.
+    /// Shows a turn until it ends. Ctrl-C cancels it, a second one abandons it.
     async fn turn(&mut self, entry: Entry) -> Result<Ended, CliError> {
         // The terminal may have another size by now.
         self.look = terminal::look();
@@ -261,9 +261,9 @@ impl Conversation {
                     }
                 }
                 _ = ticks.tick(), if self.look.can_erase => {}
-                () = self.interrupts.next() => {
-                    if cancelled.is_some() {
-                        break Ended::Cancelled;
+                stop = self.interrupts.next() => {
+                    if cancelled.is_some() || stop == Stop::Terminate {
+                        break Ended::Abandoned(stop);
                     }
                     cancelled = Some(Instant::now() + CANCEL_TIMEOUT);
                     showing.screen.note(&self.look.paint.dim("cancelling; Ctrl-C again leaves at once"));
@@ -272,8 +272,8 @@ impl Conversation {
                     }
                 }
                 () = sleep_until(cancelled.unwrap_or(begun)), if cancelled.is_some() => {
-                    showing.screen.error("the gateway has not said that the turn is cancelled");
-                    break Ended::Cancelled;
+                    showing.screen.error("the gateway did not confirm the cancellation");
+                    break Ended::Abandoned(Stop::Interrupt);
                 }
             }
             showing.screen.tick(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
@@ -285,13 +285,18 @@ impl Conversation {
         self.has_begun |= showing.is_begun;
         showing.screen.finish();
         self.show(&mut showing.screen).await?;
-        match ended {
-            Ended::Asked(question) => Ok(Ended::Asked(self.whole(question).await)),
-            ended => Ok(ended),
+        let ended = match ended {
+            Ended::Asked(question) => self.whole(question).await,
+            ended => ended,
+        };
+        // A Ctrl-C that came too late was meant for the turn, not for the prompt.
+        match self.interrupts.pending().await {
+            Some(Stop::Terminate) => Ok(Ended::Abandoned(Stop::Terminate)),
+            _ => Ok(ended),
         }
     }
 
-    /// Writes what there is. If nobody reads it any more, the turn is of no use to anybody.
+    /// Writes what there is. If standard output is closed, cancels the turn: nobody reads it.
     async fn show(&self, screen: &mut Screen) -> Result<(), CliError> {
         let shown = terminal::show(screen.take());
         if shown.is_err() {
@@ -307,25 +312,53 @@ impl Conversation {
         tokio::spawn(async move { gateway.cancel(&session).await });
     }
 
-    /// A question with everything that was too long for its event.
-    async fn whole(&self, question: Box<Question>) -> Box<Question> {
-        if !question.is_shortened {
-            return question;
-        }
-        let Ok(Some(transcript)) = self.gateway.session(&self.session).await else {
-            return question;
-        };
-        match transcript.question() {
-            Some(whole) if whole.clarification_id == question.clarification_id => {
-                terminal::note(&whole.shown(self.look.paint));
-                Box::new(whole)
+    /// Cancels a turn for whose end nobody waits. It may not even have begun to be heard of.
+    async fn abandon(&mut self, stop: Stop) -> Next {
+        match stop {
+            Stop::Interrupt => {
+                self.cancel();
+                Next::Prompt
             }
-            _ => question,
+            Stop::Terminate => {
+                self.cancel_now().await;
+                Next::Leave
+            }
         }
     }
 
-    async fn list_tools(&self) {
-        match self.gateway.tools().await {
+    /// The same before the program ends, which would end the request.
+    async fn cancel_now(&mut self) {
+        let cancelled = timeout(CANCEL_TIMEOUT, self.gateway.cancel(&self.session));
+        let _ = self.interrupts.unless_stopped(cancelled).await;
+    }
+
+    /// A question with everything that was too long for its event.
+    async fn whole(&mut self, question: Box<Question>) -> Ended {
+        if !question.is_shortened {
+            return Ended::Asked(question);
+        }
+        let found = self.gateway.session(&self.session);
+        let whole = match self.interrupts.unless_stopped(found).await {
+            Ok(Ok(Some(transcript))) => transcript.question(),
+            Ok(_) | Err(Stop::Interrupt) => None,
+            Err(stop @ Stop::Terminate) => return Ended::Abandoned(stop),
+        };
+        match whole {
+            Some(whole) if whole.clarification_id == question.clarification_id => {
+                terminal::note(&whole.shown(self.look.paint));
+                Ended::Asked(Box::new(whole))
+            }
+            _ => Ended::Asked(question),
+        }
+    }
+
+    async fn list_tools(&mut self) -> Next {
+        let listed = match self.interrupts.unless_stopped(self.gateway.tools()).await {
+            Ok(listed) => listed,
+            Err(Stop::Interrupt) => return Next::Prompt,
+            Err(Stop::Terminate) => return Next::Leave,
+        };
+        match listed {
             Ok(tools) => {
                 for tool in tools {
                     let name = clean::line(&tool.name, TITLE_CHARS_MAX);
@@ -336,6 +369,7 @@ impl Conversation {
             }
             Err(error) => self.error(&error.to_string()),
         }
+        Next::Prompt
     }
 
     fn prompted(&self, prompt: &str) -> Value {
@@ -348,59 +382,13 @@ impl Conversation {
         format!("tether chat{url} --session {}", self.session)
     }
 
-    /// Writes a line that nobody has to read.
+    /// Writes a line that the user may ignore.
     fn whisper(&self, line: &str) {
         terminal::note(&format!("{}\n", self.look.paint.dim(line)));
     }
 
     fn error(&self, message: &str) {
         terminal::note(&format!("{}: {message}\n", self.look.paint.red("error")));
-    }
-}
-
-/// A turn on the screen.
-struct Showing {
-    screen: Screen,
-    look: Look,
-    is_begun: bool,
-    question: Option<Box<Question>>,
-    ended: Option<Ended>,
-}
-
-impl Showing {
-    fn new(look: Look) -> Self {
-        Self { screen: Screen::new(look), look, is_begun: false, question: None, ended: None }
-    }
-
-    fn hear(&mut self, heard: Result<Heard, TurnError>) {
-        match heard {
-            Ok(Heard::Event(event)) => {
-                self.is_begun |= matches!(event, Event::Started(_));
-                self.screen.event(&event);
-                match event {
-                    Event::Question(question) => self.question = Some(question),
-                    Event::Failed(_) => self.ended = Some(Ended::Failed),
-                    Event::Completed(it) => {
-                        self.ended = Some(match (&*it.finish_reason, self.question.take()) {
-                            ("cancelled", _) => Ended::Cancelled,
-                            (_, Some(question)) => Ended::Asked(question),
-                            _ => Ended::Answered,
-                        });
-                    }
-                    _ => {}
-                }
-            }
-            Ok(Heard::Cut(reason)) => {
-                let reason = clean::line(&reason, LINE_CHARS_MAX);
-                self.screen.note(&self.look.paint.yellow(&format!("{reason}; connecting again")));
-            }
-            Ok(Heard::Back) => self.screen.note(&self.look.paint.dim("connected again")),
-            Err(TurnError::NotBegun(error)) => self.ended = Some(Ended::Refused(error)),
-            Err(error) => {
-                self.screen.error(&error.to_string());
-                self.ended = Some(Ended::Failed);
-            }
-        }
     }
 }
 

@@ -22,9 +22,10 @@ pub(super) struct Form {
 
 /// What follows from a typed line.
 #[derive(Debug, PartialEq)]
-pub(super) enum Progress {
-    Complete(Value),
-    /// Ask on, after this was shown.
+pub(super) enum Step {
+    /// This is the whole answer.
+    Answer(Value),
+    /// Ask again, or ask for the next field, after this was shown.
     Ask(String),
 }
 
@@ -61,7 +62,7 @@ impl Form {
         Self { schema: schema.clone(), fields: fields.collect(), at: 0, content: Map::new() }
     }
 
-    /// What stands before the cursor.
+    /// The prompt for the next line.
     pub(super) fn prompt(&self) -> String {
         self.fields.get(self.at).map_or_else(|| "? ".to_owned(), Field::prompt)
     }
@@ -72,18 +73,18 @@ impl Form {
     }
 
     /// Takes the line for the next field.
-    pub(super) fn take(&mut self, typed: &str) -> Progress {
+    pub(super) fn take(&mut self, typed: &str) -> Step {
         if let Some(field) = self.fields.get(self.at) {
             match field.read(typed) {
                 Ok(value) => {
                     self.at += 1;
                     self.content.extend(value.map(|value| (field.name.clone(), value)));
                 }
-                Err(expected) => return Progress::Ask(format!("  Please write {expected}.\n")),
+                Err(expected) => return Step::Ask(format!("  {expected}\n")),
             }
         }
         if self.at < self.fields.len() {
-            return Progress::Ask(self.shown());
+            return Step::Ask(self.shown());
         }
         let content = Value::Object(std::mem::take(&mut self.content));
         form::fill(&self.schema, content).map_or_else(
@@ -95,9 +96,9 @@ impl Form {
                     let told = clean::line(&violation.of("form"), ARGUMENT_CHARS_MAX);
                     let _ = writeln!(again, "    {told}");
                 }
-                Progress::Ask(again + &self.shown())
+                Step::Ask(again + &self.shown())
             },
-            Progress::Complete,
+            Step::Answer,
         )
     }
 }
@@ -149,12 +150,12 @@ impl Field {
         shown
     }
 
-    /// The value of a typed line, or what is expected instead. `None` leaves the field out.
+    /// The value of a typed line, or a line that says what is expected. `None` leaves the field out.
     fn read(&self, typed: &str) -> Result<Option<Value>, String> {
         if typed.is_empty() {
             // The form's own defaults are filled in at the end.
             return if self.is_required && self.default.is_none() {
-                Err("something: this field is required".to_owned())
+                Err("This field is required.".to_owned())
             } else {
                 Ok(None)
             };
@@ -173,7 +174,7 @@ impl Field {
                 typed.split(',').map(|one| chosen(choices, one.trim())).collect::<Option<_>>()
             }
         };
-        value.map(Some).ok_or_else(|| self.expected().to_owned())
+        value.map(Some).ok_or_else(|| format!("Please write {}.", self.expected()))
     }
 
     const fn expected(&self) -> &'static str {
@@ -244,16 +245,16 @@ mod tests {
             (form.prompt().as_str(), form.shown().as_str()),
             ("Your name: ", "  As on the card\n")
         );
-        assert_eq!(form.take("Ada"), Progress::Ask("   1  Small\n   2  Large\n".to_owned()));
+        assert_eq!(form.take("Ada"), Step::Ask("   1  Small\n   2  Large\n".to_owned()));
         assert_eq!(form.prompt(), "size: ");
-        assert_eq!(form.take("2"), Progress::Ask(String::new()));
+        assert_eq!(form.take("2"), Step::Ask(String::new()));
         assert_eq!(form.prompt(), "count [1]: ");
         form.take("3");
         assert_eq!(form.prompt(), "gift (optional): ");
         form.take("yes");
         form.take("Milk, 2");
         let content = json!({"name": "Ada", "size": "l", "count": 3, "gift": true, "extras": ["m", "h"], "tip": 0.5});
-        assert_eq!(form.take("0.5"), Progress::Complete(content));
+        assert_eq!(form.take("0.5"), Step::Answer(content));
     }
 
     #[test]
@@ -262,19 +263,16 @@ mod tests {
         for line in ["Ada", "small", "", "", ""] {
             form.take(line);
         }
-        assert_eq!(
-            form.take(""),
-            Progress::Complete(json!({"name": "Ada", "size": "s", "count": 1}))
-        );
+        assert_eq!(form.take(""), Step::Answer(json!({"name": "Ada", "size": "s", "count": 1})));
     }
 
     #[test]
     fn a_slip_is_asked_again() {
         let mut form = order();
-        for (slip, good) in
-            [("", "Ada"), ("3", "1"), ("many", "2"), ("maybe", "n"), ("4", "1"), ("NaN", "1")]
-        {
-            let Progress::Ask(again) = form.take(slip) else { panic!("{slip} was taken") };
+        assert_eq!(form.take(""), Step::Ask("  This field is required.\n".to_owned()));
+        form.take("Ada");
+        for (slip, good) in [("3", "1"), ("many", "2"), ("maybe", "n"), ("4", "1"), ("NaN", "1")] {
+            let Step::Ask(again) = form.take(slip) else { panic!("{slip} was taken") };
             assert!(again.starts_with("  Please write "), "{again}");
             form.take(good);
         }
@@ -286,7 +284,7 @@ mod tests {
         for line in ["Ada", "s", "0", "", ""] {
             form.take(line);
         }
-        let Progress::Ask(again) = form.take("") else { panic!("0 is below the minimum") };
+        let Step::Ask(again) = form.take("") else { panic!("0 is below the minimum") };
         assert!(again.contains("form.count"), "{again}");
         assert_eq!(form.prompt(), "Your name: ");
     }

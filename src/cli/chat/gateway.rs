@@ -78,8 +78,9 @@ impl Gateway {
     /// If the key cannot be sent in a header.
     pub(super) fn new(base: Url, key: Option<&str>) -> Result<Self, String> {
         let key = key.filter(|key| !key.is_empty()).map(|key| {
-            let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-                .map_err(|_| format!("{KEY_VARIABLE} has characters that no key has"))?;
+            let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
+                format!("{KEY_VARIABLE} contains characters that a header cannot carry")
+            })?;
             value.set_sensitive(true);
             Ok::<_, String>(value)
         });
@@ -152,7 +153,7 @@ impl Gateway {
         let body = timeout(HEAD_TIMEOUT, body).await.map_err(|_| self.late())?;
         let body = body.map_err(|source| self.unreachable(source))?;
         serde_json::from_slice(&body)
-            .map_err(|_| self.stranger(&format!("{path} is not what it should be")))
+            .map_err(|_| self.stranger(&format!("{path} did not return the expected JSON")))
     }
 
     /// The body of an answer that has to be an event stream.
@@ -293,11 +294,11 @@ fn refused(status: StatusCode, code: &str, message: &str, wait: Option<Duration>
     let again = again.unwrap_or_default();
     match (code, status.as_u16()) {
         ("turn_in_progress", _) => {
-            format!("{message}; wait for its end, or choose another session")
+            format!("{message}; wait until it ends, or use another session")
         }
         ("not_found", _) => format!("{message}; check the address given with --url"),
-        (_, 429) => format!("the gateway allows no more for now: {message}{again}"),
-        (_, 503) => format!("the gateway cannot take this now: {message}{again}"),
+        (_, 429) => format!("the gateway's limit is reached: {message}{again}"),
+        (_, 503) => format!("the gateway is not available: {message}{again}"),
         _ => format!("{message}{again}"),
     }
 }

@@ -15,6 +15,7 @@ mod gateway;
 mod paint;
 mod question;
 mod screen;
+mod showing;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use crate::config;
 /// [`CliError::Usage`] if the input or the key cannot be used; [`CliError::Failed`] if the gateway
 /// does not answer; [`CliError::Silent`] if the turn of a single prompt failed.
 pub(super) fn run(args: ChatArgs) -> Result<(), CliError> {
+    let settings = terminal::Settings::now();
     let is_interactive = terminal::is_interactive();
     let prompt = if is_interactive { None } else { Some(terminal::read_prompt()?) };
     let key = config::text_variable(args::KEY_VARIABLE);
@@ -46,7 +48,9 @@ pub(super) fn run(args: ChatArgs) -> Result<(), CliError> {
             None => conversation.talk().await,
         }
     });
-    // A line may still be waited for, which nobody wants any more.
+    // A thread may still be waiting for a line. Do not wait for it.
     runtime.shutdown_background();
+    // It may have changed the terminal after that was given back.
+    settings.restore();
     result
 }

@@ -1,7 +1,7 @@
 //! A question of a tool, or of the gateway: how it is shown, and what a typed line answers.
 //!
-//! The gateway checks every answer. Here, only what is surely a slip is asked again, so that
-//! nothing is approved or refused by a typing mistake.
+//! The gateway checks every answer. This only asks again after an obvious slip, so that a typing
+//! mistake approves or refuses nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::clean;
-use super::form::{Form, Progress};
+use super::command::command;
+use super::form::{Form, Step};
 use super::paint::Paint;
 use crate::limits::chat::{ARGUMENT_CHARS_MAX, TITLE_CHARS_MAX};
 
@@ -46,14 +47,7 @@ struct Source {
     name: String,
 }
 
-/// What follows from a typed line.
-#[derive(Debug, PartialEq)]
-pub(super) enum Step {
-    /// The `clarification_response` to send.
-    Answer(Value),
-    /// Ask again, or ask for the next field, after this was shown.
-    Ask(String),
-}
+const UNSEEN: &str = "The arguments could not be loaded, so the call can only be denied";
 
 /// A question that is being answered.
 #[derive(Debug)]
@@ -78,6 +72,11 @@ impl Question {
 
     fn is_confirmation(&self) -> bool {
         self.r#type == "confirmation"
+    }
+
+    /// Whether it asks to approve a call whose arguments nobody has seen.
+    fn is_unseen(&self) -> bool {
+        self.is_confirmation() && self.arguments.is_none()
     }
 
     /// Whether words may answer it. Confirmations take them for a no.
@@ -129,6 +128,9 @@ impl Question {
 
     /// How it can be answered, in a line.
     fn hint(&self) -> String {
+        if self.is_unseen() {
+            return format!("{UNSEEN}. n: no. Other words mean no, too, and the model reads them.");
+        }
         if self.is_confirmation() {
             return "y: yes, n: no, a: yes, and always in this session. Other words mean no, and \
                     the model reads them."
@@ -152,6 +154,7 @@ impl Question {
         fields.is_some_and(|fields| self.options().is_empty() || fields.len() > 1)
     }
 
+    /// The `clarification_response` to send.
     fn response(&self, key: &str, value: Value) -> Step {
         let mut response = json!({ "clarification_id": self.clarification_id });
         response[key] = value;
@@ -184,6 +187,9 @@ impl Question {
     }
 
     fn slip(&self) -> Step {
+        if self.is_unseen() {
+            return Step::Ask(format!("  {UNSEEN}. Please answer with n.\n"));
+        }
         let count = self.options().len();
         Step::Ask(match (self.is_confirmation(), count) {
             (true, _) => "  Please answer with y, n or a.\n".to_owned(),
@@ -199,7 +205,7 @@ impl<'q> Dialog<'q> {
         Self { question, form: schema.map(Form::new) }
     }
 
-    /// What stands before the cursor.
+    /// The prompt for the next line.
     pub(super) fn prompt(&self) -> String {
         self.form.as_ref().map_or_else(|| "? ".to_owned(), Form::prompt)
     }
@@ -222,17 +228,20 @@ impl<'q> Dialog<'q> {
         }
         if let Some(form) = &mut self.form {
             return match form.take(typed) {
-                Progress::Complete(content) => question.response("content", content),
-                Progress::Ask(shown) => Step::Ask(shown),
+                Step::Answer(content) => question.response("content", content),
+                ask @ Step::Ask(_) => ask,
             };
         }
         if let Some(choice) = question.chosen(typed) {
+            if question.is_unseen() && choice.id != "deny" {
+                return question.slip();
+            }
             return question.response("selected_option", json!({ "id": choice.id }));
         }
         // A single word, or a number that is not offered, is more likely a slip.
         let is_word = !typed.contains(char::is_whitespace);
         let is_slip = typed.is_empty()
-            || typed.starts_with('/')
+            || command(typed).is_some()
             || (question.is_confirmation() && is_word)
             || (!question.options().is_empty() && typed.parse::<f64>().is_ok());
         if is_slip || !question.takes_text() {
@@ -328,6 +337,9 @@ mod tests {
         check(&two("choice_or_text"), "7", &NONE);
         check(&question(&json!({"type": "text"})), " 7 ", &text("7"));
         check(&question(&json!({"type": "text"})), "", &NONE);
+        check(&question(&json!({"type": "text"})), "/etc/hosts", &text("/etc/hosts"));
+        check(&two("choice_or_text"), "/etc/hosts", &text("/etc/hosts"));
+        check(&question(&json!({"type": "text"})), "/help", &NONE);
     }
 
     #[test]
@@ -350,6 +362,23 @@ mod tests {
             check(&confirmation(), line, &NONE);
         }
         check(&confirmation(), "not that file", &json!({"text": "not that file"}));
+    }
+
+    #[test]
+    fn a_call_cannot_be_approved_unseen() {
+        let mut unseen = confirmation();
+        unseen.arguments = None;
+        for line in ["y", "a", "yes", "always", "1", "2", "approve", "approve_session", "Yes", ""] {
+            check(&unseen, line, &NONE);
+        }
+        for line in ["n", "no", "3", "deny"] {
+            check(&unseen, line, &option("deny"));
+        }
+        check(&unseen, "not that file", &json!({"text": "not that file"}));
+        let mut dialog = Dialog::new(&unseen);
+        assert!(dialog.opening(PLAIN).contains(UNSEEN));
+        let Step::Ask(again) = dialog.answer("y") else { panic!("it was approved") };
+        assert!(again.contains(UNSEEN), "{again}");
     }
 
     #[test]

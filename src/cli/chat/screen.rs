@@ -23,7 +23,7 @@ pub(super) struct Look {
     pub(super) is_answer_shown: bool,
     /// Standard error is a terminal.
     pub(super) is_note_shown: bool,
-    /// ... which can erase a line.
+    /// Standard error is a terminal that can erase a line.
     pub(super) can_erase: bool,
     /// The colours of standard error.
     pub(super) paint: Paint,
@@ -56,6 +56,8 @@ pub(super) struct Screen {
     /// The last character of the answer; `None` before the first.
     answer_end: Option<char>,
     flow: Flow,
+    /// What the model says next may be another message.
+    is_new_message: bool,
     /// The cursor is not at the start of a line, because of words or reasoning.
     is_mid_line: bool,
 }
@@ -91,6 +93,7 @@ impl Screen {
             ticker: String::new(),
             answer_end: None,
             flow: Flow::Notes,
+            is_new_message: false,
             is_mid_line: false,
         }
     }
@@ -107,11 +110,12 @@ impl Screen {
             Event::Acknowledgement(it) => self.note(&self.look.paint.dim(&one_line(&it.text))),
             Event::ToolStarted(it) => {
                 self.is_call_coming = false;
+                self.is_new_message = true;
                 let line = self.calls.start(it, self.now_ms);
                 self.call(&line);
             }
             Event::Progress(it) => {
-                // A log gets no ticker, but may say what a tool says.
+                // Without a ticker, progress gets lines of its own.
                 if let Some(line) = self.calls.report(it).filter(|_| !self.look.can_erase) {
                     self.call(&line);
                 }
@@ -122,10 +126,13 @@ impl Screen {
                 }
                 self.waiting_since_ms = Some(self.now_ms);
             }
-            // The failure has just been shown.
-            Event::Feedback(it) if it.reason == "tool_failed" => self.waiting_again(),
             Event::Feedback(it) => {
+                self.is_new_message = true;
                 self.waiting_again();
+                // The failure has just been shown.
+                if it.reason == "tool_failed" {
+                    return;
+                }
                 let told = format!("{}: {}", it.reason, it.message);
                 let line = format!("  ! the model was corrected: {}", one_line(&told));
                 self.note(&self.look.paint.yellow(&self.fit(&line)));
@@ -136,6 +143,7 @@ impl Screen {
             }
             Event::Status(it) => self.note(&self.look.paint.dim(&one_line(&it.message))),
             Event::LoopLimit => {
+                self.is_new_message = true;
                 let limit = "the turn has used up its rounds with tools; a last answer follows";
                 self.note(&self.look.paint.dim(limit));
             }
@@ -215,9 +223,9 @@ impl Screen {
         }
         self.erase();
         self.end_reasoning();
-        // Rounds are joined without anything in between. Without a note, a line break is.
+        // The gateway joins messages without anything in between.
         let is_apart = shown.starts_with('\n') || self.answer_end.is_none_or(|end| end == '\n');
-        if is_paragraph && !self.look.is_shared() && !is_apart {
+        if std::mem::take(&mut self.is_new_message) && !self.look.is_shared() && !is_apart {
             self.push_answer("\n");
         }
         self.flow = Flow::Words;

@@ -9,14 +9,24 @@ use rustyline::history::MemHistory;
 use rustyline::{ColorMode, Editor};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::paint::Paint;
 use super::screen::{Look, Piece};
 use crate::cli::CliError;
 use crate::config;
-use crate::limits::chat::PROMPT_BYTES_MAX;
+use crate::limits::chat::{PROMPT_BYTES_MAX, SIGNAL_WAIT};
 
-/// Ctrl-C, or another request to stop.
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Ctrl-C: to stop what is going on.
+    Interrupt,
+    /// To end the program.
+    Terminate,
+}
+
+/// Requests to stop.
 #[derive(Debug)]
 pub(super) struct Interrupts {
     interrupt: Signal,
@@ -31,10 +41,55 @@ impl Interrupts {
     }
 
     /// The next one. Dropping the future loses none.
-    pub(super) async fn next(&mut self) {
+    pub(super) async fn next(&mut self) -> Stop {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            biased;
+            _ = self.terminate.recv() => Stop::Terminate,
+            _ = self.interrupt.recv() => Stop::Interrupt,
+        }
+    }
+
+    /// Takes those that came while nobody waited for one, and gives the strongest.
+    pub(super) async fn pending(&mut self) -> Option<Stop> {
+        let mut last = None;
+        // The wait lets the runtime look at what has arrived.
+        while let Ok(stop) = timeout(SIGNAL_WAIT, self.next()).await {
+            if stop == Stop::Terminate {
+                return Some(stop);
+            }
+            last = Some(stop);
+        }
+        last
+    }
+
+    /// What comes of this, unless it is stopped before.
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub(super) async fn unless_stopped<T>(
+        &mut self,
+        doing: impl Future<Output = T>,
+    ) -> Result<T, Stop> {
+        tokio::select! {
+            done = doing => Ok(done),
+            stop = self.next() => Err(stop),
+        }
+    }
+}
+
+/// How the terminal was; `None` without one.
+#[derive(Debug)]
+pub(super) struct Settings(Option<Termios>);
+
+impl Settings {
+    pub(super) fn now() -> Self {
+        Self(termios::tcgetattr(io::stdin()).ok())
+    }
+
+    /// Gives the terminal back as it was.
+    pub(super) fn restore(&self) {
+        if let Some(settings) = &self.0 {
+            let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, settings);
         }
     }
 }
@@ -123,7 +178,7 @@ pub(super) struct Typing {
     /// `None` while a line is being read.
     editor: Option<Editor<(), MemHistory>>,
     /// How the terminal was before.
-    settings: Option<Termios>,
+    settings: Settings,
 }
 
 impl Typing {
@@ -138,7 +193,7 @@ impl Typing {
         let history = MemHistory::with_config(&config);
         let editor = Editor::with_history(config, history);
         let editor = editor.map_err(|error| CliError::Failed(format!("the terminal: {error}")))?;
-        Ok(Self { editor: Some(editor), settings: termios::tcgetattr(io::stdin()).ok() })
+        Ok(Self { editor: Some(editor), settings: Settings::now() })
     }
 
     /// The next line. Prompts are kept in the history, answers are not.
@@ -151,6 +206,10 @@ impl Typing {
         is_kept: bool,
         interrupts: &mut Interrupts,
     ) -> Result<Typed, CliError> {
+        // A line that is being read outlives a signal.
+        if interrupts.pending().await.is_some() {
+            return Ok(Typed::End);
+        }
         // Only a signal takes it away, after which nothing is read.
         let Some(mut editor) = self.editor.take() else { return Ok(Typed::End) };
         let prompt = prompt.to_owned();
@@ -164,8 +223,8 @@ impl Typing {
         });
         let read = tokio::select! {
             read = reading => read,
-            () = interrupts.next() => {
-                self.restore();
+            _ = interrupts.next() => {
+                self.settings.restore();
                 note("\n");
                 return Ok(Typed::End);
             }
@@ -178,13 +237,6 @@ impl Typing {
             Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),
             Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(error) => Err(CliError::Failed(format!("the terminal: {error}"))),
-        }
-    }
-
-    /// Gives the terminal back as it was, while a line is being read.
-    fn restore(&self) {
-        if let Some(settings) = &self.settings {
-            let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, settings);
         }
     }
 }

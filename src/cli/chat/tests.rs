@@ -253,6 +253,17 @@ fn rounds_of_an_answer_in_a_pipe_are_lines() {
     assert_eq!(answer("Let me see.", "\n\nThree."), "Let me see.\n\nThree.\n");
 }
 
+/// A note says nothing about what the model wrote.
+#[test]
+fn a_note_does_not_break_the_answer_in_a_pipe() {
+    let status = || event("status", &json!({"message": "still there"}));
+    let events = [text("a"), status(), text("b"), reasoning("Hm."), text("c"), done("stop")];
+    assert_eq!(shown(FILES, &[text("a"), status(), text("b"), done("stop")]).0, "ab\n");
+    assert_eq!(shown(PIPE, &events).0, "abc\n");
+    let limit = event("loop_limit_reached", &json!({"max_tool_loops": 1}));
+    assert_eq!(shown(FILES, &[text("a"), limit, text("b"), done("stop")]).0, "a\nb\n");
+}
+
 /// A program gets the model's words as they are; a terminal is not to obey them.
 #[test]
 fn escape_sequences_do_not_reach_a_terminal() {

@@ -60,12 +60,12 @@ pub(super) enum TurnError {
     /// It was begun, but cannot be joined again.
     #[error("lost the turn: {0}")]
     Lost(#[source] ApiError),
-    #[error("lost the turn: the gateway has nothing more of it")]
+    #[error("lost the turn: the gateway no longer has it")]
     Gone,
     /// The connection breaks again and again.
     #[error("lost the turn: {0}, {REJOIN_ATTEMPTS_MAX} times in a row")]
     Broken(String),
-    #[error("the gateway sends what is no event of a turn; is it another version?")]
+    #[error("the gateway sent something that is not a turn event; is it a different version?")]
     Malformed,
 }
 
@@ -156,7 +156,7 @@ impl Reader {
                     }
                 }
                 // Nothing has come of the request yet, so that the user may as well repeat it.
-                Err(error) if failures == 0 && self.last.is_none() && !is_lost(&error) => {
+                Err(error) if failures == 0 && self.last.is_none() && !may_have_arrived(&error) => {
                     return Err(TurnError::NotBegun(error));
                 }
                 Err(error) if !error.is_transient() || failures >= REJOIN_ATTEMPTS_MAX => {
@@ -194,7 +194,7 @@ impl Reader {
                 Ok(None) => return End::Cut("the connection was closed".to_owned(), was_heard),
                 Err(_) => {
                     let seconds = SILENCE_MAX.as_secs();
-                    return End::Cut(format!("nothing was heard for {seconds} s"), true);
+                    return End::Cut(format!("nothing was heard for {seconds} s"), was_heard);
                 }
             };
             let mut rest = &*chunk;
@@ -233,7 +233,7 @@ impl Reader {
 }
 
 /// Whether the request may have arrived although its answer did not.
-fn is_lost(error: &ApiError) -> bool {
+fn may_have_arrived(error: &ApiError) -> bool {
     match error {
         ApiError::Unreachable { source, .. } => !source.is_unsent(),
         ApiError::Late { .. } => true,

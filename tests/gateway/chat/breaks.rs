@@ -11,7 +11,7 @@ use tokio::spawn;
 use super::program::Piped;
 use super::{chat, run};
 use crate::support::client::find;
-use crate::support::{Gateway, Model};
+use crate::support::{Gateway, Model, within};
 
 #[tokio::test]
 async fn an_interrupt_cancels_the_turn() {
@@ -42,6 +42,28 @@ async fn a_second_interrupt_leaves_at_once() {
     program.interrupt().await;
     program.notes.take("Ctrl-C again leaves at once\n").await;
     program.interrupt().await;
+    // The turn may have begun there.
+    let (mut cancelling, _) = within(silent.accept()).await.unwrap();
+    let mut request = vec![0; 4096];
+    let _ = within(cancelling.read(&mut request)).await.unwrap();
+    assert!(request.starts_with(b"POST /api/v1/chat/cancel "));
+    let none = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    cancelling.write_all(none).await.unwrap();
+    assert_eq!(program.exit().await, Some(1));
+}
+
+/// A service manager asks once, and nobody is at a prompt.
+#[tokio::test]
+async fn a_request_to_terminate_cancels_the_turn_and_leaves() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let program = Piped::start(gateway.address, &[], "Count.").await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("One, two").await;
+    program.answer.take("One, two").await;
+    program.terminate().await;
+    round.closed().await;
     assert_eq!(program.exit().await, Some(1));
 }
 
@@ -102,17 +124,20 @@ async fn a_broken_connection_loses_and_doubles_nothing() {
     let gateway = Gateway::start(&model).await;
     // After a whole event, and in the middle of one.
     let proxy = Breaking::before(gateway.address, vec!["id: 1-3\n", "event: turn_comp"]).await;
-    let ended = spawn(run(chat(proxy.address, &[]), "Count."));
+    let program = Piped::start(proxy.address, &[], "Count.").await;
+    let (answer, notes) = (program.answer.clone(), program.notes.clone());
     let mut round = model.round().await;
     round.begin().await;
-    for word in ["one, ", "two, ", "three, ", "four, ", "five, ", "six."] {
+    // It is shown before the rest comes, so that a note comes between the model's words.
+    round.say("one, ").await;
+    assert_eq!(answer.take("one, ").await, "one, ");
+    for word in ["two, ", "three, ", "four, ", "five, ", "six."] {
         round.say(word).await;
     }
     round.end().await;
-    let ended = ended.await.unwrap();
-    assert_eq!(ended.status, Some(0), "{}", ended.notes);
-    assert_eq!(ended.answer, "one, two, three, four, five, six.\n");
-    assert!(ended.notes.contains("; connecting again\nconnected again\n"), "{}", ended.notes);
+    assert_eq!(program.exit().await, Some(0));
+    assert_eq!(answer.take("six.\n").await, "two, three, four, five, six.\n");
+    notes.take("; connecting again\nconnected again\n").await;
     let requests = proxy.requests.lock().clone();
     assert!(requests[0].starts_with("post /api/v1/chat/stream "), "{requests:?}");
     assert!(requests[1].starts_with("get /api/v1/chat/stream?session_id="), "{requests:?}");

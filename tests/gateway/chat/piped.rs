@@ -127,11 +127,7 @@ async fn a_full_gateway_says_when_to_try_again() {
     let (_stream, _round) = gateway.begin(&mut model, "other").await;
     let ended = run(chat(gateway.address, &[]), "Hello?").await;
     assert_eq!((ended.status, &*ended.answer), (Some(1), ""));
-    assert!(
-        ended.notes.starts_with("error: the gateway cannot take this now: "),
-        "{}",
-        ended.notes
-    );
+    assert!(ended.notes.starts_with("error: the gateway is not available: "), "{}", ended.notes);
     assert!(ended.notes.ends_with("; try again in 2 s\n"), "{}", ended.notes);
 }
 
@@ -156,6 +152,7 @@ async fn what_cannot_be_a_prompt_is_status_2() {
     let away = Away::anywhere();
     for (arguments, input, expected) in [
         (&[][..], " \n", "error: there is no prompt on standard input\n"),
+        (&["--session", ".."], "Hello?", "expected an id other than"),
         (&["--session", "a b"], "Hello?", "expected 1 to 128 of the characters"),
         (&["Hello?"], "Hello?", "unexpected argument 'Hello?'"),
     ] {

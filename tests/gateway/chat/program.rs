@@ -78,9 +78,11 @@ impl Piped {
     }
 
     pub(super) async fn interrupt(&self) {
-        let pid = self.child.id().unwrap().to_string();
-        let status = Command::new("kill").args(["-s", "INT", &pid]).status().await;
-        assert!(status.unwrap().success());
+        signal(&self.child, "INT").await;
+    }
+
+    pub(super) async fn terminate(&self) {
+        signal(&self.child, "TERM").await;
     }
 
     #[track_caller]
@@ -121,6 +123,10 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
+    pub(super) async fn terminate(&self) {
+        signal(&self.child, "TERM").await;
+    }
+
     /// Waits for the prompt, and types a line.
     pub(super) async fn line(&mut self, line: &str) -> String {
         let before = self.seen.take(PROMPT).await;
@@ -132,6 +138,12 @@ impl Terminal {
     pub(super) fn exit(mut self) -> impl Future<Output = Option<i32>> {
         within(async move { self.child.wait().await.unwrap().code() })
     }
+}
+
+async fn signal(child: &Child, name: &str) {
+    let pid = child.id().unwrap().to_string();
+    let status = Command::new("kill").args(["-s", name, &pid]).status().await;
+    assert!(status.unwrap().success());
 }
 
 /// The line editor has written its prompt, and reads keys.

@@ -3,6 +3,8 @@
 use serde_json::json;
 use tether::app;
 use tether::tools::Confirm;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::program::{ANSWER, CTRL_C, CTRL_D, PROMPT, Terminal};
 use crate::support::model::call;
@@ -44,6 +46,43 @@ async fn an_interrupt_gives_the_prompt_back_and_leaves_there() {
     model.answers(&["Three."]).await;
     terminal.seen.take("Three.\r\n").await;
     terminal.seen.take(PROMPT).await;
+    terminal.keys(CTRL_C);
+    assert_eq!(terminal.exit().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_request_to_terminate_cancels_the_turn_and_leaves() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
+    terminal.line("Count.").await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("One, two").await;
+    terminal.seen.take("One, two").await;
+    terminal.terminate().await;
+    round.closed().await;
+    terminal.seen.take(" --session s\r\n").await;
+    assert_eq!(terminal.exit().await, Some(0));
+}
+
+/// Neither for its tools nor for the session that is resumed.
+#[tokio::test]
+async fn an_interrupt_ends_the_wait_for_a_gateway_that_does_not_answer() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut terminal = Terminal::start(silent.local_addr().unwrap(), &[]);
+    let (_held, _) = silent.accept().await.unwrap();
+    terminal.keys(CTRL_C);
+    assert_eq!(terminal.exit().await, Some(0));
+
+    let mut terminal = Terminal::start(silent.local_addr().unwrap(), &["--session", "s"]);
+    let (mut client, _) = silent.accept().await.unwrap();
+    let mut asked = [0; 4096];
+    let length = client.read(&mut asked).await.unwrap();
+    assert!(asked[..length].starts_with(b"GET /api/v1/tools "));
+    let tools = "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"tools\":[]}";
+    client.write_all(tools.as_bytes()).await.unwrap();
+    terminal.seen.take("Ctrl-D leaves").await;
     terminal.keys(CTRL_C);
     assert_eq!(terminal.exit().await, Some(0));
 }
@@ -141,7 +180,7 @@ async fn what_is_typed_and_what_is_shown_stays_harmless() {
     terminal.line("/session").await;
     terminal.seen.take("\r\ns\r\n").await;
     terminal.line("/nothing").await;
-    terminal.seen.take("there is no command /nothing").await;
+    terminal.seen.take("unknown command /nothing; /help lists the commands").await;
     terminal.line("\u{1b}[200~one\rtwo\u{1b}[201~").await;
     let round = model.round().await;
     let asked = round.request.body["messages"].as_array().unwrap().last().unwrap().clone();
