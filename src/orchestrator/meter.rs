@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::level_filters::LevelFilter;
 use tracing::{Span, debug, info_span};
 
 use super::call::CallAt;
@@ -72,7 +73,7 @@ impl Meter {
         if self.state.as_ref().is_some_and(|(told, _)| *told == state) {
             return false;
         }
-        debug!(parent: &self.turn, state = state.name(), "turn state changed");
+        log(&self.turn, || debug!(state = state.name(), "turn state changed"));
         // Drop the old entry first, so that no turn counts twice.
         self.state = None;
         let running = (!state.is_over()).then(|| metrics::turn_running(state.name()));
@@ -89,7 +90,7 @@ impl Meter {
         self.rounds += 1;
         (self.round_begun, self.finish, self.silent_since) = (Instant::now(), None, None);
         self.span = info_span!(parent: &self.turn, "round", r#loop = self.rounds);
-        debug!(parent: &self.span, "round started");
+        self.log(|| debug!("round started"));
         self.trace.begin_round(request, || asked.identity())
     }
 
@@ -99,7 +100,7 @@ impl Meter {
     }
 
     pub(super) fn rerouted(&self, answering: &str) {
-        debug!(parent: &self.span, %answering, "using another upstream");
+        self.log(|| debug!(%answering, "using another upstream"));
     }
 
     pub(super) fn note_delta(&mut self, delta: &Delta<'_>) {
@@ -121,7 +122,7 @@ impl Meter {
         self.trace.end_round(reason.map(|_| outcome));
         self.silent_since = Some(Instant::now());
         let duration_ms = millis(self.round_begun.elapsed());
-        debug!(parent: &self.span, outcome, duration_ms, reason, "round ended");
+        self.log(|| debug!(outcome, duration_ms, reason, "round ended"));
     }
 
     /// Begins a tool. Returns the span in which it runs, and the trace context for its requests.
@@ -133,7 +134,7 @@ impl Meter {
         source: impl FnOnce() -> Source,
     ) -> (Span, Option<TraceContext>) {
         let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
-        debug!(parent: &span, "tool started");
+        log(&span, || debug!("tool started"));
         (span, self.trace.begin_tool(call, (call_id, tool), source))
     }
 
@@ -170,7 +171,7 @@ impl Meter {
     pub(super) fn tools_stopped(&mut self, running: usize) {
         self.trace.stop_tools(|_| true);
         if running > 0 {
-            debug!(parent: &self.span, running, "tools stopped");
+            self.log(|| debug!(running, "tools stopped"));
         }
     }
 
@@ -178,38 +179,42 @@ impl Meter {
     pub(super) fn note_event(&self, event: &Event<'_>) {
         match event {
             Event::Acknowledgement { source, .. } => {
-                debug!(parent: &self.span, source = source.name(), "acknowledgement sent");
+                self.log(|| debug!(source = source.name(), "acknowledgement sent"));
             }
             Event::Feedback { call_id, reason, attempt, .. } => {
                 let reason = reason.name();
-                debug!(parent: &self.span, call_id, reason, attempt, "feedback sent to the model");
+                self.log(|| debug!(call_id, reason, attempt, "feedback sent to the model"));
                 metrics::feedback(reason);
             }
             Event::ClarificationNeeded { call_id, tool_name, .. } => {
-                debug!(parent: &self.span, call_id, tool = tool_name, "user asked for clarification");
+                self.log(|| debug!(call_id, tool = tool_name, "user asked for clarification"));
                 metrics::clarification("asked");
             }
             Event::LoopLimitReached { max_tool_loops } => {
-                debug!(parent: &self.span, max_tool_loops, "loop cap reached");
+                self.log(|| debug!(max_tool_loops, "loop cap reached"));
             }
             _ => {}
         }
     }
 
+    /// Logs something in the span of the last round, at level debug.
+    fn log(&self, line: impl FnOnce()) {
+        log(&self.span, line);
+    }
+
     /// Counts and logs what clients do not see.
     pub(super) fn note(&self, line: LogLine<'_>) {
-        let span = &self.span;
         match line {
             LogLine::EmptyAnswer => {
-                debug!(parent: span, "empty answer");
+                self.log(|| debug!("empty answer"));
                 metrics::empty_answer();
             }
             LogLine::NotRun { call_id, name, position, why } => {
                 let outcome = why.name();
-                debug!(parent: span, call_id, tool = name, position, outcome, "call not run");
+                self.log(|| debug!(call_id, tool = name, position, outcome, "call not run"));
                 metrics::call_not_run(outcome);
             }
-            LogLine::Abandoned => debug!(parent: span, "no client re-joined in time"),
+            LogLine::Abandoned => self.log(|| debug!("no client re-joined in time")),
         }
     }
 
@@ -219,15 +224,24 @@ impl Meter {
         let duration = self.begun.elapsed();
         metrics::turn_ended(turn.outcome(), summary.loops, duration);
         self.trace.end_turn(turn, duration);
-        tracing::info!(
-            parent: &self.turn,
-            outcome = turn.outcome(),
-            loops = summary.loops,
-            tool_calls = summary.tool_calls,
-            prompt_tokens = summary.usage.prompt_tokens,
-            completion_tokens = summary.usage.completion_tokens,
-            duration_ms = millis(duration),
-            "turn ended"
-        );
+        self.turn.in_scope(|| {
+            tracing::info!(
+                outcome = turn.outcome(),
+                loops = summary.loops,
+                tool_calls = summary.tool_calls,
+                prompt_tokens = summary.usage.prompt_tokens,
+                completion_tokens = summary.usage.completion_tokens,
+                duration_ms = millis(duration),
+                "turn ended"
+            );
+        });
+    }
+}
+
+/// Logs something in this span, at level debug. Usually nobody listens, and the span is not entered: that costs more
+/// than all else here. An event with this span as its parent would have no list of spans in JSON.
+fn log(span: &Span, line: impl FnOnce()) {
+    if LevelFilter::current() >= LevelFilter::DEBUG {
+        span.in_scope(line);
     }
 }
