@@ -178,7 +178,7 @@ async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let [one, two] = [start(&model, &server).await, start(&model, &server).await];
     let (stream, mut round, _) = one.begin_saying(&mut model, "s", "One").await;
-    one.signal("STOP");
+    one.stop().await;
     round.say(" two").await;
     let player = tokio::spawn(play(model));
     let before = ended(&two, "session_id=s").await;

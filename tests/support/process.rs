@@ -122,6 +122,20 @@ impl Process {
         assert!(status.unwrap().success());
     }
 
+    /// Stops it until SIGCONT, as a machine that sleeps. Its threads go on until each of them has noticed.
+    #[track_caller]
+    pub(crate) fn stop(&self) -> impl Future<Output = ()> {
+        self.signal("STOP");
+        let threads = format!("/proc/{}/task", self.pid());
+        until(move || {
+            std::fs::read_dir(&threads).unwrap().all(|thread| {
+                let stat = std::fs::read_to_string(thread.unwrap().path().join("stat"));
+                // The state comes after the name, which is in parentheses.
+                stat.is_ok_and(|stat| stat.rsplit_once(") ").unwrap().1.starts_with('T'))
+            })
+        })
+    }
+
     /// Waits for the process to end.
     #[track_caller]
     pub(crate) fn exit(mut self) -> impl Future<Output = ExitStatus> {
