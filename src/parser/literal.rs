@@ -517,6 +517,7 @@ mod tests {
             ("{a:<q>x{\"<q>,b c:1}", r#"{"a":"x{\"","b c":1}"#),
             ("{<q>a<q>:[true,null,word]}", r#"{"a":[true,null,"word"]}"#),
             ("{ a : { b : <q><q> } , }", r#"{"a":{"b":""}}"#),
+            ("{a:'x'}", r#"{"a":"'x'"}"#),
             (r#"{"a": ["x, y", 1], "b:c": "http://d"}"#, r#"{"a":["x, y",1],"b:c":"http://d"}"#),
         ] {
             assert_eq!(read(payload).as_deref(), Ok(expected));
