@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_can_be_read() {
-        check_readable(r#"{"a":[1,-2.5e3,"x\"\u00e9\ud83e\udd80",null,true,{}]}"#, true);
+        check_readable(r#"{"a":[1,-2,-2.5e3,"x\"\u00e9\ud83e\udd80",null,true,{}]}"#, true);
         check_readable(r#"{"a":1e308,"b":-1e-999,"c":0.1e+2}"#, true);
         check_readable(r#"{"a":"1e999 \\ud800"}"#, true);
         check_readable(&format!(r#"{{"a":{}}}"#, "9".repeat(309)), false);
@@ -379,6 +379,7 @@ mod tests {
         let nested = |depth| format!("{}{}", "{\"a\":".repeat(depth), "1") + &"}".repeat(depth);
         check_readable(&nested(DEPTH_MAX - 1), true);
         check_readable(&nested(DEPTH_MAX), false);
+        check_readable(&format!(r#"{{"a":[{}0]}}"#, "[],".repeat(DEPTH_MAX)), true);
     }
 
     #[track_caller]
@@ -396,6 +397,7 @@ mod tests {
     fn a_key_stands_once_in_each_object() {
         check_twice(r#"{"a":1,"b":{"a":[{"a":1},{"a":2}]},"":"a","c":"a"}"#, None);
         check_twice(r#"{"a":1,"b":2,"a":1}"#, Some("a"));
+        check_twice(r#"{"a":1,"b":{},"a":1}"#, Some("a"));
         check_twice(
             r#"{"a" : 1 , "b":{"a":2}, "a"
             :3}"#,
@@ -415,6 +417,20 @@ mod tests {
         check_twice(&many(1000), None);
         check_twice(&many(0), Some("k0"));
         check_twice(&many(999), Some("k999"));
+    }
+
+    #[test]
+    fn arguments_are_their_text() {
+        let read = serde_json::from_str::<Arguments>;
+        let (text, other) = (r#"{"a": 1.0}"#, r#"{"a":1.0}"#);
+        let arguments = read(text).unwrap();
+        assert_eq!(format!("{arguments:?}"), text);
+        assert_eq!(serde_json::to_string(&arguments).unwrap(), text);
+        assert_eq!(arguments, read(text).unwrap());
+        assert_ne!(arguments, read(other).unwrap());
+        for other in ["[1]", "null", r#"{"a":1,"a":2}"#] {
+            assert!(read(other).is_err(), "{other}");
+        }
     }
 
     #[test]

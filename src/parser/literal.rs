@@ -470,6 +470,7 @@ mod tests {
         check(r"'\ud800'", "\"\u{fffd}\"");
         check(r"'\ud83e\udd80\U0001F980'", "\"🦀🦀\"");
         check(r"'\101\60\0\a\v\18'", r#""A0\u0000\u0007\u000b\u00018""#);
+        check(r#"'\r\b\f\/\"'"#, r#""\r\b\f/\"""#);
         check(r"'\x4'", "\"\u{fffd}\"");
         check(r"'\uZ'", "\"\u{fffd}Z\"");
         check("'é → 🦀'", "\"é → 🦀\"");
@@ -517,6 +518,7 @@ mod tests {
             ("{a:<q>x{\"<q>,b c:1}", r#"{"a":"x{\"","b c":1}"#),
             ("{<q>a<q>:[true,null,word]}", r#"{"a":[true,null,"word"]}"#),
             ("{ a : { b : <q><q> } , }", r#"{"a":{"b":""}}"#),
+            ("{a:'x',b:5 apples,c:true?}", r#"{"a":"'x'","b":"5 apples","c":"true?"}"#),
             (r#"{"a": ["x, y", 1], "b:c": "http://d"}"#, r#"{"a":["x, y",1],"b:c":"http://d"}"#),
         ] {
             assert_eq!(read(payload).as_deref(), Ok(expected));

@@ -119,6 +119,7 @@ mod tests {
             (r#"{"a":1}{"b":2}"#, ErrorCode::InvalidJson),
             (r#"{"a":1e999}"#, ErrorCode::InvalidJson),
             ("{a}", ErrorCode::InvalidJson),
+            ("{'a':1}", ErrorCode::InvalidJson),
         ] {
             check("f", arguments, &strict, Err(code));
         }

@@ -186,3 +186,21 @@ pub(super) fn quote(bytes: &[u8]) -> String {
     raw.truncate(end);
     raw
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_is_wrong_and_where() {
+        let error = ParseError {
+            code: ErrorCode::InvalidCall,
+            message: "`name` is empty".to_owned(),
+            offset: 7,
+            raw: "{\"name\":\"\"}".to_owned(),
+            index: Some(0),
+            at_line_start: true,
+        };
+        assert_eq!(error.to_string(), "invalid_call at byte 7: `name` is empty");
+    }
+}

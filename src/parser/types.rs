@@ -376,6 +376,10 @@ mod tests {
         ];
         check(&json!({"type": ["string", "integer"]}), &texts);
         check(&json!({"oneOf": [{"type": "string"}, {"type": "int"}]}), &texts);
+        let texts = [("a", Some("\"a\"")), ("null", Some("null")), ("5", Some("\"5\""))];
+        check(&json!({"type": "string", "nullable": true}), &texts);
+        let texts = [("{\"a\":1}", Some("{\"a\":1}")), ("{'a':1}", Some("\"{'a':1}\""))];
+        check(&json!({"type": ["string", "object"]}), &texts);
     }
 
     #[test]

@@ -64,6 +64,8 @@ fn marker_length() {
     assert_eq!(refused(1), None);
     assert_eq!(refused(MARKER_BYTES_MAX), None);
     assert_eq!(refused(MARKER_BYTES_MAX + 1), Some(SettingsError::MarkerLength(65)));
+    let said = SettingsError::MarkerLength(65).to_string();
+    assert_eq!(said, "marker has 65 bytes, expected 1 to 64");
     let longest = marked(&"m".repeat(MARKER_BYTES_MAX));
     assert_eq!(code_of(&longest, &format!("x{}{{\"name\":\"f\"}}", longest.format.opener())), None);
 }
@@ -72,6 +74,7 @@ fn marker_length() {
 fn a_payload_of_nothing_is_refused() {
     let none = Settings { max_payload_bytes: 0, ..settings() };
     assert_eq!(Parser::new(none).err(), Some(SettingsError::NoPayload));
+    assert_eq!(SettingsError::NoPayload.to_string(), "max_payload_bytes is 0, expected at least 1");
 }
 
 #[test]

@@ -33,6 +33,8 @@ fn check_in(chunks: &[&[usize]], settings: &Settings, make: impl Fn(usize) -> Ve
     for lengths in chunks {
         let works = [1 << 13, 1 << 16, 1 << 19].map(|n| work(settings, &make(n), lengths));
         assert!(works[2] <= most, "{works:?} looks at each byte in chunks of {lengths:?}");
+        // Each byte is read once at least, or the counting is broken.
+        assert!(works.iter().all(|work| *work >= 0.9), "{works:?} in chunks of {lengths:?}");
         // A chunk that ends inside a character is read once more.
         assert!(works[2] <= works[0] + 0.5, "{works:?} grows in chunks of {lengths:?}");
     }

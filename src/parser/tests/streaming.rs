@@ -184,6 +184,8 @@ fn what_cannot_be_a_call_is_not_told() {
         let call = format!("<<function_call>>{payload}");
         check(&with_deltas(), &[&call], &[&["start 0", "invalid_call"], &[]]);
     }
+    let call = "<|tool_call_start|>[f g(a=1)]<|tool_call_end|>";
+    check(&told_in("lfm2"), &[call], &[&["start 0", "invalid_json"], &[]]);
 }
 
 #[test]

@@ -100,6 +100,12 @@ fn keys_of_a_call() {
     );
     check(&settings, r#"§{"name":"f","tool_args":{"a":1}}"#, &["start 0@0", r#"call 0 f {"a":1}"#]);
     check(&settings, r#"§{"name":"f","input":{"a":1}}"#, &["start 0@0", r#"call 0 f {"a":1}"#]);
+    for name in ["name", "tool_name", "tool", "function"] {
+        for arguments in ["arguments", "args", "parameters", "tool_args", "input"] {
+            let input = format!(r#"§{{"{name}":"f","{arguments}":{{"a":1}}}}"#);
+            check(&settings, input, &["start 0@0", r#"call 0 f {"a":1}"#]);
+        }
+    }
     check(&settings, r#"§{"tool":"a","name":"f","function":"b"}"#, &["start 0@0", "call 0 f {}"]);
     check(
         &settings,

@@ -180,6 +180,23 @@ fn arguments_before_a_closer_may_be_left_out() {
     check(&named("functionary_v31"), "<function=f></function>", &["start 0@0", "call 0 f {}"]);
 }
 
+/// At the limit, and one byte over it.
+#[test]
+fn arguments_in_tags_are_bounded() {
+    let end = "</function>\n</tool_call>\nDone.";
+    let input = |value: &str| format!("<function=f><parameter=s>{value}</parameter>{end}");
+    let small = Settings { max_payload_bytes: 40, ..named("qwen3_coder") };
+    check(&small, input("1234"), &["start 0@0", "call 0 f {\"s\":\"1234\"}", "text «Done.»"]);
+    let raw = "<parameter=s>12345</parameter></function";
+    let refused = format!("error payload_too_large@0 of 0 «{raw}»");
+    check(&small, input("12345"), &["start 0@0", &refused, "text «Done.»"]);
+    let raw = format!("<parameter=s>{}", "x".repeat(27));
+    let refused = format!("error payload_too_large@0 of 0 «{raw}»");
+    let long = "x".repeat(99);
+    check(&small, input(&long), &["start 0@0", &refused, "text «Done.»"]);
+    check(&small, format!("<function=f><parameter=s>{long}"), &["start 0@0", &refused]);
+}
+
 #[test]
 fn a_refused_payload_takes_its_fence_along() {
     let head = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n";
@@ -240,6 +257,23 @@ fn a_line_break_may_come_before_a_name() {
         "<tool_call>\nf\n<arg_key>s</arg_key>\n<arg_value>x</arg_value>\n</tool_call>",
         &["start 0@0", "call 0 f {\"s\":\"x\"}"],
     );
+}
+
+#[test]
+fn a_name_at_the_start_of_an_answer_is_short_and_plain() {
+    let check = |name: &str, is_call: bool| {
+        let tools = Tools::of([(name, &serde_json::Value::Null)]);
+        let input = format!("{{\"name\":\"{name}\"}}");
+        let text = format!("text «{}»", input.replace('\n', "\\n"));
+        let made = ["start 0@0".to_owned(), format!("call 0 {name} {{}}")];
+        let expected: Vec<&str> =
+            if is_call { made.iter().map(String::as_str).collect() } else { vec![&*text] };
+        check(&Settings { tools, ..named("llama3") }, input, &expected);
+    };
+    check(&"f".repeat(256), true);
+    check(&"f".repeat(257), false);
+    check("f\\n", false);
+    check("f\nf", false);
 }
 
 #[test]

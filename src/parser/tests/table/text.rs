@@ -467,6 +467,14 @@ fn without_calls_a_marker_is_text() {
 }
 
 #[test]
+fn a_syntax_without_calls_is_otherwise_the_same() {
+    let changed = with(|s| s.max_payload_bytes = 9);
+    let syntax = Syntax::new(changed.clone()).unwrap();
+    assert_eq!(syntax.settings(), &changed);
+    assert_eq!(syntax.without_calls().settings(), &Settings { calls: false, ..changed });
+}
+
+#[test]
 fn a_stream_that_begins_in_reasoning() {
     let settings = with(|s| s.starts_in_reasoning = true);
     check(&settings, "why</think>because", &["reasoning «why»", "text «because»"]);
