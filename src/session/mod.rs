@@ -40,6 +40,7 @@ use crate::conversation::{
     self, AnswerError, ClientInput, Conversation, Ending, Opening, Question,
 };
 use crate::event::TurnState;
+use crate::limits::session::ID_BYTES_MAX;
 
 use record::{RecordError, SessionRecord};
 use store::{StoreError, Version};
@@ -54,6 +55,12 @@ pub use sessions::SessionError;
 pub(crate) use sessions::Sessions;
 pub(crate) use taken_over::TakenOver;
 pub(crate) use turn_guard::TurnGuard;
+
+/// Whether clients may name a session like this: with 1 to [`ID_BYTES_MAX`] of `A-Z a-z 0-9 . _ : -`.
+pub(crate) fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    (1..=ID_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
+}
 
 /// The id under which an owner's session `name` is stored. Owners cannot reach each other's
 /// sessions, whatever names they use. An empty `owner` is anyone.

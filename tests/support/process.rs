@@ -12,7 +12,8 @@ use tokio::task::spawn_blocking;
 use super::gateway::Endpoint;
 use super::{until, within};
 
-const TETHER: &str = env!("CARGO_BIN_EXE_tether");
+/// The program.
+pub(crate) const TETHER: &str = env!("CARGO_BIN_EXE_tether");
 
 /// A gateway in its own process, which is killed on drop.
 #[derive(Debug)]

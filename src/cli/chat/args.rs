@@ -3,6 +3,8 @@
 use clap::Args;
 use url::Url;
 
+use crate::session;
+
 /// Options of `tether chat`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -15,7 +17,7 @@ pub(crate) struct ChatArgs {
     pub(super) session: Option<String>,
 }
 
-/// Where `tether` listens unless it is told otherwise.
+/// Where `tether` listens by default.
 pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:8080";
 
 /// The variable with the key of a gateway that requires one. There is no option for it, because
@@ -55,12 +57,11 @@ fn gateway_url(text: &str) -> Result<Url, String> {
 }
 
 fn session_id(text: &str) -> Result<String, String> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     // In an address, these two stand for a folder.
     if matches!(text, "." | "..") {
         return Err("expected an id other than . and ..".to_owned());
     }
-    if (1..=128).contains(&text.len()) && text.bytes().all(is_allowed) {
+    if session::is_name(text) {
         return Ok(text.to_owned());
     }
     Err("expected 1 to 128 of the characters A-Z a-z 0-9 . _ : -".to_owned())

@@ -24,7 +24,7 @@ pub(super) fn line(text: &str, chars_max: usize) -> String {
     clean::text(&words.join(" "), chars_max)
 }
 
-/// JSON as it is written, on one line and at most this long. What nobody sees is escaped.
+/// JSON as it is written, on one line and at most this long. Invisible characters are escaped.
 pub(super) fn json(json: &str, chars_max: usize) -> String {
     let visible = clean::json(json);
     let mut chars = visible.chars().map(|char| if char.is_control() { ' ' } else { char });
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn json_shows_what_nobody_would_see() {
+    fn json_shows_invisible_characters() {
         assert_eq!(json("{\"a\":\"\u{202e}b\u{200b}\"}", 99), r#"{"a":"\u202eb\u200b"}"#);
         assert_eq!(json("{\n\t\"a\":1}", 99), "{  \"a\":1}");
         assert_eq!(json(r#"{"a":1}"#, 3), "{\"a…");

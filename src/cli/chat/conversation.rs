@@ -19,7 +19,7 @@ use crate::limits::chat::{
     CANCEL_TIMEOUT, EVENTS_WAITING_MAX, LINE_CHARS_MAX, RESUMED_CHARS_MAX, TICK, TITLE_CHARS_MAX,
 };
 
-/// A session of a gateway, and the terminal in front of it.
+/// A session on a gateway, and the terminal that talks to it.
 pub(super) struct Conversation {
     gateway: Gateway,
     session: String,

@@ -11,10 +11,11 @@ use tokio::spawn;
 use super::program::Piped;
 use super::{chat, run};
 use crate::support::client::find;
+use crate::support::model::Round;
 use crate::support::{Gateway, Model, within};
 
-#[tokio::test]
-async fn an_interrupt_cancels_the_turn() {
+/// A program that shows the beginning of an answer.
+async fn counting() -> (Model, Gateway, Piped, Round) {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let program = Piped::start(gateway.address, &[], "Count.").await;
@@ -22,6 +23,12 @@ async fn an_interrupt_cancels_the_turn() {
     round.begin().await;
     round.say("One, two").await;
     program.answer.take("One, two").await;
+    (model, gateway, program, round)
+}
+
+#[tokio::test]
+async fn an_interrupt_cancels_the_turn() {
+    let (_model, _gateway, program, mut round) = counting().await;
     program.interrupt().await;
     round.closed().await;
     let (answer, notes) = (program.answer.clone(), program.notes.clone());
@@ -55,13 +62,7 @@ async fn a_second_interrupt_leaves_at_once() {
 /// A service manager asks once, and nobody is at a prompt.
 #[tokio::test]
 async fn a_request_to_terminate_cancels_the_turn_and_leaves() {
-    let mut model = Model::listen();
-    let gateway = Gateway::start(&model).await;
-    let program = Piped::start(gateway.address, &[], "Count.").await;
-    let mut round = model.round().await;
-    round.begin().await;
-    round.say("One, two").await;
-    program.answer.take("One, two").await;
+    let (_model, _gateway, program, mut round) = counting().await;
     program.terminate().await;
     round.closed().await;
     assert_eq!(program.exit().await, Some(1));

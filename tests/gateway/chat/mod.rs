@@ -11,9 +11,8 @@ use std::process::Stdio;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
+use crate::support::process::TETHER;
 use crate::support::within;
-
-const TETHER: &str = env!("CARGO_BIN_EXE_tether");
 
 /// The command for the gateway at this address, without a key.
 fn chat(address: SocketAddr, arguments: &[&str]) -> Command {

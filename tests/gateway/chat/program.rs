@@ -12,7 +12,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use super::{TETHER, chat};
+use super::chat;
+use crate::support::process::TETHER;
 use crate::support::{until, within};
 
 /// What it has written so far, growing.

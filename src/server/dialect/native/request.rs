@@ -11,6 +11,7 @@ use crate::server::dialect::json;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::sampling::{self, Names};
 use crate::server::refusal::Refusal;
+use crate::session;
 use crate::tools::client::ClientTools;
 use crate::tools::{Confirm, ToolResult};
 use crate::upstream::{Sampling, ToolChoice};
@@ -292,11 +293,10 @@ pub(in crate::server) const SESSION_ID: &str = "^[A-Za-z0-9._:-]{1,128}$";
 
 /// Checks that `id` matches [`SESSION_ID`].
 pub(in crate::server) fn check_session_id(id: &str) -> Result<(), Refusal> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-    let bytes_max = limits::session::ID_BYTES_MAX;
-    if (1..=bytes_max).contains(&id.len()) && id.bytes().all(fits) {
+    if session::is_name(id) {
         return Ok(());
     }
+    let bytes_max = limits::session::ID_BYTES_MAX;
     Err(Refusal::invalid(
         "session_id",
         format!("session_id must be 1 to {bytes_max} characters from A-Z a-z 0-9 . _ : -"),
