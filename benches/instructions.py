@@ -2,12 +2,13 @@
 """Counts the instructions that an event and a request cost, outside of the kernel.
 
     cargo build --release
-    benches/instructions.py [--binary target/release/tether] [--pieces 256] [--functions 40]
+    benches/instructions.py [--binary target/release/tether] [--store memory] [--pieces 256]
+        [--functions 40]
 
 Runs the gateway under callgrind, behind a model server that sends one piece of text at a time, and in
 front of a client that reads Tether's own event stream. What an event costs is the difference between long
 and short turns, by the number of their pieces; what a request costs is the difference between many short
-turns and few. The end of the process cancels out. Counts hardly depend on what else the machine does, as
+turns and few. Counts hardly depend on what else the machine does, as
 times do. `--functions` lists those that cost most in long turns.
 
 Needs valgrind.
@@ -103,14 +104,14 @@ def run_turns(port, turns, pieces):
     return arrived
 
 
-def count(binary, model, turns, pieces, keep=None):
+def count(binary, model, turns, pieces, keep=None, store="memory"):
     """The instructions of a gateway that runs these turns, and the events of text in them."""
     with tempfile.TemporaryDirectory() as folder:
         config, out = os.path.join(folder, "tether.yml"), keep or os.path.join(folder, "out")
         with open(config, "w", encoding="utf-8") as file:
             file.write(f"upstreams: [{{name: model, kind: openai_chat, model: model, "
                        f"base_url: 'http://127.0.0.1:{model.port}/v1'}}]\n"
-                       f"sessions: {{store: memory}}\n")
+                       f"sessions: {{store: {store}, embedded: {{path: {folder}/sessions.db}}}}\n")
         port = free_port()
         with open(os.path.join(folder, "log"), "w", encoding="utf-8") as log:
             gateway = subprocess.Popen(
@@ -120,15 +121,20 @@ def count(binary, model, turns, pieces, keep=None):
             wait_until_ready(gateway, port)
             # What is done once is not counted: clocks are calibrated, for as long as that takes.
             run_turns(port, 2, pieces)
-            subprocess.run(["callgrind_control", "--zero", str(gateway.pid)], check=True,
-                           capture_output=True)
+            control(gateway, "--zero")
             events = run_turns(port, turns, pieces)
+            # Nor is what the process does as it ends, such as tidying up a store's file.
+            control(gateway, "--instr=off")
         finally:
             gateway.terminate()
             gateway.wait(60)
         with open(out, encoding="utf-8") as file:
             totals = re.search(r"^totals: (\d+)", file.read(), re.MULTILINE)
     return int(totals.group(1)), events
+
+
+def control(gateway, command):
+    subprocess.run(["callgrind_control", command, str(gateway.pid)], check=True, capture_output=True)
 
 
 def wait_until_ready(gateway, port):
@@ -148,6 +154,7 @@ def wait_until_ready(gateway, port):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--binary", default="target/release/tether")
+    parser.add_argument("--store", default="memory", choices=["memory", "embedded"])
     parser.add_argument("--pieces", type=int, default=256, help="pieces of text in a long turn")
     parser.add_argument("--functions", type=int, default=0, help="list so many functions")
     parser.add_argument("--profile", help="keep callgrind's profile of the long turns here")
@@ -155,9 +162,13 @@ def main():
     model, turns, short = Model(), 8, 4
     with tempfile.TemporaryDirectory() as folder:
         profile = asked.profile or os.path.join(folder, "profile")
-        few, _ = count(asked.binary, model, 2, short)
-        many, few_events = count(asked.binary, model, turns, short)
-        long, many_events = count(asked.binary, model, turns, asked.pieces, profile)
+
+        def run(turns, pieces, keep=None):
+            return count(asked.binary, model, turns, pieces, keep, asked.store)
+
+        few, _ = run(2, short)
+        many, few_events = run(turns, short)
+        long, many_events = run(turns, asked.pieces, profile)
         events = many_events - few_events
         print(f"events of text measured       {events:>10}")
         print(f"instructions for each event   {(long - many) / events:>10.0f}")

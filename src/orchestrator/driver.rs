@@ -233,8 +233,6 @@ impl Driver {
 
     /// Carries out the machine's outputs.
     fn run_outputs(&mut self) {
-        let draft =
-            self.writer.is_stored().then(|| (Arc::clone(self.turn.so_far()), self.turn.tally()));
         while let Some(output) = self.turn.poll() {
             match output {
                 Output::Event(event) => {
@@ -245,9 +243,7 @@ impl Driver {
                     let first = self.route.first(request.asked_first);
                     request.trace = self.meter.round_begins(&request, first);
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
-                    if let Some((turn, tally)) = &draft {
-                        self.writer.note_journal(turn, tally.clone(), None);
-                    }
+                    self.writer.note_journal(self.turn.so_far(), self.turn.tally(), None);
                     let opening =
                         open(route, *request, self.artifacts.clone(), self.writer.barrier());
                     let opening = opening.instrument(span);

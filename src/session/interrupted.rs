@@ -217,14 +217,14 @@ impl Sessions {
         record.epoch = epoch;
         let StoredLog { turn_id, epochs, last, batches, .. } = log;
         let is_lazy = self.durability == Durability::Lazy;
-        let writer =
+        let mut writer =
             Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeover.takeovers)
                 .ok_or(super::record::RecordError::DamagedLog)?;
         let turn = LoggedTurn { turn_id, log: Arc::clone(writer.log()) };
         if self.was_cancelled(lease.get(), &turn.turn_id).await? {
             turn.log.cancel();
         }
-        let persister = Persister::new(&self.store, lease.get(), &turn);
+        let persister = Persister::new(&self.store, lease.get(), &turn, &mut writer);
         let conversation = record.conversation.clone();
         let session = Arc::new(RunningSession::new(Some(stored.version), record, turn));
         if !claim.run(Arc::clone(&session)) {

@@ -15,37 +15,45 @@ use tracing::{debug, error};
 use super::LoggedTurn;
 use super::codec::off_worker;
 use super::journal::Journal;
-use super::log::TurnLog;
-use super::log::storing::{Draft, NextUnstored, Stored, Unstorable, Unstored};
+use super::log::storing::{
+    Draft, NextUnstored, Stored, StoredNow, TurnStore, Unstorable, Unstored,
+};
+use super::log::{TurnLog, Writer};
 use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
 
 /// Stores what is new of a turn, all that has gathered at a time. Readers see it after that.
 ///
-/// It has no task of its own: whoever writes the turn's log polls it after that, because nothing else wakes
-/// it. A store that answers at once then costs no second task for each token, and no future.
-///
 /// ```text
-///   news ── append_at_once ──> stored
-///    '── not at once, failed, a long journal ──> asking ── answer ──> stored
+///   news ── TurnStore::store_now ──> stored
+///    '── not at once, failed, a long journal ──> Persister: asking ── answer ──> stored
 /// ```
+/// It has no task of its own: whoever writes the turn's log polls it after that, because nothing else wakes
+/// it.
 #[derive(Debug)]
 pub(super) struct Persister(Option<Mutex<Persisting>>);
 
 /// The turn, and where its news go.
 struct Persisting {
-    store: Arc<dyn Store>,
-    lease: Lease,
-    turn: LoggedTurn,
-    /// Whether the store has always answered at once.
-    is_at_once: bool,
+    destination: Arc<Destination>,
+    log: Arc<TurnLog>,
     /// Never locked: the mutex around it is there so that references to the turn can be sent to other threads.
     asking: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
+/// Where a turn is stored while it runs.
+#[derive(Debug)]
+struct Destination {
+    store: Arc<dyn Store>,
+    lease: Lease,
+    turn_id: String,
+}
+
 impl fmt::Debug for Persisting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Persisting").field("turn", &self.turn).finish_non_exhaustive()
+        f.debug_struct("Persisting")
+            .field("turn", &self.destination.turn_id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -53,10 +61,23 @@ impl Persister {
     /// Of a turn that is only kept once it is over, if at all.
     pub(super) const NONE: Self = Self(None);
 
-    pub(super) fn new(store: &Arc<dyn Store>, lease: &Lease, turn: &LoggedTurn) -> Self {
-        let (store, lease, turn) = (Arc::clone(store), lease.clone(), turn.clone());
-        let (is_at_once, asking) = (true, None);
-        Self(Some(Mutex::new(Persisting { store, lease, turn, is_at_once, asking })))
+    /// Stores what this writer writes.
+    pub(super) fn new(
+        store: &Arc<dyn Store>,
+        lease: &Lease,
+        turn: &LoggedTurn,
+        writer: &mut Writer,
+    ) -> Self {
+        let (store, lease, turn_id) = (Arc::clone(store), lease.clone(), turn.turn_id.clone());
+        let destination = Arc::new(Destination { store, lease, turn_id });
+        writer.store_in(Arc::clone(&destination) as Arc<dyn TurnStore>);
+        let log = Arc::clone(&turn.log);
+        Self(Some(Mutex::new(Persisting { destination, log, asking: None })))
+    }
+
+    /// Whether it never stores anything.
+    pub(super) const fn is_none(&self) -> bool {
+        self.0.is_none()
     }
 
     /// Stores what is new. The task is woken when the store has answered.
@@ -85,53 +106,27 @@ impl Persisting {
                 ready!(asking.as_mut().poll(cx));
                 self.asking = None;
             }
-            let news = match self.turn.log.next_unstored() {
-                NextUnstored::News(news) => news,
+            match self.log.next_unstored() {
+                NextUnstored::News(news) => self.asking = Some(self.ask(news)),
                 NextUnstored::Nothing => return Poll::Pending,
                 NextUnstored::Over => return Poll::Ready(()),
-            };
-            match self.append_at_once(news) {
-                Ok(()) => return Poll::Pending,
-                Err(news) => self.asking = Some(self.ask(news)),
             }
         }
     }
 
-    /// Appends what is new, or returns it, if that takes longer.
-    fn append_at_once(&mut self, news: Unstored) -> Result<(), Unstored> {
-        let is_short = |draft: &Draft| draft.turn.bytes() <= limits::INLINE_RECORD_BYTES_MAX;
-        if !self.is_at_once || !news.draft.as_deref().is_none_or(is_short) {
-            return Err(news);
-        }
-        let Unstored { batches, draft, upto } = news;
-        let journal = draft.as_ref().map(|draft| Journal::new((**draft).clone()).write().into());
-        let log_news = LogNews { batches, journal };
-        match self.store.append_at_once(&self.lease, &self.turn.turn_id, &log_news) {
-            Some(Ok(())) => {
-                self.turn.log.note_stored(upto);
-                return Ok(());
-            }
-            None => self.is_at_once = false,
-            // It is asked again for a while.
-            Some(Err(_)) => {}
-        }
-        Err(Unstored { batches: log_news.batches, draft, upto })
-    }
-
-    /// Appends this, and then all that follows, unless the store may take that at once.
+    /// Appends this, and then all that follows.
     fn ask(&self, news: Unstored) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
-        let (turn, is_at_once) = (self.turn.clone(), self.is_at_once);
+        let (to, log) = (Arc::clone(&self.destination), Arc::clone(&self.log));
         Box::pin(async move {
             let mut next = Some(news);
             while let Some(news) = next {
                 let upto = news.upto;
-                let stored = append(&*store, &lease, &turn.turn_id, news).await;
-                if !note(&lease, &turn.log, upto, stored) || is_at_once {
+                let stored = append(&to, news).await;
+                if !note(&to.lease, &log, upto, stored) {
                     return;
                 }
                 // It stays for all that follows: a future for each token costs more.
-                next = poll_fn(|_| match turn.log.next_unstored() {
+                next = poll_fn(|_| match log.next_unstored() {
                     NextUnstored::News(news) => Poll::Ready(Some(news)),
                     NextUnstored::Nothing => Poll::Pending,
                     NextUnstored::Over => Poll::Ready(None),
@@ -139,6 +134,22 @@ impl Persisting {
                 .await;
             }
         })
+    }
+}
+
+impl TurnStore for Destination {
+    fn store_now(&self, batches: Vec<Batch>, draft: Option<&Draft>) -> StoredNow {
+        if draft.is_some_and(|draft| draft.turn.bytes() > limits::INLINE_RECORD_BYTES_MAX) {
+            return StoredNow::No;
+        }
+        let journal = draft.map(|draft| Journal::new(draft.clone()).write().into());
+        let news = LogNews { batches, journal };
+        match self.store.append_at_once(&self.lease, &self.turn_id, &news) {
+            Some(Ok(())) => StoredNow::Yes,
+            // It is asked again for a while.
+            Some(Err(_)) => StoredNow::No,
+            None => StoredNow::Never,
+        }
     }
 }
 
@@ -171,15 +182,13 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreErro
 /// Whoever waits for the store hears that it is no longer asked.
 impl Drop for Persisting {
     fn drop(&mut self) {
-        self.turn.log.stop_storing(Unstorable::Silent);
+        self.log.stop_storing(Unstorable::Silent);
     }
 }
 
 /// Appends what is new. A store that does not answer is asked again for a while.
 async fn append(
-    store: &dyn Store,
-    lease: &Lease,
-    turn_id: &str,
+    Destination { store, lease, turn_id }: &Destination,
     Unstored { batches, draft, .. }: Unstored,
 ) -> Result<(), StoreError> {
     let journal = match draft {

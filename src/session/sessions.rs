@@ -118,14 +118,14 @@ impl Sessions {
         let NewSession { version, record, opening } = new;
         // No client can come back to a session whose id it does not know.
         let is_stored = self.store.is_durable() && !beginning.is_passing;
-        let (log, writer) = if is_stored {
+        let (log, mut writer) = if is_stored {
             Writer::stored(record.epoch, self.durability == Durability::Lazy)
         } else {
             Writer::new(record.epoch)
         };
         let turn = LoggedTurn { turn_id: turn_id.to_owned(), log };
         let persister = if is_stored {
-            Persister::new(&self.store, lease.get(), &turn)
+            Persister::new(&self.store, lease.get(), &turn, &mut writer)
         } else {
             Persister::NONE
         };

@@ -60,19 +60,19 @@ impl Waiting {
         }
     }
 
-    /// Passes on what is new. Returns itself if it goes on waiting. **Do not call this under the log's lock**:
-    /// outlets may take it.
-    pub(super) fn pass_on(self, new: &Published<'_>, now: Instant) -> Option<Self> {
+    /// Passes on what is new. False if it no longer waits. **Do not call this under the log's lock**: outlets may
+    /// take it.
+    pub(super) fn pass_on(&self, new: &Published<'_>, now: Instant) -> bool {
         match self {
-            Self::Task(task) => task.wake(),
-            Self::Outlet(parked) => {
-                let outlet = parked.outlet.upgrade()?;
+            Self::Task(task) => task.wake_by_ref(),
+            Self::Outlet(Parked { outlet, task }) => {
+                let Some(outlet) = outlet.upgrade() else { return false };
                 if outlet.pass_on(new, now) {
-                    return Some(Self::Outlet(parked));
+                    return true;
                 }
-                parked.task.wake();
+                task.wake_by_ref();
             }
         }
-        None
+        false
     }
 }

@@ -12,6 +12,7 @@
 //! | the session was deleted, on any node | is cancelled | that the turn was cancelled, after what is stored |
 //! | the store does not answer, or has lost events | fails the turn | its end, if that can be stored, or a failure |
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -97,6 +98,23 @@ pub(crate) enum Unstorable {
     DataLoss,
 }
 
+/// Where a turn is stored while it runs, for a writer that stores what it writes, if that takes no waiting: for each
+/// token of a turn, a second look at the log and a task that is woken would cost more than a write to a file.
+pub(crate) trait TurnStore: fmt::Debug + Send + Sync {
+    /// Appends these events at once, and this draft.
+    fn store_now(&self, batches: Vec<Batch>, draft: Option<&Draft>) -> StoredNow;
+}
+
+/// Whether something was stored at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoredNow {
+    Yes,
+    /// It failed, or takes longer: it is stored by whoever asks for what is [unstored](TurnLog::next_unstored).
+    No,
+    /// The same, and the store never answers at once.
+    Never,
+}
+
 /// What is to be done for the store.
 #[derive(Debug)]
 pub(crate) enum NextUnstored {
@@ -151,6 +169,18 @@ impl Storing {
         self.is_lazy
     }
 
+    /// Whether everything is stored up to this event, all that was handed over, and what follows can be.
+    pub(super) fn is_caught_up(&self, last: u64) -> bool {
+        let all = Stored { events: last, journals: self.journals };
+        self.stored == all && !self.is_sealed && self.state == StoringState::Open
+    }
+
+    /// Notes that so much is stored.
+    pub(super) fn note_stored(&mut self, stored: Stored) {
+        self.stored = stored;
+        self.wake_waiting();
+    }
+
     /// The last event that readers may see in the end, if not all.
     pub(super) fn shown_at_most(&self) -> Option<u64> {
         (self.state == StoringState::Superseded && !self.is_lazy).then_some(self.stored.events)
@@ -189,11 +219,11 @@ impl TurnLog {
         if storing.is_sealed || storing.state != StoringState::Open {
             return NextUnstored::Over;
         }
-        let batches = records.batches_after(storing.stored.events);
         let draft = storing.draft.take();
-        if batches.is_empty() && draft.is_none() {
+        if storing.stored.events == records.last() && draft.is_none() {
             return NextUnstored::Nothing;
         }
+        let batches = records.batches_after(storing.stored.events);
         let upto = Stored { events: records.last(), journals: storing.journals };
         NextUnstored::News(Unstored { batches, draft, upto })
     }
@@ -202,8 +232,7 @@ impl TurnLog {
     pub(crate) fn note_stored(&self, stored: Stored) {
         let mut state = self.state.lock();
         if let Some(storing) = &mut state.storing {
-            storing.stored = stored;
-            storing.wake_waiting();
+            storing.note_stored(stored);
         }
         if !state.ended {
             state.visible = state.visible.max(stored.events);
@@ -329,7 +358,10 @@ impl TurnLog {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::task::Waker;
+
+    use parking_lot::Mutex;
 
     use super::super::{Reader, Writer};
     use super::*;
@@ -389,6 +421,84 @@ mod tests {
         say(&mut writer, "a");
         assert_eq!(seen(&mut reader), 1);
         assert_eq!(take(&log).unwrap().batches.len(), 1, "and it is stored all the same");
+    }
+
+    /// A store that answers like this, and then always `Yes`. It notes what it has: the first event and the last, and
+    /// whether there was a draft.
+    #[derive(Debug, Default)]
+    struct Scripted {
+        answers: Mutex<VecDeque<StoredNow>>,
+        has: Mutex<Vec<(u64, u64, bool)>>,
+    }
+
+    impl TurnStore for Scripted {
+        fn store_now(&self, batches: Vec<Batch>, draft: Option<&Draft>) -> StoredNow {
+            let answer = self.answers.lock().pop_front().unwrap_or(StoredNow::Yes);
+            if answer == StoredNow::Yes {
+                let (first, last) = (batches.first(), batches.last());
+                let ends = (first.map_or(0, |it| it.first), last.map_or(0, |it| it.last));
+                self.has.lock().push((ends.0, ends.1, draft.is_some()));
+            }
+            answer
+        }
+    }
+
+    /// The log of a turn in such a store, which has not been read yet.
+    fn scripted(answers: &[StoredNow]) -> (Arc<TurnLog>, Writer, Reader, Arc<Scripted>) {
+        let answers = Mutex::new(answers.iter().copied().collect());
+        let store = Arc::new(Scripted { answers, has: Mutex::default() });
+        let (log, mut writer) = Writer::stored(1, false);
+        writer.store_in(Arc::clone(&store) as Arc<dyn TurnStore>);
+        let reader = log.read_after(0);
+        (log, writer, reader, store)
+    }
+
+    #[test]
+    fn what_is_stored_at_once_is_seen_at_once() {
+        let (log, mut writer, mut reader, store) = scripted(&[]);
+        writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
+        say(&mut writer, "a");
+        assert!(is_open(&log, &writer));
+        writer.push(&Event::TextDelta { text: &"long ".repeat(20_000) });
+        say(&mut writer, "b");
+        assert_eq!(seen(&mut reader) as u64, writer.last());
+        assert_eq!(*store.has.lock(), [(1, 1, true), (2, writer.last(), false)]);
+        assert!(take(&log).is_none(), "nobody stores it again");
+    }
+
+    #[test]
+    fn what_is_not_stored_at_once_is_stored_before_what_follows() {
+        let (log, mut writer, mut reader, store) = scripted(&[StoredNow::No]);
+        writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
+        say(&mut writer, "a");
+        say(&mut writer, "b");
+        assert_eq!((seen(&mut reader), store.has.lock().len()), (0, 0));
+        let news = take(&log).unwrap();
+        assert!(news.draft.is_some(), "the journal was not lost");
+        say(&mut writer, "c");
+        log.note_stored(news.upto);
+        assert_eq!((seen(&mut reader), store.has.lock().len()), (2, 0));
+        log.note_stored(take(&log).unwrap().upto);
+        say(&mut writer, "d");
+        assert_eq!((seen(&mut reader), store.has.lock().clone()), (2, vec![(4, 4, false)]));
+    }
+
+    #[test]
+    fn a_store_that_never_answers_at_once_is_asked_once() {
+        let (log, mut writer, mut reader, store) = scripted(&[StoredNow::Never]);
+        say(&mut writer, "a");
+        log.note_stored(take(&log).unwrap().upto);
+        say(&mut writer, "b");
+        assert_eq!((seen(&mut reader), store.has.lock().len()), (1, 0));
+    }
+
+    #[test]
+    fn nothing_is_stored_at_once_after_storing_has_stopped() {
+        let (log, mut writer, mut reader, store) = scripted(&[]);
+        say(&mut writer, "a");
+        log.stop_storing(Unstorable::Superseded);
+        say(&mut writer, "b");
+        assert_eq!((seen(&mut reader), store.has.lock().len()), (1, 1));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::epochs::Epochs;
 use super::outlet::Waiting;
 use super::records::{Batch, IndexEntry, LF, Published, Records, Run};
-use super::storing::{Barrier, Draft, Stored, Storing};
+use super::storing::{Barrier, Draft, Stored, StoredNow, Storing, TurnStore};
 use super::{State, TurnLog, encode};
 use crate::conversation::{self, Tally};
 use crate::event::{Event, FailureCode};
@@ -40,6 +40,8 @@ pub struct Writer {
     is_sealed: bool,
     /// Whether the turn is stored while it runs.
     is_stored: bool,
+    /// Where, if that may answer at once.
+    store: Option<Arc<dyn TurnStore>>,
     /// The turn as far as it has come, until it is published.
     draft: Option<Box<Draft>>,
     /// How many journals there were.
@@ -73,6 +75,17 @@ struct Block {
     first: u64,
     /// Its size in bytes, full or not.
     size: usize,
+}
+
+/// How events are handed over to the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HandingOver {
+    /// They are not stored. Readers see them if they need not be.
+    Unstored,
+    /// They are, and so is the draft: readers see them.
+    Stored,
+    /// With the end of the log, which readers see later.
+    Sealed,
 }
 
 /// A block that is full: its records are those from `first` up to, but not including, `end`.
@@ -160,6 +173,7 @@ impl Writer {
             complete: false,
             is_sealed: false,
             is_stored,
+            store: None,
             draft: None,
             journals: 0,
             asked: None,
@@ -244,22 +258,48 @@ impl Writer {
     pub(crate) fn publish_at(&mut self, now: Instant) {
         if !self.entries.is_empty() || self.draft.is_some() {
             let seen = self.last - self.entries.len() as u64;
-            self.hand_over(false);
+            self.close_run();
+            let handing_over =
+                if self.store_now(seen) { HandingOver::Stored } else { HandingOver::Unstored };
+            self.hand_over(handing_over);
             self.pass_on(seen, now);
         }
         self.join_blocks();
+    }
+
+    /// Stores the events after `seen` that are about to be handed over, and the draft. False if that takes longer, or if
+    /// something before them is not stored yet.
+    fn store_now(&mut self, seen: u64) -> bool {
+        let Some(store) = &self.store else { return false };
+        let is_caught_up = |storing: &Storing| storing.is_caught_up(seen);
+        if !self.log.state.lock().storing.as_ref().is_some_and(is_caught_up) {
+            return false;
+        }
+        let mut batches = Vec::with_capacity(self.runs.len());
+        for (at, Run { first, bytes }) in self.runs.iter().enumerate() {
+            let last = self.runs.get(at + 1).map_or(self.last, |next| next.first - 1);
+            batches.push(Batch { first: *first, last, bytes: bytes.clone() });
+        }
+        match store.store_now(batches, self.draft.as_deref()) {
+            StoredNow::Yes => {
+                self.draft = None;
+                return true;
+            }
+            StoredNow::No => {}
+            StoredNow::Never => self.store = None,
+        }
+        false
     }
 
     /// Passes on what has been handed over, the events after `seen`, to the readers that wait for it.
     fn pass_on(&mut self, seen: u64, now: Instant) {
         let (entries, runs) = (&self.entries, &self.runs);
         let new = Published { seen, epoch: self.epoch, entries, runs };
-        let mut waiting = self.reading.drain(..).filter_map(|reader| reader.pass_on(&new, now));
-        // Readers that go on waiting go back under one lock. Usually there is one.
-        if let Some(first) = waiting.next() {
-            let others = waiting.collect::<Vec<_>>();
+        self.reading.retain(|reader| reader.pass_on(&new, now));
+        if !self.reading.is_empty() {
+            // Those that go on waiting go back under one lock.
             let mut state = self.log.state.lock();
-            [first].into_iter().chain(others).for_each(|reader| state.wait(reader));
+            self.reading.drain(..).for_each(|reader| state.wait(reader));
         }
         self.entries.clear();
         self.runs.clear();
@@ -274,6 +314,11 @@ impl Writer {
     #[must_use]
     pub(crate) const fn is_stored(&self) -> bool {
         self.is_stored
+    }
+
+    /// From now on, stores what is published there, if it answers at once.
+    pub(crate) fn store_in(&mut self, store: Arc<dyn TurnStore>) {
+        self.store = Some(store);
     }
 
     /// Notes what the turn was asked, for every journal.
@@ -320,22 +365,36 @@ impl Writer {
         Barrier::new(log, Stored { events: self.last, journals: self.journals })
     }
 
-    /// Moves everything that was pushed into the log, where readers see it if it is not sealed.
-    fn hand_over(&mut self, seals: bool) {
+    /// Ends the open run: what follows goes to another one.
+    fn close_run(&mut self) {
         if self.runs.is_empty() {
             // Usually there is one.
             self.runs.reserve_exact(1);
         }
         self.runs.extend(self.block.take_run(self.last + 1));
+    }
+
+    /// Moves everything that was pushed into the log. Its last run is closed.
+    fn hand_over(&mut self, handing_over: HandingOver) {
         let mut state = self.log.state.lock();
         state.records.push(&self.entries, &self.runs);
-        match &mut state.storing {
-            Some(storing) if seals => storing.seal(),
-            Some(storing) => storing.hand_over(self.draft.take(), self.journals),
-            None => {}
-        }
-        let shows = state.storing.as_ref().is_none_or(Storing::shows_at_once);
-        if shows && !seals {
+        let shows = match (&mut state.storing, handing_over) {
+            (None, _) => handing_over != HandingOver::Sealed,
+            (Some(storing), HandingOver::Sealed) => {
+                storing.seal();
+                false
+            }
+            (Some(storing), HandingOver::Unstored) => {
+                storing.hand_over(self.draft.take(), self.journals);
+                storing.shows_at_once()
+            }
+            (Some(storing), HandingOver::Stored) => {
+                storing.hand_over(None, self.journals);
+                storing.note_stored(Stored { events: self.last, journals: self.journals });
+                true
+            }
+        };
+        if shows {
             state.visible = self.last;
             std::mem::swap(&mut state.waiting, &mut self.reading);
         }
@@ -365,7 +424,7 @@ impl Writer {
         }
         let end = self.last + 1;
         self.change_block(end, Block::new(0, end));
-        self.hand_over(true);
+        self.hand_over(HandingOver::Sealed);
         self.entries.clear();
         self.runs.clear();
         self.join_blocks();

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -17,7 +18,7 @@ pub(super) struct Leases(Mutex<Held>);
 struct Held {
     by_session: HashMap<String, Holding>,
     /// Their grants, which are looked up for each token.
-    grants: HashSet<u64>,
+    grants: HashSet<u64, RandomState>,
     last_grant: u64,
     last_version: u64,
     /// Held sessions that have files, but may not have been saved.

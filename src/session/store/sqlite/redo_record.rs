@@ -18,6 +18,7 @@
 //!
 //! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0.
 
+use bytes::BufMut as _;
 use uuid::Uuid;
 
 use super::super::{Lease, LogNews, NodeId, Version};
@@ -31,6 +32,9 @@ const VERSION: u32 = 3;
 
 /// Bytes of a file's header.
 pub(super) const HEADER_BYTES: u64 = 24;
+
+/// Bytes of a record's length and its sum.
+const SUM_BYTES: usize = 4 + 4;
 
 /// Bytes of a record before its texts, without its length and its sum.
 const FIXED: usize = 1 + 3 * 8 + 16 + 3 * 4;
@@ -237,29 +241,30 @@ fn encode<'a, const PARTS: usize>(
     journal: [&'a [u8]; PARTS],
     events: impl Iterator<Item = &'a [u8]>,
 ) {
-    let start = records.len();
-    let record = records;
-    record.extend_from_slice(&[0; 8]);
-    record.push(kind as u8);
-    for number in [by.epoch, first, last] {
-        record.extend_from_slice(&number.to_le_bytes());
-    }
-    record.extend_from_slice(by.node.0.as_bytes());
     let ids = [session_id.as_bytes(), turn_id.as_bytes()];
     let journal_bytes = journal.iter().map(|part| part.len()).sum();
-    for bytes in [ids[0].len(), ids[1].len(), journal_bytes] {
-        record.extend_from_slice(&length_of(bytes));
+    let mut fixed = [0; SUM_BYTES + FIXED];
+    let mut rest = &mut fixed[SUM_BYTES..];
+    rest.put_u8(kind as u8);
+    for number in [by.epoch, first, last] {
+        rest.put_u64_le(number);
     }
+    rest.put_slice(by.node.0.as_bytes());
+    for bytes in [ids[0].len(), ids[1].len(), journal_bytes] {
+        rest.put_u32_le(length_of(bytes));
+    }
+    let start = records.len();
+    records.extend_from_slice(&fixed);
     let texts = ids.into_iter().chain(journal).chain(events);
-    texts.for_each(|text| record.extend_from_slice(text));
-    let (head, body) = record[start..].split_at_mut(8);
-    head[..4].copy_from_slice(&length_of(body.len()));
-    head[4..].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+    texts.for_each(|text| records.extend_from_slice(text));
+    let (mut head, body) = records[start..].split_at_mut(SUM_BYTES);
+    head.put_u32_le(length_of(body.len()));
+    head.put_u32_le(crc32fast::hash(body));
 }
 
 /// The bounds of logs and journals are far below this.
-fn length_of(bytes: usize) -> [u8; 4] {
-    u32::try_from(bytes).expect("a record is small").to_le_bytes()
+fn length_of(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("a record is small")
 }
 
 /// The records of a file, up to the first that is cut or damaged.

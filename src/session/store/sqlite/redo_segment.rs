@@ -6,6 +6,7 @@ use std::io::{self, Read, Write as _};
 use std::mem;
 use std::path::PathBuf;
 
+use foldhash::fast::RandomState;
 use tracing::warn;
 
 use super::super::Lease;
@@ -31,7 +32,7 @@ pub(super) struct Segment {
     /// What the database lacks, by session.
     live: HashMap<String, Live>,
     /// Of this, the turn that was last noted under each grant: most appends are of one that is.
-    noted: HashMap<u64, String>,
+    noted: HashMap<u64, String, RandomState>,
     #[cfg(test)]
     pub(super) fails_next: bool,
 }
@@ -71,7 +72,7 @@ impl Segment {
             is_torn: false,
             is_dirty: false,
             live: HashMap::new(),
-            noted: HashMap::new(),
+            noted: HashMap::default(),
             #[cfg(test)]
             fails_next: false,
         };
