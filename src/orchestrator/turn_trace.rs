@@ -40,9 +40,9 @@ static TOOL_SECONDS: Instrument = seconds("gen_ai.execute_tool.duration");
 /// The spans of one turn.
 #[derive(Debug)]
 pub(super) struct TurnTrace {
-    /// `None` once it has ended.
-    turn: Option<Span>,
-    /// Boxed: without an exporter, turns keep no room for it.
+    /// `None` once it has ended, and without an exporter, unless the client sent a context that is passed on.
+    turn: Option<Box<Span>>,
+    /// Boxed, as the turn is: without an exporter, turns keep no room for it.
     round: Option<Box<RoundTrace>>,
     tools: Vec<ToolTrace>,
 }
@@ -74,7 +74,9 @@ struct ToolTrace {
 impl TurnTrace {
     /// Begins the turn's span in the client's context.
     pub(super) fn new(context: Option<&TraceContext>) -> Self {
-        Self { turn: Some(Span::begin(context)), round: None, tools: Vec::new() }
+        let is_needed = context.is_some() || otlp::sampler().is_some();
+        let turn = is_needed.then(|| Box::new(Span::begin(context)));
+        Self { turn, round: None, tools: Vec::new() }
     }
 
     /// Begins a round's span, if there is an exporter. Returns the context for the model server.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// A fixed number of places for connections.
 #[derive(Debug)]
@@ -33,11 +33,12 @@ struct Silent {
     /// The number of connections so far.
     count: u64,
     /// By number, so the oldest comes first.
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, SilentConnection>,
 }
 
-#[derive(Debug)]
-struct Connection {
+/// What is between a silent connection and whoever needs its place.
+#[derive(Debug, Clone)]
+struct SilentConnection {
     /// Tells the connection to end, unless it has a request by now.
     cut: CancellationToken,
     /// Cancelled when the client has sent a request.
@@ -72,20 +73,14 @@ impl Places {
 
     fn place(&self, permit: OwnedSemaphorePermit) -> Place {
         let [cut, kept, gone] = std::array::from_fn(|_| CancellationToken::new());
+        let connection = SilentConnection { cut, kept, gone };
         let mut silent = self.silent.lock();
         silent.count += 1;
         let number = silent.count;
-        let connection = Connection { cut: cut.clone(), kept: kept.clone(), gone: gone.clone() };
-        silent.connections.insert(number, connection);
+        silent.connections.insert(number, connection.clone());
         drop(silent);
-        Place {
-            number,
-            silent: Arc::clone(&self.silent),
-            cut,
-            kept,
-            _permit: permit,
-            _gone: gone.drop_guard(),
-        }
+        let silent = Arc::clone(&self.silent);
+        Place { number, silent, connection: Mutex::new(Some(connection)), permit: Some(permit) }
     }
 
     /// Cuts the connection that has been silent longest and waits until it has ended. False if
@@ -93,7 +88,7 @@ impl Places {
     pub(super) async fn make_room(&self) -> bool {
         loop {
             let oldest = self.silent.lock().connections.pop_first();
-            let Some((_, Connection { cut, kept, gone })) = oldest else { return false };
+            let Some((_, SilentConnection { cut, kept, gone })) = oldest else { return false };
             cut.cancel();
             tokio::select! {
                 () = gone.cancelled() => return true,
@@ -109,25 +104,27 @@ impl Places {
 pub(super) struct Place {
     number: u64,
     silent: Arc<Mutex<Silent>>,
-    cut: CancellationToken,
-    kept: CancellationToken,
-    // In this order, so that the place is free by the time `_gone` reports the end.
-    _permit: OwnedSemaphorePermit,
-    _gone: DropGuard,
+    /// `None` once its client has sent a request: streams keep no memory for it.
+    connection: Mutex<Option<SilentConnection>>,
+    /// `None` once the place is free.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Place {
     /// Records that the client has sent a request, so that it cannot lose its place.
     pub(super) fn keep(&self) {
-        self.kept.cancel();
+        let Some(connection) = self.connection.lock().take() else { return };
+        connection.kept.cancel();
         self.silent.lock().connections.remove(&self.number);
     }
 
     /// Completes when the connection must give up its place. Poll this after what may
     /// [keep](Self::keep) it.
     pub(super) async fn lost(&self) {
-        self.cut.cancelled().await;
-        if self.kept.is_cancelled() {
+        let tokens = self.connection.lock().as_ref().map(|it| (it.cut.clone(), it.kept.clone()));
+        let Some((cut, kept)) = tokens else { return pending().await };
+        cut.cancelled().await;
+        if kept.is_cancelled() {
             pending::<()>().await;
         }
     }
@@ -136,6 +133,11 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.silent.lock().connections.remove(&self.number);
+        // The place is free by the time that its end is reported.
+        self.permit = None;
+        if let Some(connection) = self.connection.get_mut() {
+            connection.gone.cancel();
+        }
     }
 }
 

@@ -255,8 +255,12 @@ fn encode<'a, const PARTS: usize>(
     }
     let start = records.len();
     records.extend_from_slice(&fixed);
-    let texts = ids.into_iter().chain(journal).chain(events);
-    texts.for_each(|text| records.extend_from_slice(text));
+    for text in ids.into_iter().chain(journal) {
+        records.extend_from_slice(text);
+    }
+    for lines in events {
+        records.extend_from_slice(lines);
+    }
     let (mut head, body) = records[start..].split_at_mut(SUM_BYTES);
     head.put_u32_le(length_of(body.len()));
     head.put_u32_le(crc32fast::hash(body));
