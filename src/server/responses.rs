@@ -16,9 +16,9 @@ use super::dialect::responses::{
     ResponseSerializer, StoredResponse, replay,
 };
 use super::dialect::{ImageReader, ParsedRequest};
-use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
+use super::request_body::{self, RequestBody};
 use super::stream::{forbid_buffering, stream};
 use super::{App, now_sec, owner_turns, query};
 use crate::conversation::claimed::TurnLookup;
@@ -207,8 +207,8 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
 
 /// `POST /v1/responses/compact`. The body is read first: a client that is still sending it would see
 /// a broken connection instead of the refusal.
-pub(super) async fn compact(body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
-    incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+pub(super) async fn compact(body: impl RequestBody, app: &App) -> Result<Reply, Refusal> {
+    request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
     Err(Refusal::NO_COMPACTION)
 }
 

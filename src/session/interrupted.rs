@@ -27,7 +27,7 @@ use super::record::SessionRecord;
 use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, LogEnd, LogNews, StoreError, StoredLog, StoredRecord};
-use super::taken_over::{Admission, HeldSession, Successor, TakenOver, Takeover};
+use super::taken_over::{HeldSession, Successor, TakenOver, Takeover, TakeoverPlace};
 use super::turn_guard::TurnGuard;
 use super::{Durability, LoggedTurn, RunningSession};
 use crate::conversation::Interrupted;
@@ -54,16 +54,16 @@ impl Sessions {
         let _ = self.successor.set(Successor { turns, places });
     }
 
-    /// Admits a turn that is to be taken over. `None` if it should be left to another node, which may have a
+    /// A place for a turn that is to be taken over. `None` if it should be left to another node, which may have a
     /// free place sooner.
-    pub(super) fn admit(&self) -> Option<Admission> {
+    pub(super) fn takeover_place(&self) -> Option<TakeoverPlace> {
         let Some(Successor { places, .. }) = self.successor.get() else {
-            return Some(Admission::Waits);
+            return Some(TakeoverPlace::Awaited);
         };
         match Arc::clone(places).try_acquire_owned() {
-            Ok(permit) => Some(Admission::Place(permit)),
+            Ok(permit) => Some(TakeoverPlace::Reserved(permit)),
             Err(_) if self.store.is_shared() => None,
-            Err(_) => Some(Admission::Waits),
+            Err(_) => Some(TakeoverPlace::Awaited),
         }
     }
 
@@ -116,11 +116,11 @@ impl Sessions {
                 Claimed::Running(_) => return Ok(()),
             }
         };
-        let Some(admission) = self.admit() else { return Ok(()) };
+        let Some(place) = self.takeover_place() else { return Ok(()) };
         let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
         let Some(EnteredSession { lease, before, .. }) = entered else { return Ok(()) };
         // Boxed: it is rare, and long.
-        Box::pin(self.take_over(HeldSession { claim, lease, before, admission })).await
+        Box::pin(self.take_over(HeldSession { claim, lease, before, place })).await
     }
 
     /// Takes the session's interrupted turn over, or ends it, under a claim and a lease of the session.
@@ -208,7 +208,7 @@ impl Sessions {
     /// Makes the session one with a running turn. `None` if it was forgotten meanwhile.
     async fn resume(
         &self,
-        HeldSession { claim, lease, admission, .. }: HeldSession,
+        HeldSession { claim, lease, place, .. }: HeldSession,
         InterruptedTurn { log, stored, journal }: InterruptedTurn,
         Resumption { asked, interrupted, takeover }: Resumption,
     ) -> Result<Option<TakenOver>, SessionError> {
@@ -239,7 +239,7 @@ impl Sessions {
             conversation,
             asked,
             interrupted,
-            permit: admission.into_permit(),
+            permit: place.into_permit(),
             journal,
             takeover,
         }))
