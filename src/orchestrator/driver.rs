@@ -17,9 +17,10 @@ use futures::future::BoxFuture;
 use tokio::time::{Instant, Sleep, Timeout, sleep_until, timeout};
 use tracing::Instrument as _;
 
+use super::call::CalledTool;
 use super::meter::Meter;
 use super::parked_calls::ParkedCalls;
-use super::running_tools::{News, RunningTools};
+use super::running_tools::{News, RunningTools, ToolStart};
 use super::turn::{Input, Output, TurnMachine};
 use crate::conversation;
 use crate::event::Event;
@@ -136,7 +137,8 @@ impl Driver {
         let Parts { turn, session_id, writer, route, tools, tool_timeout, artifacts, .. } = parts;
         let mut driver = Self {
             tools: RunningTools::new(
-                (tools, artifacts.clone()),
+                tools,
+                artifacts.clone(),
                 tool_timeout,
                 &session_id,
                 turn.turn_id(),
@@ -261,17 +263,19 @@ impl Driver {
                     self.round = RoundState::None;
                 }
                 Output::StartTool { call, call_id, name, position, arguments, resumption } => {
+                    let call = CalledTool { call, call_id, name };
                     let source = || self.tools.source(name);
-                    let (span, trace) =
-                        self.meter.begin_tool(call, (call_id, name), position, source);
-                    let begun = (self.writer.barrier(), span, trace);
-                    self.tools.start(call, (call_id, name), (arguments, resumption), begun);
+                    let (span, trace) = self.meter.begin_tool(call, position, source);
+                    let stored = self.writer.barrier();
+                    let start = ToolStart { arguments, resumption, stored, span, trace };
+                    self.tools.start(call, start);
                     self.needs_pass = true;
                 }
                 Output::ResumeTool { call, call_id, name, parked_as, given } => {
                     let parked = self.parked.take(&self.parked_in, parked_as);
-                    self.meter.resume_tool(call, (call_id, name), || self.tools.source(name));
-                    self.tools.resume(call, (call_id, name), parked, given);
+                    let call = CalledTool { call, call_id, name };
+                    self.meter.resume_tool(call, || self.tools.source(name));
+                    self.tools.resume(call, parked, given);
                     self.needs_pass = true;
                 }
                 Output::ParkTool { call } => self.tools.park(call),
@@ -384,7 +388,7 @@ impl Driver {
         let RoundState::Open(round) = &mut self.round else { return };
         let (turn, meter) = (&mut self.turn, &mut self.meter);
         let mut more = false;
-        let ended = round.poll((cx, self.now), &mut more, |delta| {
+        let ended = round.poll(cx, self.now, &mut more, |delta| {
             meter.note_delta(&delta);
             turn.handle(Input::Delta(delta));
         });
@@ -421,13 +425,13 @@ impl Driver {
                 }
                 News::Asked { call, name, question, continuation, duration, attempts } => {
                     let source = self.tools.source(&name);
-                    self.meter.end_tool(call, &source, name, (RunEnd::Done, duration));
+                    self.meter.end_tool(call, &source, name, RunEnd::Done, duration);
                     let duration_ms = millis(duration);
                     Input::ToolAsked { call, question, continuation, duration_ms, attempts }
                 }
                 News::Ended { call, name, run: Run { result, end, attempts, .. }, duration } => {
                     let source = self.tools.source(&name);
-                    self.meter.end_tool(call, &source, name, (end, duration));
+                    self.meter.end_tool(call, &source, name, end, duration);
                     Input::ToolEnded { call, result, duration_ms: millis(duration), attempts }
                 }
             };

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::level_filters::LevelFilter;
 use tracing::{Span, debug, info_span};
 
-use super::call::CallAt;
+use super::call::{CallAt, CalledTool};
 use super::turn::{LogLine, TurnMachine};
 use super::turn_trace::TurnTrace;
 use crate::event::{Event, TurnState};
@@ -128,25 +128,20 @@ impl Meter {
     /// Begins a tool. Returns the span in which it runs, and the trace context for its requests.
     pub(super) fn begin_tool(
         &mut self,
-        call: CallAt,
-        (call_id, tool): (&str, &str),
+        tool: CalledTool<'_>,
         position: usize,
         source: impl FnOnce() -> Source,
     ) -> (Span, Option<TraceContext>) {
-        let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
+        let CalledTool { call_id, name, .. } = tool;
+        let span = info_span!(parent: &self.span, "tool", call_id, tool = name, position);
         log(&span, || debug!("tool started"));
-        (span, self.trace.begin_tool(call, (call_id, tool), source))
+        (span, self.trace.begin_tool(tool, source))
     }
 
     /// A tool of an earlier turn goes on.
-    pub(super) fn resume_tool(
-        &mut self,
-        call: CallAt,
-        ids: (&str, &str),
-        source: impl FnOnce() -> Source,
-    ) {
+    pub(super) fn resume_tool(&mut self, tool: CalledTool<'_>, source: impl FnOnce() -> Source) {
         // It goes on in the trace that it was given when it began.
-        let _ = self.trace.begin_tool(call, ids, source);
+        let _ = self.trace.begin_tool(tool, source);
     }
 
     /// A tool from this source has ended.
@@ -155,7 +150,8 @@ impl Meter {
         call: CallAt,
         source: &Source,
         name: String,
-        (end, duration): (RunEnd, Duration),
+        end: RunEnd,
+        duration: Duration,
     ) {
         self.trace.end_tool(call, end, duration);
         metrics::tool_ended(source.to_string(), name, end.name(), duration);

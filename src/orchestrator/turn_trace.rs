@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::CallAt;
+use super::call::{CallAt, CalledTool};
 use super::semconv;
 use super::turn::TurnMachine;
 use crate::event::{FailureCode, Usage};
@@ -129,8 +129,7 @@ impl TurnTrace {
     /// Begins a tool's span, if there is an exporter. Returns the context for the tool.
     pub(super) fn begin_tool(
         &mut self,
-        call: CallAt,
-        (call_id, name): (&str, &str),
+        CalledTool { call, call_id, name }: CalledTool<'_>,
         source: impl FnOnce() -> Source,
     ) -> Option<TraceContext> {
         let span = self.turn.as_ref()?.child();
