@@ -161,7 +161,7 @@ async fn respond(
     let owner = app.auth.owner(&request.headers);
     let _place = place(body.len(), app).await;
     let conversation = conversation_name(&request.headers, &app.session_headers);
-    let named = (key.as_deref(), conversation);
+    let named = responses::Named { key: key.as_deref(), conversation };
     let read = || responses::read(body.clone(), owner.clone(), named, app);
     let (parsed, continues) = read().await?;
     match start(request, parsed, app).await {

@@ -21,7 +21,7 @@ use super::codec::{self, off_worker};
 use super::cut_short;
 use super::journal::{self, Journal};
 use super::lease::{EnteredSession, Finish, OwnedLease};
-use super::log::Writer;
+use super::log::{StoredEvents, Writer};
 use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::Claimed;
@@ -217,9 +217,13 @@ impl Sessions {
         record.epoch = epoch;
         let StoredLog { turn_id, epochs, last, batches, .. } = log;
         let is_lazy = self.durability == Durability::Lazy;
-        let writer =
-            Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeover.takeovers)
-                .ok_or(super::record::RecordError::DamagedLog)?;
+        let writer = Writer::resumed(
+            StoredEvents { epochs: &epochs, batches, last },
+            epoch,
+            is_lazy,
+            takeover.takeovers,
+        )
+        .ok_or(super::record::RecordError::DamagedLog)?;
         let turn = LoggedTurn { turn_id, log: Arc::clone(writer.log()) };
         if self.was_cancelled(lease.get(), &turn.turn_id).await? {
             turn.log.cancel();
