@@ -86,6 +86,7 @@ pub mod server;
 pub mod session;
 mod telemetry;
 mod text;
+mod thread_buffer;
 mod time_zones;
 mod tls;
 pub mod tools;

@@ -28,30 +28,27 @@ const SAMPLED: u8 = 1;
 const STATE_BYTES_MAX: usize = 512;
 
 impl TraceContext {
-    /// Reads the headers of a request. A `traceparent` that is not exactly what the standard says counts as
-    /// absent, so that a trace begins here. A `tracestate` that others might refuse is left out.
+    /// Reads the headers of a request (section 3.2). A `traceparent` that is not exactly what the standard says
+    /// counts as absent, so that a trace begins here. A `tracestate` that others might refuse is left out.
     #[must_use]
     pub fn parse(traceparent: &str, tracestate: &str) -> Option<Self> {
-        let version = hex(traceparent.get(..2)?)?;
-        let rest = traceparent.get(2..)?.strip_prefix('-')?;
-        let (trace_id, rest) = (rest.get(..32)?, rest.get(32..)?.strip_prefix('-')?);
-        let (span_id, rest) = (rest.get(..16)?, rest.get(16..)?.strip_prefix('-')?);
-        let (flags, rest) = (rest.get(..2)?, rest.get(2..)?);
-        // Later versions may add fields.
-        let is_known = match version {
-            0 => rest.is_empty(),
+        let mut fields = traceparent.split('-');
+        let version = hex(fields.next()?, 2)?;
+        let trace_id = hex(fields.next()?, 32).filter(|id| *id != 0)?;
+        let span_id = hex(fields.next()?, 16).filter(|id| *id != 0)?;
+        let flags = hex(fields.next()?, 2)?;
+        let is_valid = match version {
+            0 => fields.next().is_none(),
             0xff => false,
-            _ => rest.is_empty() || rest.starts_with('-'),
+            // Later versions may add fields.
+            _ => true,
         };
-        let trace_id = hex(trace_id).filter(|id| *id != 0)?;
-        let span_id = hex(span_id).and_then(|id| u64::try_from(id).ok()).filter(|id| *id != 0)?;
-        let flags = u8::try_from(hex(flags)?).ok()?;
-        let state = tracestate.trim();
-        let is_passed_on = !state.is_empty()
-            && state.len() <= STATE_BYTES_MAX
-            && state.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        let state = is_passed_on.then(|| state.into());
-        is_known.then_some(Self { trace_id, span_id, flags, state })
+        is_valid.then_some(Self {
+            trace_id,
+            span_id: u64::try_from(span_id).ok()?,
+            flags: u8::try_from(flags).ok()?,
+            state: passed_on(tracestate),
+        })
     }
 
     /// Whether the trace is recorded.
@@ -87,10 +84,18 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// A number in lower-case hexadecimal digits only.
-fn hex(digits: &str) -> Option<u128> {
+/// A number of exactly `count` hexadecimal digits, in lower case.
+fn hex(digits: &str, count: usize) -> Option<u128> {
     let is_hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    is_hex.then(|| u128::from_str_radix(digits, 16).ok())?
+    (is_hex && digits.len() == count).then(|| u128::from_str_radix(digits, 16).ok())?
+}
+
+/// A `tracestate`, unless it is empty or others might refuse it.
+fn passed_on(tracestate: &str) -> Option<Box<str>> {
+    let state = tracestate.trim();
+    let is_printable = state.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let is_passed_on = !state.is_empty() && state.len() <= STATE_BYTES_MAX && is_printable;
+    is_passed_on.then(|| state.into())
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ const ROWS: &[Row] = &[
     row("version", Nothing, &[]),
     row("http", Nothing, &[]),
     row("text", Nothing, &["limits"]),
+    row("thread_buffer", Io, &[]),
     row("time_zones", Nothing, &["text"]),
     row("tls", Io, &[]),
     row("trace_context", Nothing, &[]),
@@ -134,7 +135,7 @@ const ROWS: &[Row] = &[
     row("upstream/native_calls", Nothing, &["limits"]),
     row("upstream/server_error", Nothing, &["limits"]),
     row("upstream/sse", Nothing, &["limits"]),
-    row("upstream/client", Io, &["http", "limits", "tls"]),
+    row("upstream/client", Io, &["http", "limits", "thread_buffer", "tls"]),
     row("upstream/client/framing", Nothing, &["limits"]),
     row("upstream/configured", Io, &["call_format", "telemetry"]),
     row("upstream/cool_down", Io, &["limits"]),
@@ -241,6 +242,7 @@ const ROWS: &[Row] = &[
             "session",
             "telemetry",
             "text",
+            "thread_buffer",
             "trace_context",
         ],
     ),
@@ -373,10 +375,17 @@ const HOMES: &[(&str, &[&str])] = &[
     ("std::env", &["config/load.rs", "telemetry/mod.rs", "tools/process/launcher.rs"]),
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
-    // Turns use tasks. Threads write the logs and the file of sessions: both block.
+    // Turns use tasks. Threads write the logs and the file of sessions: both block. A thread's buffer
+    // only has the type of its key from there.
     (
         "std::thread",
-        &["app/mod.rs", "telemetry/mod.rs", "telemetry/queue.rs", "session/store/sqlite/"],
+        &[
+            "app/mod.rs",
+            "session/store/sqlite/",
+            "telemetry/mod.rs",
+            "telemetry/queue.rs",
+            "thread_buffer.rs",
+        ],
     ),
     ("rusqlite", &["session/store/sqlite/"]),
 ];

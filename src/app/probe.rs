@@ -77,8 +77,8 @@ async fn first_answer(upstream: &Arc<Upstream>, config: &Config) -> Result<Strin
     poll_fn(|cx| {
         let mut more = true;
         while std::mem::take(&mut more) {
-            let end = round
-                .poll((cx, Instant::now()), &mut more, |delta| turn.handle(Input::Delta(delta)));
+            let end =
+                round.poll(cx, Instant::now(), &mut more, |delta| turn.handle(Input::Delta(delta)));
             if let Poll::Ready(end) = end {
                 return Poll::Ready(end);
             }

@@ -2,24 +2,25 @@
 //! not allowed.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use super::chat;
 use super::mistake::Mistake;
 use super::raw::{Node, Value};
-use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
+use super::reader::{Keys, boolean, decimal, integer, text};
 use super::upstream::MODEL_SERVER;
-use super::values::{CONTRACTS, address, choice, marker, name, origin, secret, server_url};
+use super::values::{
+    CONTRACTS, choice, marker, name, secret, server_url, size, wait_or_none, wait_some,
+};
 use super::{
     Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig, ModelConfig,
-    ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, StreamConfig, StreamDurability,
+    ModelServerConfig, ParserConfig, ResponsesConfig, StreamConfig, StreamDurability,
     UpstreamConfig, UpstreamKind, tools,
 };
 use super::{server, sessions, telemetry};
 use crate::call_format::{CallContract, CallFormat, ContractSetting};
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
-use crate::server::{ForwardedHeader, MessagesServerTools, ServerItems};
+use crate::server::{MessagesServerTools, ServerItems};
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
@@ -28,7 +29,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
     let limits = limits(keys.section("limits"));
     let tools = tools::read(keys.section("tools"));
     let config = Config {
-        server: server_section(keys.section("server")),
+        server: server::read(keys.section("server")),
         upstreams: upstreams(&mut keys, tools.call_contract),
         model: model(keys.section("model")),
         feedback: feedback(keys.section("feedback")),
@@ -106,34 +107,6 @@ fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
             mistakes.push(Mistake::of_several(format!("{section}.call_contract"), message));
         }
     }
-}
-
-fn server_section(mut keys: Keys<'_, '_>) -> ServerConfig {
-    let default = ServerConfig::default();
-    let server = ServerConfig {
-        listen: keys.read("listen", default.listen, address),
-        tls: server::tls(&mut keys),
-        api_keys: keys.list("api_keys", default.api_keys, |node| {
-            secret(node)?.ok_or_else(|| Refused::hidden(node, "a non-empty key"))
-        }),
-        cors_origins: keys.list("cors_origins", default.cors_origins, origin),
-        max_body_bytes: keys.read("max_body_bytes", default.max_body_bytes, size()),
-        max_concurrent_turns: keys.read(
-            "max_concurrent_turns",
-            default.max_concurrent_turns,
-            integer(1..=bounds::TURNS_MAX, "turns"),
-        ),
-        limits: server::limits(keys.section("limits")),
-        trusted_proxies: server::address_ranges(&mut keys, "trusted_proxies", Vec::new()),
-        forwarded_header: keys.read(
-            "forwarded_header",
-            default.forwarded_header,
-            choice("forwarded_header", &ForwardedHeader::ALL),
-        ),
-        drain_timeout: keys.read("drain_timeout_sec", default.drain_timeout, wait_or_none()),
-    };
-    keys.finish();
-    server
 }
 
 fn upstreams(keys: &mut Keys<'_, '_>, contract: ContractSetting) -> Vec<UpstreamConfig> {
@@ -370,16 +343,4 @@ fn messages(mut keys: Keys<'_, '_>) -> MessagesConfig {
     let server_tools = keys.read("server_tools", default, one_of);
     keys.finish();
     MessagesConfig { server_tools }
-}
-
-fn size() -> impl Fn(&Node) -> Result<usize, Refused> {
-    integer(bounds::SIZE_MIN..=bounds::SIZE_MAX, "bytes")
-}
-
-fn wait_some() -> impl Fn(&Node) -> Result<Duration, Refused> {
-    wait(bounds::WAIT_MIN..=bounds::WAIT_MAX)
-}
-
-fn wait_or_none() -> impl Fn(&Node) -> Result<Duration, Refused> {
-    wait(Duration::ZERO..=bounds::WAIT_MAX)
 }

@@ -25,7 +25,6 @@ mod tools;
 mod upstream;
 mod values;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -35,7 +34,7 @@ pub use self::load::{Overrides, load, load_text, process_environment};
 pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
-pub use self::server::{ServerLimitsConfig, TlsConfig};
+pub use self::server::{ServerConfig, ServerLimitsConfig, TlsConfig};
 pub(crate) use self::sessions::STORE_FILE;
 pub use self::sessions::{EmbeddedStoreConfig, RedisConfig, SessionsConfig, Store, StoreSync};
 pub use self::surroundings::Environment;
@@ -53,8 +52,7 @@ use crate::call_format::ContractSetting;
 use crate::limits;
 use crate::orchestrator::Rules;
 use crate::parser::Settings;
-use crate::server::{ForwardedHeader, MessagesServerTools, ModelAlias, ServerItems, ServerTools};
-use crate::tools::outbound::Cidr;
+use crate::server::{MessagesServerTools, ModelAlias, ServerItems, ServerTools};
 pub use crate::upstream::Constrain;
 
 /// Everything that an operator can set.
@@ -86,33 +84,6 @@ pub struct Config {
     pub messages: MessagesConfig,
     /// Where traces and metrics are sent.
     pub telemetry: TelemetryConfig,
-}
-
-/// `server`: who may use the gateway, and how much at a time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ServerConfig {
-    /// The address to listen on; port 0 lets the system choose.
-    pub listen: SocketAddr,
-    /// The gateway's own TLS; without it, connections are plain.
-    pub tls: Option<TlsConfig>,
-    /// The keys of clients. If there are none, no key is needed.
-    pub api_keys: Vec<Secret>,
-    /// Origins whose pages may read answers, as browsers spell them.
-    pub cors_origins: Vec<String>,
-    /// The longest request body, in bytes.
-    pub max_body_bytes: usize,
-    /// How many turns may run at the same time.
-    pub max_concurrent_turns: usize,
-    /// What one client may have.
-    pub limits: ServerLimitsConfig,
-    /// Proxies that are believed when they name their clients.
-    #[serde(serialize_with = "tools::ranges")]
-    pub trusted_proxies: Vec<Cidr>,
-    /// The header in which they do so.
-    pub forwarded_header: ForwardedHeader,
-    /// How long running turns may go on after the signal to stop.
-    #[serde(rename = "drain_timeout_sec", serialize_with = "seconds")]
-    pub drain_timeout: Duration,
 }
 
 /// `model`: instructions and context budget of every model.
@@ -303,23 +274,6 @@ impl Default for Config {
             responses: ResponsesConfig::default(),
             messages: MessagesConfig::default(),
             telemetry: TelemetryConfig::default(),
-        }
-    }
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            tls: None,
-            api_keys: Vec::new(),
-            cors_origins: Vec::new(),
-            max_body_bytes: limits::server::BODY_BYTES_MAX,
-            max_concurrent_turns: limits::server::CONCURRENT_TURNS_MAX,
-            limits: ServerLimitsConfig::default(),
-            trusted_proxies: Vec::new(),
-            forwarded_header: ForwardedHeader::default(),
-            drain_timeout: limits::server::DRAIN_TIMEOUT,
         }
     }
 }

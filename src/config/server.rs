@@ -1,15 +1,47 @@
-//! Parts of `server`: TLS, the limits of each client, and the proxies that name clients.
+//! `server`: who may use the gateway, and how much at a time.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::raw::{Node, Value};
 use super::reader::{Keys, Refused, integer, text};
 use super::tools::{range, ranges};
+use super::values::{address, choice, origin, secret, size, wait_or_none};
+use super::{Secret, seconds};
 use crate::limits::config as bounds;
 use crate::limits::server as defaults;
+use crate::server::ForwardedHeader;
 use crate::tools::outbound::Cidr;
+
+/// `server`: who may use the gateway, and how much at a time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerConfig {
+    /// The address to listen on; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// The gateway's own TLS; without it, connections are plain.
+    pub tls: Option<TlsConfig>,
+    /// The keys of clients. If there are none, no key is needed.
+    pub api_keys: Vec<Secret>,
+    /// Origins whose pages may read answers, as browsers spell them.
+    pub cors_origins: Vec<String>,
+    /// The longest request body, in bytes.
+    pub max_body_bytes: usize,
+    /// How many turns may run at the same time.
+    pub max_concurrent_turns: usize,
+    /// What one client may have.
+    pub limits: ServerLimitsConfig,
+    /// Proxies that are believed when they name their clients.
+    #[serde(serialize_with = "ranges")]
+    pub trusted_proxies: Vec<Cidr>,
+    /// The header in which they do so.
+    pub forwarded_header: ForwardedHeader,
+    /// How long running turns may go on after the signal to stop.
+    #[serde(rename = "drain_timeout_sec", serialize_with = "seconds")]
+    pub drain_timeout: Duration,
+}
 
 /// `server.limits`: what one client may have. `None` is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,6 +61,23 @@ pub struct ServerLimitsConfig {
     /// Addresses to which the limits by address do not apply.
     #[serde(serialize_with = "ranges")]
     pub exempt_addresses: Vec<Cidr>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            tls: None,
+            api_keys: Vec::new(),
+            cors_origins: Vec::new(),
+            max_body_bytes: defaults::BODY_BYTES_MAX,
+            max_concurrent_turns: defaults::CONCURRENT_TURNS_MAX,
+            limits: ServerLimitsConfig::default(),
+            trusted_proxies: Vec::new(),
+            forwarded_header: ForwardedHeader::default(),
+            drain_timeout: defaults::DRAIN_TIMEOUT,
+        }
+    }
 }
 
 impl ServerLimitsConfig {
@@ -63,8 +112,37 @@ pub struct TlsConfig {
     pub key: PathBuf,
 }
 
+/// Reads `server`.
+pub(super) fn read(mut keys: Keys<'_, '_>) -> ServerConfig {
+    let default = ServerConfig::default();
+    let server = ServerConfig {
+        listen: keys.read("listen", default.listen, address),
+        tls: tls(&mut keys),
+        api_keys: keys.list("api_keys", default.api_keys, |node| {
+            secret(node)?.ok_or_else(|| Refused::hidden(node, "a non-empty key"))
+        }),
+        cors_origins: keys.list("cors_origins", default.cors_origins, origin),
+        max_body_bytes: keys.read("max_body_bytes", default.max_body_bytes, size()),
+        max_concurrent_turns: keys.read(
+            "max_concurrent_turns",
+            default.max_concurrent_turns,
+            integer(1..=bounds::TURNS_MAX, "turns"),
+        ),
+        limits: limits(keys.section("limits")),
+        trusted_proxies: address_ranges(&mut keys, "trusted_proxies", Vec::new()),
+        forwarded_header: keys.read(
+            "forwarded_header",
+            default.forwarded_header,
+            choice("forwarded_header", &ForwardedHeader::ALL),
+        ),
+        drain_timeout: keys.read("drain_timeout_sec", default.drain_timeout, wait_or_none()),
+    };
+    keys.finish();
+    server
+}
+
 /// Reads `server.tls`; `None` if it is absent or `null`.
-pub(super) fn tls(keys: &mut Keys<'_, '_>) -> Option<TlsConfig> {
+fn tls(keys: &mut Keys<'_, '_>) -> Option<TlsConfig> {
     let is_set = keys.node("tls").is_some_and(|node| node.value != Value::Null);
     let mut section = keys.section("tls");
     if !is_set {
@@ -88,7 +166,7 @@ fn file(node: &Node) -> Result<PathBuf, Refused> {
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 /// Reads `server.limits`.
-pub(super) fn limits(mut keys: Keys<'_, '_>) -> ServerLimitsConfig {
+fn limits(mut keys: Keys<'_, '_>) -> ServerLimitsConfig {
     let default = ServerLimitsConfig::default();
     let [connections, turns] =
         ["connections", "turns"].map(|unit| or_none(integer(1..=bounds::TURNS_MAX, unit)));
@@ -119,11 +197,7 @@ pub(super) fn limits(mut keys: Keys<'_, '_>) -> ServerLimitsConfig {
 }
 
 /// Reads a list of address ranges.
-pub(super) fn address_ranges(
-    keys: &mut Keys<'_, '_>,
-    key: &'static str,
-    default: Vec<Cidr>,
-) -> Vec<Cidr> {
+fn address_ranges(keys: &mut Keys<'_, '_>, key: &'static str, default: Vec<Cidr>) -> Vec<Cidr> {
     let ranges = keys.list(key, default, range);
     if ranges.len() > bounds::ADDRESS_RANGES_MAX {
         let (found, most) = (ranges.len(), bounds::ADDRESS_RANGES_MAX);

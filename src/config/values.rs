@@ -1,17 +1,18 @@
-//! Values with a format of their own: an address, an origin, a key, a marker.
+//! Values with a format or a range of their own: an address, an origin, a key, a marker, a size, a wait.
 
 use std::net::SocketAddr;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use hyper::Uri;
 use url::Url;
 
 use super::Secret;
 use super::raw::Node;
-use super::reader::{self, Refused, text};
+use super::reader::{self, Refused, integer, text, wait};
 use super::upstream::{ServerKind, base_url_of};
 use crate::call_format::{ContractSetting, ROWS};
-use crate::limits::config::{ENTRY_NAME_BYTES_MAX, NAME_BYTES_MAX};
+use crate::limits::config::{self as bounds, ENTRY_NAME_BYTES_MAX, NAME_BYTES_MAX};
 use crate::limits::parser::MARKER_BYTES_MAX;
 
 pub(super) fn address(node: &Node) -> Result<SocketAddr, Refused> {
@@ -137,4 +138,19 @@ pub(super) fn choice<T: Copy>(
 ) -> impl Fn(&Node) -> Result<T, Refused> {
     let later = LATER.iter().find(|(known, _)| *known == key).map_or(&[][..], |(_, names)| names);
     move |node| reader::choice(choices, later)(node)
+}
+
+/// Reads a size in bytes.
+pub(super) fn size() -> impl Fn(&Node) -> Result<usize, Refused> {
+    integer(bounds::SIZE_MIN..=bounds::SIZE_MAX, "bytes")
+}
+
+/// Reads a wait in seconds.
+pub(super) fn wait_some() -> impl Fn(&Node) -> Result<Duration, Refused> {
+    wait(bounds::WAIT_MIN..=bounds::WAIT_MAX)
+}
+
+/// Reads a wait in seconds; 0 is no wait.
+pub(super) fn wait_or_none() -> impl Fn(&Node) -> Result<Duration, Refused> {
+    wait(Duration::ZERO..=bounds::WAIT_MAX)
 }

@@ -95,7 +95,8 @@ impl Interrupted {
     /// A turn whose whole steps end with event `after`, and that has counted this. `events` are all that its log
     /// has: sequences and lines of JSON.
     pub(crate) fn new<'e>(
-        (turn, tally): (Turn, Tally),
+        turn: Turn,
+        tally: Tally,
         after: u64,
         events: impl Iterator<Item = (u64, &'e [u8])>,
     ) -> Self {

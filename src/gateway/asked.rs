@@ -99,21 +99,20 @@ pub(super) enum NotDrafted {
     Store(#[from] StoreError),
 }
 
-/// Where a turn runs.
-pub(super) struct TurnPlace<'a> {
+/// Where a turn starts, and with what.
+pub(super) struct TurnStart<'a> {
     pub(super) session_id: &'a str,
     pub(super) parked_in: &'a str,
+    pub(super) opening: &'a Opening,
+    pub(super) images: &'a [PlacedImage],
+    /// In place of `model.system_prompt`.
+    pub(super) instructions: Option<String>,
+    pub(super) disconnect_grace: Option<Duration>,
 }
 
 impl Asked {
     /// What `new` asks, whose client history has been taken.
-    pub(super) fn of(
-        new: &NewTurn,
-        TurnPlace { session_id, parked_in }: TurnPlace<'_>,
-        (opening, images): (&Opening, &[PlacedImage]),
-        (instructions, disconnect_grace): (Option<String>, Option<Duration>),
-        draft: Option<&RecentTurnDraft>,
-    ) -> Self {
+    pub(super) fn of(new: &NewTurn, start: TurnStart<'_>, draft: Option<&RecentTurnDraft>) -> Self {
         let client_tools = new.client_tools.specs().map(|spec| WrittenTool {
             name: spec.name.clone(),
             description: spec.description.clone(),
@@ -121,14 +120,14 @@ impl Asked {
         });
         Self {
             owner: new.owner.clone(),
-            session_id: session_id.to_owned(),
-            parked_in: parked_in.to_owned(),
-            opening: opening.clone(),
-            images: images.to_vec(),
+            session_id: start.session_id.to_owned(),
+            parked_in: start.parked_in.to_owned(),
+            opening: start.opening.clone(),
+            images: start.images.to_vec(),
             model: new.model.clone(),
             tools: new.tools.clone(),
             client_tools: client_tools.collect(),
-            instructions,
+            instructions: start.instructions,
             single_client_call: new.single_client_call,
             nobody_approves: new.nobody_approves,
             is_read_whole: new.is_read_whole,
@@ -137,7 +136,7 @@ impl Asked {
             confirm: new.confirm,
             max_tool_loops: new.max_tool_loops,
             max_calls: new.max_calls,
-            disconnect_grace,
+            disconnect_grace: start.disconnect_grace,
             sampling: new.sampling.clone(),
             extra_sampling: new.sampling.extra.fields().clone(),
             recent: draft.map(|draft| WrittenDraft {
@@ -229,9 +228,15 @@ mod tests {
     /// As this release writes it.
     fn written(draft: &RecentTurnDraft) -> Asked {
         let new = NewTurn { owner: "a".to_owned(), ..NewTurn::default() };
-        let place = TurnPlace { session_id: "s", parked_in: "s@a" };
-        let opening = Opening::Prompt("Hi.".to_owned());
-        let asked = Asked::of(&new, place, (&opening, &[]), (None, None), Some(draft));
+        let start = TurnStart {
+            session_id: "s",
+            parked_in: "s@a",
+            opening: &Opening::Prompt("Hi.".to_owned()),
+            images: &[],
+            instructions: None,
+            disconnect_grace: None,
+        };
+        let asked = Asked::of(&new, start, Some(draft));
         Asked::read(&asked.write()).unwrap()
     }
 

@@ -10,10 +10,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{debug, info_span};
 
 use super::Gateway;
-use super::asked::{Asked, TurnPlace};
+use super::asked::{Asked, TurnStart};
 use super::begin_error::BeginError;
 use super::ids::Ids;
-use super::new_turn::{ClientHistory, NewTurn};
+use super::new_turn::{ClientHistory, NewTurn, Resolved};
 use super::offer::Offer;
 use super::recent_turn_draft::RecentTurnDraft;
 use super::run::{KeptAnswer, run};
@@ -24,9 +24,7 @@ use crate::conversation::{AnswerError, ClientInput, Conversation, Opening};
 use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{Basis, Briefing, Driver, Parts, Rules, TurnMachine};
-use crate::session::{
-    self, AnswerSerializer, Beginning, Begun, LoggedTurn, NotBegun, SessionError, TurnGuard,
-};
+use crate::session::{self, Beginning, Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Catalog, Continuation};
 use crate::upstream::{Route, ToolChoice, Upstream};
@@ -51,6 +49,10 @@ struct Admitted<'g> {
     /// The turn's place among those that run.
     permit: TurnPermit,
     offer: Offer,
+    rules: Arc<Rules>,
+    disconnect_grace: Option<Duration>,
+    /// The images in the client's history.
+    images: ClientImages,
 }
 
 impl Gateway {
@@ -83,13 +85,21 @@ impl Gateway {
         if let Some(refusal) = self.stale_answer(&new).await? {
             return self.repeated(new, refusal).await;
         }
-        let admitted = Admitted { requested_at, cancellations, upstream, permit, offer };
-        let ids = Ids::new(&new.owner, new.session_id.take(), new.client_history.is_some());
         let images = new.client_history.as_mut().map(|it| std::mem::take(&mut it.images));
+        let admitted = Admitted {
+            requested_at,
+            cancellations,
+            upstream,
+            permit,
+            offer,
+            rules: self.rules_of(&new),
+            disconnect_grace: self.disconnect_grace(&new),
+            images: images.unwrap_or_default(),
+        };
+        let ids = Ids::new(&new.owner, new.session_id.take(), new.client_history.is_some());
         let has_session = !ids.is_passing;
-        let told = (self.rules_of(&new), self.disconnect_grace(&new));
         let (client_history, draft) = self.take_client_history(&mut new, has_session).unzip();
-        let serializer = new.serializer.take();
+        let kept = KeptAnswer { draft, serializer: new.serializer.take() };
         let beginning = Beginning {
             session_id: &ids.stored_as,
             turn_id: &ids.turn_id,
@@ -99,15 +109,14 @@ impl Gateway {
             is_passing: ids.is_passing,
             client_history,
             supersedes: new.supersedes,
-            head: serializer.as_ref().and_then(|serializer| serializer.head()),
+            head: kept.serializer.as_ref().and_then(|serializer| serializer.head()),
         };
         let is_parked = |question: &str| self.parked.holds(&ids.parked_in, question);
         let begun = match self.sessions.begin(beginning, is_parked).await {
             Ok(begun) => *begun,
             Err(reason) => return not_begun(ids.session_id, reason),
         };
-        let answer = (draft, serializer, images.unwrap_or_default());
-        self.start(new, begun, (admitted, ids), told, answer).await
+        self.start(new, begun, ids, admitted, kept).await
     }
 
     /// Checks the request, and chooses the turn's tools.
@@ -130,17 +139,14 @@ impl Gateway {
         &self,
         new: NewTurn,
         Begun { guard, mut writer, mut opening, history }: Begun,
-        (admitted, ids): (Admitted<'_>, Ids),
-        (rules, disconnect_grace): (Arc<Rules>, Option<Duration>),
-        (mut draft, serializer, images): (
-            Option<RecentTurnDraft>,
-            Option<Arc<dyn AnswerSerializer>>,
-            ClientImages,
-        ),
+        ids: Ids,
+        admitted: Admitted<'_>,
+        mut kept: KeptAnswer,
     ) -> Result<BegunTurn, BeginError> {
-        let Admitted { requested_at, cancellations, upstream, permit, mut offer } = admitted;
+        let Admitted { requested_at, cancellations, upstream, permit, mut offer, .. } = admitted;
+        let Admitted { rules, disconnect_grace, images, .. } = admitted;
         let Ids { session_id, turn_id, stored_as, parked_in, .. } = ids;
-        if let Some(draft) = &mut draft
+        if let Some(draft) = &mut kept.draft
             && let Err(error) = draft.close_question(&mut opening, &new.input, &history).await
         {
             draft.free_session(guard).await;
@@ -161,22 +167,34 @@ impl Gateway {
         }
         let basis = Basis { opening: &opening, history: &history };
         let briefing = self.brief(&offer, &rules, &guard, &basis);
-        let lent = self.lend(&mut offer, (&opening, &new.input), &history);
+        let lent = self.lend(&mut offer, &opening, &new.input, &history);
         if writer.is_stored() {
             let instructions =
                 (!Arc::ptr_eq(&rules, &self.rules)).then(|| rules.system_prompt.clone());
-            let place = TurnPlace { session_id: &session_id, parked_in: &parked_in };
-            let opened = (&opening, &*images.opening);
-            let asked =
-                Asked::of(&new, place, opened, (instructions, disconnect_grace), draft.as_ref());
-            writer.note_asked(asked.write());
+            let start = TurnStart {
+                session_id: &session_id,
+                parked_in: &parked_in,
+                opening: &opening,
+                images: &images.opening,
+                instructions,
+                disconnect_grace,
+            };
+            writer.note_asked(Asked::of(&new, start, kept.draft.as_ref()).write());
         }
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
-        let told = (briefing, lent, disconnect_grace);
         let trace = new.trace.clone();
-        let opened = (opening, images.opening, history);
-        let request =
-            new.into_request((&session_id, &turn_id, now_ms()), upstream.name(), told, opened);
+        let request = new.into_request(Resolved {
+            session_id: session_id.clone(),
+            turn_id: turn_id.clone(),
+            started_at_ms: now_ms(),
+            model: upstream.name().to_owned(),
+            briefing,
+            lent,
+            disconnect_grace,
+            opening,
+            images: images.opening,
+            history,
+        });
         let parts = Parts {
             turn: TurnMachine::new(request),
             session_id: stored_as,
@@ -191,7 +209,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(requested_at.elapsed());
-        self.turns.spawn(run(driver, permit, guard, KeptAnswer { draft, serializer }, span));
+        self.turns.spawn(run(driver, permit, guard, kept, span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 
@@ -301,7 +319,8 @@ impl Gateway {
     pub(super) fn lend(
         &self,
         offer: &mut Offer,
-        (opening, input): (&Opening, &ClientInput),
+        opening: &Opening,
+        input: &ClientInput,
         history: &Conversation,
     ) -> Catalog {
         let (Opening::Answer(_), Some(asked)) = (opening, history.open_questions().first()) else {

@@ -86,35 +86,45 @@ pub struct ClientHistory {
     pub can_be_joined: bool,
 }
 
+/// What the gateway adds to a request: where the turn runs, its model and tools, and the history before it.
+pub(super) struct Resolved {
+    pub(super) session_id: String,
+    pub(super) turn_id: String,
+    pub(super) started_at_ms: u64,
+    /// The name of the upstream.
+    pub(super) model: String,
+    pub(super) briefing: Arc<Briefing>,
+    /// Tools that are lent to calls of earlier turns.
+    pub(super) lent: Catalog,
+    pub(super) disconnect_grace: Option<Duration>,
+    pub(super) opening: Opening,
+    pub(super) images: Vec<PlacedImage>,
+    pub(super) history: Conversation,
+}
+
 impl NewTurn {
     /// The turn that was asked for, in its session.
-    pub(super) fn into_request(
-        self,
-        (session_id, turn_id, started_at_ms): (&str, &str, u64),
-        model: &str,
-        (briefing, lent, disconnect_grace): (Arc<Briefing>, Catalog, Option<Duration>),
-        (opening, images, history): (Opening, Vec<PlacedImage>, Conversation),
-    ) -> TurnRequest {
+    pub(super) fn into_request(self, resolved: Resolved) -> TurnRequest {
         TurnRequest {
-            session_id: session_id.to_owned(),
-            turn_id: turn_id.to_owned(),
-            started_at_ms,
-            opening,
-            images,
-            model: model.to_owned(),
+            session_id: resolved.session_id,
+            turn_id: resolved.turn_id,
+            started_at_ms: resolved.started_at_ms,
+            opening: resolved.opening,
+            images: resolved.images,
+            model: resolved.model,
             sampling: self.sampling,
             max_tool_loops: self.max_tool_loops,
             max_calls: self.max_calls,
-            disconnect_grace,
+            disconnect_grace: resolved.disconnect_grace,
             tool_choice: self.tool_choice,
             response_format: self.response_format,
             is_read_whole: self.is_read_whole,
             single_client_call: self.single_client_call,
             nobody_approves: self.nobody_approves,
             confirm: self.confirm,
-            briefing,
-            lent,
-            history,
+            briefing: resolved.briefing,
+            lent: resolved.lent,
+            history: resolved.history,
         }
     }
 }

@@ -93,7 +93,7 @@ impl QuestionClaim {
         };
         if let Some(time) = lasts_for {
             let turns = Arc::clone(&self.turns);
-            let renewal = renew_until_lost(turns, self.owner, self.claim, (asked_at, time));
+            let renewal = renew_until_lost(turns, self.owner, self.claim, asked_at, time);
             self.renewal = Some(AbortOnDropHandle::new(tokio::spawn(renewal)));
         }
         Ok(Some(self))
@@ -138,7 +138,8 @@ async fn renew_until_lost(
     turns: Arc<RecentTurns>,
     owner: EntryOwner,
     claim: EntryClaim,
-    (mut acquired_at, time): (Instant, Duration),
+    mut acquired_at: Instant,
+    time: Duration,
 ) {
     let renew = async || {
         loop {

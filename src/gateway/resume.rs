@@ -10,6 +10,7 @@ use super::Gateway;
 use super::asked::{Asked, NotDrafted};
 use super::begin::now_ms;
 use super::begin_error::BeginError;
+use super::new_turn::Resolved;
 use super::offer::Offer;
 use super::run::{KeptAnswer, run};
 use super::shares::TurnPermit;
@@ -113,14 +114,20 @@ impl Gateway {
         let basis = Basis { opening: &opening, history: &history };
         let briefing = self.brief(&offer, &rules, guard, &basis);
         let input = ClientInput::default();
-        let lent = self.lend(&mut offer, (&opening, &input), &history);
+        let lent = self.lend(&mut offer, &opening, &input, &history);
         let turn = &interrupted.turn;
-        let request = new.into_request(
-            (&asked.session_id, &turn.turn_id, turn.started_at_ms),
-            upstream.name(),
-            (briefing, lent, asked.disconnect_grace),
-            (opening, asked.images.clone(), history),
-        );
+        let request = new.into_request(Resolved {
+            session_id: asked.session_id.clone(),
+            turn_id: turn.turn_id.clone(),
+            started_at_ms: turn.started_at_ms,
+            model: upstream.name().to_owned(),
+            briefing,
+            lent,
+            disconnect_grace: asked.disconnect_grace,
+            opening,
+            images: asked.images.clone(),
+            history,
+        });
         if !TurnMachine::can_resume(&request, interrupted) {
             return Err(NotResumed::InForm);
         }

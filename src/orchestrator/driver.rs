@@ -17,9 +17,10 @@ use futures::future::BoxFuture;
 use tokio::time::{Instant, Sleep, Timeout, sleep_until, timeout};
 use tracing::Instrument as _;
 
+use super::call::CalledTool;
 use super::meter::Meter;
 use super::parked_calls::ParkedCalls;
-use super::running_tools::{News, RunningTools};
+use super::running_tools::{News, RunningTools, ToolStart};
 use super::turn::{Input, Output, TurnMachine};
 use crate::conversation;
 use crate::event::Event;
@@ -136,7 +137,8 @@ impl Driver {
         let Parts { turn, session_id, writer, route, tools, tool_timeout, artifacts, .. } = parts;
         let mut driver = Self {
             tools: RunningTools::new(
-                (tools, artifacts.clone()),
+                tools,
+                artifacts.clone(),
                 tool_timeout,
                 &session_id,
                 turn.turn_id(),
@@ -177,7 +179,7 @@ impl Driver {
             return Err(self.writer);
         }
         let waiting = self.tools.take_parked();
-        self.meter.turn_ended(&self.turn);
+        self.meter.end_turn(&self.turn);
         let text = self.turn.take_text();
         let record = self.turn.into_record();
         for call in waiting {
@@ -241,7 +243,7 @@ impl Driver {
                 }
                 Output::StartRound(mut request) => {
                     let first = self.route.first(request.asked_first);
-                    request.trace = self.meter.round_begins(&request, first);
+                    request.trace = self.meter.begin_round(&request, first);
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
                     self.writer.note_journal(self.turn.so_far(), self.turn.tally(), None);
                     let opening =
@@ -252,31 +254,33 @@ impl Driver {
                 }
                 Output::StopRound => {
                     if !matches!(self.round, RoundState::None) {
-                        self.meter.round_ends("stopped", None);
+                        self.meter.end_round("stopped", None);
                     }
                     self.round = RoundState::None;
                 }
                 Output::StartTool { call, call_id, name, position, arguments, resumption } => {
+                    let call = CalledTool { call, call_id, name };
                     let source = || self.tools.source(name);
-                    let (span, trace) =
-                        self.meter.tool_begins(call, (call_id, name), position, source);
-                    let begun = (self.writer.barrier(), span, trace);
-                    self.tools.start(call, (call_id, name), (arguments, resumption), begun);
+                    let (span, trace) = self.meter.begin_tool(call, position, source);
+                    let stored = self.writer.barrier();
+                    let start = ToolStart { arguments, resumption, stored, span, trace };
+                    self.tools.start(call, start);
                     self.needs_pass = true;
                 }
                 Output::ResumeTool { call, call_id, name, parked_as, given } => {
                     let parked = self.parked.take(&self.parked_in, parked_as);
-                    self.meter.tool_resumes(call, (call_id, name), || self.tools.source(name));
-                    self.tools.resume(call, (call_id, name), parked, given);
+                    let call = CalledTool { call, call_id, name };
+                    self.meter.resume_tool(call, || self.tools.source(name));
+                    self.tools.resume(call, parked, given);
                     self.needs_pass = true;
                 }
                 Output::ParkTool { call } => self.tools.park(call),
                 Output::StopTool { call } => {
-                    self.meter.tool_stopped(call);
+                    self.meter.stop_tool(call);
                     self.tools.stop(call);
                 }
                 Output::StopTools => {
-                    self.meter.tools_stopped(self.tools.len());
+                    self.meter.stop_tools(self.tools.len());
                     self.tools.stop_all();
                 }
                 Output::Log(line) => self.meter.note(line),
@@ -363,13 +367,13 @@ impl Driver {
             match opening.as_mut().poll(cx) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(Opened { round, upstream, fallback })) => {
-                    self.meter.round_answered(&upstream);
+                    self.meter.note_answering(&upstream);
                     let (contract, in_reasoning) = (round.contract(), round.starts_in_reasoning());
                     let is_prefilled = round.is_prefilled();
                     self.turn.handle(Input::Answered { contract, in_reasoning, is_prefilled });
                     self.round = RoundState::Open(Box::new(round));
                     if let Some(Fallback { place, name: answering, why }) = fallback {
-                        self.meter.rerouted(&answering);
+                        self.meter.note_rerouting(&answering);
                         self.turn.handle(Input::Rerouted { place, answering, why });
                         self.needs_pass = true;
                     }
@@ -380,7 +384,7 @@ impl Driver {
         let RoundState::Open(round) = &mut self.round else { return };
         let (turn, meter) = (&mut self.turn, &mut self.meter);
         let mut more = false;
-        let ended = round.poll((cx, self.now), &mut more, |delta| {
+        let ended = round.poll(cx, self.now, &mut more, |delta| {
             meter.note_delta(&delta);
             turn.handle(Input::Delta(delta));
         });
@@ -397,11 +401,11 @@ impl Driver {
         self.needs_pass = true;
         self.turn.handle(match outcome {
             Ok(()) => {
-                self.meter.round_completed();
+                self.meter.complete_round();
                 Input::RoundEnded
             }
             Err(RoundFailure { code, message, retryable, .. }) => {
-                self.meter.round_ends(code.name(), Some(&message));
+                self.meter.end_round(code.name(), Some(&message));
                 Input::RoundFailed { code, message, retryable }
             }
         });
@@ -417,13 +421,13 @@ impl Driver {
                 }
                 News::Asked { call, name, question, continuation, duration, attempts } => {
                     let source = self.tools.source(&name);
-                    self.meter.tool_ended(call, &source, name, (RunEnd::Done, duration));
+                    self.meter.end_tool(call, &source, name, RunEnd::Done, duration);
                     let duration_ms = millis(duration);
                     Input::ToolAsked { call, question, continuation, duration_ms, attempts }
                 }
                 News::Ended { call, name, run: Run { result, end, attempts, .. }, duration } => {
                     let source = self.tools.source(&name);
-                    self.meter.tool_ended(call, &source, name, (end, duration));
+                    self.meter.end_tool(call, &source, name, end, duration);
                     Input::ToolEnded { call, result, duration_ms: millis(duration), attempts }
                 }
             };

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::level_filters::LevelFilter;
 use tracing::{Span, debug, info_span};
 
-use super::call::CallAt;
+use super::call::{CallAt, CalledTool};
 use super::turn::{LogLine, TurnMachine};
 use super::turn_trace::TurnTrace;
 use crate::event::{Event, TurnState};
@@ -82,7 +82,7 @@ impl Meter {
     }
 
     /// Begins a round. Returns the trace context for its request.
-    pub(super) fn round_begins(
+    pub(super) fn begin_round(
         &mut self,
         request: &RoundRequest,
         asked: &Upstream,
@@ -95,11 +95,11 @@ impl Meter {
     }
 
     /// This upstream answers.
-    pub(super) fn round_answered(&mut self, upstream: &Upstream) {
+    pub(super) fn note_answering(&mut self, upstream: &Upstream) {
         self.trace.note_answering(|| upstream.identity());
     }
 
-    pub(super) fn rerouted(&self, answering: &str) {
+    pub(super) fn note_rerouting(&self, answering: &str) {
         self.log(|| debug!(%answering, "using another upstream"));
     }
 
@@ -113,12 +113,12 @@ impl Meter {
         self.trace.note_delta(delta);
     }
 
-    pub(super) fn round_completed(&mut self) {
-        self.round_ends(self.finish.map_or("unknown", RoundFinish::name), None);
+    pub(super) fn complete_round(&mut self) {
+        self.end_round(self.finish.map_or("unknown", RoundFinish::name), None);
     }
 
     /// Writes the one log line that ends a round. A failed round has a `reason`.
-    pub(super) fn round_ends(&mut self, outcome: &'static str, reason: Option<&str>) {
+    pub(super) fn end_round(&mut self, outcome: &'static str, reason: Option<&str>) {
         self.trace.end_round(reason.map(|_| outcome));
         self.silent_since = Some(Instant::now());
         let duration_ms = millis(self.round_begun.elapsed());
@@ -126,36 +126,32 @@ impl Meter {
     }
 
     /// Begins a tool. Returns the span in which it runs, and the trace context for its requests.
-    pub(super) fn tool_begins(
+    pub(super) fn begin_tool(
         &mut self,
-        call: CallAt,
-        (call_id, tool): (&str, &str),
+        tool: CalledTool<'_>,
         position: usize,
         source: impl FnOnce() -> Source,
     ) -> (Span, Option<TraceContext>) {
-        let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
+        let CalledTool { call_id, name, .. } = tool;
+        let span = info_span!(parent: &self.span, "tool", call_id, tool = name, position);
         log(&span, || debug!("tool started"));
-        (span, self.trace.begin_tool(call, (call_id, tool), source))
+        (span, self.trace.begin_tool(tool, source))
     }
 
     /// A tool of an earlier turn goes on.
-    pub(super) fn tool_resumes(
-        &mut self,
-        call: CallAt,
-        ids: (&str, &str),
-        source: impl FnOnce() -> Source,
-    ) {
+    pub(super) fn resume_tool(&mut self, tool: CalledTool<'_>, source: impl FnOnce() -> Source) {
         // It goes on in the trace that it was given when it began.
-        let _ = self.trace.begin_tool(call, ids, source);
+        let _ = self.trace.begin_tool(tool, source);
     }
 
     /// A tool from this source has ended.
-    pub(super) fn tool_ended(
+    pub(super) fn end_tool(
         &mut self,
         call: CallAt,
         source: &Source,
         name: String,
-        (end, duration): (RunEnd, Duration),
+        end: RunEnd,
+        duration: Duration,
     ) {
         self.trace.end_tool(call, end, duration);
         metrics::tool_ended(source.to_string(), name, end.name(), duration);
@@ -164,11 +160,11 @@ impl Meter {
         metrics::tool_hidden(duration.saturating_sub(waited));
     }
 
-    pub(super) fn tool_stopped(&mut self, call: CallAt) {
+    pub(super) fn stop_tool(&mut self, call: CallAt) {
         self.trace.stop_tools(|running| running == call);
     }
 
-    pub(super) fn tools_stopped(&mut self, running: usize) {
+    pub(super) fn stop_tools(&mut self, running: usize) {
         self.trace.stop_tools(|_| true);
         if running > 0 {
             self.log(|| debug!(running, "tools stopped"));
@@ -219,7 +215,7 @@ impl Meter {
     }
 
     /// Writes the one log line that ends a turn.
-    pub(super) fn turn_ended(&mut self, turn: &TurnMachine) {
+    pub(super) fn end_turn(&mut self, turn: &TurnMachine) {
         let summary = turn.summary();
         let duration = self.begun.elapsed();
         metrics::turn_ended(turn.outcome(), summary.loops, duration);

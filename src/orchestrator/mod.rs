@@ -23,6 +23,7 @@ mod result_guard;
 mod rules;
 mod running_tools;
 mod selection;
+mod semconv;
 mod stop_texts;
 mod tool_task;
 mod turn;

@@ -167,8 +167,7 @@ mod tests {
             trace: None,
         };
         let artifacts = Artifacts::new(Arc::new(MemoryStore::new(TTL)), "");
-        let tool =
-            ToolTask::start(call, artifacts, PARK_TIMEOUT * 2, (Barrier::OPEN, Span::none()));
+        let tool = ToolTask::start(call, artifacts, PARK_TIMEOUT * 2, Barrier::OPEN, Span::none());
         let report = std::future::poll_fn(|cx| tool.reports.poll(cx)).await;
         let Report::Question { question, .. } = report else { panic!("{report:?}") };
         let Awaits::Open(answer) = question.awaits else { panic!("it does not wait") };

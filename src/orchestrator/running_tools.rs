@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use super::call::CallAt;
+use super::call::{CallAt, CalledTool};
 use super::parked_calls::ParkedCall;
 use super::tool_task::ToolTask;
 use crate::session::{Artifacts, Barrier};
@@ -46,6 +46,17 @@ struct Running {
     answer: Option<oneshot::Sender<Given>>,
 }
 
+/// What a tool starts with.
+pub(super) struct ToolStart {
+    pub(super) arguments: Value,
+    /// The answer that the tool asked to be called with.
+    pub(super) resumption: Option<Resumption>,
+    /// Opens once it is stored that the tool runs.
+    pub(super) stored: Barrier,
+    pub(super) span: Span,
+    pub(super) trace: Option<TraceContext>,
+}
+
 /// What happened to a call.
 pub(super) enum News {
     Progressed {
@@ -77,7 +88,8 @@ impl fmt::Debug for RunningTools {
 
 impl RunningTools {
     pub(super) fn new(
-        (tools, artifacts): (Arc<Registry>, Artifacts),
+        tools: Arc<Registry>,
+        artifacts: Artifacts,
         timeout: Duration,
         session: &str,
         turn_id: &str,
@@ -96,14 +108,11 @@ impl RunningTools {
         self.running.len()
     }
 
-    /// Starts the tool of this name for a call, with the answer that it asked to be called with. It runs once
-    /// it is stored that it does.
+    /// Starts the tool of this name for a call. It runs once it is stored that it does.
     pub(super) fn start(
         &mut self,
-        call: CallAt,
-        (call_id, name): (&str, &str),
-        (arguments, resumption): (Value, Option<Resumption>),
-        (started, span, trace): (Barrier, Span, Option<TraceContext>),
+        CalledTool { call, call_id, name }: CalledTool<'_>,
+        ToolStart { arguments, resumption, stored, span, trace }: ToolStart,
     ) {
         let tool = self.tools.get(name);
         let tool = Arc::clone(tool.expect("a turn's briefing lists the tools it runs with"));
@@ -116,8 +125,7 @@ impl RunningTools {
             session: Arc::clone(&self.session),
             trace,
         };
-        let tool =
-            ToolTask::start(tool_call, self.artifacts.clone(), self.timeout, (started, span));
+        let tool = ToolTask::start(tool_call, self.artifacts.clone(), self.timeout, stored, span);
         self.running.push(Running { call, call_id: call_id.to_owned(), tool, answer: None });
     }
 
@@ -125,8 +133,7 @@ impl RunningTools {
     /// up ends as expired.
     pub(super) fn resume(
         &mut self,
-        call: CallAt,
-        (call_id, name): (&str, &str),
+        CalledTool { call, call_id, name }: CalledTool<'_>,
         parked: Option<ParkedCall>,
         given: Given,
     ) {
@@ -278,18 +285,24 @@ mod tests {
         let mut tools = Registry::default();
         tools.add(Arc::new(Brittle(Arc::new(spec)))).unwrap();
         let artifacts = Artifacts::new(Arc::new(MemoryStore::new(Duration::MAX)), "");
-        RunningTools::new((Arc::new(tools), artifacts), Duration::from_secs(1), "s", "t")
+        RunningTools::new(Arc::new(tools), artifacts, Duration::from_secs(1), "s", "t")
+    }
+
+    fn start(tools: &mut RunningTools, call: CallAt, call_id: &str) {
+        let start = ToolStart {
+            arguments: json!({}),
+            resumption: None,
+            stored: Barrier::OPEN,
+            span: Span::none(),
+            trace: None,
+        };
+        tools.start(CalledTool { call, call_id, name: "brittle" }, start);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_ends_even_if_what_it_waits_for_panics_when_it_is_dropped() {
         let mut tools = tools();
-        tools.start(
-            CallAt::new(3),
-            ("call_4", "brittle"),
-            (json!({}), None),
-            (Barrier::OPEN, Span::none(), None),
-        );
+        start(&mut tools, CallAt::new(3), "call_4");
         let news = poll_fn(|cx| tools.poll(cx)).await;
         let News::Ended { call, name, run, .. } = news else { panic!("it ended") };
         assert_eq!((call, &*name, run.end), (CallAt::new(3), "brittle", RunEnd::Panicked));
@@ -299,12 +312,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stopped_call_has_no_news_even_if_it_panics() {
         let mut tools = tools();
-        tools.start(
-            CallAt::new(0),
-            ("call_1", "brittle"),
-            (json!({}), None),
-            (Barrier::OPEN, Span::none(), None),
-        );
+        start(&mut tools, CallAt::new(0), "call_1");
         tokio::task::yield_now().await;
         tools.stop(CallAt::new(0));
         tokio::time::advance(Duration::from_secs(2)).await;

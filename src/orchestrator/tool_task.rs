@@ -32,18 +32,19 @@ impl fmt::Debug for ToolTask {
 }
 
 impl ToolTask {
-    /// Starts a call, once `started` lets it. `timeout` limits tools that set no limit of their own.
+    /// Starts a call, once it is `stored`. `timeout` limits tools that set no limit of their own.
     pub(super) fn start(
         call: ToolCall,
         artifacts: Artifacts,
         timeout: Duration,
-        (started, span): (Barrier, Span),
+        stored: Barrier,
+        span: Span,
     ) -> Self {
         let (name, begun) = (call.tool.spec().name.clone(), Instant::now());
         let (reporter, reports) = Reporter::new();
         let run = async move {
             let session = Arc::clone(&call.session);
-            started.wait().await;
+            stored.wait().await;
             let mut run = run::run(call, reporter, timeout).await;
             if !run.result.files.is_empty() {
                 artifacts.keep(&session, &mut run.result).await;

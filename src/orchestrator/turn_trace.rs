@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::CallAt;
+use super::call::{CallAt, CalledTool};
+use super::semconv;
 use super::turn::TurnMachine;
 use crate::event::{FailureCode, Usage};
 use crate::telemetry::otlp::{self, Buckets, Instrument, Labels};
@@ -130,8 +131,7 @@ impl TurnTrace {
     /// Begins a tool's span, if there is an exporter. Returns the context for the tool.
     pub(super) fn begin_tool(
         &mut self,
-        call: CallAt,
-        (call_id, name): (&str, &str),
+        CalledTool { call, call_id, name }: CalledTool<'_>,
         source: impl FnOnce() -> Source,
     ) -> Option<TraceContext> {
         let span = self.turn.as_ref()?.child();
@@ -149,8 +149,8 @@ impl TurnTrace {
         let tool = self.tools.swap_remove(at);
         let error = (end != RunEnd::Done).then(|| end.name());
         otlp::record(&TOOL_SECONDS, duration.as_secs_f64(), || {
-            let mut labels = vec![("gen_ai.tool.name", tool.name.clone())];
-            labels.extend(error.map(|error| ("error.type", error.to_owned())));
+            let mut labels = vec![(semconv::TOOL_NAME, tool.name.clone())];
+            labels.extend(error.map(|error| (semconv::ERROR_TYPE, error.to_owned())));
             labels
         });
         tool.end_span(error);
@@ -170,8 +170,8 @@ impl TurnTrace {
         let summary = turn.summary();
         let error = turn.failure().map(FailureCode::name);
         let labels = || -> Labels {
-            let mut labels = vec![("gen_ai.agent.name", AGENT.to_owned())];
-            labels.extend(error.map(|error| ("error.type", error.to_owned())));
+            let mut labels = vec![(semconv::AGENT_NAME, AGENT.to_owned())];
+            labels.extend(error.map(|error| (semconv::ERROR_TYPE, error.to_owned())));
             labels
         };
         otlp::record(&TURN_SECONDS, duration.as_secs_f64(), labels);
@@ -179,15 +179,15 @@ impl TurnTrace {
         otlp::record(&TURN_CALLS, summary.tool_calls.into(), labels);
         span.end(SpanKind::Internal, error, || {
             let mut attributes: Attributes = vec![
-                ("gen_ai.operation.name", "invoke_agent".into()),
-                ("gen_ai.provider.name", AGENT.into()),
-                ("gen_ai.agent.name", AGENT.into()),
-                ("gen_ai.conversation.id", turn.session_id().into()),
-                ("gen_ai.request.model", turn.model().into()),
-                ("tether.turn.id", turn.turn_id().into()),
-                ("tether.turn.outcome", turn.outcome().into()),
+                (semconv::OPERATION_NAME, "invoke_agent".into()),
+                (semconv::PROVIDER_NAME, AGENT.into()),
+                (semconv::AGENT_NAME, AGENT.into()),
+                (semconv::CONVERSATION_ID, turn.session_id().into()),
+                (semconv::REQUEST_MODEL, turn.model().into()),
+                (semconv::TETHER_TURN_ID, turn.turn_id().into()),
+                (semconv::TETHER_TURN_OUTCOME, turn.outcome().into()),
             ];
-            attributes.extend(error.map(|error| ("error.type", error.into())));
+            attributes.extend(error.map(|error| (semconv::ERROR_TYPE, error.into())));
             attributes.extend(usage_attributes(summary.usage));
             (format!("invoke_agent {AGENT}"), attributes)
         });
@@ -199,11 +199,11 @@ impl RoundTrace {
     fn record(&self, error: Option<&'static str>) {
         let labels = || -> Labels {
             let mut labels = vec![
-                ("gen_ai.operation.name", "chat".to_owned()),
-                ("gen_ai.provider.name", self.upstream.provider.to_owned()),
-                ("gen_ai.request.model", self.upstream.model.clone()),
+                (semconv::OPERATION_NAME, "chat".to_owned()),
+                (semconv::PROVIDER_NAME, self.upstream.provider.to_owned()),
+                (semconv::REQUEST_MODEL, self.upstream.model.clone()),
             ];
-            labels.extend(error.map(|error| ("error.type", error.to_owned())));
+            labels.extend(error.map(|error| (semconv::ERROR_TYPE, error.to_owned())));
             labels
         };
         otlp::record(&ROUND_SECONDS, self.begun.elapsed().as_secs_f64(), labels);
@@ -212,7 +212,7 @@ impl RoundTrace {
         }
         let Usage { prompt_tokens: input, completion_tokens: output, .. } = self.usage;
         for (kind, tokens) in [("input", input), ("output", output)] {
-            let labels = || [labels(), vec![("gen_ai.token.type", kind.to_owned())]].concat();
+            let labels = || [labels(), vec![(semconv::TOKEN_TYPE, kind.to_owned())]].concat();
             if tokens > 0 {
                 otlp::record(&TOKENS, number(tokens), labels);
             }
@@ -224,24 +224,24 @@ impl RoundTrace {
         let Identity { provider, model, address } = upstream;
         span.end(SpanKind::Client, error, || {
             let mut attributes: Attributes = vec![
-                ("gen_ai.operation.name", "chat".into()),
-                ("gen_ai.provider.name", provider.into()),
-                ("gen_ai.request.model", model.as_str().into()),
-                ("gen_ai.request.stream", Value::Bool(true)),
+                (semconv::OPERATION_NAME, "chat".into()),
+                (semconv::PROVIDER_NAME, provider.into()),
+                (semconv::REQUEST_MODEL, model.as_str().into()),
+                (semconv::REQUEST_STREAM, Value::Bool(true)),
             ];
-            attributes.extend(error.map(|error| ("error.type", error.into())));
+            attributes.extend(error.map(|error| (semconv::ERROR_TYPE, error.into())));
             if let Some((host, port)) = address {
-                attributes.push(("server.address", Value::Text(host)));
-                attributes.push(("server.port", Value::Int(port.into())));
+                attributes.push((semconv::SERVER_ADDRESS, Value::Text(host)));
+                attributes.push((semconv::SERVER_PORT, Value::Int(port.into())));
             }
             attributes.extend(sampling_attributes(&sampling));
             if let Some(first) = first_chunk {
                 let seconds = Value::Float(first.as_secs_f64());
-                attributes.push(("gen_ai.response.time_to_first_chunk", seconds));
+                attributes.push((semconv::RESPONSE_TIME_TO_FIRST_CHUNK, seconds));
             }
             if let Some(finish) = finish {
                 let reasons = Value::Texts(vec![finish.name().to_owned()]);
-                attributes.push(("gen_ai.response.finish_reasons", reasons));
+                attributes.push((semconv::RESPONSE_FINISH_REASONS, reasons));
             }
             attributes.extend(usage_attributes(usage));
             (format!("chat {model}"), attributes)
@@ -254,13 +254,13 @@ impl ToolTrace {
         let Self { call_id, name, source, span, .. } = self;
         span.end(SpanKind::Internal, error, || {
             let mut attributes: Attributes = vec![
-                ("gen_ai.operation.name", "execute_tool".into()),
-                ("gen_ai.tool.name", name.as_str().into()),
-                ("gen_ai.tool.call.id", call_id.as_str().into()),
-                ("gen_ai.tool.type", "function".into()),
-                ("tether.tool.source", Value::Text(source.to_string())),
+                (semconv::OPERATION_NAME, "execute_tool".into()),
+                (semconv::TOOL_NAME, name.as_str().into()),
+                (semconv::TOOL_CALL_ID, call_id.as_str().into()),
+                (semconv::TOOL_TYPE, "function".into()),
+                (semconv::TETHER_TOOL_SOURCE, Value::Text(source.to_string())),
             ];
-            attributes.extend(error.map(|error| ("error.type", error.into())));
+            attributes.extend(error.map(|error| (semconv::ERROR_TYPE, error.into())));
             (format!("execute_tool {name}"), attributes)
         });
     }
@@ -273,9 +273,9 @@ const AGENT: &str = "tether";
 fn sampling_attributes(sampling: &Sampling) -> impl Iterator<Item = (&'static str, Value)> {
     let Sampling { temperature, top_p, max_tokens, .. } = sampling;
     [
-        ("gen_ai.request.temperature", temperature.map(Value::Float)),
-        ("gen_ai.request.top_p", top_p.map(Value::Float)),
-        ("gen_ai.request.max_tokens", max_tokens.map(|tokens| Value::Int(tokens.into()))),
+        (semconv::REQUEST_TEMPERATURE, temperature.map(Value::Float)),
+        (semconv::REQUEST_TOP_P, top_p.map(Value::Float)),
+        (semconv::REQUEST_MAX_TOKENS, max_tokens.map(|tokens| Value::Int(tokens.into()))),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))
@@ -285,8 +285,8 @@ fn sampling_attributes(sampling: &Sampling) -> impl Iterator<Item = (&'static st
 fn usage_attributes(usage: Usage) -> impl Iterator<Item = (&'static str, Value)> {
     let Usage { prompt_tokens, completion_tokens, .. } = usage;
     [
-        ("gen_ai.usage.input_tokens", prompt_tokens),
-        ("gen_ai.usage.output_tokens", completion_tokens),
+        (semconv::USAGE_INPUT_TOKENS, prompt_tokens),
+        (semconv::USAGE_OUTPUT_TOKENS, completion_tokens),
     ]
     .into_iter()
     .filter(|(_, tokens)| *tokens > 0)

@@ -25,10 +25,10 @@ use super::dialect::{
     ClientRequest, Collector, Dialects, Form, ImageReader, ParsedRequest, RequestReader,
     WholeAnswer,
 };
-use super::incoming::{self, Incoming};
 use super::ready::ready;
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
+use super::request_body::{self, RequestBody};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
@@ -45,7 +45,7 @@ use crate::{http, limits};
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
 /// Answers a request.
-pub(super) async fn answer(request: Request<impl Incoming>, app: Arc<App>) -> Reply {
+pub(super) async fn answer(request: Request<impl RequestBody>, app: Arc<App>) -> Reply {
     let id = request_id(request.headers());
     let span = info_span!("request", id = %id.to_str().unwrap_or_default());
     async move {
@@ -78,13 +78,13 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 
 async fn dispatch(
     request: &Parts,
-    body: impl Incoming,
+    body: impl RequestBody,
     route: &Route<'_>,
     app: &Arc<App>,
 ) -> Result<Reply, Refusal> {
     if let Err(refusal) = app.admission.count_request(request) {
         if refusal.closes() {
-            incoming::discard_short(body).await;
+            request_body::discard_short(body).await;
         }
         return Err(refusal);
     }
@@ -93,7 +93,7 @@ async fn dispatch(
         app.auth.check_key(&request.headers)?;
         app.admission.count_key_request(|| app.auth.owner(&request.headers))?;
     }
-    incoming::check_transfer_encoding(&request.headers)?;
+    request_body::check_transfer_encoding(&request.headers)?;
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
@@ -135,13 +135,13 @@ async fn dispatch(
 /// Begins the turn of a request that refers to nothing stored.
 async fn begin(
     request: &Parts,
-    body: impl Incoming,
+    body: impl RequestBody,
     app: &Arc<App>,
     reader: fn(&Dialects) -> &dyn RequestReader,
 ) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
-    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let body = request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let key = key.map(Cow::into_owned);
     let in_dialect =
         move |request: &ClientRequest<'_>, app: &App| reader(&app.dialects).read(request);
@@ -150,14 +150,18 @@ async fn begin(
 }
 
 /// Begins a response, whose request may refer to stored ones.
-async fn respond(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result<Reply, Refusal> {
+async fn respond(
+    request: &Parts,
+    body: impl RequestBody,
+    app: &Arc<App>,
+) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
-    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let body = request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
     let _place = place(body.len(), app).await;
     let conversation = conversation_name(&request.headers, &app.session_headers);
-    let named = (key.as_deref(), conversation);
+    let named = responses::Named { key: key.as_deref(), conversation };
     let read = || responses::read(body.clone(), owner.clone(), named, app);
     let (parsed, continues) = read().await?;
     match start(request, parsed, app).await {
@@ -215,11 +219,11 @@ fn trace(headers: &HeaderMap) -> Option<TraceContext> {
 /// Answers about how many tokens a request would take. No turn begins.
 async fn count_tokens(
     request: &Parts,
-    body: impl Incoming,
+    body: impl RequestBody,
     app: &Arc<App>,
 ) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
-    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let body = request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let counting =
         read(request, body, None, app, |it, app| app.dialects.messages.read_to_count(it));
     let Counting { turn, message_tokens } = counting.await?;
@@ -313,7 +317,7 @@ fn model(name: &str, app: &App) -> Result<Reply, Refusal> {
 /// Refuses a compressed body, and one from a web page that does not say it is JSON, so that the browser sends a
 /// preflight.
 fn check_body_headers(headers: &HeaderMap) -> Result<(), Refusal> {
-    incoming::check_content_encoding(headers)?;
+    request_body::check_content_encoding(headers)?;
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_json = media_type.is_some_and(|field| http::is_media_type(field, "application/json"));
     if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
@@ -337,9 +341,9 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     resume(&session_id, &turn, seen, native::encoder(&accept(&request.headers)), app)
 }
 
-async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+async fn cancel(request: &Parts, body: impl RequestBody, app: &App) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
-    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let body = request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
     match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
         Cancel::Cancelling => Ok(cancelling()),

@@ -11,7 +11,6 @@ mod dialect;
 mod direct;
 mod forwarded;
 mod handlers;
-mod incoming;
 mod openapi;
 mod owner_turns;
 mod places;
@@ -20,6 +19,7 @@ mod rate;
 mod ready;
 mod refusal;
 mod reply;
+mod request_body;
 mod rescue;
 mod responses;
 mod route;
@@ -255,27 +255,28 @@ impl Server {
             loop {
                 let (socket, peer) = self.accept(&places).await;
                 let guard = Arc::new(self.app.admission.count_connection(peer.ip()));
+                let is_over = guard.is_over();
+                let place = if is_over {
+                    self.place_to_refuse(&refused)
+                } else {
+                    Some(places.take().await)
+                };
+                let Some(place) = place.map(Arc::new) else { continue };
                 let (app, stop) = (Arc::clone(&self.app), stop.clone());
-                if guard.is_over() {
-                    // It is told why, but not under TLS: a handshake costs more than a refusal is worth.
-                    if let Some(place) = refused.try_take().filter(|_| self.tls.is_none()) {
-                        let told = serve_plain(socket, guard, Arc::new(place), app, stop);
+                let accepted = Accepted { socket, guard, place, app, stop };
+                match &self.tls {
+                    Some(tls) => {
+                        let served = tls::serve(accepted, tls.place().await, Arc::clone(tls));
+                        connections.spawn(Box::pin(served));
+                    }
+                    None if is_over => {
+                        let told = serve_plain(accepted);
                         connections.spawn(timeout(REFUSED_CONNECTION_TIMEOUT, told));
                     }
-                    continue;
+                    None => {
+                        connections.spawn(serve_plain(accepted));
+                    }
                 }
-                let place = Arc::new(places.take().await);
-                if let Some(tls) = &self.tls {
-                    let places = (place, tls.place().await);
-                    let tls = Arc::clone(tls);
-                    connections.spawn(Box::pin(tls::serve(socket, guard, places, tls, app, stop)));
-                    continue;
-                }
-                connections.spawn(async move {
-                    serve_plain(socket, guard, Arc::clone(&place), app, stop).await;
-                    // The socket is closed by now.
-                    drop(place);
-                });
             }
         };
         stop.run_until_cancelled(serve).await;
@@ -284,6 +285,12 @@ impl Server {
         if timeout(limits::server::CLOSE_TIMEOUT, connections.wait()).await.is_err() {
             debug!(open = connections.len(), "closed the remaining connections");
         }
+    }
+
+    /// A place for a connection beyond its client's limit, in which it is told why it is refused. Under TLS there
+    /// is none: a handshake costs more than a refusal is worth.
+    fn place_to_refuse(&self, refused: &Places) -> Option<Place> {
+        if self.tls.is_some() { None } else { refused.try_take() }
     }
 
     /// Accepts the next connection.
@@ -305,16 +312,24 @@ impl Server {
     }
 }
 
-/// Serves a connection without TLS.
-async fn serve_plain(
+/// A connection that was accepted, and what it is served with.
+struct Accepted {
     socket: TcpStream,
     guard: Arc<ConnectionGuard>,
+    /// Free again once the socket is closed.
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
-) {
+}
+
+/// Serves a connection without TLS.
+async fn serve_plain(Accepted { socket, guard, place, app, stop }: Accepted) {
     match Transport::plain(socket) {
-        Ok(transport) => connection::serve(transport, guard, place, app, stop).await,
+        Ok(transport) => {
+            connection::serve(transport, guard, Arc::clone(&place), app, stop).await;
+            // The socket is closed by now.
+            drop(place);
+        }
         Err(error) => {
             debug!(peer = %guard.peer(), %error, "connection lost before it was served");
         }

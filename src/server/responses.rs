@@ -16,9 +16,9 @@ use super::dialect::responses::{
     ResponseSerializer, StoredResponse, replay,
 };
 use super::dialect::{ImageReader, ParsedRequest};
-use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
+use super::request_body::{self, RequestBody};
 use super::stream::{forbid_buffering, stream};
 use super::{App, now_sec, owner_turns, query};
 use crate::conversation::claimed::TurnLookup;
@@ -30,12 +30,20 @@ use crate::session::{
     off_worker,
 };
 
+/// What the headers of a request name.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    /// Its idempotency key.
+    pub(super) key: Option<&'a str>,
+    pub(super) conversation: Option<&'a str>,
+}
+
 /// Reads the body of `POST /v1/responses`, and finds what it refers to. Also returns whether it
-/// continues a response. Headers have the key of the request, and the name of its conversation.
+/// continues a response.
 pub(super) async fn read(
     body: Bytes,
     owner: String,
-    (key, conversation): (Option<&str>, Option<&str>),
+    Named { key, conversation }: Named<'_>,
     app: &Arc<App>,
 ) -> Result<(ParsedRequest, bool), Refusal> {
     if key.is_some_and(|key| key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX) {
@@ -47,7 +55,7 @@ pub(super) async fn read(
     let (length, sent) = (body.len(), body.clone());
     let request = off_worker(length, move || Request::read(&sent)).await?;
     let continues = request.parent().is_some();
-    let found = find(&request, (&owner, key), app).await?;
+    let found = find(&request, &owner, key, app).await?;
     let (key, conversation) = (key.map(str::to_owned), conversation.map(str::to_owned));
     let (whose, request) = (owner.clone(), Mutex::new(Some(request)));
     let parse = move |lookup: &dyn TurnLookup, app: &App| {
@@ -82,7 +90,8 @@ fn root(key: Option<&str>) -> Uuid {
 /// exist.
 async fn find(
     request: &Request,
-    (owner, key): (&str, Option<&str>),
+    owner: &str,
+    key: Option<&str>,
     app: &App,
 ) -> Result<Referents, Refusal> {
     let mut found = Referents::default();
@@ -207,8 +216,8 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
 
 /// `POST /v1/responses/compact`. The body is read first: a client that is still sending it would see
 /// a broken connection instead of the refusal.
-pub(super) async fn compact(body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
-    incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+pub(super) async fn compact(body: impl RequestBody, app: &App) -> Result<Reply, Refusal> {
+    request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
     Err(Refusal::NO_COMPACTION)
 }
 

@@ -21,13 +21,13 @@ use super::codec::{self, off_worker};
 use super::cut_short;
 use super::journal::{self, Journal};
 use super::lease::{EnteredSession, Finish, OwnedLease};
-use super::log::Writer;
+use super::log::{StoredEvents, Writer};
 use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, LogEnd, LogNews, StoreError, StoredLog, StoredRecord};
-use super::taken_over::{Admission, HeldSession, Successor, TakenOver, Takeover};
+use super::taken_over::{HeldSession, Successor, TakenOver, Takeover, TakeoverPlace};
 use super::turn_guard::TurnGuard;
 use super::{Durability, LoggedTurn, RunningSession};
 use crate::conversation::Interrupted;
@@ -54,16 +54,16 @@ impl Sessions {
         let _ = self.successor.set(Successor { turns, places });
     }
 
-    /// Admits a turn that is to be taken over. `None` if it should be left to another node, which may have a
+    /// A place for a turn that is to be taken over. `None` if it should be left to another node, which may have a
     /// free place sooner.
-    pub(super) fn admit(&self) -> Option<Admission> {
+    pub(super) fn takeover_place(&self) -> Option<TakeoverPlace> {
         let Some(Successor { places, .. }) = self.successor.get() else {
-            return Some(Admission::Waits);
+            return Some(TakeoverPlace::Awaited);
         };
         match Arc::clone(places).try_acquire_owned() {
-            Ok(permit) => Some(Admission::Place(permit)),
+            Ok(permit) => Some(TakeoverPlace::Reserved(permit)),
             Err(_) if self.store.is_shared() => None,
-            Err(_) => Some(Admission::Waits),
+            Err(_) => Some(TakeoverPlace::Awaited),
         }
     }
 
@@ -116,11 +116,11 @@ impl Sessions {
                 Claimed::Running(_) => return Ok(()),
             }
         };
-        let Some(admission) = self.admit() else { return Ok(()) };
+        let Some(place) = self.takeover_place() else { return Ok(()) };
         let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
         let Some(EnteredSession { lease, before, .. }) = entered else { return Ok(()) };
         // Boxed: it is rare, and long.
-        Box::pin(self.take_over(HeldSession { claim, lease, before, admission })).await
+        Box::pin(self.take_over(HeldSession { claim, lease, before, place })).await
     }
 
     /// Takes the session's interrupted turn over, or ends it, under a claim and a lease of the session.
@@ -208,7 +208,7 @@ impl Sessions {
     /// Makes the session one with a running turn. `None` if it was forgotten meanwhile.
     async fn resume(
         &self,
-        HeldSession { claim, lease, admission, .. }: HeldSession,
+        HeldSession { claim, lease, place, .. }: HeldSession,
         InterruptedTurn { log, stored, journal }: InterruptedTurn,
         Resumption { asked, interrupted, takeover }: Resumption,
     ) -> Result<Option<TakenOver>, SessionError> {
@@ -217,9 +217,13 @@ impl Sessions {
         record.epoch = epoch;
         let StoredLog { turn_id, epochs, last, batches, .. } = log;
         let is_lazy = self.durability == Durability::Lazy;
-        let mut writer =
-            Writer::resumed((&epochs, batches, last), (epoch, is_lazy), takeover.takeovers)
-                .ok_or(super::record::RecordError::DamagedLog)?;
+        let mut writer = Writer::resumed(
+            StoredEvents { epochs: &epochs, batches, last },
+            epoch,
+            is_lazy,
+            takeover.takeovers,
+        )
+        .ok_or(super::record::RecordError::DamagedLog)?;
         let turn = LoggedTurn { turn_id, log: Arc::clone(writer.log()) };
         if self.was_cancelled(lease.get(), &turn.turn_id).await? {
             turn.log.cancel();
@@ -239,7 +243,7 @@ impl Sessions {
             conversation,
             asked,
             interrupted,
-            permit: admission.into_permit(),
+            permit: place.into_permit(),
             journal,
             takeover,
         }))

@@ -84,7 +84,7 @@ impl Journal {
             let lines = batch.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             (batch.first..).zip(lines)
         });
-        Interrupted::new((turn, self.tally), self.after, lines)
+        Interrupted::new(turn, self.tally, self.after, lines)
     }
 }
 

@@ -101,12 +101,12 @@ impl Sessions {
             if !is_interrupted {
                 break (claim, lease, record);
             }
-            let Some(admission) = self.admit() else {
+            let Some(place) = self.takeover_place() else {
                 lease.release().await;
                 return Err(NotBegun::Busy);
             };
             // It goes on, so the next claim finds it running, or it is over.
-            Box::pin(self.take_over(HeldSession { claim, lease, before, admission })).await?;
+            Box::pin(self.take_over(HeldSession { claim, lease, before, place })).await?;
         };
         let new = match self.prepare(lease.get(), stored, &beginning, is_parked).await {
             Ok(new) => new,

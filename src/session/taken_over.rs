@@ -131,23 +131,23 @@ pub(super) struct HeldSession {
     pub(super) lease: OwnedLease,
     /// Who had it before.
     pub(super) before: Option<Holder>,
-    pub(super) admission: Admission,
+    pub(super) place: TakeoverPlace,
 }
 
-/// Allows a gateway to take a turn over.
+/// Where a turn that is taken over will run.
 #[derive(Debug)]
-pub(super) enum Admission {
-    /// There is a place for the turn.
-    Place(OwnedSemaphorePermit),
-    /// The turn has to wait for a place.
-    Waits,
+pub(super) enum TakeoverPlace {
+    /// In a place that is reserved for it.
+    Reserved(OwnedSemaphorePermit),
+    /// In a place that it has to wait for.
+    Awaited,
 }
 
-impl Admission {
+impl TakeoverPlace {
     pub(super) fn into_permit(self) -> Option<OwnedSemaphorePermit> {
         match self {
-            Self::Place(permit) => Some(permit),
-            Self::Waits => None,
+            Self::Reserved(permit) => Some(permit),
+            Self::Awaited => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why a round failed, in words for whoever can fix it.
 
-use super::client::{ClientError, WireError};
+use super::client::{ClientError, ConnectFault, WireError};
 use super::server_error::ServerError;
 use super::timeouts::TimedOut;
 use crate::event::FailureCode;
@@ -143,8 +143,8 @@ impl RoundFailure {
 impl From<ClientError> for RoundFailure {
     fn from(error: ClientError) -> Self {
         let (code, advice) = match &error {
-            ClientError::Connect { reason, .. } => {
-                (FailureCode::UpstreamUnavailable, advice_on_connecting(reason))
+            ClientError::Connect { fault, .. } => {
+                (FailureCode::UpstreamUnavailable, advice_on_connecting(*fault))
             }
             ClientError::ConnectTimeout { .. } => {
                 (FailureCode::UpstreamUnavailable, "; is the model server running?")
@@ -157,13 +157,13 @@ impl From<ClientError> for RoundFailure {
     }
 }
 
-/// What to do if no connection can be made. TLS faults are recognized by the words of rustls' errors.
-fn advice_on_connecting(reason: &str) -> &'static str {
-    if reason.starts_with("invalid peer certificate") {
-        "; renew the server's certificate, or make this machine trust whoever issued it"
-    } else if reason.starts_with("received corrupt message") {
-        "; if the server has no TLS, base_url begins with http://"
-    } else {
-        "; is the model server running?"
+/// What to do if no connection can be made.
+const fn advice_on_connecting(fault: ConnectFault) -> &'static str {
+    match fault {
+        ConnectFault::Certificate => {
+            "; renew the server's certificate, or make this machine trust whoever issued it"
+        }
+        ConnectFault::NotTls => "; if the server has no TLS, base_url begins with http://",
+        ConnectFault::Other => "; is the model server running?",
     }
 }

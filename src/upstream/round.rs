@@ -140,7 +140,7 @@ impl Round {
         let mut prelude = Prelude::default();
         poll_fn(|cx| {
             let mut more = false;
-            match self.poll((cx, Instant::now()), &mut more, |delta| prelude.keep(delta)) {
+            match self.poll(cx, Instant::now(), &mut more, |delta| prelude.keep(delta)) {
                 Poll::Ready(Err(failure)) if !prelude.has_begun() => {
                     return Poll::Ready(Err(failure));
                 }
@@ -169,7 +169,8 @@ impl Round {
     /// If the round broke off; see [`RoundFailure`]. Do not poll it again.
     pub(crate) fn poll(
         &mut self,
-        (cx, now): (&mut Context<'_>, Instant),
+        cx: &mut Context<'_>,
+        now: Instant,
         more: &mut bool,
         mut sink: impl FnMut(Delta<'_>),
     ) -> Poll<Result<(), RoundFailure>> {

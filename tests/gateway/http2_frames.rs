@@ -35,6 +35,9 @@ enum End {
 }
 use End::{Answer, Connection, Stream};
 
+/// Stands for every status that no case expects.
+const OTHER_STATUS: u16 = 0;
+
 const PROTOCOL_ERROR: u32 = 1;
 const FLOW_CONTROL_ERROR: u32 = 3;
 const FRAME_SIZE_ERROR: u32 = 6;
@@ -115,13 +118,13 @@ fn first_end(mut bytes: &[u8]) -> Option<End> {
         match head[3] {
             GOAWAY if code(&payload[4..]) != 0 => return Some(Connection(code(&payload[4..]))),
             RST_STREAM => return Some(Stream(code(payload))),
-            // Fields of the static table: `:status` 200, 400 and 404; 421 is not in it.
+            // Fields of the static table: `:status` 200, 400 and 404.
             HEADERS => {
                 return Some(match payload[0] {
                     0x88 => Answer(200),
                     0x8c => Answer(400),
                     0x8d => Answer(404),
-                    _ => Answer(0),
+                    _ => Answer(OTHER_STATUS),
                 });
             }
             _ => {}

@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -59,8 +57,8 @@ impl Files {
         let mut params = CertificateParams::new([NAME.to_owned()]).unwrap();
         change(&mut params);
         let cert = params.self_signed(&key).unwrap();
-        fs::write(self.cert(), pem("CERTIFICATE", cert.der())).unwrap();
-        fs::write(self.key(), pem("PRIVATE KEY", &key.serialize_der())).unwrap();
+        fs::write(self.cert(), cert.pem()).unwrap();
+        fs::write(self.key(), key.serialize_pem()).unwrap();
         cert.der().clone()
     }
 
@@ -127,11 +125,4 @@ pub(crate) async fn connect(
     let socket = TcpStream::connect(gateway).await.unwrap();
     let name = ServerName::try_from(NAME).unwrap();
     connector.connect(name, socket).await.ok()
-}
-
-/// Encodes a certificate or a key as PEM (RFC 7468).
-fn pem(label: &str, der: &[u8]) -> String {
-    let lines = STANDARD.encode(der);
-    let lines: Vec<_> = lines.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::programs::{Programs, found, hide_unreadable_home, sandbox};
-use super::{ToolsError, written_spec};
+use super::{OperatorTool, ToolsError, written_spec};
 use crate::config::{CommandConfig, Config, process_environment};
 use crate::limits::command as limits;
 use crate::tools::command::{self, CommandTool, Element};
@@ -51,8 +51,8 @@ impl Commands<'_> {
         let policy = Policy { timeout, ..policy };
         let limit = timeout.unwrap_or(self.config.limits.tool_timeout);
         let CommandConfig { name, description, parameters, .. } = entry;
-        let spec =
-            written_spec(&report.source, "running", (name, description, parameters), policy)?;
+        let tool = OperatorTool { name, description, parameters };
+        let spec = written_spec(&report.source, "running", tool, policy)?;
         let confinement = Confinement {
             limits: Some(Limits {
                 cpu_sec: limit.as_secs() + limits::CPU_SEC_MORE,

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::written_spec;
+use super::{OperatorTool, written_spec};
 use crate::config::{
     AccessConfig, CredentialConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig,
 };
@@ -42,7 +42,8 @@ fn request(entry: &RequestConfig) -> Offering {
         let mut policy = entry.policy.apply(request.policy());
         policy.timeout = policy.timeout.or(entry.access.timeout);
         let RequestConfig { name, description, parameters, .. } = entry;
-        let spec = written_spec(&source, "asking", (name, description, parameters), policy)?;
+        let tool = OperatorTool { name, description, parameters };
+        let spec = written_spec(&source, "asking", tool, policy)?;
         let (result, client) = (entry.result(), client(&entry.access));
         let options = HttpOptions { request, bearer: None, result, client };
         Entry::new(Arc::new(HttpTool::new(spec, options))).map_err(|error| error.to_string())

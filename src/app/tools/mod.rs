@@ -88,15 +88,21 @@ fn builtin(config: &Config) -> Result<Offering, RegistryError> {
     Ok(Offering::ready(Source::builtin(), tools, Vec::new()))
 }
 
-/// The spec of a tool that an operator writes, with its name, description and parameters. `verb`
-/// begins what users see while it runs.
+/// A tool as an operator writes it.
+struct OperatorTool<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+/// The spec of a tool that an operator writes. `verb` begins what users see while it runs.
 ///
 /// # Errors
 /// Why it cannot be offered.
 fn written_spec(
     source: &Source,
     verb: &str,
-    (name, description, parameters): (&str, &str, &Value),
+    OperatorTool { name, description, parameters }: OperatorTool<'_>,
     policy: Policy,
 ) -> Result<ToolSpec, String> {
     let declared = Declared {

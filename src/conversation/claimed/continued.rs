@@ -6,7 +6,7 @@ use super::reading::{self, Reading};
 use super::repairs::{Repair, Repairs};
 use super::turns::NOT_RETURNED;
 use super::{
-    Adopted, ClaimedMessage, ClientImages, Content, NothingToAnswer, Placing, Room, TurnLookup,
+    Adopted, Claimant, ClaimedMessage, ClientImages, Content, NothingToAnswer, Placing, Room,
     adopt_onto,
 };
 use crate::conversation::{ClientInput, ClientResult, Conversation};
@@ -26,26 +26,26 @@ pub(crate) fn adopt_after(
     mut history: Conversation,
     returned: HashMap<String, Content>,
     mut messages: Vec<ClaimedMessage>,
-    (owner, image_seed): (&str, &str),
-    (lookup, conversation): (&dyn TurnLookup, Option<&str>),
+    claimant: Claimant<'_>,
+    image_seed: &str,
 ) -> Result<Adopted, NothingToAnswer> {
     let (mut room, mut placing) = (Room::new(), Placing::new(image_seed));
     room.limit(&mut messages);
     let mut repairs = Repairs::default();
-    let results = results(&history, returned, (&mut room, &mut placing), &mut repairs);
+    let results = results(&history, returned, &mut room, &mut placing, &mut repairs);
     if results.is_empty() {
-        return adopt_onto(history, messages, owner, (lookup, conversation), placing);
+        return adopt_onto(history, messages, claimant, placing);
     }
     if messages.iter().any(ClaimedMessage::is_said) {
         if let Ok(turn) = history.with_results(&results) {
             history.replace(turn);
         }
-        let mut adopted = adopt_onto(history, messages, owner, (lookup, conversation), placing)?;
+        let mut adopted = adopt_onto(history, messages, claimant, placing)?;
         adopted.repairs += repairs;
         return Ok(adopted);
     }
     let Reading { system, prefix, repairs: more, .. } =
-        reading::read(messages, owner, &mut placing);
+        reading::read(messages, claimant.owner, &mut placing);
     repairs += more;
     let images = ClientImages { opening: Vec::new(), files: placing.finish() };
     Ok(Adopted { system, history, input: ClientInput::Results(results), prefix, images, repairs })
@@ -55,7 +55,8 @@ pub(crate) fn adopt_after(
 fn results(
     history: &Conversation,
     mut returned: HashMap<String, Content>,
-    (room, placing): (&mut Room, &mut Placing<'_>),
+    room: &mut Room,
+    placing: &mut Placing<'_>,
     repairs: &mut Repairs,
 ) -> Vec<ClientResult> {
     let Some(turn) = history.awaiting() else { return Vec::new() };

@@ -175,6 +175,16 @@ pub struct Adopted {
     pub repairs: Repairs,
 }
 
+/// Who sends a conversation, and where its turns are looked up.
+#[derive(Clone, Copy)]
+pub(crate) struct Claimant<'a> {
+    /// See [`PrefixHash::begin`].
+    pub(crate) owner: &'a str,
+    pub(crate) lookup: &'a dyn TurnLookup,
+    /// The client's name for the conversation, if it has one.
+    pub(crate) conversation: Option<&'a str>,
+}
+
 /// The list is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is no message to answer")]
@@ -204,15 +214,14 @@ pub fn adopt_named(
 ) -> Result<Adopted, NothingToAnswer> {
     Room::new().limit(&mut messages);
     let placing = Placing::new("");
-    adopt_onto(Conversation::default(), messages, owner, (lookup, conversation), placing)
+    adopt_onto(Conversation::default(), messages, Claimant { owner, lookup, conversation }, placing)
 }
 
 /// The same, appended to this history.
 fn adopt_onto(
     mut history: Conversation,
     mut messages: Vec<ClaimedMessage>,
-    owner: &str,
-    (lookup, conversation): (&dyn TurnLookup, Option<&str>),
+    Claimant { owner, lookup, conversation }: Claimant<'_>,
     mut placing: Placing<'_>,
 ) -> Result<Adopted, NothingToAnswer> {
     if messages.is_empty() {

@@ -45,6 +45,15 @@ impl CallAt {
     }
 }
 
+/// A call whose tool runs, as others know it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CalledTool<'a> {
+    pub(super) call: CallAt,
+    pub(super) call_id: &'a str,
+    /// The tool's name.
+    pub(super) name: &'a str,
+}
+
 /// A call of the turn.
 #[derive(Debug)]
 pub(super) struct CallDraft {

@@ -267,7 +267,8 @@ impl Core {
     pub(super) fn reroute(
         &mut self,
         message: &mut Message,
-        (place, name): (usize, String),
+        place: usize,
+        name: String,
         why: PassedOver,
     ) {
         let why = why.wording();

@@ -216,7 +216,7 @@ impl TurnMachine {
         match input {
             Input::Rerouted { place, answering, why } => {
                 if let Some(message) = self.state.arriving() {
-                    self.core.reroute(message, (place, answering), why);
+                    self.core.reroute(message, place, answering, why);
                 }
             }
             Input::Answered { contract, in_reasoning, is_prefilled } => {
@@ -242,7 +242,7 @@ impl TurnMachine {
                 self.take_progress(call, progress, attempt);
             }
             Input::ToolAsked { call, question, continuation, duration_ms, attempts } => {
-                self.take_question(call, (question, continuation), duration_ms, attempts);
+                self.take_question(call, question, continuation, duration_ms, attempts);
             }
             Input::ToolEnded { call, result, duration_ms, attempts } => {
                 self.end_tool(call, Run { result, duration_ms, attempts });

@@ -26,7 +26,8 @@ impl TurnMachine {
     pub(super) fn take_question(
         &mut self,
         call: CallAt,
-        (question, continuation): (Clarification, Continuation),
+        question: Clarification,
+        continuation: Continuation,
         duration_ms: u64,
         attempts: u32,
     ) {

@@ -130,7 +130,7 @@ impl Payload {
                 let (mark, text) = syntax.rules.mark(mark);
                 match mark {
                     Mark::Closer | Mark::FrameClose => self.close(text.len(), stream, sink),
-                    _ => self.restart((mark, text), end, stream, sink),
+                    _ => self.restart(mark, text, end, stream, sink),
                 }
             }
             Some(Stop::Boundary(boundary)) => {
@@ -156,7 +156,8 @@ impl Payload {
     /// Refuses a payload that contains another opener, and reads on after that opener.
     fn restart(
         &self,
-        (mark, text): (Mark, &[u8]),
+        mark: Mark,
+        text: &[u8],
         end: u64,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),

@@ -26,9 +26,9 @@ use self::protocol::Protocol;
 use super::admission::ConnectionGuard;
 use super::body::Events;
 use super::direct::{self, Ended};
-use super::incoming;
 use super::places::Place;
 use super::reply::Reply;
+use super::request_body::RequestBody;
 use super::socket::Socket;
 use super::stall::{Pace, StreamExecutor, Watched};
 use super::transport::Transport;
@@ -113,7 +113,7 @@ fn http2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
 }
 
 /// The service that answers all requests of a connection.
-fn answers<B: incoming::Incoming>(
+fn answers<B: RequestBody>(
     app: &Arc<App>,
     guard: &Arc<ConnectionGuard>,
 ) -> impl Service<Request<B>, Response = Reply, Error = Infallible, Future: Send> + Clone + use<B> {

@@ -19,7 +19,7 @@ mod stream;
 
 pub(super) use head::write_head;
 
-use std::future::{Future as _, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -32,6 +32,7 @@ use self::stream::{Pumped, Stream};
 use super::body::Events;
 use super::silence::Silence;
 use super::socket::Socket;
+use super::stall;
 use crate::session::log::{Outlet, Parked};
 
 /// How a stream ended.
@@ -89,7 +90,9 @@ impl Task {
                 Pumped::Blocked { since } => match stream.poll_writable(cx) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(_)) => return Poll::Ready(Ended::Left),
-                    Poll::Pending => return poll_stall(&mut self.stall, since + self.patience, cx),
+                    Poll::Pending => {
+                        return poll_stalled(&mut self.stall, self.patience, since, cx);
+                    }
                 },
                 // Let other tasks run before the rest.
                 Pumped::Busy => {
@@ -102,20 +105,16 @@ impl Task {
     }
 }
 
-/// Completes at `due`. The timer is not reset each time: when it fires, it sleeps again if need be.
-fn poll_stall(
+/// Waits for the stall of a client that has taken nothing since then.
+fn poll_stalled(
     timer: &mut Option<Pin<Box<Sleep>>>,
-    due: Instant,
+    longest: Duration,
+    since: Instant,
     cx: &mut Context<'_>,
 ) -> Poll<Ended> {
-    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-    loop {
-        std::task::ready!(timer.as_mut().poll(cx));
-        if due <= Instant::now() {
-            return Poll::Ready(Ended::Stalled);
-        }
-        timer.as_mut().reset(due);
-    }
+    let first_due = || Box::pin(sleep_until(stall::stall_due(longest, Some(since))));
+    let timer = timer.get_or_insert_with(first_due).as_mut();
+    stall::poll_stalled(timer, longest, || Some(since), cx).map(|()| Ended::Stalled)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::limits::stream as limits;
 use crate::server::body::Events;
 use crate::server::socket::Socket;
 use crate::session::log::{Outlet, Parked, Published};
+use crate::thread_buffer;
 
 /// The longest size of a chunk, in hexadecimal, with its CR LF.
 const SIZE_BYTES_MAX: usize = 10;
@@ -251,13 +252,13 @@ fn close_chunk(buffer: &mut BytesMut) -> usize {
 
 /// Lends out this thread's buffer, empty.
 fn with_buffer<R>(use_it: impl FnOnce(&mut BytesMut) -> R) -> R {
-    // Taken out while in use, so that a nested use gets a buffer of its own.
-    let mut buffer = BUFFER.take();
-    let result = use_it(&mut buffer);
-    buffer.clear();
-    // A batch that was much larger than usual must not pin its memory.
-    if buffer.capacity() <= 2 * limits::WRITE_BYTES_MAX {
-        BUFFER.set(buffer);
-    }
-    result
+    thread_buffer::lend(&BUFFER, |buffer| {
+        let result = use_it(buffer);
+        buffer.clear();
+        // A batch that was much larger than usual must not pin its memory.
+        if buffer.capacity() > 2 * limits::WRITE_BYTES_MAX {
+            *buffer = BytesMut::new();
+        }
+        result
+    })
 }

@@ -8,16 +8,17 @@
 
 mod flow;
 
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::telemetry::millis;
 
@@ -89,17 +90,34 @@ impl Pace {
     }
 }
 
-/// Completes when something has made no progress for `longest`; `since` says since when. It
-/// wakes no more often than a stall can become due.
+/// Completes when something has made no progress for `longest`; see [`poll_stalled`].
 async fn wait_for_stall(longest: Duration, since: impl Fn() -> Option<Instant>) {
+    let mut timer = pin!(sleep_until(stall_due(longest, since())));
+    poll_fn(|cx| poll_stalled(timer.as_mut(), longest, &since, cx)).await;
+}
+
+/// Completes when something has made no progress for `longest`. `since` says since when; `None` if it makes
+/// progress. `timer` first fires at [`stall_due`]. It is not reset at each progress: when it fires, it sleeps again
+/// if need be, so it wakes no more often than a stall can become due.
+pub(super) fn poll_stalled(
+    mut timer: Pin<&mut Sleep>,
+    longest: Duration,
+    since: impl Fn() -> Option<Instant>,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
     loop {
-        let now = Instant::now();
-        let due = since().unwrap_or(now) + longest;
-        if due <= now {
-            return;
+        ready!(timer.as_mut().poll(cx));
+        let due = stall_due(longest, since());
+        if due <= Instant::now() {
+            return Poll::Ready(());
         }
-        sleep_until(due).await;
+        timer.as_mut().reset(due);
     }
+}
+
+/// When a stall is due: `longest` after the last progress, or after now if there is some.
+pub(super) fn stall_due(longest: Duration, since: Option<Instant>) -> Instant {
+    since.unwrap_or_else(Instant::now) + longest
 }
 
 /// A socket that reports to its [`Pace`] whether writes get through.

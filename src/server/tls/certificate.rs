@@ -137,8 +137,6 @@ pub(super) fn validity_fault(
 mod tests {
     use std::fs;
 
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
     use tempfile::TempDir;
 
@@ -179,10 +177,6 @@ mod tests {
         }
     }
 
-    fn pem(label: &str, der: &[u8]) -> String {
-        format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
-    }
-
     /// Checks that the error for files with these contents has all `expected` parts.
     #[track_caller]
     fn check(cert: &str, key: &str, expected: &[&str]) {
@@ -200,9 +194,9 @@ mod tests {
     #[test]
     fn unusable_files_are_named_with_what_they_lack() {
         let made = rcgen::generate_simple_self_signed(["gateway.example".to_owned()]).unwrap();
-        let cert = pem("CERTIFICATE", made.cert.der());
-        let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
-        let other = pem("PRIVATE KEY", &KeyPair::generate().unwrap().serialize_der());
+        let cert = made.cert.pem();
+        let key = made.signing_key.serialize_pem();
+        let other = KeyPair::generate().unwrap().serialize_pem();
         check("", &key, &["c.pem has no certificate", "`server.tls.cert`"]);
         check(&key, &key, &["c.pem has no certificate", "BEGIN CERTIFICATE"]);
         check(&cert.replace("-----END", "---END"), &key, &["c.pem has no certificate"]);

@@ -17,16 +17,13 @@ use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::admission::ConnectionGuard;
 use super::places::{Place, Places};
 use super::transport::Transport;
-use super::{App, connection};
+use super::{Accepted, connection};
 use crate::limits::server::TLS_HANDSHAKES_MAX;
 use crate::telemetry::metrics;
 
@@ -107,14 +104,11 @@ impl Tls {
     }
 }
 
-/// Accepts TLS on a connection, then serves it.
+/// Accepts TLS on a connection, then serves it. `handshake_place` is its place until the handshake is over.
 pub(super) async fn serve(
-    socket: TcpStream,
-    guard: Arc<ConnectionGuard>,
-    (own_place, handshake_place): (Arc<Place>, Place),
+    Accepted { socket, guard, place, app, stop }: Accepted,
+    handshake_place: Place,
     tls: Arc<Tls>,
-    app: Arc<App>,
-    stop: CancellationToken,
 ) {
     let peer = guard.peer();
     let outcome = {
@@ -129,7 +123,7 @@ pub(super) async fn serve(
                 return;
             }
             // Others need the place, or the gateway stops. No request has begun yet.
-            () = own_place.lost() => return,
+            () = place.lost() => return,
             () = stop.cancelled() => return,
         }
     };
@@ -137,9 +131,9 @@ pub(super) async fn serve(
     match outcome {
         Ok(Ok(transport)) => {
             metrics::tls_handshake("done");
-            connection::serve(transport, guard, Arc::clone(&own_place), app, stop).await;
+            connection::serve(transport, guard, Arc::clone(&place), app, stop).await;
             // The socket is closed by now.
-            drop(own_place);
+            drop(place);
         }
         Ok(Err(error)) => {
             metrics::tls_handshake("failed");

@@ -33,6 +33,7 @@ pub use records::{Batch, Record};
 use records::{Records, Run, Taken};
 pub(crate) use seen::Seen;
 use storing::Storing;
+pub(crate) use writer::StoredEvents;
 pub use writer::Writer;
 
 /// A turn's events, and their readers.

@@ -120,6 +120,16 @@ impl Block {
     }
 }
 
+/// What a store has of the log of a turn.
+#[derive(Debug)]
+pub(crate) struct StoredEvents<'a> {
+    /// The epochs it was written in.
+    pub(crate) epochs: &'a Epochs,
+    pub(crate) batches: Vec<Batch>,
+    /// The sequence of its last event.
+    pub(crate) last: u64,
+}
+
 impl Writer {
     /// An empty log, written in this epoch, and its writer.
     #[must_use]
@@ -142,10 +152,12 @@ impl Writer {
     /// over so often. `None` if no log has stored such batches.
     #[must_use]
     pub(crate) fn resumed(
-        (epochs, batches, last): (&Epochs, Vec<Batch>, u64),
-        (epoch, is_lazy): (u64, bool),
+        stored: StoredEvents<'_>,
+        epoch: u64,
+        is_lazy: bool,
         takeovers: u32,
     ) -> Option<Self> {
+        let StoredEvents { epochs, batches, last } = stored;
         let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
         let records = Records::restore(batches, last)?;
         let (epochs, storing) = (epochs.then(last + 1, epoch), Some(Storing::after(last, is_lazy)));

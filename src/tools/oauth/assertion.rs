@@ -125,20 +125,19 @@ impl SigningKey {
 
 #[cfg(test)]
 mod tests {
+    use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
     use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, KeyPair as _, UnparsedPublicKey};
 
     use super::*;
 
-    fn pem(der: &[u8]) -> String {
-        let body = BASE64_STANDARD.encode(der);
-        format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n")
+    /// A new key of this kind, in PEM.
+    fn new_key(kind: &'static SignatureAlgorithm) -> String {
+        rcgen::KeyPair::generate_for(kind).unwrap().serialize_pem()
     }
 
     #[test]
     fn a_statement_is_signed_by_the_key() {
-        let random = SystemRandom::new();
-        let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-        let key = SigningKey::read(&pem(der.as_ref()), Algorithm::Es256).unwrap();
+        let key = SigningKey::read(&new_key(&PKCS_ECDSA_P256_SHA256), Algorithm::Es256).unwrap();
         let token = key.assertion("me", "https://issuer.example").unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();
         let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap();
@@ -153,8 +152,7 @@ mod tests {
             (&json!("me"), &json!("https://issuer.example"))
         );
 
-        let der = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
-        let key = SigningKey::read(&pem(der.as_ref()), Algorithm::EdDsa).unwrap();
+        let key = SigningKey::read(&new_key(&PKCS_ED25519), Algorithm::EdDsa).unwrap();
         let Key::Ed25519(pair) = &*key.key else { panic!() };
         let signature = key.sign(b"x").unwrap();
         UnparsedPublicKey::new(&ED25519, pair.public_key()).verify(b"x", &signature).unwrap();
@@ -162,9 +160,9 @@ mod tests {
 
     #[test]
     fn a_key_of_another_kind_is_refused() {
-        let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        let key = new_key(&PKCS_ED25519);
         for algorithm in [Algorithm::Es256, Algorithm::Es384, Algorithm::Rs256] {
-            assert!(SigningKey::read(&pem(der.as_ref()), algorithm).is_err(), "{algorithm:?}");
+            assert!(SigningKey::read(&key, algorithm).is_err(), "{algorithm:?}");
         }
         assert!(SigningKey::read("no key", Algorithm::EdDsa).unwrap_err().contains("not PEM"));
         let old = "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----";

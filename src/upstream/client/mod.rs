@@ -7,6 +7,7 @@
 //! taken out.
 
 mod answer;
+mod connect_fault;
 mod connection;
 mod encrypted;
 mod framing;
@@ -17,6 +18,7 @@ mod progress;
 mod wire_error;
 
 pub(crate) use answer::{Answer, AnswerBody};
+pub(crate) use connect_fault::ConnectFault;
 pub(crate) use progress::Progress;
 pub(crate) use wire_error::WireError;
 
@@ -43,7 +45,9 @@ pub(crate) enum ClientError {
     Connect {
         /// Scheme, host and port.
         origin: String,
-        /// The error of the operating system.
+        /// What kind of error it was.
+        fault: ConnectFault,
+        /// The innermost error, in words.
         reason: String,
     },
     /// No connection was made in time.
@@ -156,11 +160,11 @@ impl Client {
 impl Shared {
     async fn connect(&self) -> Result<Connection, ClientError> {
         let origin = || self.origin.to_string().trim_end_matches('/').to_owned();
-        let refused = |reason: String| ClientError::Connect { origin: origin(), reason };
+        let refused = |fault, reason| ClientError::Connect { origin: origin(), fault, reason };
         let mut connector = self.connector.clone();
         let connect = async {
-            poll_fn(|cx| connector.poll_ready(cx)).await.map_err(|e| root_cause(&*e))?;
-            connector.call(self.origin.clone()).await.map_err(|e| root_cause(&*e))
+            poll_fn(|cx| connector.poll_ready(cx)).await?;
+            connector.call(self.origin.clone()).await
         };
         let socket = timeout(self.connect_timeout, connect)
             .await
@@ -168,8 +172,9 @@ impl Shared {
                 origin: origin(),
                 after: self.connect_timeout,
             })?
-            .map_err(refused)?;
-        Connection::new(socket).await.map_err(|e| refused(e.to_string()))
+            .map_err(|error| refused(ConnectFault::of(&*error), root_cause(&*error)))?;
+        let connection = Connection::new(socket).await;
+        connection.map_err(|error| refused(ConnectFault::Other, error.to_string()))
     }
 }
 

@@ -44,12 +44,7 @@ impl Held {
 
     /// Learns from an answer that refused a request, if it is about the constraint.
     /// Rounds that are refused together, all of the same variant, count once.
-    pub(crate) fn learn_refusal(
-        &self,
-        round: &ChatRequest,
-        variant: u8,
-        (status, body): (u16, &str),
-    ) {
+    pub(crate) fn learn_refusal(&self, round: &ChatRequest, variant: u8, status: u16, body: &str) {
         const WORDS: [&str; 5] =
             ["grammar", "structural_tag", "response_format", "json_schema", "structured_outputs"];
         // An error may quote the request, which has these words in any case.
@@ -98,36 +93,36 @@ mod tests {
     fn what_is_refused_is_not_asked_for_again() {
         let held = Held::new(Constrain::Auto);
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Tree)));
-        held.learn_refusal(&round(), held.refusals(), (400, "unknown field in structural_tag"));
+        held.learn_refusal(&round(), held.refusals(), 400, "unknown field in structural_tag");
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
-        held.learn_refusal(&round(), held.refusals(), (422, "response_format is invalid"));
+        held.learn_refusal(&round(), held.refusals(), 422, "response_format is invalid");
         assert_eq!(held.on(Flavour::Sglang), None);
-        held.learn_refusal(&round(), held.refusals(), (400, "grammar"));
+        held.learn_refusal(&round(), held.refusals(), 400, "grammar");
         assert_eq!(held.refusals(), REFUSALS_MAX, "there was nothing to refuse");
         held.restore(1);
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
-        held.learn_refusal(&round(), 0, (400, "structural_tag"));
+        held.learn_refusal(&round(), 0, 400, "structural_tag");
         assert_eq!(held.refusals(), 1, "another round was refused together with the first");
         held.forget();
         assert_eq!(held.on(Flavour::LlamaCpp), Some(Constraint::LlamaGrammar));
-        held.learn_refusal(&round(), held.refusals(), (400, "failed to parse grammar"));
+        held.learn_refusal(&round(), held.refusals(), 400, "failed to parse grammar");
         assert_eq!(held.on(Flavour::LlamaCpp), None);
     }
 
     #[test]
     fn other_refusals_say_nothing_about_it() {
         let held = Held::new(Constrain::LlamaGrammar);
-        held.learn_refusal(&round(), held.refusals(), (400, "grammar"));
+        held.learn_refusal(&round(), held.refusals(), 400, "grammar");
         assert_eq!(held.on(Flavour::Other), Some(Constraint::LlamaGrammar), "it was not asked yet");
         // What a client wants of an answer is sent without tools.
-        held.learn_refusal(&ChatRequest::default(), 0, (400, "response_format"));
+        held.learn_refusal(&ChatRequest::default(), 0, 400, "response_format");
         for (status, body) in [(400, "the prompt is too long"), (500, "grammar"), (429, "grammar")]
         {
-            held.learn_refusal(&round(), held.refusals(), (status, body));
+            held.learn_refusal(&round(), held.refusals(), status, body);
         }
         assert_eq!(held.on(Flavour::Other), Some(Constraint::LlamaGrammar));
         let nothing = Held::new(Constrain::None);
-        nothing.learn_refusal(&round(), nothing.refusals(), (400, "grammar"));
+        nothing.learn_refusal(&round(), nothing.refusals(), 400, "grammar");
         assert_eq!((nothing.on(Flavour::LlamaCpp), nothing.refusals()), (None, 0));
     }
 }

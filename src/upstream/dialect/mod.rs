@@ -51,9 +51,9 @@ pub trait Dialect: fmt::Debug + Send + Sync {
 
     /// Learns from an answer that refused a request of this variant, by its status and its body, how
     /// to request rounds from now on.
-    fn learn_refusal(&self, round: &ChatRequest, variant: u8, refusal: (u16, &str)) {
+    fn learn_refusal(&self, round: &ChatRequest, variant: u8, status: u16, body: &str) {
         if let Some(constraint) = self.constraint() {
-            constraint.learn_refusal(round, variant, refusal);
+            constraint.learn_refusal(round, variant, status, body);
         }
     }
 

@@ -264,7 +264,7 @@ impl Server {
                 // final.
                 failed.wait = self.model.is_empty().then_some(Duration::ZERO);
             }
-            self.dialect.learn_refusal(request, variant, (status.as_u16(), &body));
+            self.dialect.learn_refusal(request, variant, status.as_u16(), &body);
             // Another request may succeed, even if it is another round that learnt how.
             if self.dialect.variant() != variant {
                 failed.wait = Some(Duration::ZERO);

@@ -42,17 +42,16 @@ impl Server {
         history: History,
         prefills: bool,
     ) -> Result<Round, Failed> {
-        let history = (history, prefills);
         let sent = self.refused_sampling.taken_from(&request.sampling.extra);
         let mut extra = sent.clone();
-        let mut failed = match self.open_with(request, &extra, history).await {
+        let mut failed = match self.open_with(request, &extra, history, prefills).await {
             Ok(round) => return Ok(round),
             Err(failed) => failed,
         };
         while let Some(refusal) = failed.rejection.as_deref().filter(|_| !extra.is_empty()) {
             extra = extra.without_blamed(refusal);
             debug!(reason = %failed.failure.message, "asking again with less extra sampling");
-            failed = match self.open_with(request, &extra, history).await {
+            failed = match self.open_with(request, &extra, history, prefills).await {
                 Ok(round) => {
                     warn!("the model server does not take all sampling fields of the client");
                     self.refused_sampling.note(&sent, &extra);
@@ -70,7 +69,8 @@ impl Server {
         &self,
         request: &RoundRequest,
         extra: &ExtraSampling,
-        (history, prefills): (History, bool),
+        history: History,
+        prefills: bool,
     ) -> Result<Round, Failed> {
         let way = Way { prefills, ..self.way(history).await? };
         let render = |images: &Images| {

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -34,10 +32,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let file = tempfile::NamedTempFile::new().unwrap();
-        let certificate = STANDARD.encode(params.self_signed(&key).unwrap().der());
-        let pem =
-            format!("-----BEGIN CERTIFICATE-----\n{certificate}\n-----END CERTIFICATE-----\n");
-        std::fs::write(file.path(), pem).unwrap();
+        std::fs::write(file.path(), params.self_signed(&key).unwrap().pem()).unwrap();
         Self { issuer: Issuer::new(params, key), file }
     }
 

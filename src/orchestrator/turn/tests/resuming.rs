@@ -24,7 +24,7 @@ impl Scene {
         let lines = (1..).zip(lines.iter().map(String::as_bytes));
         let after = if *after == 0 { self.steps_end } else { None }
             .unwrap_or((before.len() + after) as u64);
-        Interrupted::new((turn.clone(), tally.clone()), after, lines)
+        Interrupted::new(turn.clone(), tally.clone(), after, lines)
     }
 
     fn resumed(request: TurnRequest, interrupted: Interrupted) -> Self {

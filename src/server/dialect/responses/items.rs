@@ -81,7 +81,7 @@ impl Items {
     fn open_text(&mut self, frames: &mut Frames<'_>, words: Words) {
         let index = self.reserve();
         let id = self.id.item(words.prefix(), index);
-        self.open = Some(OpenText::begin(frames, words, (index, id)));
+        self.open = Some(OpenText::begin(frames, words, index, id));
     }
 
     /// Ends the text that is being written, if any.

@@ -63,7 +63,7 @@ fn replay_item(frames: &mut Frames<'_>, index: usize, item: &Value) {
     };
     match (text, item["type"].as_str()) {
         (Some((words, text)), _) => {
-            let mut open = OpenText::begin(frames, words, (index, id));
+            let mut open = OpenText::begin(frames, words, index, id);
             let text = escaped(text.as_str().unwrap_or_default());
             open.push(frames, &text);
             open.end(frames, Status::Completed);

@@ -20,7 +20,9 @@ use super::server_items::{Labels, ServerItems};
 use super::stored::ResponseSerializer;
 use super::tools::RequestTools;
 use super::{history, tools};
-use crate::conversation::claimed::{Adopted, ClaimedMessage, Repair, TurnLookup, adopt_after};
+use crate::conversation::claimed::{
+    Adopted, Claimant, ClaimedMessage, Repair, TurnLookup, adopt_after,
+};
 use crate::conversation::{Choice, ClientInput, Conversation};
 use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::config::TEMPERATURE_MAX;
@@ -213,9 +215,8 @@ impl Request {
         let granted = approval.as_ref().filter(|approval| approval.approves);
         let approval_request_id = granted.map(|approval| approval.request_id.clone());
         let conversation = context.conversation;
-        let whose = (owner, image_seed);
-        let lookup = (lookup, conversation.as_deref());
-        let adopted = adopted(items, history, approval, images, (whose, lookup))?;
+        let claimant = Claimant { owner, lookup, conversation: conversation.as_deref() };
+        let adopted = adopted(items, history, approval, images, claimant, image_seed)?;
         let Adopted { system, history, input, prefix, images, mut repairs } = adopted;
         if lacks_images {
             repairs.count(Repair::LostImage);
@@ -282,7 +283,8 @@ fn adopted(
     history: Option<Conversation>,
     approval: Option<Approval>,
     images: ImageReader,
-    (owner, lookup): ((&str, &str), (&dyn TurnLookup, Option<&str>)),
+    claimant: Claimant<'_>,
+    image_seed: &str,
 ) -> Result<Adopted, Refusal> {
     let is_chain = history.is_some();
     let results = match history.as_ref().and_then(|history| history.turns().next_back()) {
@@ -297,7 +299,8 @@ fn adopted(
     let nothing =
         |_| Refusal::invalid("input", "input has nothing to answer; send a message of the user");
     let history = history.unwrap_or_default();
-    let mut adopted = adopt_after(history, results, messages, owner, lookup).map_err(nothing)?;
+    let mut adopted =
+        adopt_after(history, results, messages, claimant, image_seed).map_err(nothing)?;
     // Without a chain, the question may be unknown. The answer is then just words.
     let asked = adopted.history.open_questions().first().map(|asked| &asked.clarification_id);
     if let Some(approval) = approval

@@ -75,11 +75,7 @@ impl Status {
 
 impl OpenText {
     /// Begins an item.
-    pub(super) fn begin(
-        frames: &mut Frames<'_>,
-        words: Words,
-        (index, id): (usize, String),
-    ) -> Self {
+    pub(super) fn begin(frames: &mut Frames<'_>, words: Words, index: usize, id: String) -> Self {
         let mut place = place(&id, index);
         let (item, event, part) = match words {
             Words::Message => {

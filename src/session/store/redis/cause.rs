@@ -59,7 +59,7 @@ fn explained(error: &RedisError) -> Option<&'static str> {
         return Some(NO_RIGHT);
     }
     if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) {
-        return Some("it is no cluster: write `redis://` in `sessions.redis.url`");
+        return Some("it is no cluster; write `redis://` in `sessions.redis.url`");
     }
     Some(match (error.kind(), error.code().unwrap_or_default()) {
         (ErrorKind::AuthenticationFailed, _) | (_, "WRONGPASS") => {
@@ -68,7 +68,7 @@ fn explained(error: &RedisError) -> Option<&'static str> {
         (_, "NOAUTH") => "it wants a password",
         (ErrorKind::Server(ServerErrorKind::NoPerm), _) => NO_RIGHT,
         (ErrorKind::Server(ServerErrorKind::ReadOnly), _) => {
-            "it is a read-only replica; the gateway needs the primary"
+            "it is a read-only replica; use its primary instead"
         }
         (ErrorKind::Server(ServerErrorKind::BusyLoading), _) => {
             "it has just started and is loading its data"
@@ -85,7 +85,7 @@ fn explained(error: &RedisError) -> Option<&'static str> {
             "its cluster is moving keys"
         }
         (ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot), _) => {
-            "its cluster keeps this elsewhere: write `redis+cluster://` in `sessions.redis.url`"
+            "its cluster keeps this elsewhere; write `redis+cluster://` in `sessions.redis.url`"
         }
         _ => return None,
     })

@@ -213,8 +213,8 @@ async fn a_wrong_kind_of_address_is_explained() {
     };
     let no_cluster = format!("redis+cluster://127.0.0.1:{port}");
     for (url, expected) in [
-        (one, "it is one server of a cluster: write `redis+cluster://`"),
-        (no_cluster, "it is no cluster: write `redis://`"),
+        (one, "it is one server of a cluster; write `redis+cluster://`"),
+        (no_cluster, "it is no cluster; write `redis://`"),
     ] {
         let failed = open_at(&url, |_| ()).check().await;
         let Err(StoreError::Unavailable(cause)) = failed else { panic!("{failed:?}") };

@@ -74,8 +74,8 @@ impl RedisStore {
             let covered = self.servers.slots().await?.covered();
             if covered < SLOTS {
                 return Err(StoreError::Unavailable(format!(
-                    "its cluster has servers for {covered} of {SLOTS} slots only; the others lack a primary \
-                     (`CLUSTER INFO`)"
+                    "only {covered} of its cluster's {SLOTS} slots have a primary; start the servers that \
+                     are down, or assign the other slots (`redis-cli --cluster check` lists them)"
                 )));
             }
         }
@@ -90,19 +90,19 @@ impl RedisStore {
         let major = version.split('.').next().and_then(|major| major.parse().ok());
         if major.is_none_or(|major: u64| major < MAJOR_MIN) {
             return Err(StoreError::Unavailable(format!(
-                "it is {server}, which is too old: the gateway needs Redis {MAJOR_MIN} or later, or Valkey"
+                "it is {server}, which is too old; use Redis {MAJOR_MIN} or later, or Valkey"
             )));
         }
         if node.is_none() && text("mode").as_deref() == Some("cluster") {
             return Err(StoreError::Unavailable(
-                "it is one server of a cluster: write `redis+cluster://` in `sessions.redis.url`"
+                "it is one server of a cluster; write `redis+cluster://` in `sessions.redis.url`"
                     .to_owned(),
             ));
         }
         match text("role").as_deref() {
             Some("master" | "primary") | None => Ok(server),
             Some(role) => Err(StoreError::Unavailable(format!(
-                "it is a read-only replica (its role is {role}); the gateway needs the primary"
+                "it is a read-only replica (its role is {role}); use its primary instead"
             ))),
         }
     }
@@ -114,8 +114,8 @@ impl RedisStore {
         let found: Option<u64> = self.servers.command(&command).await?;
         match found {
             Some(found) if found > FORMAT => Err(StoreError::Unavailable(format!(
-                "its sessions have format {found}, and this release reads up to {FORMAT}; use a newer \
-                 Tether, or another `sessions.redis.prefix`"
+                "its sessions have format {found}, and this release reads only up to format {FORMAT}; use \
+                 a newer Tether, or set another `sessions.redis.prefix`"
             ))),
             _ => Ok(()),
         }
@@ -136,7 +136,13 @@ impl RedisStore {
     }
 
     async fn try_out_in(&self, id: &str) -> Result<(), StoreError> {
-        let not_kept = || StoreError::Unavailable("it does not keep what it was given".to_owned());
+        let not_kept = || {
+            StoreError::Unavailable(
+                "it lost data right after it was written; set `maxmemory-policy` to `noeviction`, \
+                 and make sure that nothing else deletes the gateway's keys"
+                    .to_owned(),
+            )
+        };
         let lease = self.acquire(id, NodeId::random()).await?.ok_or_else(not_kept)?;
         let content = Bytes::from_static(b"{}");
         let version = self.save(&lease, None, content.clone()).await?;

@@ -299,7 +299,7 @@ async fn a_server_is_examined_once() {
     let refused = open(&server).check().await;
     let Err(StoreError::Unavailable(cause)) = refused else { panic!("{refused:?}") };
     assert!(
-        cause.starts_with("its sessions have format 2, and this release reads up to 1"),
+        cause.starts_with("its sessions have format 2, and this release reads only up to format 1"),
         "{cause}"
     );
 }

@@ -1,7 +1,5 @@
 //! A server with TLS, and what is said if no connection comes about.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
 use super::cluster_tests::free_port;
@@ -14,10 +12,6 @@ struct Ca {
     issuer: Issuer<'static, KeyPair>,
 }
 
-fn pem(label: &str, der: &[u8]) -> String {
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", BASE64_STANDARD.encode(der))
-}
-
 impl Ca {
     fn new() -> Self {
         let mut params = CertificateParams::default();
@@ -25,7 +19,7 @@ impl Ca {
         // Another name than those it signs, which would look self-signed.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().unwrap();
-        let pem = pem("CERTIFICATE", params.self_signed(&key).unwrap().der());
+        let pem = params.self_signed(&key).unwrap().pem();
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
@@ -36,7 +30,7 @@ impl Ca {
         params.not_after = date_time_ymd(last_year, 1, 1);
         let key = KeyPair::generate().unwrap();
         let signed = params.signed_by(&key, &self.issuer).unwrap();
-        [pem("CERTIFICATE", signed.der()), pem("PRIVATE KEY", &key.serialize_der())]
+        [signed.pem(), key.serialize_pem()]
     }
 }
 

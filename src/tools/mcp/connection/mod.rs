@@ -261,7 +261,7 @@ async fn connect_as(
             let transport = Gate::new(stdio, traffic.clone());
             let end = End::default();
             let connected =
-                Box::pin(handshake(transport, options, traffic, probe, (Some(program), end))).await;
+                Box::pin(handshake(transport, options, traffic, probe, Some(program), end)).await;
             match connected {
                 Ok(connection) => Ok(connection),
                 Err((error, program)) => Err(of_program(error, program).await),
@@ -274,7 +274,7 @@ async fn connect_as(
             let transport = StreamableHttpClientTransport::with_client(client, config);
             let transport = Gate::new(transport, traffic.clone());
             let connected =
-                Box::pin(handshake(transport, options, traffic, probe, (None, end))).await;
+                Box::pin(handshake(transport, options, traffic, probe, None, end)).await;
             connected.map_err(|(error, _)| of_http(&error))
         }
     }
@@ -299,7 +299,8 @@ async fn handshake<T>(
     options: &McpOptions,
     traffic: Traffic,
     probe: Probe,
-    (program, end): (Option<Program>, End),
+    program: Option<Program>,
+    end: End,
 ) -> Result<Connection, (ClientInitializeError, Option<Program>)>
 where
     T: Transport<RoleClient> + 'static,

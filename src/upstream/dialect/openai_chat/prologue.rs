@@ -47,7 +47,7 @@ impl Prologue {
             ends.push(out.len() - start);
         }
         if shared < known.messages.len() || known.messages.is_empty() {
-            self.learn(&known, shared, messages, (&out[start..], ends));
+            self.learn(&known, shared, messages, &out[start..], &ends);
         }
         if !messages.is_empty() {
             out.pop();
@@ -61,13 +61,14 @@ impl Prologue {
         known: &Written,
         shared: usize,
         messages: &[Message],
-        (json, ends): (&[u8], Vec<usize>),
+        json: &[u8],
+        ends: &[usize],
     ) {
         let fits = ends.iter().take_while(|end| **end <= PROLOGUE_BYTES_MAX).count();
         let written = if shared > 0 {
             Written::new(&known.messages[..shared], &known.json, &known.ends)
         } else {
-            Written::new(&messages[..fits], json, &ends)
+            Written::new(&messages[..fits], json, ends)
         };
         *self.0.lock() = Arc::new(written);
     }

@@ -68,7 +68,7 @@ impl Dialect for OpenaiResponses {
         u8::from(*self.reasoning.lock() == Reasoning::Encrypted)
     }
 
-    fn learn_refusal(&self, _round: &ChatRequest, _variant: u8, (status, body): (u16, &str)) {
+    fn learn_refusal(&self, _round: &ChatRequest, _variant: u8, status: u16, body: &str) {
         let mut reasoning = self.reasoning.lock();
         let names_it = || body.to_ascii_lowercase().contains("encrypted");
         if *reasoning == Reasoning::Encrypted && status == 400 && names_it() {

@@ -113,7 +113,7 @@ impl Block {
 /// Checks that an answer has these blocks and this stop reason, streamed and whole.
 #[track_caller]
 fn check(events: &[Event<'_>], shown: Shown, expected: &Value, stop_reason: &str) {
-    check_stop(events, shown, expected, (stop_reason, None));
+    check_stop(events, shown, expected, stop_reason, None);
 }
 
 /// The same with a stop sequence.
@@ -122,7 +122,8 @@ fn check_stop(
     events: &[Event<'_>],
     shown: Shown,
     expected: &Value,
-    (stop_reason, stop_sequence): (&str, Option<&str>),
+    stop_reason: &str,
+    stop_sequence: Option<&str>,
 ) {
     let (blocks, end) = blocks(events, shown);
     assert_eq!(Value::from(blocks), *expected);
@@ -214,7 +215,7 @@ fn an_answer_without_words_has_no_blocks() {
 #[test]
 fn an_answer_ends_before_a_stop_sequence() {
     let events = [started(), Event::TextDelta { text: "One. " }, stopped_at("END")];
-    check_stop(&events, OFF, &json!([text("One. ")]), ("stop_sequence", Some("END")));
+    check_stop(&events, OFF, &json!([text("One. ")]), "stop_sequence", Some("END"));
 }
 
 fn arguments() -> Box<RawValue> {

@@ -13,9 +13,12 @@ use crate::http;
 use crate::limits::server::{DISCARD_TIMEOUT, DISCARDED_BYTES_MAX, UNWANTED_BYTES_MAX};
 
 /// The body of a request, from any server implementation.
-pub(super) trait Incoming: Body<Data = Bytes, Error: Into<Error>> + Send + 'static {}
+pub(super) trait RequestBody:
+    Body<Data = Bytes, Error: Into<Error>> + Send + 'static
+{
+}
 
-impl<B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static> Incoming for B {}
+impl<B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static> RequestBody for B {}
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -44,7 +47,7 @@ pub(super) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refusal>
 
 /// Reads a body of at most `bytes_max` bytes within this time.
 pub(super) async fn read(
-    body: impl Incoming,
+    body: impl RequestBody,
     bytes_max: usize,
     within: Duration,
 ) -> Result<Bytes, Refusal> {
@@ -66,13 +69,13 @@ pub(super) async fn read(
 }
 
 /// Discards a short body on a connection that is about to close: see [`discard`].
-pub(super) async fn discard_short(body: impl Incoming) {
+pub(super) async fn discard_short(body: impl RequestBody) {
     discard(pin!(body), UNWANTED_BYTES_MAX).await;
 }
 
 /// Reads on, within bounds, before a body is refused. A client that is still sending it when its
 /// connection closes sees a broken connection instead of the refusal, and SDKs then try again.
-async fn discard(mut body: Pin<&mut impl Incoming>, bytes_max: usize) {
+async fn discard(mut body: Pin<&mut impl RequestBody>, bytes_max: usize) {
     if body.size_hint().lower() > bytes_max as u64 {
         return;
     }
