@@ -179,7 +179,7 @@ impl Gateway {
                 instructions,
                 disconnect_grace,
             };
-            writer.note_asked(Asked::of(&new, start, kept.draft.as_ref()).write());
+            writer.note_asked(Asked::of(&new, start, kept.draft.as_deref()).write());
         }
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let trace = new.trace.clone();
@@ -287,7 +287,7 @@ impl Gateway {
         &self,
         new: &mut NewTurn,
         has_session: bool,
-    ) -> Option<(Conversation, RecentTurnDraft)> {
+    ) -> Option<(Conversation, Box<RecentTurnDraft>)> {
         let ClientHistory { history, prefix, .. } = new.client_history.take()?;
         let keys = keys(new, &history);
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
@@ -295,7 +295,7 @@ impl Gateway {
         let knows_questions = !new.nobody_approves;
         let draft =
             RecentTurnDraft { turns, prefix, keys, has_files, knows_questions, claim: None };
-        Some((history, draft))
+        Some((history, Box::new(draft)))
     }
 
     /// What the model of a turn is told.

@@ -97,7 +97,8 @@ impl Gateway {
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::turn_interrupted("resumed");
         let place = TurnPermit { _place: permit, _counted: self.shares.count(&asked.owner, None) };
-        self.turns.spawn(run(driver, place, guard, KeptAnswer { draft, serializer }, span));
+        let kept = KeptAnswer { draft: draft.map(Box::new), serializer };
+        self.turns.spawn(run(driver, place, guard, kept, span));
     }
 
     /// The turn's request as it was, with the tools of today.

@@ -15,8 +15,8 @@ use crate::session::{AnswerSerializer, FinishedAnswer, TurnGuard, TurnLog, Write
 
 /// Where the answer of a turn goes, apart from its session.
 pub(super) struct KeptAnswer {
-    /// Its entry among the recent turns, if it has one.
-    pub(super) draft: Option<RecentTurnDraft>,
+    /// Its entry among the recent turns, if it has one. Boxed: most turns keep no room for it.
+    pub(super) draft: Option<Box<RecentTurnDraft>>,
     /// Writes the answer in the client's own form, if it is to be stored.
     pub(super) serializer: Option<Arc<dyn AnswerSerializer>>,
 }

@@ -108,7 +108,6 @@ pub(crate) struct Driver {
     route: Route,
     round: RoundState,
     tools: RunningTools,
-    artifacts: Artifacts,
     parked: ParkedCalls,
     parked_in: String,
     timer: Option<Timer>,
@@ -136,18 +135,11 @@ impl Driver {
         let (parked, parked_in, trace) = (parts.parked, parts.parked_in, parts.trace);
         let Parts { turn, session_id, writer, route, tools, tool_timeout, artifacts, .. } = parts;
         let mut driver = Self {
-            tools: RunningTools::new(
-                tools,
-                artifacts.clone(),
-                tool_timeout,
-                &session_id,
-                turn.turn_id(),
-            ),
+            tools: RunningTools::new(tools, artifacts, tool_timeout, &session_id, turn.turn_id()),
             parked_in,
             turn,
             writer,
             route,
-            artifacts,
             parked,
             round: RoundState::None,
             timer: None,
@@ -246,8 +238,12 @@ impl Driver {
                     request.trace = self.meter.begin_round(&request, first);
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
                     self.writer.note_journal(self.turn.so_far(), self.turn.tally(), None);
-                    let opening =
-                        open(route, *request, self.artifacts.clone(), self.writer.barrier());
+                    let opening = open(
+                        route,
+                        *request,
+                        self.tools.artifacts().clone(),
+                        self.writer.barrier(),
+                    );
                     let opening = opening.instrument(span);
                     self.round = RoundState::Opening(Box::pin(opening));
                     self.needs_pass = true;

@@ -99,6 +99,11 @@ impl RunningTools {
         Self { tools, artifacts, timeout, session, turn_id, running, parked, next: None }
     }
 
+    /// The files that tools return.
+    pub(super) const fn artifacts(&self) -> &Artifacts {
+        &self.artifacts
+    }
+
     /// Where the tool of this name comes from.
     pub(super) fn source(&self, name: &str) -> Source {
         self.tools.get(name).map(|tool| tool.spec().source.clone()).unwrap_or_default()

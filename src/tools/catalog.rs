@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -14,8 +14,16 @@ use crate::limits::tools::{FEEDBACK_NAMES_MAX, NAME_BYTES_MAX};
 use crate::text::quote;
 
 /// The specs of some tools, in configuration order. Copying it is cheap.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Catalog(Arc<Entries>);
+
+/// Empty. All of these are one: most turns have several.
+impl Default for Catalog {
+    fn default() -> Self {
+        static EMPTY: LazyLock<Arc<Entries>> = LazyLock::new(Arc::default);
+        Self(Arc::clone(&EMPTY))
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 struct Entries {

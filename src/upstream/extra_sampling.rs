@@ -6,7 +6,7 @@
 //! remembered with its value: one client's bad value must not take the field from all others.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -15,8 +15,16 @@ use sha2::{Digest as _, Sha256};
 use crate::limits::upstream::REFUSED_SAMPLING_MAX;
 
 /// Fields for the request to a server, by their names there. Copies share them.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExtraSampling(Arc<Map<String, Value>>);
+
+/// None, as most requests have. All of these are one.
+impl Default for ExtraSampling {
+    fn default() -> Self {
+        static NONE: LazyLock<Arc<Map<String, Value>>> = LazyLock::new(Arc::default);
+        Self(Arc::clone(&NONE))
+    }
+}
 
 impl ExtraSampling {
     /// These fields, which must be small.

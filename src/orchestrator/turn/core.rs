@@ -62,7 +62,7 @@ pub(super) struct Core {
     pub(super) rounds: u32,
     pub(super) before: Before,
     /// Joins the message to the one that was cut off, if it goes on with one.
-    pub(super) seam: Option<Seam>,
+    pub(super) seam: Option<Box<Seam>>,
     /// When this machine began or resumed the turn, in milliseconds since the Unix epoch.
     pub(super) begun_at_ms: u64,
     /// The upstream that answers.
@@ -166,7 +166,7 @@ impl Core {
         let tokens = Tokens::of(&request, self.contract());
         self.script.act(Action::StartRound(Box::new(request)));
         let goes_on = std::mem::take(&mut self.before.is_cut);
-        self.seam = goes_on.then(|| Seam::after(&self.record));
+        self.seam = goes_on.then(|| Box::new(Seam::after(&self.record)));
         Message::new(self.rounds, self.script.text.len(), self.now_ms)
             .with_tokens(tokens)
             .that_goes_on(goes_on)
