@@ -7,6 +7,7 @@
 //! client can rejoin.
 
 mod flow;
+mod streams;
 
 use std::io;
 use std::pin::Pin;
@@ -22,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::telemetry::millis;
 
 pub(super) use flow::{Flow, Piece, StreamExecutor};
+pub(super) use streams::Streams;
 
 /// No such time yet.
 const NEVER: u64 = 0;
