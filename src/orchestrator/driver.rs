@@ -256,21 +256,21 @@ impl Driver {
                 }
                 Output::StopRound => {
                     if !matches!(self.round, RoundState::None) {
+                        self.drop_round();
                         self.meter.round_ends("stopped", None);
                     }
-                    self.round = RoundState::None;
                 }
                 Output::StartTool { call, call_id, name, position, arguments, resumption } => {
-                    let source = || self.tools.source(name);
+                    let traced = || self.tools.traced(name);
                     let (span, trace) =
-                        self.meter.tool_begins(call, (call_id, name), position, source);
+                        self.meter.tool_begins(call, (call_id, name), position, traced);
                     let begun = (self.writer.barrier(), span, trace);
                     self.tools.start(call, (call_id, name), (arguments, resumption), begun);
                     self.needs_pass = true;
                 }
                 Output::ResumeTool { call, call_id, name, parked_as, given } => {
                     let parked = self.parked.take(&self.parked_in, parked_as);
-                    self.meter.tool_resumes(call, (call_id, name), || self.tools.source(name));
+                    self.meter.tool_resumes(call, (call_id, name), || self.tools.traced(name));
                     self.tools.resume(call, (call_id, name), parked, given);
                     self.needs_pass = true;
                 }
@@ -396,8 +396,15 @@ impl Driver {
         }
     }
 
+    /// Drops the round, which ends its connection or its request.
+    fn drop_round(&mut self) {
+        if let RoundState::Open(round) = std::mem::replace(&mut self.round, RoundState::None) {
+            self.meter.note_model(round.model());
+        }
+    }
+
     fn end_round(&mut self, outcome: Result<(), RoundFailure>) {
-        self.round = RoundState::None;
+        self.drop_round();
         self.needs_pass = true;
         self.turn.handle(match outcome {
             Ok(()) => {

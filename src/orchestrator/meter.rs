@@ -9,7 +9,7 @@ use tracing::{Span, debug, info_span};
 
 use super::call::CallAt;
 use super::turn::{LogLine, TurnMachine};
-use super::turn_trace::TurnTrace;
+use super::turn_trace::{TracedTool, TurnTrace};
 use crate::event::{Event, TurnState};
 use crate::telemetry::metrics::{self, Gauged};
 use crate::telemetry::millis;
@@ -99,6 +99,11 @@ impl Meter {
         self.trace.note_answering(|| upstream.identity());
     }
 
+    /// The model that answers is this one, as its server calls it.
+    pub(super) fn note_model(&mut self, model: Option<&str>) {
+        self.trace.note_model(model);
+    }
+
     pub(super) fn rerouted(&self, answering: &str) {
         self.log(|| debug!(%answering, "using another upstream"));
     }
@@ -131,11 +136,11 @@ impl Meter {
         call: CallAt,
         (call_id, tool): (&str, &str),
         position: usize,
-        source: impl FnOnce() -> Source,
+        traced: impl FnOnce() -> TracedTool,
     ) -> (Span, Option<TraceContext>) {
         let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
         log(&span, || debug!("tool started"));
-        (span, self.trace.begin_tool(call, (call_id, tool), source))
+        (span, self.trace.begin_tool(call, (call_id, tool), traced))
     }
 
     /// A tool of an earlier turn goes on.
@@ -143,10 +148,10 @@ impl Meter {
         &mut self,
         call: CallAt,
         ids: (&str, &str),
-        source: impl FnOnce() -> Source,
+        traced: impl FnOnce() -> TracedTool,
     ) {
         // It goes on in the trace that it was given when it began.
-        let _ = self.trace.begin_tool(call, ids, source);
+        let _ = self.trace.begin_tool(call, ids, traced);
     }
 
     /// A tool from this source has ended.
