@@ -178,6 +178,8 @@ pub mod upstream {
     pub const EMBEDDED_TOKENS_PER_SEC: u32 = 40;
     /// Bytes of an answer's head. Real ones have a few hundred; a longer one fails the round.
     pub const HEAD_BYTES_MAX: usize = 64 * KIB;
+    /// Bytes of the model's name in an answer. A longer one is ignored.
+    pub const ANSWERING_MODEL_BYTES_MAX: usize = 256;
     /// Header fields of an answer, as hyper's client allows. More fail the round.
     pub const ANSWER_HEADERS_MAX: usize = 100;
     /// Bytes allocated at first for the head of a request.

@@ -250,14 +250,14 @@ impl Driver {
                 }
                 Output::StopRound => {
                     if !matches!(self.round, RoundState::None) {
+                        self.drop_round();
                         self.meter.end_round("stopped", None);
                     }
-                    self.round = RoundState::None;
                 }
                 Output::StartTool { call, call_id, name, position, arguments, resumption } => {
                     let call = CalledTool { call, call_id, name };
-                    let source = || self.tools.source(name);
-                    let (span, trace) = self.meter.begin_tool(call, position, source);
+                    let traced = || self.tools.traced(name);
+                    let (span, trace) = self.meter.begin_tool(call, position, traced);
                     let stored = self.writer.barrier();
                     let start = ToolStart { arguments, resumption, stored, span, trace };
                     self.tools.start(call, start);
@@ -266,7 +266,7 @@ impl Driver {
                 Output::ResumeTool { call, call_id, name, parked_as, given } => {
                     let parked = self.parked.take(&self.parked_in, parked_as);
                     let call = CalledTool { call, call_id, name };
-                    self.meter.resume_tool(call, || self.tools.source(name));
+                    self.meter.resume_tool(call, || self.tools.traced(name));
                     self.tools.resume(call, parked, given);
                     self.needs_pass = true;
                 }
@@ -392,8 +392,15 @@ impl Driver {
         }
     }
 
+    /// Drops the round, which ends its connection or its request.
+    fn drop_round(&mut self) {
+        if let RoundState::Open(round) = std::mem::replace(&mut self.round, RoundState::None) {
+            self.meter.note_model(round.model());
+        }
+    }
+
     fn end_round(&mut self, outcome: Result<(), RoundFailure>) {
-        self.round = RoundState::None;
+        self.drop_round();
         self.needs_pass = true;
         self.turn.handle(match outcome {
             Ok(()) => {

@@ -9,7 +9,7 @@ use tracing::{Span, debug, info_span};
 
 use super::call::{CallAt, CalledTool};
 use super::turn::{LogLine, TurnMachine};
-use super::turn_trace::TurnTrace;
+use super::turn_trace::{TracedTool, TurnTrace};
 use crate::event::{Event, TurnState};
 use crate::telemetry::metrics::{self, Gauged};
 use crate::telemetry::millis;
@@ -99,6 +99,11 @@ impl Meter {
         self.trace.note_answering(|| upstream.identity());
     }
 
+    /// The model that answers is this one, as its server calls it.
+    pub(super) fn note_model(&mut self, model: Option<&str>) {
+        self.trace.note_model(model);
+    }
+
     pub(super) fn note_rerouting(&self, answering: &str) {
         self.log(|| debug!(%answering, "using another upstream"));
     }
@@ -130,18 +135,22 @@ impl Meter {
         &mut self,
         tool: CalledTool<'_>,
         position: usize,
-        source: impl FnOnce() -> Source,
+        traced: impl FnOnce() -> TracedTool,
     ) -> (Span, Option<TraceContext>) {
         let CalledTool { call_id, name, .. } = tool;
         let span = info_span!(parent: &self.span, "tool", call_id, tool = name, position);
         log(&span, || debug!("tool started"));
-        (span, self.trace.begin_tool(tool, source))
+        (span, self.trace.begin_tool(tool, traced))
     }
 
     /// A tool of an earlier turn goes on.
-    pub(super) fn resume_tool(&mut self, tool: CalledTool<'_>, source: impl FnOnce() -> Source) {
+    pub(super) fn resume_tool(
+        &mut self,
+        tool: CalledTool<'_>,
+        traced: impl FnOnce() -> TracedTool,
+    ) {
         // It goes on in the trace that it was given when it began.
-        let _ = self.trace.begin_tool(tool, source);
+        let _ = self.trace.begin_tool(tool, traced);
     }
 
     /// A tool from this source has ended.

@@ -220,6 +220,7 @@ mod tests {
             (json!(0), json!(-0.0), true),
             (json!({ "a": [1], "b": "x" }), json!({ "b": "x", "a": [1.0] }), true),
             (json!({ "a": 1, "b": 2 }), json!({ "a": 2, "b": 1 }), false),
+            (json!([1]), json!([1, 2]), false),
             (json!(1.5), json!(2.5), false),
             (json!(1), json!(1.5), false),
             (json!(large), json!(large + 1), false),

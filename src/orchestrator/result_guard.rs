@@ -358,6 +358,7 @@ mod tests {
         for block in [
             "`get_current_time` returned: {\"timezone\": 1}",
             "`get_current_time` (call_12) returned: x",
+            "`a` (call-1.2) returned: x",
             "` a ` ( call_1 ) returned :",
             "{\"timezone\":\"Asia/Tokyo\",\"time\":\"Friday, 2 May, 21:40\"}",
             "{ \"timezone\": \"Asia/Tokyo\",\n  \"time\": \"Friday, 2 May, 21:40\" } and more",
@@ -375,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_block_below_what_looked_like_another_is_one() {
-        for before in ["```\n", "```json\n", "`get_current_time`\n", "{\n", "``\n{\n"] {
+        for before in ["```\n", "```json\n", "`get_current_time`\n", "{\n", "{\r", "``\n{\n"] {
             for block in ["`a` (call_1) returned: x", "[{\"title\":\"Dune\"}]"] {
                 if before != "```\n" && before != "```json\n" || block.starts_with('`') {
                     check(&format!("{before}{block}"), before, true);
@@ -395,6 +396,10 @@ mod tests {
     fn a_result_cut_by_the_end_of_the_message_is_a_block() {
         check("{\"timezone\":\"Asia/To", "", true);
         check("{\"tim", "{\"tim", false);
+        let enough = &"{\"timezone\":\"Asia/Tokyo\""[..ECHO_BYTES_MIN];
+        check(enough, "", true);
+        let less = &enough[..ECHO_BYTES_MIN - 1];
+        check(less, less, false);
         check("`get_current_time` retur", "`get_current_time` retur", false);
     }
 
@@ -460,10 +465,20 @@ mod tests {
     }
 
     #[test]
+    fn a_call_ends_its_line() {
+        let (mut guard, mut out) = (guard(), String::new());
+        assert!(!guard.push("Let me see: ", &mut out) && !guard.finish(&mut out));
+        guard.end_call();
+        assert!(guard.push("{\"new\": 1}", &mut out));
+    }
+
+    #[test]
     fn if_json_is_wanted_only_headings_are_blocks() {
         let mut guard = ResultGuard::new(Vec::new(), "", true);
         guard.learn_tool("a");
         guard.learn_result(|| panic!("must not be serialized"));
+        guard.learn_echo(&Arc::from("{\"timezone\""));
+        guard.end_call();
         let mut out = String::new();
         assert!(!guard.push("{\"timezone\":\"Asia/Tokyo\"}\n", &mut out));
         assert!(guard.push("`a` returned: ", &mut out));
@@ -488,6 +503,21 @@ mod tests {
             guard.begin_message();
             let heading = format!("`t{last}` returned: ");
             assert_eq!(guard.push(&heading, &mut String::new()), is_known, "{last}");
+        }
+    }
+
+    #[test]
+    fn a_tool_takes_one_place_and_a_long_name_none() {
+        let mut guard = ResultGuard::new(Vec::new(), "", false);
+        for _ in 0..GUARDED_TOOLS_MAX {
+            guard.learn_tool("again");
+        }
+        let names = [NAME_BYTES_MAX, NAME_BYTES_MAX + 1].map(|length| "n".repeat(length));
+        for (name, is_known) in names.iter().zip([true, false]) {
+            guard.learn_tool(name);
+            guard.begin_message();
+            let heading = format!("`{name}` returned: ");
+            assert_eq!(guard.push(&heading, &mut String::new()), is_known, "{}", name.len());
         }
     }
 

@@ -13,6 +13,7 @@ use tracing::Span;
 use super::call::{CallAt, CalledTool};
 use super::parked_calls::ParkedCall;
 use super::tool_task::ToolTask;
+use super::turn_trace::TracedTool;
 use crate::session::{Artifacts, Barrier};
 use crate::tools::question::{Awaits, SentQuestion};
 use crate::tools::report::Report;
@@ -107,6 +108,12 @@ impl RunningTools {
     /// Where the tool of this name comes from.
     pub(super) fn source(&self, name: &str) -> Source {
         self.tools.get(name).map(|tool| tool.spec().source.clone()).unwrap_or_default()
+    }
+
+    /// The same, and what traces show of its calls.
+    pub(super) fn traced(&self, name: &str) -> TracedTool {
+        let attributes = self.tools.get(name).map(|tool| tool.trace_attributes());
+        TracedTool { source: self.source(name), attributes: attributes.unwrap_or_default() }
     }
 
     pub(super) fn len(&self) -> usize {

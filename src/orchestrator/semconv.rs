@@ -10,6 +10,7 @@ pub(super) const REQUEST_STREAM: &str = "gen_ai.request.stream";
 pub(super) const REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
 pub(super) const REQUEST_TOP_P: &str = "gen_ai.request.top_p";
 pub(super) const RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
+pub(super) const RESPONSE_MODEL: &str = "gen_ai.response.model";
 pub(super) const RESPONSE_TIME_TO_FIRST_CHUNK: &str = "gen_ai.response.time_to_first_chunk";
 pub(super) const TOKEN_TYPE: &str = "gen_ai.token.type";
 pub(super) const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";

@@ -15,7 +15,7 @@ use super::call::{CallAt, CalledTool};
 use super::semconv;
 use super::turn::TurnMachine;
 use crate::event::{FailureCode, Usage};
-use crate::telemetry::otlp::{self, Buckets, Instrument, Labels};
+use crate::telemetry::otlp::{self, Buckets, Histogram, Instrument, Labels};
 use crate::telemetry::trace::{Attributes, Span, SpanKind, Value};
 use crate::tools::{RunEnd, Source};
 use crate::trace_context::TraceContext;
@@ -31,6 +31,7 @@ const fn calls(name: &'static str) -> Instrument {
 
 static ROUND_SECONDS: Instrument = seconds("gen_ai.client.operation.duration");
 static FIRST_CHUNK_SECONDS: Instrument = seconds("gen_ai.client.operation.time_to_first_chunk");
+static CHUNK_SECONDS: Instrument = seconds("gen_ai.client.operation.time_per_output_chunk");
 static TOKENS: Instrument =
     Instrument { name: "gen_ai.client.token.usage", unit: "{token}", buckets: Buckets::Tokens };
 static TURN_SECONDS: Instrument = seconds("gen_ai.invoke_agent.duration");
@@ -58,6 +59,11 @@ struct RoundTrace {
     sampling: Sampling,
     /// How long it took until the model said something.
     first_chunk: Option<Duration>,
+    /// When the last chunk came, and the times between chunks.
+    last_chunk: Instant,
+    chunks: Histogram,
+    /// The model that answers, as its server calls it.
+    model: Option<String>,
     finish: Option<RoundFinish>,
     usage: Usage,
 }
@@ -68,8 +74,16 @@ struct ToolTrace {
     call: CallAt,
     call_id: String,
     name: String,
-    source: Source,
+    traced: TracedTool,
     span: Span,
+}
+
+/// What spans say about a tool, besides its name.
+#[derive(Debug)]
+pub(super) struct TracedTool {
+    pub(super) source: Source,
+    /// See [`Tool::trace_attributes`](crate::tools::Tool::trace_attributes).
+    pub(super) attributes: Vec<(&'static str, serde_json::Value)>,
 }
 
 impl TurnTrace {
@@ -89,9 +103,13 @@ impl TurnTrace {
         let span = self.turn.as_ref()?.child();
         let context = span.context().cloned();
         if otlp::sampler().is_some() {
+            let now = Instant::now();
             self.round = Some(Box::new(RoundTrace {
                 span,
-                begun: Instant::now(),
+                begun: now,
+                last_chunk: now,
+                chunks: Histogram::new(&CHUNK_SECONDS),
+                model: None,
                 upstream: upstream(),
                 sampling: request.sampling.clone(),
                 first_chunk: None,
@@ -114,10 +132,15 @@ impl TurnTrace {
         match delta {
             Delta::Finish(finish) => round.finish = Some(*finish),
             Delta::Usage(usage) => round.usage = *usage,
-            said if round.first_chunk.is_none() && said.is_said() => {
-                round.first_chunk = Some(round.begun.elapsed());
-            }
+            said if said.is_said() => round.note_chunk(Instant::now()),
             _ => {}
+        }
+    }
+
+    /// Notes which model answers the round, as its server calls it.
+    pub(super) fn note_model(&mut self, model: Option<&str>) {
+        if let Some(round) = &mut self.round {
+            round.model = model.map(str::to_owned);
         }
     }
 
@@ -132,13 +155,13 @@ impl TurnTrace {
     pub(super) fn begin_tool(
         &mut self,
         CalledTool { call, call_id, name }: CalledTool<'_>,
-        source: impl FnOnce() -> Source,
+        traced: impl FnOnce() -> TracedTool,
     ) -> Option<TraceContext> {
         let span = self.turn.as_ref()?.child();
         let context = span.context().cloned();
         if otlp::sampler().is_some() {
             let (call_id, name) = (call_id.to_owned(), name.to_owned());
-            self.tools.push(ToolTrace { call, call_id, name, source: source(), span });
+            self.tools.push(ToolTrace { call, call_id, name, traced: traced(), span });
         }
         context
     }
@@ -195,6 +218,16 @@ impl TurnTrace {
 }
 
 impl RoundTrace {
+    /// Notes that the model has said something.
+    fn note_chunk(&mut self, now: Instant) {
+        if self.first_chunk.is_none() {
+            self.first_chunk = Some(now - self.begun);
+        } else {
+            self.chunks.record((now - self.last_chunk).as_secs_f64());
+        }
+        self.last_chunk = now;
+    }
+
     /// Records the round's measurements.
     fn record(&self, error: Option<&'static str>) {
         let labels = || -> Labels {
@@ -210,6 +243,7 @@ impl RoundTrace {
         if let Some(first) = self.first_chunk {
             otlp::record(&FIRST_CHUNK_SECONDS, first.as_secs_f64(), labels);
         }
+        otlp::record_all(&CHUNK_SECONDS, &self.chunks, labels);
         let Usage { prompt_tokens: input, completion_tokens: output, .. } = self.usage;
         for (kind, tokens) in [("input", input), ("output", output)] {
             let labels = || [labels(), vec![(semconv::TOKEN_TYPE, kind.to_owned())]].concat();
@@ -221,7 +255,7 @@ impl RoundTrace {
 
     fn end_span(self, error: Option<&'static str>) {
         let Self { span, upstream, sampling, first_chunk, finish, usage, .. } = self;
-        let Identity { provider, model, address } = upstream;
+        let (Identity { provider, model, address }, answering) = (upstream, self.model);
         span.end(SpanKind::Client, error, || {
             let mut attributes: Attributes = vec![
                 (semconv::OPERATION_NAME, "chat".into()),
@@ -235,6 +269,7 @@ impl RoundTrace {
                 attributes.push((semconv::SERVER_PORT, Value::Int(port.into())));
             }
             attributes.extend(sampling_attributes(&sampling));
+            attributes.extend(answering.map(|name| (semconv::RESPONSE_MODEL, Value::Text(name))));
             if let Some(first) = first_chunk {
                 let seconds = Value::Float(first.as_secs_f64());
                 attributes.push((semconv::RESPONSE_TIME_TO_FIRST_CHUNK, seconds));
@@ -251,7 +286,8 @@ impl RoundTrace {
 
 impl ToolTrace {
     fn end_span(self, error: Option<&'static str>) {
-        let Self { call_id, name, source, span, .. } = self;
+        let Self { call_id, name, traced: TracedTool { source, attributes: more }, span, .. } =
+            self;
         span.end(SpanKind::Internal, error, || {
             let mut attributes: Attributes = vec![
                 (semconv::OPERATION_NAME, "execute_tool".into()),
@@ -260,6 +296,7 @@ impl ToolTrace {
                 (semconv::TOOL_TYPE, "function".into()),
                 (semconv::TETHER_TOOL_SOURCE, Value::Text(source.to_string())),
             ];
+            attributes.extend(more.into_iter().map(|(name, value)| (name, attribute(&value))));
             attributes.extend(error.map(|error| (semconv::ERROR_TYPE, error.into())));
             (format!("execute_tool {name}"), attributes)
         });
@@ -279,6 +316,14 @@ fn sampling_attributes(sampling: &Sampling) -> impl Iterator<Item = (&'static st
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// A tool's own attribute.
+fn attribute(value: &serde_json::Value) -> Value {
+    match value.as_u64() {
+        Some(number) => Value::Int(number),
+        None => Value::Text(value.as_str().unwrap_or_default().to_owned()),
+    }
 }
 
 /// The tokens that were used, as far as the server says.

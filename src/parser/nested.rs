@@ -254,6 +254,7 @@ mod tests {
                 "o": {"$ref": "#/$defs/o"},
                 "l": {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "null"}]},
                 "e": {"type": "array"},
+                "t": {"type": ["string", "array"]},
                 "m": {"type": "object", "additionalProperties": {"type": "integer"}},
                 "p": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
             },
@@ -281,7 +282,7 @@ mod tests {
             ("<s></s><n></n><n>null</n>", r#"{"s":"","n":null}"#),
             ("<o><o><b>True</b></o></o>", r#"{"o":{"o":{"b":true}}}"#),
             ("<l><item>1</item><item>2.5</item></l>", r#"{"l":[1,2.5]}"#),
-            ("<o></o><e></e>", r#"{"o":{},"e":[]}"#),
+            ("<o></o><e></e><t></t>", r#"{"o":{},"e":[],"t":""}"#),
             ("<m><a>1</a></m>", r#"{"m":{"a":1}}"#),
             ("<p><item>1</item><item>2</item></p>", r#"{"p":["1",2]}"#),
             // The name is no schema's, so the elements decide.

@@ -66,7 +66,7 @@ pub(super) async fn answer(request: Request<impl RequestBody>, app: Arc<App>) ->
 }
 
 /// The client's own request id, if it can be logged; otherwise a new one.
-fn request_id(headers: &HeaderMap) -> HeaderValue {
+pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
     let given = headers.get(REQUEST_ID).filter(|id| {
         (1..=limits::server::REQUEST_ID_BYTES_MAX).contains(&id.len())
             && id.as_bytes().iter().all(u8::is_ascii_graphic)

@@ -4,6 +4,7 @@
 //! client sees of an error.
 
 mod admission;
+mod answering;
 mod auth;
 mod body;
 mod connection;

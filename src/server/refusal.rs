@@ -6,7 +6,7 @@ use hyper::StatusCode;
 
 use crate::conversation::AnswerError;
 use crate::gateway::BeginError;
-use crate::limits::server::REFUSAL_BYTES_MAX;
+use crate::limits::server::{HEAD_BYTES_MAX, HEADERS_MAX, REFUSAL_BYTES_MAX};
 use crate::session::SessionError;
 use crate::session::store::StoreError;
 use crate::text::cut;
@@ -18,6 +18,10 @@ pub(super) enum Refusal {
     NoSuchPath,
     /// The address exists but does not accept this method.
     Method(&'static str),
+    /// The head is not HTTP.
+    BadHead,
+    /// The head is too long or has too many fields.
+    HeadTooLarge,
     /// The body is not JSON of the expected shape. `param` is the field at fault, if there is
     /// one.
     BadJson { param: Option<String>, message: String },
@@ -134,9 +138,10 @@ impl Refusal {
             }
             Self::ParentRuns(_) => (StatusCode::CONFLICT, "turn_in_progress"),
             Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
-            Self::BadJson { .. } | Self::Invalid { .. } | Self::BodyBroken(_) => {
+            Self::BadHead | Self::BadJson { .. } | Self::Invalid { .. } | Self::BodyBroken(_) => {
                 (StatusCode::BAD_REQUEST, "invalid_request")
             }
+            Self::HeadTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
             Self::TransferEncoding(_) => {
@@ -192,6 +197,11 @@ impl Refusal {
                 "there is nothing at this path; GET /openapi.json lists all paths".into()
             }
             Self::Method(allowed) => format!("this path accepts {allowed}"),
+            Self::BadHead => "the head of the request is not valid HTTP/1.1".into(),
+            Self::HeadTooLarge => format!(
+                "the head of the request is longer than {HEAD_BYTES_MAX} bytes or has more than \
+                 {HEADERS_MAX} fields; send less, for example fewer cookies"
+            ),
             Self::BadJson { message, .. } | Self::Invalid { message, .. } => message.clone(),
             Self::BodyTooLarge { bytes_max } => {
                 format!(

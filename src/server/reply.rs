@@ -9,6 +9,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
+use super::answering::AnswerEnd;
 use super::body::{Cut, EventBody, Events};
 use super::socket::Socket;
 use super::stall::{Flow, Piece};
@@ -22,6 +23,8 @@ pub(super) type Reply = Response<ReplyBody>;
 pub(super) struct ReplyBody {
     content: Content,
     flow: Option<Arc<Flow>>,
+    /// Dropped with the body, on HTTP/1.
+    end: Option<AnswerEnd>,
 }
 
 #[derive(Debug)]
@@ -39,12 +42,12 @@ impl Default for Content {
 impl ReplyBody {
     /// Creates a complete body.
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self { content: Content::Whole(Full::new(bytes.into())), flow: Flow::current() }
+        Self { content: Content::Whole(Full::new(bytes.into())), flow: Flow::current(), end: None }
     }
 
     /// Creates a stream of events.
     pub(super) fn events(events: EventBody) -> Self {
-        Self { content: Content::Events(events), flow: Flow::current() }
+        Self { content: Content::Events(events), flow: Flow::current(), end: None }
     }
 
     /// Whether this is a stream of events.
@@ -68,6 +71,11 @@ impl ReplyBody {
         }
     }
 
+    /// Drops `end` with the body.
+    pub(super) fn note_end(&mut self, end: AnswerEnd) {
+        self.end = Some(end);
+    }
+
     /// Watches `socket` to find out whether the client leaves during a silence.
     pub(super) fn watch(&mut self, socket: Socket) {
         match &mut self.content {
@@ -85,7 +93,7 @@ impl Body for ReplyBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Piece>, Cut>>> {
-        let Self { content, flow } = self.get_mut();
+        let Self { content, flow, .. } = self.get_mut();
         let frame = match content {
             Content::Whole(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));

@@ -3,16 +3,24 @@
 
 use std::time::Duration;
 
-use hyper::StatusCode;
+use hyper::body::Bytes;
 use hyper::header::{
-    ACCEPT_ENCODING, ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+    WWW_AUTHENTICATE,
 };
+use hyper::{Response, StatusCode};
+use tracing::debug;
 
+use super::dialect::native::Native;
 use super::dialect::{Dialect, Refused};
+use super::direct;
+use super::handlers::request_id;
 use super::refusal::{Limit, Refusal};
 use super::reply::{Reply, whole_reply};
+use super::route::{REQUEST_ID, Route};
 use crate::gateway::BeginError;
 use crate::limits;
+use crate::telemetry::metrics;
 
 impl Refusal {
     /// Converts the refusal into the response that the client gets, in its dialect.
@@ -61,6 +69,23 @@ impl Refusal {
             refusal => refusal,
         }
     }
+}
+
+/// The answer to a head that hyper refuses by itself, instead of `answered`, which is what hyper would send. `None` if
+/// that is something else. The API is not known, so the answer is in Tether's own form.
+pub(super) fn refused_head(answered: &[u8]) -> Option<Bytes> {
+    let refusal = match answered.strip_prefix(b"HTTP/1.1 ")?.first_chunk()? {
+        b"400" => Refusal::BadHead,
+        b"431" => Refusal::HeadTooLarge,
+        _ => return None,
+    };
+    let Refused { status, media_type, body } = Native.refused(&refusal);
+    let id = request_id(&HeaderMap::new());
+    debug!(id = %id.to_str().unwrap_or_default(), status, "a head was refused");
+    metrics::request(Route::None.name(), status);
+    let reply = Response::builder().status(status);
+    let reply = reply.header(CONTENT_TYPE, media_type).header(REQUEST_ID, id).body(()).ok()?;
+    Some(direct::write_last(&reply.into_parts().0, &body))
 }
 
 /// A wait in whole seconds, rounded up, for `Retry-After`.

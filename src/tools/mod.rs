@@ -198,6 +198,12 @@ pub trait Tool: fmt::Debug + Send + Sync {
     /// same if the time runs out.
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture;
 
+    /// What traces show of its calls, besides what they show of every tool's: OpenTelemetry's names with texts
+    /// or integers.
+    fn trace_attributes(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+
     /// How often and for how long a call may be attempted.
     fn run_limits(&self) -> RunLimits {
         RunLimits::default()

@@ -124,6 +124,12 @@ impl Round {
         self.is_prefilled
     }
 
+    /// The model that answers, by the name that the server has for it, if the server says so.
+    #[must_use]
+    pub(crate) fn model(&self) -> Option<&str> {
+        self.events.model()
+    }
+
     /// Notes that the server takes images, once the model begins to answer. The head of a response
     /// is no proof: some servers report their errors inside the stream.
     pub(super) fn shows_images(mut self, images: &Arc<ImageSupport>) -> Self {

@@ -145,3 +145,24 @@ async fn errors_are_json_here_too() {
         assert_eq!(body["error"]["code"], code, "{method} {path}");
     }
 }
+
+/// The time for an idle connection does not apply to one with a stream.
+#[tokio::test]
+async fn a_stream_outlives_the_time_for_an_idle_connection() {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
+        setup.timeouts.head = ms(20);
+        setup.config.stream.keep_alive = ms(25);
+    })
+    .await;
+    let mut connection = Connection::open(gateway.address, WINDOW).await;
+    let mut body = connection.send("POST", STREAM, &prompt("s")).await.unwrap().into_body();
+    let round = model.round().await;
+    let mut comments = 0;
+    while comments < 4 {
+        let (bytes, rest) = first_bytes(body).await;
+        comments += usize::from(bytes.starts_with(b":"));
+        body = rest;
+    }
+    round.answer("Still here.").await;
+    assert_eq!(said(&events(body).await), "Still here.");
+}

@@ -4,7 +4,7 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::client::Client;
-use crate::support::{Gateway, Model, within};
+use crate::support::{Gateway, Model, ms, within};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -421,5 +421,58 @@ async fn a_wrong_preface_is_a_bad_http_1_request() {
         let answer = client.closed().await;
         let text = String::from_utf8_lossy(&answer);
         assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{preface:?}: {text}");
+    }
+}
+
+/// A frame's kind, flags and payload.
+type Read = (u8, u8, Vec<u8>);
+
+/// The frames that have arrived, whole, and the rest.
+fn split_frames(mut bytes: &[u8]) -> (Vec<Read>, &[u8]) {
+    let mut frames = Vec::new();
+    while let Some((head, rest)) = bytes.split_first_chunk::<9>() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let Some((payload, after)) = rest.split_at_checked(length) else { break };
+        frames.push((head[3], head[4], payload.to_vec()));
+        bytes = after;
+    }
+    (frames, bytes)
+}
+
+/// Pings say that a client is there, not that it needs the connection.
+#[tokio::test]
+async fn a_connection_with_nothing_but_pings_is_closed() {
+    let model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| setup.timeouts.head = ms(100)).await;
+    for before in [Vec::new(), get(1)] {
+        let mut client = gateway.client().await;
+        let hello = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &before].concat();
+        client.send([&hello[..], &frame(PING, 0, 0, &[0; 8])].concat()).await;
+        let (mut unread, mut leaves) = (Vec::new(), Vec::new());
+        within(async {
+            let mut buffer = vec![0; 1 << 14];
+            while let Ok(read @ 1..) = client.socket.read(&mut buffer).await {
+                unread.extend_from_slice(&buffer[..read]);
+                let (frames, rest) = split_frames(&unread);
+                unread = rest.to_vec();
+                for (kind, flags, payload) in frames {
+                    let answer = match kind {
+                        PING if flags & ACK == 0 => frame(PING, ACK, 0, &payload),
+                        // The next one, at once.
+                        PING => frame(PING, 0, 0, &payload),
+                        SETTINGS if flags & ACK == 0 => frame(SETTINGS, ACK, 0, &[]),
+                        GOAWAY => {
+                            leaves.push(payload[7]);
+                            continue;
+                        }
+                        _ => continue,
+                    };
+                    // This fails once it is closed.
+                    let _ = client.socket.write_all(&answer).await;
+                }
+            }
+        })
+        .await;
+        assert!(!leaves.is_empty() && leaves.iter().all(|code| *code == 0), "{leaves:?}");
     }
 }

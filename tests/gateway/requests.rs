@@ -509,3 +509,52 @@ async fn a_long_conversation_is_answered() {
         assert_eq!(reply.status(), 200, "{path}: {}", reply.json());
     }
 }
+
+/// hyper refuses these before any handler sees them.
+#[tokio::test]
+async fn a_head_that_is_not_http_is_refused_in_words() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    for head in [
+        "G\u{0}T / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/7.0\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+    ] {
+        let mut client = gateway.client().await;
+        // Also after a request that was answered.
+        client.send(request("GET", "/healthz", &[], "")).await;
+        assert_eq!(client.reply().await.status(), 200);
+        client.send(head).await;
+        let reply = client.reply().await;
+        assert_eq!(reply.refusal(), (400, "invalid_request".to_owned(), None), "{head:?}");
+        assert_eq!(client.closed().await, b"", "{head:?}");
+    }
+}
+
+/// After a stream, which hyper does not write.
+#[tokio::test]
+async fn a_bad_head_after_a_stream_is_refused_in_words() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut client = gateway.client().await;
+    client.send(post(STREAM, &[], &json!({"prompt": "Hello?"}).to_string())).await;
+    model.round().await.answer("Hello.").await;
+    assert_eq!(client.reply().await.status(), 200);
+    client.send("nonsense\r\n\r\n").await;
+    assert_eq!(client.reply().await.refusal().0, 400);
+}
+
+/// What a body looks like does not matter.
+#[tokio::test]
+async fn an_answer_that_looks_like_a_refused_head_is_sent_as_it_is() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut client = gateway.client().await;
+    client.send(post(STREAM, &[], "HTTP/1.1 400 Bad Request\r\n\r\n")).await;
+    let refusal = client.reply().await;
+    assert_eq!(refusal.refusal().1, "invalid_request");
+    assert!(!refusal.message().contains("the head"), "{refusal:?}");
+    client.send(request("GET", "/healthz", &[], "")).await;
+    assert_eq!(client.reply().await.status(), 200);
+}

@@ -1,6 +1,7 @@
 //! A conversation: prompts, turns, and the questions between them.
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use uuid::Uuid;
 
@@ -29,6 +30,8 @@ pub(super) struct Conversation {
     has_begun: bool,
     look: Look,
     interrupts: Interrupts,
+    /// Requests to cancel a turn, which name its session alone: the next turn waits for them.
+    cancels: JoinSet<()>,
 }
 
 /// What follows at the prompt.
@@ -50,6 +53,7 @@ impl Conversation {
             has_begun: false,
             look: terminal::look(),
             interrupts: Interrupts::listen()?,
+            cancels: JoinSet::new(),
         })
     }
 
@@ -235,6 +239,7 @@ impl Conversation {
     async fn turn(&mut self, entry: Entry) -> Result<Ended, CliError> {
         // The terminal may have another size by now.
         self.look = terminal::look();
+        self.settle_cancels().await;
         let begun = Instant::now();
         let mut showing = Showing::new(self.look);
         let mut turn = Turn::enter(&self.gateway, &self.session, entry);
@@ -306,10 +311,22 @@ impl Conversation {
         Ok(shown?)
     }
 
-    /// Asks the gateway to cancel the running turn, whose stream says what became of it.
-    fn cancel(&self) {
+    /// Asks the gateway to cancel the running turn.
+    fn cancel(&mut self) {
         let (gateway, session) = (self.gateway.clone(), self.session.clone());
-        tokio::spawn(async move { gateway.cancel(&session).await });
+        self.cancels.spawn(async move {
+            // The turn's stream says what became of it.
+            let _ = gateway.cancel(&session).await;
+        });
+    }
+
+    /// Waits until no earlier request to cancel can reach the turn that comes next.
+    async fn settle_cancels(&mut self) {
+        let cancels = &mut self.cancels;
+        let settled = async { while cancels.join_next().await.is_some() {} };
+        if timeout(CANCEL_TIMEOUT, settled).await.is_err() {
+            self.cancels.shutdown().await;
+        }
     }
 
     /// Cancels a turn for whose end nobody waits. It may not even have begun to be heard of.

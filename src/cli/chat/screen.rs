@@ -223,9 +223,11 @@ impl Screen {
         }
         self.erase();
         self.end_reasoning();
-        // The gateway joins messages without anything in between.
+        // The gateway joins messages without anything in between. While a call runs, the message that made it goes on.
+        let is_new_message =
+            self.calls.running().is_none() && std::mem::take(&mut self.is_new_message);
         let is_apart = shown.starts_with('\n') || self.answer_end.is_none_or(|end| end == '\n');
-        if std::mem::take(&mut self.is_new_message) && !self.look.is_shared() && !is_apart {
+        if is_new_message && !self.look.is_shared() && !is_apart {
             self.push_answer("\n");
         }
         self.flow = Flow::Words;

@@ -253,6 +253,20 @@ fn rounds_of_an_answer_in_a_pipe_are_lines() {
     assert_eq!(answer("Let me see.", "\n\nThree."), "Let me see.\n\nThree.\n");
 }
 
+/// Eager tools run while the model is still writing.
+#[test]
+fn words_beside_a_running_call_belong_to_its_message() {
+    let events = [
+        text("Let me "),
+        started("c", "look", &json!({})),
+        text("see."),
+        completed("c", "look", &data(&json!(1))),
+        text("Three."),
+        done("stop"),
+    ];
+    assert_eq!(shown(FILES, &events).0, "Let me see.\nThree.\n");
+}
+
 /// A note says nothing about what the model wrote.
 #[test]
 fn a_note_does_not_break_the_answer_in_a_pipe() {

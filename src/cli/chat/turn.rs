@@ -240,3 +240,55 @@ fn may_have_arrived(error: &ApiError) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    const STARTED: &str = "id: 1-1\ndata: {\"type\":\"turn_started\",\"data\":{\"turn_id\":\"t\",\"model\":\"m\"}}\n\n";
+    const ENDED: &str =
+        "id: 1-2\ndata: {\"type\":\"turn_completed\",\"data\":{\"finish_reason\":\"stop\"}}\n\n";
+
+    /// Accepts a connection, and reads the head of its request.
+    async fn accept(listener: &TcpListener) -> (TcpStream, String) {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+            assert_ne!(socket.read_buf(&mut head).await.unwrap(), 0);
+        }
+        (socket, String::from_utf8(head).unwrap())
+    }
+
+    /// A keep-alive counts as a sign of life; a stream without one is left and joined again.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_is_silent_for_too_long_is_joined_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let gateway = Gateway::new(base, None).unwrap();
+        let mut turn = Turn::enter(&gateway, "s", Entry::Begin(serde_json::json!({})));
+        let (mut socket, head) = accept(&listener).await;
+        assert!(head.starts_with("POST /api/v1/chat/stream "), "{head}");
+        socket.write_all([HEAD, STARTED].concat().as_bytes()).await.unwrap();
+        assert!(matches!(turn.next().await, Some(Ok(Heard::Event(Event::Started(_))))));
+        let almost = SILENCE_MAX.saturating_sub(Duration::from_secs(1));
+        assert!(timeout(almost, turn.next()).await.is_err());
+        socket.write_all(b": still here\n\n").await.unwrap();
+        assert!(timeout(almost, turn.next()).await.is_err());
+        let begun = Instant::now();
+        let Some(Ok(Heard::Cut(reason))) = turn.next().await else { panic!("it goes on") };
+        assert_eq!(reason, "nothing was heard for 60 s");
+        assert_eq!(begun.elapsed().as_secs(), 1);
+        let (mut socket, head) = accept(&listener).await;
+        assert!(head.starts_with("GET /api/v1/chat/stream?session_id=s&turn_id=t "), "{head}");
+        assert!(head.to_ascii_lowercase().contains("\r\nlast-event-id: 1-1\r\n"), "{head}");
+        socket.write_all([HEAD, ENDED].concat().as_bytes()).await.unwrap();
+        assert!(matches!(turn.next().await, Some(Ok(Heard::Back))));
+        assert!(matches!(turn.next().await, Some(Ok(Heard::Event(Event::Completed(_))))));
+        assert!(turn.next().await.is_none());
+    }
+}

@@ -285,6 +285,30 @@ fn code_is_told_argument_by_argument_and_its_texts_as_they_arrive() {
 }
 
 #[test]
+fn code_without_arguments_is_told_and_white_space_behind_a_text_ends_nothing() {
+    check(
+        &told_in("lfm2"),
+        &["<|tool_call_start|>[f()", "]<|tool_call_end|>"],
+        &[&["start 0", "name f", "delta {}"], &["call 0"], &[]],
+    );
+    check(
+        &told_in("lfm2"),
+        &["<|tool_call_start|>[f(a='x' ", ",b=1)", "]<|tool_call_end|>"],
+        &[&["start 0", "name f", "delta {\"a\":\"x\""], &["delta ,\"b\":1}"], &["call 0"], &[]],
+    );
+}
+
+/// What looks like JSON where code is expected is told as a whole.
+#[test]
+fn json_in_place_of_code_is_not_told_in_pieces() {
+    check(
+        &told_in("lfm2"),
+        &["<|tool_call_start|>[{\"name\": \"f\", ", "\"arguments\": {\"a\": 1}}]"],
+        &[&["start 0"], &["name f", "delta {\"a\": 1}", "call 0"], &[]],
+    );
+}
+
+#[test]
 fn a_loose_object_is_told_argument_by_argument_and_its_texts_as_they_arrive() {
     check(
         &told_in("gemma4"),
@@ -333,6 +357,26 @@ fn elements_are_told_argument_by_argument() {
             &[],
         ],
     );
+}
+
+#[test]
+fn an_element_is_told_once_its_closing_tag_is_whole_wherever_that_was_cut() {
+    let close = "]<]minimax[>[</a";
+    for cut in 1..close.len() {
+        let (before, after) = close.split_at(cut);
+        let open = "<tool_call><invoke name=\"f\"><a>x".replace('<', "]<]minimax[>[<");
+        let rest = "<b>1</b></invoke></tool_call>".replace('<', "]<]minimax[>[<");
+        check(
+            &told_in("minimax_m3"),
+            &[&format!("{open}{before}"), &format!("{after}>"), &rest],
+            &[
+                &["start 0", "name f"],
+                &["delta {\"a\":\"x\""],
+                &["delta ,\"b\":\"1\"", "delta }", "call 0"],
+                &[],
+            ],
+        );
+    }
 }
 
 #[test]

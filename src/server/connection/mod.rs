@@ -2,6 +2,7 @@
 
 mod handover;
 mod protocol;
+mod refused_head;
 
 use std::convert::Infallible;
 use std::future::{Future as _, poll_fn};
@@ -10,29 +11,33 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
+use tower::util::MapRequest;
 use tracing::debug;
 
 use self::handover::{Begun, Handover, NotedBody};
 use self::protocol::Protocol;
+use self::refused_head::Refusing;
 use super::admission::ConnectionGuard;
+use super::answering::Progress;
 use super::body::Events;
 use super::direct::{self, Ended};
 use super::places::Place;
 use super::reply::Reply;
 use super::request_body::RequestBody;
+use super::route::{self, Route};
 use super::socket::Socket;
-use super::stall::{Pace, StreamExecutor, Watched};
+use super::stall::{Pace, StreamExecutor, Streams, Watched};
 use super::transport::Transport;
-use super::{App, handlers, route};
+use super::{App, handlers};
 use crate::limits;
 use crate::telemetry::metrics;
 
@@ -93,8 +98,8 @@ fn http1() -> http1::Builder {
 /// Takes a connection apart for a stream. What is kept is its service, and what has been read of the next requests:
 /// first what hyper has not parsed, then what it has not taken yet. hyper's buffer, which is freed, would be the
 /// largest part of a stream's memory.
-fn take_apart<S>(parts: http1::Parts<TokioIo<Watched<Transport>>, S>) -> (S, Bytes) {
-    let not_taken = parts.io.into_inner().into_unread();
+fn take_apart<S>(parts: http1::Parts<TokioIo<Refusing<Watched<Transport>>>, S>) -> (S, Bytes) {
+    let not_taken = parts.io.into_inner().into_inner().into_unread();
     // A copy, because even an empty slice of hyper's buffer keeps the whole buffer.
     (parts.service, [&*parts.read_buf, &*not_taken].concat().into())
 }
@@ -125,7 +130,15 @@ fn answers<B: RequestBody>(
         // Boxed, so that it takes no room in the connection's future while that streams.
         Box::pin(async move { Ok::<_, Infallible>(handlers::answer(request, app).await) })
     });
-    TowerToHyperService::new(cors.layer(answer))
+    TowerToHyperService::new(MapRequest::new(cors.layer(answer), note_preflight))
+}
+
+/// Counts a request that the CORS layer answers, always with 200, without asking the handlers.
+fn note_preflight<B>(request: Request<B>) -> Request<B> {
+    if request.method() == Method::OPTIONS {
+        metrics::request(Route::of(request.uri().path()).name(), StatusCode::OK.as_u16());
+    }
+    request
 }
 
 impl Connection {
@@ -155,14 +168,16 @@ impl Connection {
     /// Serves HTTP/1. hyper reads the requests and writes the responses, except for streams: while one is
     /// written, the connection has its socket back. Under TLS, hyper writes the streams, too.
     async fn serve_http1(&self, mut transport: Transport, mut unread: Bytes) {
-        let handover = Handover::default();
+        let (handover, progress) = (Handover::default(), Progress::default());
         let is_plain = matches!(transport, Transport::Plain(_));
-        let mut service = self.http1_service(handover.clone(), is_plain);
+        let mut service = self.http1_service(handover.clone(), progress.clone(), is_plain);
         let mut builder = http1();
         builder.header_read_timeout(self.app.timeouts.head);
         loop {
             let begun = {
+                progress.restart();
                 let io = Watched::new(transport, Arc::clone(&self.pace), unread);
+                let io = Refusing::new(io, progress.clone());
                 // Boxed, so that it takes no room in this future while that streams.
                 let mut connection = Box::new(builder.serve_connection(TokioIo::new(io), service));
                 let begun = self.drive(|cx, shuts_down| {
@@ -182,7 +197,13 @@ impl Connection {
                         .take_begun()
                         .map_or(Poll::Pending, |begun| Poll::Ready(Driven::Begun(begun)))
                 });
-                let Some(begun) = begun.await else { return };
+                let Some(begun) = begun.await else {
+                    drop(connection);
+                    if progress.has_refused() {
+                        self.discard_rest().await;
+                    }
+                    return;
+                };
                 (service, unread) = take_apart(connection.into_parts());
                 begun
             };
@@ -200,6 +221,7 @@ impl Connection {
     fn http1_service(
         &self,
         handover: Handover,
+        progress: Progress,
         is_plain: bool,
     ) -> impl Service<Request<Incoming>, Response = Reply, Error = Infallible, Future: Send> + use<>
     {
@@ -207,7 +229,8 @@ impl Connection {
         let (place, socket) = (Arc::clone(&self.place), self.socket.clone());
         service_fn(move |mut request: Request<Incoming>| {
             place.keep();
-            let (socket, handover) = (socket.clone(), handover.clone());
+            progress.begin();
+            let (socket, handover, progress) = (socket.clone(), handover.clone(), progress.clone());
             let may_take = is_plain && handover.expect(&request);
             request.extensions_mut().insert(socket.clone());
             let noted = handover.clone();
@@ -222,9 +245,19 @@ impl Connection {
                     };
                 }
                 reply.body_mut().watch(socket);
+                reply.body_mut().note_end(progress.answer());
                 Ok::<_, Infallible>(reply)
             }
         })
+    }
+
+    /// Reads the rest of a request whose head was refused. Otherwise the system would answer it with a reset, which can
+    /// overtake our answer.
+    async fn discard_rest(&self) {
+        tokio::select! {
+            () = Box::pin(self.socket.clone().close()) => {}
+            () = self.place.lost() => {}
+        }
     }
 
     /// The head of a stream as it is sent, its events, and whether the connection closes after it. A stream may last
@@ -255,12 +288,24 @@ impl Connection {
             answers.call(request)
         });
         let io = Watched::new(transport, Arc::clone(&self.pace), unread);
-        let executor = StreamExecutor::new(Arc::clone(&self.pace), self.app.timeouts.reader);
+        let (streams, timeouts) = (Streams::new(), self.app.timeouts);
+        let executor =
+            StreamExecutor::new(Arc::clone(&self.pace), Arc::clone(&streams), timeouts.reader);
         let connection = http2(executor).serve_connection(TokioIo::new(io), service);
         let mut connection = pin!(connection);
+        let (mut idle, mut is_idle) = (pin!(streams.idle_for(timeouts.head)), false);
+        // Closing takes the client's answer to a ping.
+        let patience = timeouts.head + limits::server::H2_PING_TIMEOUT;
+        let mut stuck = pin!(streams.idle_for(patience));
         self.drive(|cx, shuts_down| {
-            if shuts_down {
+            let idles = !is_idle && idle.as_mut().poll(cx).is_ready();
+            is_idle |= idles;
+            if shuts_down || idles {
                 connection.as_mut().graceful_shutdown();
+            }
+            if stuck.as_mut().poll(cx).is_ready() {
+                debug!(peer = %self.guard.peer(), "client has no stream and does not let go; connection closed");
+                return Poll::Ready(Driven::Closed(Ok(())));
             }
             connection.as_mut().poll(cx).map(Driven::Closed)
         })

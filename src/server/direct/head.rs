@@ -10,6 +10,23 @@ use crate::limits::server::RESPONSE_HEAD_ROOM_BYTES;
 /// Writes the head of a chunked response. `closes`: whether the connection closes after the response.
 pub(in crate::server) fn write_head(head: &Parts, closes: bool) -> Bytes {
     let mut out = BytesMut::with_capacity(RESPONSE_HEAD_ROOM_BYTES);
+    put_fields(head, closes, &mut out);
+    out.put_slice(b"transfer-encoding: chunked\r\n");
+    put_end(&mut out);
+    out.freeze()
+}
+
+/// Writes a whole response after which the connection closes.
+pub(in crate::server) fn write_last(head: &Parts, body: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(RESPONSE_HEAD_ROOM_BYTES + body.len());
+    put_fields(head, true, &mut out);
+    out.put_slice(format!("content-length: {}\r\n", body.len()).as_bytes());
+    put_end(&mut out);
+    out.put_slice(body);
+    out.freeze()
+}
+
+fn put_fields(head: &Parts, closes: bool, out: &mut BytesMut) {
     let reason = head.status.canonical_reason().unwrap_or_default();
     for part in ["HTTP/1.1 ", head.status.as_str(), " ", reason, "\r\n"] {
         out.put_slice(part.as_bytes());
@@ -22,10 +39,12 @@ pub(in crate::server) fn write_head(head: &Parts, closes: bool) -> Bytes {
     if closes {
         out.put_slice(b"connection: close\r\n");
     }
-    out.put_slice(b"transfer-encoding: chunked\r\ndate: ");
+}
+
+fn put_end(out: &mut BytesMut) {
+    out.put_slice(b"date: ");
     out.put_slice(httpdate::fmt_http_date(SystemTime::now()).as_bytes());
     out.put_slice(b"\r\n\r\n");
-    out.freeze()
 }
 
 #[cfg(test)]

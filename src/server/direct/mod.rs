@@ -17,7 +17,7 @@
 mod head;
 mod stream;
 
-pub(super) use head::write_head;
+pub(super) use head::{write_head, write_last};
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::{Pace, wait_for_stall};
+use super::{Pace, Streams, wait_for_stall};
 use crate::telemetry::metrics;
 
 tokio::task_local! {
@@ -126,14 +126,19 @@ impl Buf for Piece {
 #[derive(Debug, Clone)]
 pub(in crate::server) struct StreamExecutor {
     pace: Arc<Pace>,
+    streams: Arc<Streams>,
     longest: Duration,
 }
 
 impl StreamExecutor {
-    /// Creates an executor for the connection of `pace`. It resets streams after `longest`
-    /// without progress.
-    pub(in crate::server) const fn new(pace: Arc<Pace>, longest: Duration) -> Self {
-        Self { pace, longest }
+    /// Creates an executor for the connection of `pace`, which counts its `streams`. It resets those that
+    /// make no progress for `longest`.
+    pub(in crate::server) const fn new(
+        pace: Arc<Pace>,
+        streams: Arc<Streams>,
+        longest: Duration,
+    ) -> Self {
+        Self { pace, streams, longest }
     }
 }
 
@@ -142,8 +147,10 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let Self { pace, longest } = self.clone();
+        let Self { pace, streams, longest } = self.clone();
+        let open = streams.open();
         tokio::spawn(async move {
+            let _open = open;
             let flow = Arc::<Flow>::default();
             tokio::select! {
                 biased;

@@ -7,6 +7,7 @@
 //! client can rejoin.
 
 mod flow;
+mod streams;
 
 use std::future::poll_fn;
 use std::io;
@@ -23,6 +24,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::telemetry::millis;
 
 pub(super) use flow::{Flow, Piece, StreamExecutor};
+pub(super) use streams::Streams;
 
 /// No such time yet.
 const NEVER: u64 = 0;

@@ -66,7 +66,7 @@ async fn stream(pace: &Arc<Pace>, bytes: usize) -> Stream {
     let (sender, given) = tokio::sync::oneshot::channel();
     let alive = Arc::new(());
     let kept = Arc::clone(&alive);
-    StreamExecutor::new(Arc::clone(pace), LONGEST).execute(async move {
+    StreamExecutor::new(Arc::clone(pace), Streams::new(), LONGEST).execute(async move {
         let flow = Flow::current().unwrap();
         let piece = Piece::new(Bytes::from(vec![0; bytes]), Some(&flow));
         sender.send((piece, flow)).unwrap();

@@ -76,7 +76,7 @@ pub(super) fn metrics(
             }));
             last = Some(instrument);
         }
-        let Histogram { counts, sum } = histogram;
+        let Histogram { counts, sum, .. } = histogram;
         let labels: Vec<_> =
             labels.iter().map(|(key, value)| attribute(key, &value.as_str().into())).collect();
         let point = json!({

@@ -58,30 +58,65 @@ pub(crate) struct Histograms {
     series: BTreeMap<(&'static Instrument, Labels), Histogram>,
 }
 
-/// One series.
+/// One series, or measurements that are to be added to one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Histogram {
+    buckets: Buckets,
     /// Measurements by bucket: one more than there are bounds.
     pub(crate) counts: Vec<u64>,
     pub(crate) sum: f64,
 }
 
+impl Histogram {
+    /// A histogram of what this instrument measures, still empty.
+    pub(crate) fn new(instrument: &Instrument) -> Self {
+        let buckets = instrument.buckets;
+        Self { buckets, counts: vec![0; buckets.bounds().len() + 1], sum: 0.0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts.iter().all(|count| *count == 0)
+    }
+
+    /// Adds a measurement.
+    pub(crate) fn record(&mut self, value: f64) {
+        // A bound is the last value of its bucket.
+        self.counts[self.buckets.bounds().partition_point(|bound| *bound < value)] += 1;
+        self.sum += value;
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.sum += other.sum;
+    }
+}
+
 impl Histograms {
-    /// Records a measurement. Series beyond [`SERIES_MAX`] share one overflow series, as the specification of
-    /// metrics SDKs demands.
+    /// Records a measurement.
     pub(crate) fn record(&mut self, instrument: &'static Instrument, labels: Labels, value: f64) {
+        self.series(instrument, labels).record(value);
+    }
+
+    /// Records all measurements of a histogram.
+    pub(crate) fn record_all(
+        &mut self,
+        instrument: &'static Instrument,
+        labels: Labels,
+        measured: &Histogram,
+    ) {
+        self.series(instrument, labels).add(measured);
+    }
+
+    /// A series. Those beyond [`SERIES_MAX`] share one overflow series, as the specification of metrics SDKs
+    /// demands.
+    fn series(&mut self, instrument: &'static Instrument, labels: Labels) -> &mut Histogram {
         let mut key = (instrument, labels);
         if self.series.len() >= SERIES_MAX && !self.series.contains_key(&key) {
             key.1 = vec![("otel.metric.overflow", "true".to_owned())];
         }
-        let bounds = instrument.buckets.bounds();
-        let histogram = self
-            .series
-            .entry(key)
-            .or_insert_with(|| Histogram { counts: vec![0; bounds.len() + 1], sum: 0.0 });
-        // A bound is the last value of its bucket.
-        histogram.counts[bounds.partition_point(|bound| *bound < value)] += 1;
-        histogram.sum += value;
+        self.series.entry(key).or_insert_with(|| Histogram::new(instrument))
     }
 
     /// All series, those of an instrument together.
@@ -106,6 +141,22 @@ mod tests {
         let (_, _, histogram) = histograms.iter().next().unwrap();
         assert_eq!(histogram.counts, [1, 1, 2, 0, 0, 0, 0, 0, 1, 1]);
         assert!((histogram.sum - 261.5).abs() < 1e-9, "{histogram:?}");
+    }
+
+    #[test]
+    fn measurements_that_come_together_count_as_if_they_came_alone() {
+        let (mut alone, mut together) = (Histograms::default(), Histograms::default());
+        for values in [[0.0, 1.5, 129.0], [2.0, 2.0, 3.0]] {
+            let mut measured = Histogram::new(&CALLS);
+            assert!(measured.is_empty());
+            for value in values {
+                alone.record(&CALLS, Vec::new(), value);
+                measured.record(value);
+            }
+            assert!(!measured.is_empty());
+            together.record_all(&CALLS, Vec::new(), &measured);
+        }
+        assert!(alone.iter().eq(together.iter()));
     }
 
     #[test]

@@ -31,7 +31,7 @@ use uuid::Uuid;
 use self::client::Client;
 pub use self::client::OtlpError;
 use self::histograms::Histograms;
-pub(crate) use self::histograms::{Buckets, Instrument, Labels};
+pub(crate) use self::histograms::{Buckets, Histogram, Instrument, Labels};
 use super::metrics;
 use super::span_data::SpanData;
 use crate::limits::telemetry::{
@@ -108,6 +108,16 @@ pub(crate) fn export(span: SpanData) {
 pub(crate) fn record(instrument: &'static Instrument, value: f64, labels: impl FnOnce() -> Labels) {
     let Some(shared) = SHARED.get() else { return };
     shared.histograms.lock().record(instrument, labels(), value);
+}
+
+/// Records many measurements at once. `labels` is called only if there are any, and an exporter.
+pub(crate) fn record_all(
+    instrument: &'static Instrument,
+    measured: &Histogram,
+    labels: impl FnOnce() -> Labels,
+) {
+    let Some(shared) = SHARED.get().filter(|_| !measured.is_empty()) else { return };
+    shared.histograms.lock().record_all(instrument, labels(), measured);
 }
 
 /// The running exporter.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::limits::mcp as limits;
@@ -83,6 +83,27 @@ impl Reach {
             Self::Missing(_) => json!(null),
             Self::Http(reach) => json!(reach.url.as_str()),
         })
+    }
+
+    /// What traces show of it, by OpenTelemetry's names.
+    pub(super) fn trace_attributes(&self) -> Vec<(&'static str, Value)> {
+        match self {
+            Self::Program(_) => vec![("network.transport", "pipe".into())],
+            Self::Missing(_) => Vec::new(),
+            Self::Http(reach) => {
+                let mut attributes = vec![
+                    ("network.transport", "tcp".into()),
+                    ("network.protocol.name", "http".into()),
+                ];
+                if let (Some(host), Some(port)) =
+                    (reach.url.host_str(), reach.url.port_or_known_default())
+                {
+                    attributes
+                        .extend([("server.address", host.into()), ("server.port", port.into())]);
+                }
+                attributes
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 use serde_json::value::RawValue;
 
 use super::json_string::unescape;
+use crate::limits::upstream::ANSWERING_MODEL_BYTES_MAX;
 
 /// A count: an integer, or a number like `0.0`, either of them also as a string.
 pub(in crate::upstream) fn count(raw: &RawValue) -> Option<u64> {
@@ -22,6 +23,12 @@ pub(in crate::upstream) fn text(raw: &RawValue) -> String {
         Some(b'-' | b'0'..=b'9') => raw.get().to_owned(),
         _ => String::new(),
     }
+}
+
+/// A model's name: the content of a string, unless it is empty or too long for a name.
+pub(in crate::upstream) fn model(raw: &RawValue) -> Option<String> {
+    let name = if raw.get().starts_with('"') { string(raw) } else { String::new() };
+    (1..=ANSWERING_MODEL_BYTES_MAX).contains(&name.len()).then_some(name)
 }
 
 /// The arguments' text: the content of a string, or any other value as written. The parser
@@ -66,6 +73,22 @@ mod tests {
             ("99999999999999999999999", None),
         ] {
             assert_eq!(count(&raw(json)), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn models() {
+        let quoted = |length| format!("\"{}\"", "m".repeat(length));
+        for (json, has_name) in [
+            (quoted(1), true),
+            (quoted(ANSWERING_MODEL_BYTES_MAX), true),
+            (quoted(ANSWERING_MODEL_BYTES_MAX + 1), false),
+            (quoted(0), false),
+            ("null".to_owned(), false),
+            ("7".to_owned(), false),
+        ] {
+            let name = has_name.then(|| json[1..json.len() - 1].to_owned());
+            assert_eq!(model(&raw(&json)), name, "{json}");
         }
     }
 

@@ -89,6 +89,11 @@ pub trait Decode: fmt::Debug + Send {
 
     /// Whether nothing follows.
     fn is_done(&self) -> bool;
+
+    /// The model that answers, by the name that the server has for it, if the server says so.
+    fn model(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// What is known about a server when a request is written.

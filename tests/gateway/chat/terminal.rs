@@ -4,11 +4,12 @@ use serde_json::json;
 use tether::app;
 use tether::tools::Confirm;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use super::program::{ANSWER, CTRL_C, CTRL_D, PROMPT, Terminal};
 use crate::support::model::call;
-use crate::support::{Gateway, Model};
+use crate::support::{Gateway, Model, ms, within};
 
 #[tokio::test]
 async fn prompts_are_answered_until_the_user_leaves() {
@@ -189,4 +190,51 @@ async fn what_is_typed_and_what_is_shown_stays_harmless() {
     terminal.seen.take("a[2Jbcd.\r\n").await;
     terminal.line("/quit").await;
     assert_eq!(terminal.exit().await, Some(0));
+}
+
+/// A request to cancel names the session, so it must not be under way when the next turn begins.
+#[tokio::test]
+async fn the_next_turn_waits_for_the_answer_to_a_late_interrupt() {
+    let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = gateway.local_addr().unwrap();
+    let mut terminal = Terminal::start(address, &[]);
+    let mut client = requested(&gateway, "GET /api/v1/tools ").await;
+    let json = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: ";
+    client.write_all(format!("{json}12\r\n\r\n{{\"tools\":[]}}").as_bytes()).await.unwrap();
+    terminal.line("Count.").await;
+    let mut turn = requested(&gateway, "POST /api/v1/chat/stream ").await;
+    let started = format!(
+        "{STREAM_HEAD}id: 1-1\ndata: {}\n\nid: 1-2\ndata: {}\n\n",
+        json!({"type": "turn_started", "data": {"turn_id": "t", "model": "m"}}),
+        json!({"type": "text_delta", "data": {"text": "One, two"}}),
+    );
+    turn.write_all(started.as_bytes()).await.unwrap();
+    terminal.seen.take("One, two").await;
+    terminal.keys(CTRL_C);
+    let mut cancel = requested(&gateway, "POST /api/v1/chat/cancel ").await;
+    let ended = json!({"type": "turn_completed", "data": {"finish_reason": "stop"}});
+    turn.write_all(format!("id: 1-3\ndata: {ended}\n\n").as_bytes()).await.unwrap();
+    terminal.line("Go on.").await;
+    terminal.seen.take("Go on.").await;
+    assert!(timeout(ms(200), gateway.accept()).await.is_err(), "the next turn has begun");
+    cancel.write_all(format!("{json}2\r\n\r\n{{}}").as_bytes()).await.unwrap();
+    requested(&gateway, "POST /api/v1/chat/stream ").await;
+}
+
+const STREAM_HEAD: &str =
+    "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n";
+
+/// The next connection, and the request on it, which begins like this.
+async fn requested(gateway: &TcpListener, expected: &str) -> TcpStream {
+    within(async {
+        let (mut client, _) = gateway.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+            assert_ne!(client.read_buf(&mut head).await.unwrap(), 0);
+        }
+        let head = String::from_utf8(head).unwrap();
+        assert!(head.starts_with(expected), "{head}");
+        client
+    })
+    .await
 }

@@ -217,3 +217,25 @@ async fn session_sizes_are_shown() {
         held.check(name, &[("", 0)]);
     }
 }
+
+/// The CORS layer answers preflights, and no handler sees them.
+#[tokio::test]
+async fn preflights_are_requests() {
+    let model = Model::listen();
+    let gateway = Process::start(&config(&model)).await;
+    for path in ["/api/v1/chat/stream", "/nothing"] {
+        let headers = ["Origin: https://a.example", "Access-Control-Request-Method: POST"];
+        let reply = gateway.exchange(request("OPTIONS", path, &headers, "")).await;
+        assert_eq!(reply.status(), 200);
+    }
+    gateway.exchange("nonsense\r\n\r\n").await;
+    let samples = Samples::of(&gateway).await;
+    let requests = |labels: &str| {
+        let name = format!("tether_http_requests_total{{{labels}}}");
+        samples.value(&name).to_string()
+    };
+    assert_eq!(requests("route=\"chat_stream\",status=\"200\""), "1");
+    assert_eq!(requests("route=\"none\",status=\"200\""), "1");
+    // Nor do they see a head that cannot be read.
+    assert_eq!(requests("route=\"none\",status=\"400\""), "1");
+}

@@ -264,3 +264,49 @@ async fn every_api_passes_a_trace_on() {
     }
     assert_eq!(gateway.exchange(request("GET", "/healthz", &[PARENT], "")).await.status(), 200);
 }
+
+/// A server may answer with another model than it was asked for.
+#[tokio::test]
+async fn a_round_says_which_model_answered() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(0).await;
+    let gateway = Process::start(&config(&model, &collector, "")).await;
+    for (first, expected) in [(json!("m-2026-11"), Some("m-2026-11")), (json!(null), None)] {
+        let mut stream = gateway.turn(&prompt("s")).await;
+        let chunk = json!({"model": first, "choices": [{"index": 0, "delta": {"content": "W"}}]});
+        let answer = format!("data: {chunk}\n\n") + &text("ell.") + &finish("stop") + DONE;
+        model.round().await.answer_with(&answer).await;
+        assert_eq!(outcome(&stream.rest().await), "stop");
+        let sent = if expected.is_some() { 2 } else { 4 };
+        let spans = collector.spans(sent).await;
+        let round = spans[sent - 2..].iter().find(|span| span["name"] == "chat m").unwrap();
+        let answering = attribute(round, "gen_ai.response.model").and_then(Value::as_str);
+        assert_eq!(answering, expected, "{round}");
+    }
+    let points = collector.points("gen_ai.client.operation.time_per_output_chunk").await;
+    assert_eq!((points.len(), &points[0]["count"]), (1, &json!("2")));
+    assert_eq!(text_of(&points[0], "gen_ai.request.model"), "m");
+}
+
+#[tokio::test]
+async fn a_tool_of_an_mcp_server_says_how_it_was_reached() {
+    let mut model = Model::listen();
+    let collector = Collector::listen(0).await;
+    let server = format!(
+        "\ntools: {{mcp: [{{name: bad, command: [python3, \"{}/tests/mcp/server.py\", plain], required: true}}]}}",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let gateway = Process::start(&(config(&model, &collector, "") + &server)).await;
+    let mut stream = gateway.turn(&prompt("s")).await;
+    let called = call("bad__echo", &json!({"text": "x"}));
+    model.round().await.answer_with(&(text(&called) + &finish("stop") + DONE)).await;
+    model.round().await.answer("Well.").await;
+    assert_eq!(outcome(&stream.rest().await), "stop");
+    let spans = collector.spans(4).await;
+    let tool = spans.iter().find(|span| span["name"] == "execute_tool bad__echo");
+    let tool = tool.unwrap_or_else(|| panic!("{spans:?}"));
+    assert_eq!(text_of(tool, "tether.tool.source"), "mcp bad");
+    assert_eq!(text_of(tool, "mcp.method.name"), "tools/call");
+    assert_eq!(text_of(tool, "mcp.protocol.version"), "2025-11-25");
+    assert_eq!(text_of(tool, "network.transport"), "pipe");
+}

@@ -148,8 +148,8 @@ fn lenient_mends_payloads() {
     );
     check(
         &settings,
-        "§{\"name\":\"f\",\"arguments\":{\"a\":\"x\ny\tz\u{1}\"}}",
-        &["start 0@0", r#"call 0 f {"a":"x\ny\tz\u0001"} mended [control_character]"#],
+        "§{\"name\":\"f\",\"arguments\":{\"a\":\"x\ny\tz\r\u{1}\"}}",
+        &["start 0@0", r#"call 0 f {"a":"x\ny\tz\r\u0001"} mended [control_character]"#],
     );
     check(
         &settings,

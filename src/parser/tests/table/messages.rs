@@ -54,6 +54,21 @@ fn a_value_that_never_ends_leaves_the_next_message_alone() {
     }
 }
 
+/// Only what the end of a call directly precedes is the next message.
+#[test]
+fn a_value_may_show_messages() {
+    for value in
+        ["</atem:invoke> <|start|>", "<|eom|>\n<|start|>assistant", "<|start|></atem:invoke>"]
+    {
+        let input = format!(
+            " to=f<|message|><atem:invoke name=\"f\">\n<atem:parameter name=\"s\">{value}\
+             </atem:parameter>\n</atem:invoke>"
+        );
+        let call = format!("call 0 f {}", visible(&serde_json::json!({ "s": value }).to_string()));
+        check(&named("muse"), &input, &["start 0@0", &call]);
+    }
+}
+
 /// A string may be about the format.
 #[test]
 fn a_mark_alone_is_part_of_a_string() {

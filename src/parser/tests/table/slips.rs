@@ -125,6 +125,9 @@ fn a_value_may_show_calls_and_their_ends() {
         "</function>\nor\n<function=g>",
         "Show:\n<tool_call>\n<function=g>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>\nend",
         "a <parameter=k> b",
+        "<tool_call> <parameter=k> b",
+        "<function=g>\n<parameter=k>\nv\n</parameter>",
+        "<function=g>\n<parameter=a>\n<function=h></function>\n</parameter>\n</function>",
     ] {
         let input = format!("<function=f>\n<parameter=s>\n{value}\n</parameter>\n</function>");
         let call = format!("call 0 f {}", visible(&serde_json::json!({ "s": value }).to_string()));

@@ -72,6 +72,7 @@ fn entry(
         result_bytes_max: options.result_bytes_max,
         may_send_to_pages: options.may_send_to_pages,
         pin: options.pin.clone(),
+        reached: options.reach.trace_attributes(),
     };
     let tool = McpTool::new(Arc::new(spec), Arc::new(shared));
     Entry::new(Arc::new(tool)).map_err(|error| error.to_string())

@@ -53,6 +53,8 @@ struct Shared {
     may_send_to_pages: bool,
     /// What the server's list of tools must be.
     pin: Option<String>,
+    /// What traces show of how the server is reached.
+    reached: Vec<(&'static str, Value)>,
 }
 
 impl McpTool {
@@ -69,6 +71,16 @@ impl Tool for McpTool {
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.run(arguments, context).await })
+    }
+
+    /// The conventions also name `mcp.session.id`. To many servers, whoever knows that is the session's client, so it
+    /// is kept out of traces.
+    fn trace_attributes(&self) -> Vec<(&'static str, Value)> {
+        let mut attributes = vec![("mcp.method.name", "tools/call".into())];
+        let version = self.shared.listed_by.upgrade().map(|connection| connection.version.clone());
+        attributes.extend(version.map(|version| ("mcp.protocol.version", version.into())));
+        attributes.extend(self.shared.reached.iter().cloned());
+        attributes
     }
 
     fn run_limits(&self) -> RunLimits {

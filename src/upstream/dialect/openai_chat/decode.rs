@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::memo::{Shape, Words};
 use super::tool_calls::{Assembler, Piece};
 use crate::event::Usage;
-use crate::upstream::dialect::Decode;
 use crate::upstream::dialect::json_string::{Unescaper, unescape};
+use crate::upstream::dialect::{Decode, lenient};
 use crate::upstream::frame_error::FrameError;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
@@ -26,6 +26,7 @@ pub struct Decoder {
     shape: Option<Shape>,
     spoken: Spoken,
     calls: Assembler,
+    model: Option<String>,
     finished: bool,
     done: bool,
 }
@@ -80,6 +81,10 @@ impl Decode for Decoder {
     fn is_done(&self) -> bool {
         self.done
     }
+
+    fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
 }
 
 impl Decoder {
@@ -97,6 +102,7 @@ impl Decoder {
             shape: None,
             spoken: Spoken::default(),
             calls: Assembler::default(),
+            model: None,
             finished: false,
             done: false,
         }
@@ -110,6 +116,9 @@ impl Decoder {
         let chunk: Chunk<'_> = serde_json::from_str(json).map_err(|_| FrameError::Malformed)?;
         if let Some(error) = chunk.error(json) {
             return Err(FrameError::Server(error));
+        }
+        if self.model.is_none() {
+            self.model = chunk.model.and_then(lenient::model);
         }
         let FirstChoice(choice) = chunk.choices;
         let delta = choice.delta.unwrap_or_default();
@@ -226,6 +235,8 @@ struct Chunk<'a> {
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     object: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    model: Option<&'a RawValue>,
 }
 
 impl Chunk<'_> {

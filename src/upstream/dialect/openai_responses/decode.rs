@@ -22,6 +22,7 @@ pub(crate) struct Decoder {
     has_reasoned: bool,
     /// Whether an item was incomplete, whatever the response says about itself.
     has_part: bool,
+    model: Option<String>,
     finished: bool,
 }
 
@@ -76,6 +77,10 @@ impl Decode for Decoder {
     fn is_done(&self) -> bool {
         self.finished
     }
+
+    fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
 }
 
 impl Decoder {
@@ -91,6 +96,9 @@ impl Decoder {
         json: &str,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
+        if self.model.is_none() {
+            self.model = event.response.as_ref().and_then(Response::model);
+        }
         let mut scratch = String::new();
         match &*event.r#type {
             // A refusal is what the model says in place of an answer.

@@ -96,7 +96,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What the last event says about the whole response.
+/// What an event says about the whole response.
 #[derive(Default, Deserialize)]
 pub(super) struct Response<'a> {
     #[serde(borrow, default)]
@@ -108,6 +108,8 @@ pub(super) struct Response<'a> {
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) output: Option<Vec<&'a RawValue>>,
 }
 
@@ -118,6 +120,11 @@ impl Response<'_> {
 
     pub(super) fn is_incomplete(&self) -> bool {
         self.status.is_some_and(|status| status.get() == "\"incomplete\"")
+    }
+
+    /// The model, by the name that the server has for it.
+    pub(super) fn model(&self) -> Option<String> {
+        self.model.and_then(lenient::model)
     }
 
     /// Why it is incomplete, if the server says so.
