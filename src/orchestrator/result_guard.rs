@@ -49,7 +49,8 @@ pub(super) struct ResultGuard {
 enum State {
     #[default]
     LineStart,
-    Candidate(Candidate),
+    /// Boxed: it is rare, and every turn has room for a state.
+    Candidate(Box<Candidate>),
     MidLine,
 }
 
@@ -147,6 +148,7 @@ impl ResultGuard {
                             return true;
                         }
                         let candidate = Candidate::begin(first, self.frame, self.echoes.len());
+                        let candidate = candidate.map(Box::new);
                         self.state = candidate.map_or(State::MidLine, State::Candidate);
                     }
                 }

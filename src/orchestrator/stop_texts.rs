@@ -43,6 +43,11 @@ impl StopTexts {
         Self { searches, ..Self::default() }
     }
 
+    /// Whether there is no text to look for.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.searches.is_empty()
+    }
+
     /// The text at which this message ends.
     pub(super) fn found(&self) -> Option<&str> {
         self.found.map(|at| &*self.searches[at].text)
@@ -65,9 +70,6 @@ impl StopTexts {
     /// Looks at the words from `from` on, which have not been seen. Takes away what may be the
     /// beginning of a text, or a text and all that follows it. Returns whether it was a text.
     pub(super) fn check(&mut self, words: &mut String, from: usize) -> bool {
-        if self.searches.is_empty() {
-            return false;
-        }
         let blank = if self.has_begun { 0 } else { blank_bytes(&words[from..]) };
         self.has_begun |= from + blank < words.len();
         for (at, byte) in words.as_bytes()[from..].iter().enumerate() {

@@ -28,8 +28,8 @@ pub(super) struct Script {
     arguments: String,
     /// Keeps result blocks out of the words.
     pub(super) guard: ResultGuard,
-    /// Ends messages where the client wants it.
-    stops: StopTexts,
+    /// Ends messages where the client wants it. Boxed: most clients do not.
+    stops: Option<Box<StopTexts>>,
     queue: VecDeque<Queued>,
 }
 
@@ -56,6 +56,7 @@ impl Script {
     pub(super) fn new(guard: ResultGuard, stops: StopTexts, withholds: bool) -> Self {
         let (text, reasoning, arguments) = (String::new(), String::new(), String::new());
         let shown = withholds.then(String::new);
+        let stops = (!stops.is_empty()).then(|| Box::new(stops));
         Self { text, shown, reasoning, arguments, guard, stops, queue: VecDeque::new() }
     }
 
@@ -94,12 +95,14 @@ impl Script {
     /// A message begins. Drops the words that were held back of the previous one.
     pub(super) fn begin_message(&mut self) {
         self.guard.begin_message();
-        self.stops.begin_message();
+        if let Some(stops) = &mut self.stops {
+            stops.begin_message();
+        }
     }
 
     /// The text at which the client wanted the message to end, if it was found in it.
     pub(super) fn stop_text(&self) -> Option<&str> {
-        self.stops.found()
+        self.stops.as_ref()?.found()
     }
 
     pub(super) fn next(&mut self) -> Option<Queued> {
@@ -121,15 +124,9 @@ impl Script {
     /// Adds the model's words, up to a result block or a stop text.
     pub(super) fn push_words(&mut self, words: &str) -> Shown {
         let start = self.text.len();
-        self.stops.put_back(&mut self.text);
-        let unseen = self.text.len();
+        let unseen = self.put_back_words();
         let ends_in_results = self.guard.push(words, &mut self.text);
-        let mut end = ends_in_results.then_some(WordsEnd::Results);
-        if self.stops.check(&mut self.text, unseen) {
-            end = Some(WordsEnd::StopText);
-        } else if ends_in_results {
-            self.stops.finish(&mut self.text);
-        }
+        let end = self.end_words(unseen, ends_in_results, ends_in_results);
         self.say_text_from(start, end)
     }
 
@@ -137,15 +134,33 @@ impl Script {
     /// message continues differently, or is over.
     pub(super) fn release_words(&mut self) -> Shown {
         let start = self.text.len();
-        self.stops.put_back(&mut self.text);
-        let unseen = self.text.len();
+        let unseen = self.put_back_words();
         let ends_in_results = self.guard.finish(&mut self.text);
-        let mut end = ends_in_results.then_some(WordsEnd::Results);
-        if self.stops.check(&mut self.text, unseen) {
-            end = Some(WordsEnd::StopText);
-        }
-        self.stops.finish(&mut self.text);
+        let end = self.end_words(unseen, ends_in_results, true);
         self.say_text_from(start, end)
+    }
+
+    /// Puts back the words that were held back as the possible start of a stop text. Returns where the words begin in
+    /// which none has been looked for.
+    fn put_back_words(&mut self) -> usize {
+        if let Some(stops) = &mut self.stops {
+            stops.put_back(&mut self.text);
+        }
+        self.text.len()
+    }
+
+    /// Why the words end, if they do: a stop text in those from `unseen` on, or results after them. If they are the
+    /// `last`, none is held back.
+    fn end_words(&mut self, unseen: usize, ends_in_results: bool, last: bool) -> Option<WordsEnd> {
+        let end = ends_in_results.then_some(WordsEnd::Results);
+        let Some(stops) = &mut self.stops else { return end };
+        if stops.check(&mut self.text, unseen) {
+            return Some(WordsEnd::StopText);
+        }
+        if last {
+            stops.finish(&mut self.text);
+        }
+        end
     }
 
     fn say_text_from(&mut self, start: usize, words_end: Option<WordsEnd>) -> Shown {

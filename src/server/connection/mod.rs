@@ -178,9 +178,9 @@ impl Connection {
                 progress.restart();
                 let io = Watched::new(transport, Arc::clone(&self.pace), unread);
                 let io = Refusing::new(io, progress.clone());
-                // Boxed, so that it takes no room in this future while that streams.
+                // Boxed, as what drives it is, so that they take no room in this future while that streams.
                 let mut connection = Box::new(builder.serve_connection(TokioIo::new(io), service));
-                let begun = self.drive(|cx, shuts_down| {
+                let begun = Box::pin(self.drive(|cx, shuts_down| {
                     let mut connection = Pin::new(&mut *connection);
                     if shuts_down {
                         connection.as_mut().graceful_shutdown();
@@ -196,7 +196,7 @@ impl Connection {
                     handover
                         .take_begun()
                         .map_or(Poll::Pending, |begun| Poll::Ready(Driven::Begun(begun)))
-                });
+                }));
                 let Some(begun) = begun.await else {
                     drop(connection);
                     if progress.has_refused() {

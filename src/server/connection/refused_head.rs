@@ -3,7 +3,7 @@
 //!
 //! If the answer to the request before is still being sent, hyper's goes out as it is: see [`Progress`].
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -67,23 +67,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Refusing<S> {
             this.answer.advance(written);
         }
         Poll::Ready(Ok(bytes.len()))
-    }
-
-    /// An answer of hyper's own is one slice.
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        if self.progress.is_between() || !self.answer.is_empty() {
-            let first = slices.iter().find(|slice| !slice.is_empty());
-            return self.poll_write(cx, first.map_or(&[], |slice| slice));
-        }
-        Pin::new(&mut self.socket).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
     }
 
     /// hyper flushes when it has nothing left to write.

@@ -58,22 +58,23 @@ struct Task {
     stall: Option<Pin<Box<Sleep>>>,
 }
 
-/// Writes a whole response to `socket`: its head, then events up to the end of their log.
+/// Writes a whole response to `socket`: its head, then events up to the end of their log. This is no `async fn`, which
+/// would keep its arguments twice.
 ///
 /// Dropping the future leaves the response unfinished; close the socket then.
-pub(super) async fn serve(
+pub(super) fn serve(
     socket: Socket,
     head: Bytes,
     events: Events,
     patience: Duration,
-) -> Ended {
+) -> impl Future<Output = Ended> {
     let mut silence = Silence::new(events.keep_alive);
     silence.watch(socket.clone());
     let stream = Arc::new(Stream::new(socket, head, events));
     let weak = Arc::downgrade(&stream);
     let outlet: Weak<dyn Outlet> = weak;
     let mut task = Task { stream, outlet, silence, patience, stall: None };
-    poll_fn(|cx| task.poll(cx)).await
+    poll_fn(move |cx| task.poll(cx))
 }
 
 impl Task {
