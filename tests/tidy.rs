@@ -182,7 +182,7 @@ const ROWS: &[Row] = &[
     row("session/log/outlet", Io, &[]),
     row("session/log/reader", Io, &["limits"]),
     row("session/log/storing", Io, &["conversation", "event"]),
-    row("session/log/writer", Io, &["conversation", "event", "limits"]),
+    row("session/log/writer", Io, &["conversation", "event", "limits", "thread_buffer"]),
     row("session/log/epochs", Nothing, &[]),
     row("session/log/encode", Nothing, &["event"]),
     row("session/log/records", Nothing, &["event"]),

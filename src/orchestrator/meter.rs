@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::level_filters::LevelFilter;
-use tracing::{Span, debug, info_span};
+use tracing::{Span, debug, debug_span, info_span};
 
 use super::call::{CallAt, CalledTool};
 use super::turn::{LogLine, TurnMachine};
@@ -89,7 +89,9 @@ impl Meter {
     ) -> Option<TraceContext> {
         self.rounds += 1;
         (self.round_begun, self.finish, self.silent_since) = (Instant::now(), None, None);
-        self.span = info_span!(parent: &self.turn, "round", r#loop = self.rounds);
+        let round = debug_span!(parent: &self.turn, "round", r#loop = self.rounds);
+        // Most rounds say nothing but debug lines, and a span takes half a kilobyte.
+        self.span = if round.is_disabled() { self.turn.clone() } else { round };
         self.log(|| debug!("round started"));
         self.trace.begin_round(request, || asked.identity())
     }

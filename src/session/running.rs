@@ -28,7 +28,7 @@ pub(super) struct RunningSessions {
 
 #[derive(Debug, Default)]
 struct Slots {
-    by_id: HashMap<String, Slot>,
+    by_id: HashMap<Arc<str>, Slot>,
     claims: u64,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Claimed {
 #[derive(Debug)]
 pub(super) struct Claim {
     running: Arc<RunningSessions>,
-    id: String,
+    id: Arc<str>,
     number: u64,
 }
 
@@ -83,8 +83,9 @@ impl RunningSessions {
         slots.claims += 1;
         let number = slots.claims;
         let slot = Slot { claim: number, state: State::Loading(CancellationToken::new()) };
-        let before = slots.by_id.insert(id.to_owned(), slot);
-        (Claim { running: Arc::clone(self), id: id.to_owned(), number }, before)
+        let id = Arc::from(id);
+        let before = slots.by_id.insert(Arc::clone(&id), slot);
+        (Claim { running: Arc::clone(self), id, number }, before)
     }
 
     /// The session, if a turn runs in it.

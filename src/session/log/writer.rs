@@ -1,5 +1,6 @@
 //! The writer of a log: fills blocks of memory, and shows readers what is published of them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,14 +17,18 @@ use super::{State, TurnLog, encode};
 use crate::conversation::{self, Tally};
 use crate::event::{Event, FailureCode};
 use crate::limits::stream as limits;
+use crate::thread_buffer;
+
+thread_local! {
+    /// Where an event is encoded. Once its length is known, it is copied to where it stays.
+    static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// The only writer of a log. Dropping it ends the log, with a failure if the turn's own last event
 /// has not been pushed.
 #[derive(Debug)]
 pub struct Writer {
     log: Arc<TurnLog>,
-    /// Where an event is encoded. Once its length is known, it is copied to where it stays.
-    scratch: Vec<u8>,
     block: Block,
     /// What has been pushed but not published, except for the block's open run. Emptied
     /// whenever it is published; kept for its capacity.
@@ -175,7 +180,6 @@ impl Writer {
         let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, last + 1);
         let writer = Self {
             log: Arc::clone(&log),
-            scratch: Vec::new(),
             block,
             entries: Vec::new(),
             runs: Vec::new(),
@@ -224,35 +228,36 @@ impl Writer {
     }
 
     fn push_record(&mut self, event: &Event<'_>) {
-        self.scratch.clear();
-        let text_start = encode::encode(&mut self.scratch, event);
-        self.scratch.extend_from_slice(LF);
-        let bytes = self.scratch.len();
-        self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let sequence = self.last + 1;
-        let end = if bytes > limits::LOG_BLOCK_BYTES / 4 {
-            self.push_alone(sequence);
-            IndexEntry::WHOLE_RUN
-        } else {
-            self.push_to_block(sequence);
-            u32::try_from(self.block.open.len()).expect("a block is small")
-        };
-        self.entries.push(IndexEntry::new(end, text_start, event.kind()));
-        self.last = sequence;
+        thread_buffer::lend(&LINE, |line| {
+            line.clear();
+            let text_start = encode::encode(line, event);
+            line.extend_from_slice(LF);
+            self.log.bytes.fetch_add(line.len(), Ordering::Relaxed);
+            let sequence = self.last + 1;
+            let end = if line.len() > limits::LOG_BLOCK_BYTES / 4 {
+                // In one piece, of which this thread keeps nothing.
+                self.push_alone(sequence, std::mem::take(line));
+                IndexEntry::WHOLE_RUN
+            } else {
+                self.push_to_block(sequence, line);
+                u32::try_from(self.block.open.len()).expect("a block is small")
+            };
+            self.entries.push(IndexEntry::new(end, text_start, event.kind()));
+            self.last = sequence;
+        });
     }
 
     /// Puts a long record into memory of its own.
-    fn push_alone(&mut self, sequence: u64) {
+    fn push_alone(&mut self, sequence: u64, line: Vec<u8>) {
         self.change_block(sequence, Block::new(0, sequence + 1));
-        let bytes = Bytes::from(std::mem::take(&mut self.scratch).into_boxed_slice());
-        self.runs.push(Run { first: sequence, bytes });
+        self.runs.push(Run { first: sequence, bytes: Bytes::from(line.into_boxed_slice()) });
     }
 
-    fn push_to_block(&mut self, sequence: u64) {
-        if !self.block.has_room_for(self.scratch.len()) {
+    fn push_to_block(&mut self, sequence: u64, line: &[u8]) {
+        if !self.block.has_room_for(line.len()) {
             self.change_block(sequence, self.block.following(sequence));
         }
-        self.block.open.extend_from_slice(&self.scratch);
+        self.block.open.extend_from_slice(line);
     }
 
     /// Switches to another block. The current one ends before record `end`.
