@@ -8,8 +8,8 @@
 Runs the gateway under callgrind, behind a model server that sends one piece of text at a time, and in
 front of a client that reads Tether's own event stream. What an event costs is the difference between long
 and short turns, by the number of their pieces; what a request costs is the difference between many short
-turns and few. Counts hardly depend on what else the machine does, as
-times do. `--functions` lists those that cost most in long turns.
+turns and few. Counts hardly depend on what else the machine does, as times do. `--functions` lists those
+that cost most in long turns.
 
 Needs valgrind.
 """

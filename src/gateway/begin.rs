@@ -143,8 +143,16 @@ impl Gateway {
         admitted: Admitted<'_>,
         mut kept: KeptAnswer,
     ) -> Result<BegunTurn, BeginError> {
-        let Admitted { requested_at, cancellations, upstream, permit, mut offer, .. } = admitted;
-        let Admitted { rules, disconnect_grace, images, .. } = admitted;
+        let Admitted {
+            requested_at,
+            cancellations,
+            upstream,
+            permit,
+            mut offer,
+            rules,
+            disconnect_grace,
+            images,
+        } = admitted;
         let Ids { session_id, turn_id, stored_as, parked_in, .. } = ids;
         if let Some(draft) = &mut kept.draft
             && let Err(error) = draft.close_question(&mut opening, &new.input, &history).await

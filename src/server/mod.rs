@@ -288,8 +288,8 @@ impl Server {
         }
     }
 
-    /// A place for a connection beyond its client's limit, in which it is told why it is refused. Under TLS there
-    /// is none: a handshake costs more than a refusal is worth.
+    /// A place for a connection beyond its client's limit, for as long as it takes to say why it is refused. Under TLS
+    /// there is none: a handshake costs more than a refusal is worth.
     fn place_to_refuse(&self, refused: &Places) -> Option<Place> {
         if self.tls.is_some() { None } else { refused.try_take() }
     }

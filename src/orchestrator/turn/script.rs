@@ -28,7 +28,7 @@ pub(super) struct Script {
     arguments: String,
     /// Keeps result blocks out of the words.
     pub(super) guard: ResultGuard,
-    /// Ends messages where the client wants it. Boxed: most clients do not.
+    /// Ends messages where the client wants them to end. Boxed: most clients want no such thing.
     stops: Option<Box<StopTexts>>,
     queue: VecDeque<Queued>,
 }
@@ -140,8 +140,8 @@ impl Script {
         self.say_text_from(start, end)
     }
 
-    /// Puts back the words that were held back as the possible start of a stop text. Returns where the words begin in
-    /// which none has been looked for.
+    /// Puts back the words that were held back as the possible start of a stop text. Returns where the words begin that
+    /// have not been searched since.
     fn put_back_words(&mut self) -> usize {
         if let Some(stops) = &mut self.stops {
             stops.put_back(&mut self.text);

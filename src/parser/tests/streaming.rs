@@ -298,7 +298,7 @@ fn code_without_arguments_is_told_and_white_space_behind_a_text_ends_nothing() {
     );
 }
 
-/// What looks like JSON where code is expected is told as a whole.
+/// JSON where code is expected comes in one piece.
 #[test]
 fn json_in_place_of_code_is_not_told_in_pieces() {
     check(

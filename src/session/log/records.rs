@@ -74,6 +74,12 @@ impl Run {
     }
 }
 
+/// Runs that follow one another, each with the sequence of its last record. The last run ends with record `last`.
+pub(super) fn with_last(runs: &[Run], last: u64) -> impl Iterator<Item = (&Run, u64)> {
+    let last_of = move |at| runs.get(at + 1).map_or(last, |next: &Run| next.first - 1);
+    runs.iter().enumerate().map(move |(at, run)| (run, last_of(at)))
+}
+
 /// The records that a log's writer has handed over.
 #[derive(Debug, Default)]
 pub(super) struct Records {
@@ -120,14 +126,12 @@ impl Records {
     pub(super) fn batches_after(&self, seen: u64) -> Vec<Batch> {
         let seen = seen.max(self.skipped);
         let from = self.runs.partition_point(|run| run.first <= seen + 1).saturating_sub(1);
-        let runs = &self.runs[from..];
-        let ends = runs.iter().skip(1).map(|next| next.first - 1).chain([self.last()]);
         let batch = |(run, last): (&Run, u64)| {
             let first = run.first.max(seen + 1);
             let is_new = first <= last;
             is_new.then(|| Batch { first, last, bytes: run.bytes.slice(self.start(run, first)..) })
         };
-        runs.iter().zip(ends).filter_map(batch).collect()
+        with_last(&self.runs[from..], self.last()).filter_map(batch).collect()
     }
 
     fn index_lines(&mut self, run: &[u8]) -> Option<()> {
@@ -166,9 +170,9 @@ impl Records {
 
     /// The records whose runs can be joined into longer ones, of at most `bytes_max` bytes.
     pub(super) fn short_runs(&self, bytes_max: usize) -> Vec<Range<u64>> {
-        let ends = self.runs.iter().skip(1).map(|next| next.first).chain([self.last() + 1]);
         let mut spans: Vec<(Range<u64>, usize, usize)> = Vec::new();
-        for (run, end) in self.runs.iter().zip(ends) {
+        for (run, last) in with_last(&self.runs, self.last()) {
+            let end = last + 1;
             match spans.last_mut() {
                 Some((span, runs, bytes))
                     if span.end == run.first && *bytes + run.bytes.len() <= bytes_max =>

@@ -463,7 +463,7 @@ mod tests {
         say(&mut writer, "b");
         assert_eq!(seen(&mut reader) as u64, writer.last());
         assert_eq!(*store.has.lock(), [(1, 1, true), (2, writer.last(), false)]);
-        assert!(take(&log).is_none(), "nobody stores it again");
+        assert!(take(&log).is_none(), "it is not stored twice");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::epochs::Epochs;
 use super::outlet::Waiting;
-use super::records::{Batch, IndexEntry, LF, Published, Records, Run};
+use super::records::{self, Batch, IndexEntry, LF, Published, Records, Run};
 use super::storing::{Barrier, Draft, Stored, StoredNow, Storing, TurnStore};
 use super::{State, TurnLog, encode};
 use crate::conversation::{self, Tally};
@@ -292,12 +292,12 @@ impl Writer {
         if !self.log.state.lock().storing.as_ref().is_some_and(is_caught_up) {
             return false;
         }
-        let mut batches = Vec::with_capacity(self.runs.len());
-        for (at, Run { first, bytes }) in self.runs.iter().enumerate() {
-            let last = self.runs.get(at + 1).map_or(self.last, |next| next.first - 1);
-            batches.push(Batch { first: *first, last, bytes: bytes.clone() });
-        }
-        match store.store_now(batches, self.draft.as_deref()) {
+        let batches = records::with_last(&self.runs, self.last).map(|(run, last)| Batch {
+            first: run.first,
+            last,
+            bytes: run.bytes.clone(),
+        });
+        match store.store_now(batches.collect(), self.draft.as_deref()) {
             StoredNow::Yes => {
                 self.draft = None;
                 return true;

@@ -170,11 +170,9 @@ fn an_image_has_the_same_id_whenever_its_conversation_is_sent() {
     let second = adopted(list.clone());
     assert_eq!(ids(&first), ids(&second)[..3]);
     let seeded = |seed| {
-        let none = (Conversation::default(), HashMap::new());
-        {
-            let claimant = Claimant { owner: "key", lookup: &Shelf::default(), conversation: None };
-            adopt_after(none.0, none.1, list.clone(), claimant, seed).unwrap()
-        }
+        let claimant = Claimant { owner: "key", lookup: &Shelf::default(), conversation: None };
+        let (history, returned) = (Conversation::default(), HashMap::new());
+        adopt_after(history, returned, list.clone(), claimant, seed).unwrap()
     };
     assert_ne!(ids(&seeded("a")), ids(&seeded("b")), "nobody can guess it");
 }
