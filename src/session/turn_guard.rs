@@ -79,13 +79,15 @@ impl TurnGuard {
         let part = PartWaker::new();
         let waker = Waker::from(Arc::clone(&part));
         poll_fn(|cx| {
-            let polled = if part.take(cx.waker()) {
-                writing.as_mut().poll(&mut Context::from_waker(&waker))
-            } else {
-                Poll::Pending
-            };
+            // What the future returns is large: it is moved once, and not each time that there is nothing.
+            if part.take(cx.waker())
+                && let Poll::Ready(done) = writing.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                self.persister.poll(cx);
+                return Poll::Ready(done);
+            }
             self.persister.poll(cx);
-            polled
+            Poll::Pending
         })
         .await
     }
