@@ -80,6 +80,11 @@ impl Persister {
         self.0.is_none()
     }
 
+    /// Whether the store may wake the task.
+    pub(super) fn is_asking(&mut self) -> bool {
+        self.0.as_mut().is_some_and(|persisting| persisting.get_mut().asking.is_some())
+    }
+
     /// Stores what is new. The task is woken when the store has answered.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         if let Some(persisting) = &mut self.0

@@ -78,11 +78,16 @@ impl TurnGuard {
         }
         let part = PartWaker::new();
         let waker = Waker::from(Arc::clone(&part));
+        // Whether the future was polled with that waker. While nothing is asked of the store, only the future wakes the
+        // task, and does so without a detour.
+        let mut is_apart = false;
         poll_fn(|cx| {
+            let is_asking = self.persister.is_asking();
+            let is_due = if is_asking { part.take(cx.waker()) || !is_apart } else { true };
+            is_apart = is_asking;
+            let mut its_cx = Context::from_waker(if is_asking { &waker } else { cx.waker() });
             // What the future returns is large: it is moved once, and not each time that there is nothing.
-            if part.take(cx.waker())
-                && let Poll::Ready(done) = writing.as_mut().poll(&mut Context::from_waker(&waker))
-            {
+            if is_due && let Poll::Ready(done) = writing.as_mut().poll(&mut its_cx) {
                 self.persister.poll(cx);
                 return Poll::Ready(done);
             }

@@ -24,6 +24,7 @@ mod access;
 #[cfg(test)]
 mod beside_tests;
 mod cause;
+mod damaged;
 mod ended;
 #[cfg(test)]
 mod ended_tests;
@@ -41,6 +42,9 @@ mod leases;
 mod open_error;
 mod probe;
 mod redo;
+mod redo_buffer;
+#[cfg(test)]
+mod redo_buffer_tests;
 mod redo_record;
 mod redo_segment;
 #[cfg(test)]
@@ -136,7 +140,7 @@ impl SqliteStore {
     /// See [`OpenError`].
     pub fn open(path: &Path, sync: SyncMode, ttl: Duration) -> Result<Self, OpenError> {
         let connection = schema::open(path, sync)?;
-        let redo = Arc::new(Redo::open(path)?);
+        let redo = Arc::new(Redo::open(path, sync)?);
         let failures = Arc::new(FailureLog::new(path));
         let ended = Arc::new(EndedTurns::default());
         let (its_redo, its_ended) = (Arc::clone(&redo), Arc::clone(&ended));

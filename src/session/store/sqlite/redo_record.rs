@@ -16,7 +16,8 @@
 //! | a session was deleted | up to version, 0 | none | none |
 //! | a turn has ended | of its log | version u64, time u64, its session's record | its whole log |
 //!
-//! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0.
+//! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0. Format 3 has no
+//! [buffer](super::redo_buffer) beside it.
 
 use bytes::BufMut as _;
 use uuid::Uuid;
@@ -28,7 +29,7 @@ use super::ended::EndedTurn;
 const MAGIC: &[u8; 12] = b"tether redo\n";
 
 /// The format of the records. All earlier ones are read as well.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Bytes of a file's header.
 pub(super) const HEADER_BYTES: u64 = 24;

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::mem;
 use std::path::PathBuf;
 
 use foldhash::fast::RandomState;
-use tracing::warn;
 
 use super::super::Lease;
 use super::cause::is_full;
+use super::damaged;
 use super::open_error::OpenError;
+use super::redo_buffer::{Buffer, Place};
 use super::redo_record::{self, Format, HEADER_BYTES, Header};
 
 /// One of the two files.
@@ -21,8 +22,10 @@ pub(super) struct Segment {
     pub(super) path: PathBuf,
     /// The later of the two has the higher one.
     pub(super) generation: u64,
-    /// How many bytes of it count.
-    pub(super) length: u64,
+    /// How many bytes of the file count.
+    written: u64,
+    /// What comes after them.
+    buffer: Option<Buffer>,
     /// Of its records. None is added to those of an earlier release.
     format: Format,
     /// Whether there may be more in it, which a failed write has left.
@@ -46,6 +49,30 @@ struct Live {
     grant: u64,
 }
 
+/// What counts of a file and its buffer.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    path: PathBuf,
+    written: u64,
+    buffered: Vec<u8>,
+}
+
+impl Snapshot {
+    pub(super) fn read(self) -> io::Result<Vec<u8>> {
+        self.read_after(0)
+    }
+
+    /// What comes after so many bytes.
+    fn read_after(self, offset: u64) -> io::Result<Vec<u8>> {
+        let mut file = File::open(self.path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        let mut bytes = Vec::new();
+        file.take(self.written - offset).read_to_end(&mut bytes)?;
+        bytes.extend_from_slice(&self.buffered);
+        Ok(bytes)
+    }
+}
+
 impl Segment {
     pub(super) fn open(path: PathBuf) -> Result<Self, OpenError> {
         let fault = |error| OpenError::Create(path.clone(), error);
@@ -54,7 +81,7 @@ impl Segment {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&path).map_err(fault)?;
-        let length = file.metadata().map_err(fault)?.len();
+        let written = file.metadata().map_err(fault)?.len();
         let mut header = Vec::new();
         Read::by_ref(&mut file).take(HEADER_BYTES).read_to_end(&mut header).map_err(fault)?;
         let (generation, format) = match redo_record::read_header(&header) {
@@ -67,7 +94,8 @@ impl Segment {
             file,
             path,
             generation,
-            length,
+            written,
+            buffer: None,
             format,
             is_torn: false,
             is_dirty: false,
@@ -76,7 +104,7 @@ impl Segment {
             #[cfg(test)]
             fails_next: false,
         };
-        if length < HEADER_BYTES || (format == Format::Older && length == HEADER_BYTES) {
+        if written < HEADER_BYTES || (format == Format::Older && written == HEADER_BYTES) {
             match segment.begin(generation) {
                 // It is begun once something is written: until then, the other sessions can be read.
                 Err(error) if !is_full(&error) => {
@@ -88,19 +116,9 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Keeps a copy of a file whose end is cut or damaged: it is about to be emptied.
+    /// Keeps a copy of the file, of which so many bytes cannot be read: it is about to be emptied.
     pub(super) fn keep_damaged(&self, unread: usize) {
-        let mut copy = self.path.as_os_str().to_owned();
-        copy.push(".damaged");
-        let copy = PathBuf::from(copy);
-        let kept = match fs::copy(&self.path, &copy) {
-            Ok(_) => format!("a copy is kept as {}", copy.display()),
-            Err(error) => format!("no copy could be kept: {error}"),
-        };
-        warn!(
-            path = %self.path.display(),
-            "the last {unread} bytes of running turns are cut or damaged, and were not read; {kept}"
-        );
+        damaged::keep(&self.path, unread as u64);
     }
 
     /// The file, if it was written since it was last synced.
@@ -109,25 +127,114 @@ impl Segment {
         was_dirty.then(|| self.file.try_clone()).transpose()
     }
 
-    /// The file, and how much of it counts.
-    pub(super) fn extent(&self) -> (PathBuf, u64) {
-        (self.path.clone(), self.length)
+    /// Its length, with what is in the buffer.
+    pub(super) fn length(&self) -> u64 {
+        self.written + self.buffer.as_ref().map_or(0, Buffer::used)
     }
 
-    /// Writes this at the end, whole or, as far as a reader is concerned, not at all.
+    /// What counts of it.
+    pub(super) fn snapshot(&self) -> io::Result<Snapshot> {
+        let buffered = self.buffer.as_ref().map(Buffer::records).transpose()?.unwrap_or_default();
+        Ok(Snapshot { path: self.path.clone(), written: self.written, buffered })
+    }
+
+    /// Takes over this buffer, or returns it if what is in it does not belong here.
+    pub(super) fn adopt(&mut self, mut buffer: Buffer) -> Option<Buffer> {
+        if buffer.used() == 0 {
+            buffer.reset(self.end());
+        } else if self.end().generation == buffer.place().generation
+            && self.written >= buffer.place().offset
+        {
+            self.cut_before(&buffer);
+        } else {
+            return Some(buffer);
+        }
+        self.buffer = Some(buffer);
+        None
+    }
+
+    /// Cuts off what a process that was killed, or had no room, has written to the file from this buffer: all of it, a
+    /// part, or more than what counts.
+    fn cut_before(&mut self, buffer: &Buffer) {
+        let offset = buffer.place().offset;
+        let after = self.snapshot().and_then(|file| file.read_after(offset));
+        let is_from = after.and_then(|after| {
+            let records = buffer.records()?;
+            Ok(records.starts_with(&after) || after.starts_with(&records))
+        });
+        if !is_from.unwrap_or(false) {
+            damaged::keep(&self.path, self.written - offset);
+        }
+        (self.written, self.is_torn) = (offset, true);
+    }
+
+    /// Writes what is in the buffer to the file.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.as_ref().is_some_and(|buffer| buffer.used() > 0) {
+            self.write_now(&[])?;
+        }
+        if self.buffer.as_ref().is_some_and(|buffer| !buffer.is_reusable()) {
+            self.buffer = None;
+        }
+        Ok(())
+    }
+
+    /// Flushes the buffer, for another file.
+    pub(super) fn take_buffer(&mut self) -> io::Result<Option<Buffer>> {
+        self.flush()?;
+        Ok(self.buffer.take())
+    }
+
+    /// Writes this at the end, whole or, as far as a reader is concerned, not at all. It may stay in the buffer.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.length < HEADER_BYTES {
+        self.prepare()?;
+        if self.put(bytes) {
+            return Ok(());
+        }
+        self.flush()?;
+        if self.put(bytes) { Ok(()) } else { self.append(bytes) }
+    }
+
+    /// Writes this to the file, after what is in the buffer: whole or, as far as a reader is concerned, not at all.
+    pub(super) fn write_now(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.prepare()?;
+        let Some(mut buffer) = self.buffer.take() else { return self.append(bytes) };
+        let written = buffer.write_with(bytes, |all| self.append(all));
+        if let Ok(true) = written {
+            buffer.reset(self.end());
+        }
+        self.buffer = Some(buffer);
+        if !written? {
+            self.flush()?;
+            self.append(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that records can be added.
+    fn prepare(&mut self) -> io::Result<()> {
+        if self.written < HEADER_BYTES {
             self.begin(self.generation)?;
         }
         if self.format == Format::Older {
             return Err(io::Error::other("what an earlier release has left there comes first"));
         }
-        self.append(bytes)
+        Ok(())
     }
 
+    /// Adds a record to the buffer. False if it has no room for it.
+    fn put(&mut self, record: &[u8]) -> bool {
+        #[cfg(test)]
+        if self.fails_next {
+            return false;
+        }
+        self.buffer.as_mut().is_some_and(|buffer| buffer.put(record))
+    }
+
+    /// Writes this to the file. What goes to the buffer from now on, if there is one, comes after it.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_torn {
-            self.file.set_len(self.length)?;
+            self.file.set_len(self.written)?;
             self.is_torn = false;
         }
         #[cfg(test)]
@@ -138,27 +245,46 @@ impl Segment {
         }
         self.file.write_all(bytes).inspect_err(|_| self.is_torn = true)?;
         self.is_dirty = true;
-        self.length += bytes.len() as u64;
+        self.written += bytes.len() as u64;
+        let end = self.end();
+        self.buffer.iter_mut().for_each(|buffer| buffer.reset(end));
         Ok(())
     }
 
-    /// Empties it, but for its header.
+    /// Empties it, but for its header. Nothing in it counts any more.
     pub(super) fn empty(&mut self) -> io::Result<()> {
         if self.format == Format::Older {
             return self.begin(self.generation);
         }
+        // First, because what is in it belongs after what is in the file.
+        let place = Place { generation: self.generation, offset: HEADER_BYTES };
+        self.buffer.iter_mut().for_each(|buffer| buffer.reset(place));
         self.file.set_len(HEADER_BYTES)?;
-        self.length = HEADER_BYTES;
+        self.written = HEADER_BYTES;
         self.is_torn = false;
         Ok(())
     }
 
-    /// Empties it, and makes it the newest.
+    /// Empties it, and makes it the newest. Nothing is in its buffer.
     pub(super) fn begin(&mut self, generation: u64) -> io::Result<()> {
         self.file.set_len(0)?;
-        (self.length, self.is_torn, self.format) = (0, false, Format::Ours);
+        (self.written, self.is_torn, self.format) = (0, false, Format::Ours);
         self.generation = generation;
         self.append(&redo_record::header(generation))
+    }
+
+    /// The end of the file.
+    const fn end(&self) -> Place {
+        Place { generation: self.generation, offset: self.written }
+    }
+
+    /// Removes it and its buffer, if nothing is in them.
+    pub(super) fn remove(&self) {
+        if self.length() <= HEADER_BYTES {
+            // An empty one does no harm.
+            let _ = fs::remove_file(&self.path);
+        }
+        self.buffer.iter().for_each(Buffer::remove);
     }
 
     /// The database lacks the record of this session.

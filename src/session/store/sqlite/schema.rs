@@ -130,6 +130,7 @@ pub(super) fn open(path: &Path, sync: SyncMode) -> Result<Connection, OpenError>
     OpenError::check_is_file(path)?;
     OpenError::check_is_file(&log_of(path))?;
     redo::paths(path).iter().try_for_each(|file| OpenError::check_is_file(file))?;
+    OpenError::check_is_file(&redo::buffer_path(path))?;
     create_file(path).map_err(|error| OpenError::Create(path.into(), error))?;
     // `SQLite` takes a file of one byte for a new one.
     if !has_header(path).map_err(|error| OpenError::Create(path.into(), error))? {
