@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ::metrics::{Counter, Gauge, counter, gauge, histogram};
+use ::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use crate::version;
 
@@ -198,10 +198,26 @@ fn appends() -> [Counter; 2] {
     [counter!("tether_store_appends_total"), counter!("tether_store_appended_bytes_total")]
 }
 
-/// A write to a shared store has taken so many events of a running turn.
-pub(crate) fn store_append_events(events: u64) {
-    #[expect(clippy::cast_precision_loss, reason = "no log has more than 2^53 events")]
-    histogram!("tether_store_append_events").record(events as f64);
+/// How a shared store is used, for each token: looked up once, as [`Appends`] are.
+#[derive(Debug, Default)]
+pub(crate) struct SharedStoreUse {
+    request_seconds: OnceLock<Histogram>,
+    append_events: OnceLock<Histogram>,
+}
+
+impl SharedStoreUse {
+    /// A shared store has answered.
+    pub(crate) fn note_request(&self, duration: Duration) {
+        let seconds = || histogram!("tether_store_request_seconds");
+        self.request_seconds.get_or_init(seconds).record(duration);
+    }
+
+    /// A write has taken so many events of a running turn.
+    pub(crate) fn note_append(&self, events: u64) {
+        let histogram = self.append_events.get_or_init(|| histogram!("tether_store_append_events"));
+        #[expect(clippy::cast_precision_loss, reason = "no log has more than 2^53 events")]
+        histogram.record(events as f64);
+    }
 }
 
 /// Where sessions are kept.
@@ -319,11 +335,6 @@ pub(crate) fn lease_lost() {
 /// A shared store has refused a write, because its lease or its version is another one.
 pub(crate) fn store_write_fenced() {
     counter!("tether_store_writes_fenced_total").increment(1);
-}
-
-/// A shared store has answered, or has failed to.
-pub(crate) fn store_request(duration: Duration) {
-    histogram!("tether_store_request_seconds").record(duration);
 }
 
 /// A shared store could not do what it was asked.

@@ -20,6 +20,8 @@
 //! A cluster keeps keys with the same text in braces together, and a script may use no others. Channels are
 //! named as the keys whose changes they tell: `session` for the lease's holder, `log` for readers.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -65,8 +67,9 @@ impl Keys {
     }
 
     pub(super) fn of_session(&self, id: &str) -> SessionKeys {
-        let begin = format!("{}{{{}}}:", self.prefix, escaped(id));
-        let key = |name: &str| [&*begin, name].concat();
+        // For each token: without a buffer that grows.
+        let id = escaped(id);
+        let key = |name: &str| [&*self.prefix, "{", &*id, "}:", name].concat();
         SessionKeys {
             session: key("session"),
             log: key("log"),
@@ -115,8 +118,12 @@ impl Keys {
 }
 
 /// The id without braces, which would end the tag.
-fn escaped(id: &str) -> String {
-    id.replace('%', "%25").replace('{', "%7B").replace('}', "%7D")
+fn escaped(id: &str) -> Cow<'_, str> {
+    if id.contains(['%', '{', '}']) {
+        id.replace('%', "%25").replace('{', "%7B").replace('}', "%7D").into()
+    } else {
+        id.into()
+    }
 }
 
 fn unescaped(id: &str) -> Option<String> {

@@ -1,6 +1,7 @@
 //! A connection for commands to one server: made when it is needed, and made again when it has failed.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +75,9 @@ impl Link {
         loop {
             let connection = self.connection().await.map_err(Failure::Unreachable);
             let (number, mut connection) = connection?;
-            match timeout(self.wait, request.send(&mut connection, asks)).await {
+            // Where it is, because it is large.
+            let sent = pin!(request.send(&mut connection, asks));
+            match timeout(self.wait, sent).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => {
                     let is_gone = error.is_connection_dropped();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use redis::{Cmd, cmd};
+use redis::Cmd;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 /// A script, and the digest by which servers know it.
@@ -115,7 +115,12 @@ enum Argument<'s> {
 
 impl<'s> Call<'s> {
     pub(super) fn new(script: &'s Script, keys: &[&'s str]) -> Self {
-        Self { script, keys: keys.to_vec(), arguments: Vec::new() }
+        Self::with_capacity(script, keys, 0)
+    }
+
+    /// One that is called for each token, with so many arguments.
+    pub(super) fn with_capacity(script: &'s Script, keys: &[&'s str], arguments: usize) -> Self {
+        Self { script, keys: keys.to_vec(), arguments: Vec::with_capacity(arguments) }
     }
 
     /// The key that says which server of a cluster it is for.
@@ -139,8 +144,11 @@ impl<'s> Call<'s> {
 
     /// The call by its digest or, if the server does not know that yet, with the script itself.
     pub(super) fn command(&self, by_digest: bool) -> Cmd {
-        let mut command = cmd(if by_digest { "EVALSHA" } else { "EVAL" });
-        command.arg(if by_digest { &self.script.digest } else { self.script.text });
+        let (name, script) =
+            if by_digest { ("EVALSHA", &*self.script.digest) } else { ("EVAL", self.script.text) };
+        let bytes = name.len() + script.len() + self.length();
+        let mut command = Cmd::with_capacity(3 + self.keys.len() + self.arguments.len(), bytes);
+        command.arg(name).arg(script);
         command.arg(self.keys.len()).arg(&self.keys);
         for argument in &self.arguments {
             match argument {
@@ -150,4 +158,17 @@ impl<'s> Call<'s> {
         }
         command
     }
+
+    /// The bytes of its keys and arguments, or somewhat more.
+    fn length(&self) -> usize {
+        let keys = self.keys.iter().map(|key| key.len());
+        let arguments = self.arguments.iter().map(|argument| match argument {
+            Argument::Bytes(bytes) => bytes.len(),
+            Argument::Number(_) => NUMBER_BYTES_MAX,
+        });
+        NUMBER_BYTES_MAX + keys.chain(arguments).sum::<usize>()
+    }
 }
+
+/// Bytes of a number.
+const NUMBER_BYTES_MAX: usize = 20;

@@ -44,6 +44,7 @@ pub(super) struct Servers {
     logged_at: Mutex<Option<Instant>>,
     /// Whether nothing has succeeded since.
     is_failing: AtomicBool,
+    pub(super) metrics: metrics::SharedStoreUse,
 }
 
 impl Servers {
@@ -57,26 +58,33 @@ impl Servers {
             asked_at: AsyncMutex::default(),
             logged_at: Mutex::default(),
             is_failing: AtomicBool::new(false),
+            metrics: metrics::SharedStoreUse::default(),
         }
     }
 
     /// Runs a script.
     pub(super) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, StoreError> {
-        self.noted(self.routed(call.key(), Request::Call(call))).await.and_then(plain)
+        let begun_at = Instant::now();
+        let answer = self.routed(call.key(), Request::Call(call)).await;
+        self.noted(begun_at, answer).and_then(plain)
     }
 
     pub(super) async fn command<T: FromRedisValue>(
         &self,
         command: &Command,
     ) -> Result<T, StoreError> {
-        self.noted(self.routed(&command.key, Request::Command(command))).await.and_then(plain)
+        let begun_at = Instant::now();
+        let answer = self.routed(&command.key, Request::Command(command)).await;
+        self.noted(begun_at, answer).and_then(plain)
     }
 
     /// Sends commands: at once to one server, and in a cluster at once for each slot.
     pub(super) async fn commands(&self, commands: &Commands) -> Result<(), StoreError> {
         let is_cluster = self.address.cluster().is_some();
         for part in commands.by(|key| is_cluster.then(|| slot_of(key))) {
-            self.noted(self.routed(&part[0].key, Request::Commands(&part))).await?;
+            let begun_at = Instant::now();
+            let answer = self.routed(&part[0].key, Request::Commands(&part)).await;
+            self.noted(begun_at, answer)?;
         }
         Ok(())
     }
@@ -87,8 +95,9 @@ impl Servers {
         node: Option<&Node>,
         command: &Cmd,
     ) -> Result<T, StoreError> {
-        let answer = async { Ok(self.link(node).answer(Request::Plain(command), false).await?) };
-        self.noted(answer).await.and_then(plain)
+        let begun_at = Instant::now();
+        let answer = self.link(node).answer(Request::Plain(command), false).await;
+        self.noted(begun_at, answer.map_err(StoreError::from)).and_then(plain)
     }
 
     /// The same for something that the server may refuse.
@@ -251,16 +260,15 @@ impl Servers {
         }
     }
 
-    /// Counts and logs what becomes of a request.
-    async fn noted(
+    /// Counts and logs what has become of a request.
+    fn noted(
         &self,
-        answer: impl Future<Output = Result<Value, StoreError>>,
+        begun_at: Instant,
+        answer: Result<Value, StoreError>,
     ) -> Result<Value, StoreError> {
-        let begun_at = Instant::now();
-        let answer = answer.await;
         match &answer {
             Ok(_) | Err(StoreError::Damaged(_)) => {
-                metrics::store_request(begun_at.elapsed());
+                self.metrics.note_request(begun_at.elapsed());
                 self.note_success();
             }
             Err(error) => self.note_failure(error),

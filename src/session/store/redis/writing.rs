@@ -66,6 +66,9 @@ impl<'w> Write<'w> {
     }
 }
 
+/// The arguments of a write, but for those of its batches.
+const WRITE_ARGUMENTS: usize = 13;
+
 /// The version of a record that was written.
 pub(super) fn version_of(written: Option<Version>) -> Result<Version, StoreError> {
     written.ok_or_else(|| reply::unreadable("no version"))
@@ -84,7 +87,8 @@ impl RedisStore {
         let written = if write.record().is_some() { &all[..] } else { &all[..3] };
         let holder = lease.node.0.simple().to_string();
         let expected = write.expected().map(|version| version.0.to_string()).unwrap_or_default();
-        let call = Call::new(&self.scripts.write, written)
+        let arguments = WRITE_ARGUMENTS + 3 * write.batches().len();
+        let call = Call::with_capacity(&self.scripts.write, written, arguments)
             .number(lease.grant)
             .number(self.ttl)
             .number(lease.epoch)
@@ -126,7 +130,9 @@ impl RedisStore {
         match plain(done)? {
             1 => {
                 self.note_append(write);
-                Ok(plain::<Option<u64>>(version).ok().flatten().map(Version))
+                // Only a record has one.
+                let version = write.record().map(|_| plain(version)).transpose()?;
+                Ok(version.map(Version))
             }
             loss => {
                 let error = lost_lease(loss);
@@ -144,9 +150,8 @@ impl RedisStore {
         let bytes = bytes + write.journal().len();
         if bytes > 0 {
             self.appends.note(bytes);
-            metrics::store_append_events(
-                batches.iter().map(|batch| batch.last + 1 - batch.first).sum(),
-            );
+            let events = batches.iter().map(|batch| batch.last + 1 - batch.first).sum();
+            self.servers.metrics.note_append(events);
         }
     }
 }
