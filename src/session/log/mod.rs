@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
 use crate::event::{Event, TurnState};
 
@@ -269,6 +270,30 @@ impl TurnLog {
         let is_left = stop == EndRequest::Leave;
         let readers = readers + usize::from(is_read_elsewhere);
         Audience { readers, cancelled, has_store_failed, is_left }
+    }
+
+    /// Passes on what readers can see after event `seen` to those that wait for it, if it comes in whole runs, and else
+    /// wakes them.
+    fn pass_on_after(&self, seen: u64, mut state: MutexGuard<'_, State>) {
+        let Some((entries, runs)) = state.records.whole_runs(seen, state.visible) else {
+            state.wake_readers();
+            return;
+        };
+        let mut reading = std::mem::take(&mut state.waiting);
+        let epoch = state.epochs.last();
+        drop(state);
+        let new = Published { seen, epoch, entries: &entries, runs: &runs };
+        self.pass_on(&new, &mut reading, Instant::now());
+    }
+
+    /// Passes on what is new to these readers. Those that still wait go back; the list is empty then.
+    fn pass_on(&self, new: &Published<'_>, reading: &mut Vec<Waiting>, now: Instant) {
+        reading.retain(|reader| reader.pass_on(new, now));
+        if !reading.is_empty() {
+            // Under one lock.
+            let mut state = self.state.lock();
+            reading.drain(..).for_each(|reader| state.wait(reader));
+        }
     }
 
     /// A reader of everything after event `seen`.

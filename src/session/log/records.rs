@@ -134,6 +134,19 @@ impl Records {
         with_last(&self.runs[from..], self.last()).filter_map(batch).collect()
     }
 
+    /// The records after `seen`, up to record `last`, and their runs. `None` if they begin or end within a
+    /// run.
+    pub(super) fn whole_runs(&self, seen: u64, last: u64) -> Option<(Vec<IndexEntry>, Vec<Run>)> {
+        let places = self.places(seen + 1, last + 1);
+        let (first, next) = (self.runs.get(places.start)?, self.runs.get(places.end));
+        let end = next.map_or_else(|| self.last() + 1, |next| next.first);
+        if first.first != seen + 1 || end != last + 1 {
+            return None;
+        }
+        let entries = &self.index[self.place(seen + 1)..=self.place(last)];
+        Some((entries.to_vec(), self.runs[places].to_vec()))
+    }
+
     fn index_lines(&mut self, run: &[u8]) -> Option<()> {
         let mut start = 0;
         for newline in memchr::memchr_iter(b'\n', run) {

@@ -234,9 +234,10 @@ impl TurnLog {
         if let Some(storing) = &mut state.storing {
             storing.note_stored(stored);
         }
-        if !state.ended {
-            state.visible = state.visible.max(stored.events);
-            state.wake_readers();
+        let seen = state.visible;
+        if !state.ended && stored.events > seen {
+            state.visible = stored.events;
+            self.pass_on_after(seen, state);
         }
     }
 

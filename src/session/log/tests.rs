@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::records::IndexEntry;
 use super::storing::NextUnstored;
+use super::storing::Stored;
 use super::*;
 use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::stream as limits;
@@ -293,6 +294,38 @@ fn an_outlet_is_handed_what_comes_next_and_its_task_reads_anything_else() {
     shelf.park(&counter);
     publish("six");
     assert_eq!((&**shelf.kept.lock(), woken()), (&[1, 2, 6][..], 2));
+}
+
+/// From a store that answers later.
+#[test]
+fn an_outlet_is_handed_what_is_stored_and_its_task_reads_parts_of_it() {
+    let (log, mut writer) = Writer::stored(1, false);
+    let shelf = Shelf { reader: Mutex::new(log.read_after(0)), kept: Mutex::default() };
+    let (shelf, counter) = (Arc::new(shelf), Arc::new(Counter::default()));
+    let woken = || counter.0.load(Ordering::Relaxed);
+    let stored = |events| log.note_stored(Stored { events, journals: 0 });
+    shelf.park(&counter);
+    for words in ["one", "two", "three"] {
+        writer.push(&text(words));
+        writer.publish();
+    }
+    assert!(shelf.kept.lock().is_empty());
+    stored(1);
+    stored(3);
+    stored(3);
+    assert_eq!((&**shelf.kept.lock(), woken()), (&[1, 2, 3][..], 0));
+
+    // These two are published together, but the store has one of them.
+    writer.push(&text("four"));
+    writer.push(&text("five"));
+    writer.publish();
+    stored(4);
+    assert_eq!((&**shelf.kept.lock(), woken()), (&[1, 2, 3][..], 1));
+    assert_eq!(ids(&read(&mut shelf.reader.lock()).0), [4]);
+    shelf.park(&counter);
+    stored(5);
+    assert_eq!((&**shelf.kept.lock(), woken()), (&[1, 2, 3][..], 2), "it begins within a run");
+    assert_eq!(ids(&read(&mut shelf.reader.lock()).0), [5]);
 }
 
 /// A client that comes and goes while the model is silent leaves nothing behind.

@@ -312,12 +312,7 @@ impl Writer {
     fn pass_on(&mut self, seen: u64, now: Instant) {
         let (entries, runs) = (&self.entries, &self.runs);
         let new = Published { seen, epoch: self.epoch, entries, runs };
-        self.reading.retain(|reader| reader.pass_on(&new, now));
-        if !self.reading.is_empty() {
-            // Those that go on waiting go back under one lock.
-            let mut state = self.log.state.lock();
-            self.reading.drain(..).for_each(|reader| state.wait(reader));
-        }
+        self.log.pass_on(&new, &mut self.reading, now);
         self.entries.clear();
         self.runs.clear();
     }
