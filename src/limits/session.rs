@@ -22,7 +22,7 @@ pub const REDO_BYTES_MAX: u64 = 32 * MIB as u64;
 /// Bytes that stay in such a file although nothing in it counts any more: to empty it takes as long as dozens
 /// of writes to it.
 pub const REDO_BYTES_KEPT: u64 = MIB as u64;
-/// Bytes that wait in memory to be written to such a file. A killed process leaves them.
+/// Bytes that wait in memory to be written to such a file. They survive a kill.
 pub const REDO_BUFFER_BYTES: usize = 128 * KIB;
 
 /// Turns whose ends the tables of such a file get in one transaction, under load. Of more, each costs hardly less.

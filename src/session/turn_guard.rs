@@ -78,16 +78,16 @@ impl TurnGuard {
         }
         let part = PartWaker::new();
         let waker = Waker::from(Arc::clone(&part));
-        // Whether the future was polled with that waker. While nothing is asked of the store, only the future wakes the
-        // task, and does so without a detour.
-        let mut is_apart = false;
+        // Whether the future was polled with that waker. Until the store is first asked something that it cannot answer
+        // at once, only the future wakes the task, so it gets the task's own waker.
+        let mut has_part_waker = false;
         poll_fn(|cx| {
             let is_asking = self.persister.is_asking();
-            let is_due = if is_asking { part.take(cx.waker()) || !is_apart } else { true };
-            is_apart = is_asking;
-            let mut its_cx = Context::from_waker(if is_asking { &waker } else { cx.waker() });
-            // What the future returns is large: it is moved once, and not each time that there is nothing.
-            if is_due && let Poll::Ready(done) = writing.as_mut().poll(&mut its_cx) {
+            let is_due = if is_asking { part.take(cx.waker()) || !has_part_waker } else { true };
+            has_part_waker = is_asking;
+            let mut writing_cx = Context::from_waker(if is_asking { &waker } else { cx.waker() });
+            // `T` is large: a pending poll must not move it.
+            if is_due && let Poll::Ready(done) = writing.as_mut().poll(&mut writing_cx) {
                 self.persister.poll(cx);
                 return Poll::Ready(done);
             }

@@ -198,7 +198,7 @@ fn appends() -> [Counter; 2] {
     [counter!("tether_store_appends_total"), counter!("tether_store_appended_bytes_total")]
 }
 
-/// How a shared store is used, for each token: looked up once, as [`Appends`] are.
+/// Metrics of a shared store, recorded for each token: looked up once, as in [`Appends`].
 #[derive(Debug, Default)]
 pub(crate) struct SharedStoreUse {
     request_seconds: OnceLock<Histogram>,

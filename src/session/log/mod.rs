@@ -275,6 +275,9 @@ impl TurnLog {
     /// Passes on what readers can see after event `seen` to those that wait for it, if it comes in whole runs, and else
     /// wakes them.
     fn pass_on_after(&self, seen: u64, mut state: MutexGuard<'_, State>) {
+        if state.waiting.is_empty() {
+            return;
+        }
         let Some((entries, runs)) = state.records.whole_runs(seen, state.visible) else {
             state.wake_readers();
             return;
@@ -286,11 +289,12 @@ impl TurnLog {
         self.pass_on(&new, &mut reading, Instant::now());
     }
 
-    /// Passes on what is new to these readers. Those that still wait go back; the list is empty then.
+    /// Passes on what is new to these readers. Those that still wait go back; the list is empty then. Only the turn's own
+    /// task may call this: if it ended the log meanwhile, they would wait for ever.
     fn pass_on(&self, new: &Published<'_>, reading: &mut Vec<Waiting>, now: Instant) {
         reading.retain(|reader| reader.pass_on(new, now));
         if !reading.is_empty() {
-            // Under one lock.
+            // All of them go back under one lock.
             let mut state = self.state.lock();
             reading.drain(..).for_each(|reader| state.wait(reader));
         }

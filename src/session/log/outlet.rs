@@ -2,7 +2,7 @@
 //!
 //! A task that reads a log is woken, queued and polled for every token, which costs as much as everything
 //! else that the token takes. A reader with an [`Outlet`] is handed what is new within the poll that
-//! publishes it, and does not look it up in the log:
+//! publishes it, or learns that it is stored, and does not look it up in the log:
 //!
 //! ```text
 //!   driver: push, push, publish --> the log

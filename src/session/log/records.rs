@@ -279,7 +279,7 @@ pub(super) struct Taken {
     runs: Vec<(usize, Run)>,
 }
 
-/// What a log's writer has just handed over.
+/// What readers can see from now on: just published, or just stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Published<'a> {
     /// The record before it.

@@ -5,8 +5,7 @@ use allocation_counter::measure;
 use tokio::time::Instant;
 
 use super::records::IndexEntry;
-use super::storing::NextUnstored;
-use super::storing::Stored;
+use super::storing::{NextUnstored, Stored};
 use super::*;
 use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::stream as limits;

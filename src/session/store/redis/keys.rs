@@ -67,7 +67,7 @@ impl Keys {
     }
 
     pub(super) fn of_session(&self, id: &str) -> SessionKeys {
-        // For each token: without a buffer that grows.
+        // Runs for each token, so each key is allocated once.
         let id = escaped(id);
         let key = |name: &str| [&*self.prefix, "{", &*id, "}:", name].concat();
         SessionKeys {

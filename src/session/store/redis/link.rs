@@ -75,7 +75,7 @@ impl Link {
         loop {
             let connection = self.connection().await.map_err(Failure::Unreachable);
             let (number, mut connection) = connection?;
-            // Where it is, because it is large.
+            // Pinned here, because moving it into `timeout` would copy it.
             let sent = pin!(request.send(&mut connection, asks));
             match timeout(self.wait, sent).await {
                 Ok(Ok(value)) => return Ok(value),

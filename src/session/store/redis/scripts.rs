@@ -118,7 +118,7 @@ impl<'s> Call<'s> {
         Self::with_capacity(script, keys, 0)
     }
 
-    /// One that is called for each token, with so many arguments.
+    /// The same with room for this many arguments: a write has them for each token.
     pub(super) fn with_capacity(script: &'s Script, keys: &[&'s str], arguments: usize) -> Self {
         Self { script, keys: keys.to_vec(), arguments: Vec::with_capacity(arguments) }
     }
@@ -159,7 +159,7 @@ impl<'s> Call<'s> {
         command
     }
 
-    /// The bytes of its keys and arguments, or somewhat more.
+    /// An upper bound of the bytes of its keys and arguments.
     fn length(&self) -> usize {
         let keys = self.keys.iter().map(|key| key.len());
         let arguments = self.arguments.iter().map(|argument| match argument {
@@ -170,5 +170,5 @@ impl<'s> Call<'s> {
     }
 }
 
-/// Bytes of a number.
+/// Digits of the largest `u64`.
 const NUMBER_BYTES_MAX: usize = 20;

@@ -180,7 +180,7 @@ async fn a_turn_that_is_over_does_not_come_back() {
     // This brings it into the tables.
     place.read("s", "t").await.unwrap();
     let between = copy_of(&place.directory);
-    for name in ["tether.db-redo1", "tether.db-redo2"] {
+    for name in ["tether.db-redo1", "tether.db-redo2", "tether.db-redo-buffer"] {
         fs::copy(ended.path().join(name), between.path().join(name)).unwrap();
     }
     let settled = copy_of(&place.directory);

@@ -50,14 +50,11 @@ struct Contents<'a> {
     saves: HashMap<&'a str, Saved<'a>>,
     /// The deleted sessions, each up to a version of its record.
     deleted: Vec<(&'a str, Version)>,
-    /// Bytes at its end that are cut or damaged.
-    unread: usize,
 }
 
-/// Writes to the tables what this file has that they lack. Returns how many bytes at its end are cut or damaged,
-/// and were not read.
-pub(super) fn fold(connection: &Connection, Folding { file, later, .. }: &Folding) -> Done<usize> {
-    let Contents { turns, saves, deleted, unread } = contents(file, later);
+/// Writes to the tables what this file has that they lack.
+pub(super) fn fold(connection: &Connection, Folding { file, later, .. }: &Folding) -> Done<()> {
+    let Contents { turns, saves, deleted } = contents(file, later);
     for (session_id, latest) in deleted {
         statements::delete(connection, session_id, latest)?;
     }
@@ -65,20 +62,18 @@ pub(super) fn fold(connection: &Connection, Folding { file, later, .. }: &Foldin
     for (session_id, saved) in saves {
         statements::put_record(connection, session_id, saved)?;
     }
-    turns.iter().try_for_each(|turn| put_news(connection, turn))?;
-    Ok(unread)
+    turns.iter().try_for_each(|turn| put_news(connection, turn))
 }
 
 /// What is in the file. What is new in the `later` one is not folded yet.
 fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
-    let Contents { mut turns, mut saves, mut deleted, .. } = Contents::default();
+    let Contents { mut turns, mut saves, mut deleted } = Contents::default();
     let mut places = HashMap::new();
     // An end in the later file is in the tables before anything that comes after it.
     let is_settled =
         |record: &Record<'_>| matches!(record.body, Body::Settled { .. } | Body::Forget { .. });
     let settled = records(later).filter(is_settled);
-    let mut records = records(file);
-    for Record { session_id, body } in records.by_ref().chain(settled) {
+    for Record { session_id, body } in records(file).chain(settled) {
         match body {
             Body::News { turn_id, news } => {
                 turn_of(&mut turns, &mut places, session_id, turn_id).take(news);
@@ -105,7 +100,7 @@ fn contents<'a>(file: &'a [u8], later: &'a [u8]) -> Contents<'a> {
             Body::Probe => {}
         }
     }
-    Contents { turns, saves, deleted, unread: records.unread() }
+    Contents { turns, saves, deleted }
 }
 
 /// This turn among those that were recorded.

@@ -21,10 +21,10 @@
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
 mod access;
+mod beside;
 #[cfg(test)]
 mod beside_tests;
 mod cause;
-mod damaged;
 mod ended;
 #[cfg(test)]
 mod ended_tests;

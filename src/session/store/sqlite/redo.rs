@@ -19,10 +19,10 @@
 //!                                  '──── fold ──> database
 //! ```
 //!
-//! Records reach a file through a [buffer](super::redo_buffer), if there can be one: that takes a tenth of the time of a
-//! `write`. Both outlive the process. A power cut may cost the last of them; what is left then ends with a
-//! record that is cut or has the wrong sum, and nothing after it counts. Whoever folds such a file says so, and
-//! keeps a copy of it.
+//! Records reach a file through a [buffer](super::redo_buffer) where the file system allows one, in a tenth of the time
+//! of a `write`. Both outlive the process. A power cut may cost the last of them; what is left then ends with a record
+//! that is cut or has the wrong sum, and nothing after it counts. Whoever opens such a file says so, and keeps a copy
+//! of it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -31,12 +31,14 @@ use std::mem;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
+use tracing::debug;
 
 use super::super::{Lease, LogNews, Version};
 use super::SyncMode;
+use super::beside::with_suffix;
 use super::ended::EndedTurn;
 use super::open_error::OpenError;
-use super::redo_buffer::Buffer;
+use super::redo_buffer::{Buffer, Left};
 use super::redo_record::{self, Body, HEADER_BYTES};
 use super::redo_segment::Segment;
 use crate::limits::session::{REDO_BYTES_KEPT, REDO_BYTES_MAX};
@@ -105,9 +107,18 @@ impl Redo {
         if other.generation > current.generation {
             mem::swap(&mut current, &mut other);
         }
-        // What waits for the disk is not buffered.
-        if let Some(buffer) = Buffer::open(buffer_path(database), !sync.waits_for_disk())? {
-            add_buffer(buffer, &mut current, &mut other);
+        let buffer = buffer_path(database);
+        if let Some(left) = Left::read(buffer.clone())? {
+            let unclaimed = current.take_left(left)?.map(|left| other.take_left(left));
+            if let Some(left) = unclaimed.transpose()?.flatten() {
+                left.keep_damaged();
+            }
+        }
+        current.cut_damaged()?;
+        other.cut_damaged()?;
+        // If the disk is full, that stays there.
+        if current.flush().and_then(|()| other.flush()).is_ok() {
+            set_buffer(&buffer, sync, &mut current);
         }
         let (other_is, fold_at, scratch) = (OtherFile::Waiting, REDO_BYTES_MAX, Vec::new());
         let deleted = HashMap::new();
@@ -120,43 +131,42 @@ impl Redo {
         let encode = |record: &mut Vec<u8>| {
             redo_record::append(record, lease, turn_id, news);
         };
-        let written = self.record(encode, |current| current.note_turn(lease, turn_id))?;
+        let note = |current: &mut Segment| current.note_turn(lease, turn_id);
+        let written = self.record(encode, State::write_scratch, note)?;
         self.appends.note(written.bytes);
         Ok(written.is_fold_due)
     }
 
-    /// Appends the record of a session, and sees whether the disk has room. Returns whether the older file should be folded.
+    /// Appends the record of a session, and writes it to the file at once, so that a full disk shows. Returns whether
+    /// the older file should be folded.
     pub(super) fn save(
         &self,
         lease: &Lease,
         saved: (Version, u64),
         record: &[u8],
     ) -> io::Result<bool> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        redo_record::save(&mut state.scratch, lease, saved, record);
-        state.write_scratch_now()?;
-        state.current.note_saved(&lease.session_id);
-        Ok(state.is_fold_due())
+        let encode = |scratch: &mut Vec<u8>| redo_record::save(scratch, lease, saved, record);
+        let note = |current: &mut Segment| current.note_saved(&lease.session_id);
+        Ok(self.record(encode, State::write_scratch_now, note)?.is_fold_due)
     }
 
     /// Appends the end of a turn. Returns whether the older file should be folded.
     pub(super) fn end(&self, turn: &EndedTurn) -> io::Result<bool> {
         let encode = |record: &mut Vec<u8>| redo_record::ended(record, turn);
-        let written =
-            self.record(encode, |current| current.note_turn(&turn.lease, &turn.turn_id))?;
-        Ok(written.is_fold_due)
+        let note = |current: &mut Segment| current.note_turn(&turn.lease, &turn.turn_id);
+        Ok(self.record(encode, State::write_scratch, note)?.is_fold_due)
     }
 
     /// Appends a record, and notes what the database lacks from then on.
     fn record(
         &self,
         encode: impl FnOnce(&mut Vec<u8>),
+        write: impl FnOnce(&mut State) -> io::Result<()>,
         note: impl FnOnce(&mut Segment),
     ) -> io::Result<Recorded> {
         let mut state = self.state.lock();
         encode(&mut state.scratch);
-        state.write_scratch()?;
+        write(&mut state)?;
         note(&mut state.current);
         Ok(Recorded { bytes: state.scratch.len(), is_fold_due: state.is_fold_due() })
     }
@@ -272,11 +282,6 @@ impl Redo {
         Ok(())
     }
 
-    /// Keeps a copy of the file that is folded, because so many bytes of it could not be read.
-    pub(super) fn keep_damaged(&self, unread: usize) {
-        self.state.lock().other.keep_damaged(unread);
-    }
-
     /// The database has what was to be folded.
     pub(super) fn end_fold(&self, folding: &Folding) -> io::Result<()> {
         for (session_id, latest) in &folding.deleted {
@@ -390,7 +395,7 @@ impl State {
         self.current.flush()?;
         self.other.begin(self.current.generation + 1)?;
         if let Some(buffer) = self.current.take_buffer()? {
-            self.other.adopt(buffer);
+            self.other.set_buffer(buffer);
         }
         mem::swap(&mut self.current, &mut self.other);
         self.other_is = OtherFile::Waiting;
@@ -405,34 +410,29 @@ impl State {
     }
 }
 
-/// Puts what is in the buffer where it belongs, and gives the buffer to the current file.
-fn add_buffer(buffer: Buffer, current: &mut Segment, other: &mut Segment) {
-    let rejected = current.adopt(buffer).and_then(|buffer| other.adopt(buffer));
-    if let Some(mut buffer) = rejected {
-        buffer.keep_damaged();
-        current.adopt(buffer);
+/// Creates a buffer for what is written to this file, if that is possible. What waits for the disk is not buffered.
+fn set_buffer(path: &Path, sync: SyncMode, current: &mut Segment) {
+    if sync.waits_for_disk() {
+        // An empty one does no harm.
+        let _ = fs::remove_file(path);
+        return;
     }
-    // If the disk is full, it stays in the buffer until there is room.
-    let _ = current.flush();
-    if let Ok(Some(buffer)) = other.take_buffer() {
-        current.adopt(buffer);
+    match Buffer::create(path) {
+        Ok(buffer) => buffer.into_iter().for_each(|buffer| current.set_buffer(buffer)),
+        Err(error) => {
+            debug!(path = %path.display(), %error, "turns are written without a buffer");
+        }
     }
 }
 
 /// The two files beside a database.
 pub(super) fn paths(database: &Path) -> [PathBuf; 2] {
-    ["-redo1", "-redo2"].map(|suffix| beside(database, suffix))
+    ["-redo1", "-redo2"].map(|suffix| with_suffix(database, suffix))
 }
 
 /// The buffer of the file to which turns are written.
 pub(super) fn buffer_path(database: &Path) -> PathBuf {
-    beside(database, "-redo-buffer")
-}
-
-fn beside(database: &Path, suffix: &str) -> PathBuf {
-    let mut path = database.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
+    with_suffix(database, "-redo-buffer")
 }
 
 /// The bytes of both files and of their buffer.
@@ -441,8 +441,9 @@ pub(super) fn bytes(database: &Path) -> u64 {
     files.map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum()
 }
 
-/// Whether there is something in one of them.
+/// Whether there is something in them.
 pub(super) fn has_records(database: &Path) -> bool {
     let lengths = paths(database).map(|path| fs::metadata(path).map_or(0, |file| file.len()));
     lengths.iter().any(|length| *length > HEADER_BYTES)
+        || matches!(Left::read(buffer_path(database)), Ok(Some(_)))
 }

@@ -1,34 +1,33 @@
 //! The end of a file of [running turns](super::redo), in memory that outlives the process.
 //!
-//! A token is a record of some 200 bytes. A `write` for each costs more than all else that storing it takes: it is short,
-//! but what it goes through in the kernel is not in the processor's caches when it comes, and has left it without what
-//! the next token needs. So records are copied to a short file that is mapped into memory, and reach the long one many
-//! at a time. The system keeps what is in mapped memory when the process ends, however it ends. What a killed process
-//! has left there, the next one puts where it belongs.
+//! A token is a record of some 200 bytes. A `write` for each costs more than all else that storing it takes: the call
+//! is short, but its kernel code and data are cold, and they evict what the next token needs. So records are copied to
+//! a short file that is mapped into memory, and reach the long one many at a time. The system keeps what is in mapped
+//! memory when the process ends, however it ends. The next process moves what a killed one left there into the file.
 //!
 //! ```text
 //!   file of running turns   [ header | record | record |
 //!                                                      ^ offset
-//!   buffer   [ "tether buf.\n" | version u32 | generation u64 | offset u64 | used u64 | record | record |  room  ]
-//!                                                                                     '----- used -----'
+//!   buffer  [ "tether buf.\n" | version u32 | generation u64 | offset u64 | used u64 | record | record |  room  ]
+//!                                                                                    '----- used -----'
 //! ```
 //!
-//! Numbers are little-endian. `used` is written after the records that it counts, so there is never half of one. The
-//! generation is that of the file.
+//! Numbers are little-endian, and the generation is that of the file. `used` is written after the records that it
+//! counts, and in one piece, so there is never half of one.
 //!
-//! To write to mapped memory for which the disk has no room ends the process with a signal. So the file has all its
-//! bytes from the beginning, and there is a buffer only where they stay in their place when they are overwritten: on
-//! ext4, XFS and tmpfs.
+//! A store to a mapped page that the disk has no room for kills the process (SIGBUS). So the file has all its bytes
+//! from the beginning, in blocks of its own: each process creates a new one, and only where they are overwritten in
+//! place. That is so on ext4 and tmpfs, but not where blocks can be shared with a copy of the file, as on Btrfs and
+//! XFS.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Buf as _;
 use mmap_io::{MappedSlice, MemoryMappedFile, MmapIoError, MmapMode};
-use tracing::debug;
 
-use super::damaged;
+use super::beside;
 use super::open_error::OpenError;
 use crate::limits::session::REDO_BUFFER_BYTES;
 
@@ -55,47 +54,95 @@ pub(super) struct Place {
     pub(super) offset: u64,
 }
 
+/// What an earlier process has left in its buffer.
+#[derive(Debug)]
+pub(super) struct Left {
+    path: PathBuf,
+    pub(super) place: Place,
+    pub(super) records: Vec<u8>,
+}
+
+impl Left {
+    /// Reads the buffer in this file. `None` if there is nothing in it.
+    pub(super) fn read(path: PathBuf) -> Result<Option<Self>, OpenError> {
+        let mut bytes = Vec::new();
+        match File::open(&path) {
+            Ok(file) => file.take(REDO_BUFFER_BYTES as u64).read_to_end(&mut bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => Err(error),
+        }
+        .map_err(|error| OpenError::Create(path.clone(), error))?;
+        let mut rest = &bytes[..];
+        // A process that creates one may be killed, and a power cut may leave a file without its bytes.
+        let is_begun = rest.len() >= HEADER_BYTES && rest[..HEADER_BYTES] != [0; HEADER_BYTES];
+        if !is_begun && (header().starts_with(rest) || rest.iter().all(|byte| *byte == 0)) {
+            return Ok(None);
+        }
+        if !rest.starts_with(MAGIC) {
+            return Err(OpenError::Foreign(path));
+        }
+        if rest.len() < HEADER_BYTES {
+            // It was cut.
+            return Ok(None);
+        }
+        rest.advance(MAGIC.len());
+        let version = rest.get_u32_le();
+        if version != VERSION {
+            let version = i32::try_from(version).unwrap_or(i32::MAX);
+            return Err(OpenError::Newer { path, version });
+        }
+        let place = Place { generation: rest.get_u64_le(), offset: rest.get_u64_le() };
+        let used = usize::try_from(rest.get_u64_le()).unwrap_or(usize::MAX);
+        // A file that was cut has what is left.
+        let records = rest[..used.min(rest.len())].to_vec();
+        Ok(Some(Self { path, place, records }).filter(|left| !left.records.is_empty()))
+    }
+
+    /// Keeps a copy, because it belongs to no file.
+    pub(super) fn keep_damaged(&self) {
+        beside::keep_damaged(&self.path, self.records.len() as u64);
+    }
+
+    /// Removes the file, because its records are where they belong.
+    pub(super) fn remove(&self) {
+        // If it stays, they are found there.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 /// See the module docs.
 #[derive(Debug)]
 pub(super) struct Buffer {
     path: PathBuf,
-    memory: Memory,
-    place: Place,
+    memory: MemoryMappedFile,
     used: u64,
 }
 
-#[derive(Debug)]
-enum Memory {
-    Mapped(MemoryMappedFile),
-    /// What another process has left there, where no buffer is wanted.
-    Left(Vec<u8>),
-}
-
 impl Buffer {
-    /// Opens the buffer in this file, or creates one. If none `is_wanted`, or there can be none, it is one to which
-    /// nothing is added, or `None` if there is nothing in it.
-    pub(super) fn open(path: PathBuf, is_wanted: bool) -> Result<Option<Self>, OpenError> {
-        let left = match fs::read(&path) {
-            Ok(bytes) => Contents::of(&bytes, &path)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(OpenError::Create(path, error)),
-        };
-        let Contents { place, records } = left.unwrap_or_default();
-        let used = records.len() as u64;
-        let mapped = if is_wanted { map(&path, used > 0) } else { Ok(None) };
-        let memory = match mapped.unwrap_or_else(|error| {
-            debug!(path = %path.display(), %error, "turns are written without a buffer");
-            None
-        }) {
-            Some(memory) => Memory::Mapped(memory),
-            None if records.is_empty() => return Ok(None),
-            None => Memory::Left(records),
-        };
-        Ok(Some(Self { path, memory, place, used }))
-    }
-
-    pub(super) const fn place(&self) -> Place {
-        self.place
+    /// Creates a buffer in this file, in place of what is there. `None` if its bytes could not be overwritten in place.
+    pub(super) fn create(path: &Path) -> io::Result<Option<Self>> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        if !overwrites_in_place(directory.unwrap_or_else(|| Path::new("."))) {
+            return Ok(None);
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path)?;
+        let mut bytes = header();
+        bytes.resize(REDO_BUFFER_BYTES, 0);
+        file.write_all(&bytes).inspect_err(|_| drop(fs::remove_file(path)))?;
+        let mapped = MemoryMappedFile::from_file(file, MmapMode::ReadWrite, path);
+        let memory = mapped.map_err(|error| match error {
+            MmapIoError::Io(error) => error,
+            error => io::Error::other(error),
+        })?;
+        Ok(Some(Self { path: path.into(), memory, used: 0 }))
     }
 
     /// How many bytes are in it.
@@ -103,15 +150,10 @@ impl Buffer {
         self.used
     }
 
-    /// Whether something can be added once it is empty.
-    pub(super) const fn is_reusable(&self) -> bool {
-        matches!(self.memory, Memory::Mapped(_))
-    }
-
     /// Adds a record. False if there is no room for it.
     pub(super) fn put(&mut self, record: &[u8]) -> bool {
         let used = self.used + record.len() as u64;
-        let is_put = self.put_unused(record) && self.write(USED_AT, &used.to_le_bytes());
+        let is_put = self.copy_after_used(record) && self.write(USED_AT, &used.to_le_bytes());
         if is_put {
             self.used = used;
         }
@@ -124,44 +166,25 @@ impl Buffer {
         record: &[u8],
         write: impl FnOnce(&[u8]) -> io::Result<()>,
     ) -> io::Result<bool> {
-        if !record.is_empty() && !self.put_unused(record) {
+        if !self.copy_after_used(record) {
             return Ok(false);
         }
-        let bytes = self.used + record.len() as u64;
-        match &self.memory {
-            Memory::Mapped(memory) => write(&slice(memory, bytes)?)?,
-            Memory::Left(records) => write(records)?,
-        }
+        write(&self.slice(self.used + record.len() as u64)?)?;
         Ok(true)
     }
 
     /// Empties it. What comes next belongs there.
     pub(super) fn reset(&mut self, place: Place) {
-        if let Memory::Left(records) = &mut self.memory {
-            records.clear();
-            // If it stays, what is in it is found to be in its place already.
-            let _ = fs::remove_file(&self.path);
-        }
         // In this order: nothing is ever in the wrong place.
         self.write(USED_AT, &0_u64.to_le_bytes());
-        let mut bytes = place.generation.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&place.offset.to_le_bytes());
-        self.write(PLACE_AT, &bytes);
-        (self.place, self.used) = (place, 0);
+        self.write(PLACE_AT, &place.generation.to_le_bytes());
+        self.write(PLACE_AT + 8, &place.offset.to_le_bytes());
+        self.used = 0;
     }
 
     /// What is in it.
     pub(super) fn records(&self) -> io::Result<Vec<u8>> {
-        match &self.memory {
-            Memory::Mapped(memory) => Ok(slice(memory, self.used)?.to_vec()),
-            Memory::Left(records) => Ok(records.clone()),
-        }
-    }
-
-    /// Empties it, and keeps a copy, because nobody knows where its records belong.
-    pub(super) fn keep_damaged(&mut self) {
-        damaged::keep(&self.path, self.used);
-        self.reset(self.place);
+        Ok(self.slice(self.used)?.to_vec())
     }
 
     /// Removes its file, if nothing is in it.
@@ -172,101 +195,36 @@ impl Buffer {
         }
     }
 
-    /// Writes a record after those that count.
-    fn put_unused(&self, record: &[u8]) -> bool {
+    fn slice(&self, bytes: u64) -> io::Result<MappedSlice<'_>> {
+        self.memory.as_slice(HEADER_BYTES as u64, bytes).map_err(io::Error::other)
+    }
+
+    fn copy_after_used(&self, record: &[u8]) -> bool {
         self.write(HEADER_BYTES as u64 + self.used, record)
     }
 
     /// False if there is no room.
     fn write(&self, at: u64, bytes: &[u8]) -> bool {
-        match &self.memory {
-            Memory::Mapped(memory) => memory.update_region(at, bytes).is_ok(),
-            Memory::Left(_) => false,
-        }
+        self.memory.update_region(at, bytes).is_ok()
     }
 }
 
-fn slice(memory: &MemoryMappedFile, used: u64) -> io::Result<MappedSlice<'_>> {
-    memory.as_slice(HEADER_BYTES as u64, used).map_err(io::Error::other)
+/// Of an empty buffer.
+fn header() -> Vec<u8> {
+    [&MAGIC[..], &VERSION.to_le_bytes(), &[0; 3 * 8]].concat()
 }
 
-/// What is in a buffer.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Contents {
-    place: Place,
-    records: Vec<u8>,
-}
-
-impl Contents {
-    /// `None` if the file was only just created.
-    fn of(bytes: &[u8], path: &Path) -> Result<Option<Self>, OpenError> {
-        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-            return Ok(None);
-        };
-        let (mut header, mut magic) = (&header[..], [0; MAGIC.len()]);
-        header.copy_to_slice(&mut magic);
-        match (&magic, header.get_u32_le()) {
-            // The magic is written last.
-            ([0, ..], _) => return Ok(None),
-            (MAGIC, VERSION) => {}
-            (MAGIC, version) => {
-                let version = i32::try_from(version).unwrap_or(i32::MAX);
-                return Err(OpenError::Newer { path: path.into(), version });
-            }
-            _ => return Err(OpenError::Foreign(path.into())),
-        }
-        let place = Place { generation: header.get_u64_le(), offset: header.get_u64_le() };
-        let used = usize::try_from(header.get_u64_le()).unwrap_or(usize::MAX);
-        // A file that was cut has what is left.
-        let records = rest[..used.min(rest.len())].to_vec();
-        Ok(Some(Self { place, records }))
-    }
-}
-
-/// Maps the file, and writes an empty buffer to it unless it `has_records`. `None` if its bytes might not stay in their
-/// place.
-fn map(path: &Path, has_records: bool) -> io::Result<Option<MemoryMappedFile>> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    if !stays_in_place(&file) {
-        return Ok(None);
-    }
-    if !has_records {
-        begin(&mut file).inspect_err(|_| drop(fs::remove_file(path)))?;
-    }
-    let mapped = MemoryMappedFile::from_file(file, MmapMode::ReadWrite, path);
-    mapped.map(Some).map_err(|error| match error {
-        MmapIoError::Io(error) => error,
-        error => io::Error::other(error),
-    })
-}
-
-/// Writes an empty buffer.
-fn begin(file: &mut File) -> io::Result<()> {
-    use std::io::{Seek as _, SeekFrom, Write as _};
-    file.set_len(0)?;
-    file.write_all(&vec![0; REDO_BUFFER_BYTES])?;
-    file.seek(SeekFrom::Start(MAGIC.len() as u64))?;
-    file.write_all(&VERSION.to_le_bytes())?;
-    file.rewind()?;
-    file.write_all(MAGIC)
-}
-
-/// Whether the file system overwrites bytes of the file where they are.
+/// Whether the file system of this directory overwrites bytes of a file where they are.
 #[cfg(target_os = "linux")]
-fn stays_in_place(file: &File) -> bool {
-    use rustix::fs::{FsWord, fstatfs};
+fn overwrites_in_place(directory: &Path) -> bool {
+    use rustix::fs::{FsWord, statfs};
     // Linux, `include/uapi/linux/magic.h`.
     const EXT4: FsWord = 0xef53;
-    const XFS: FsWord = 0x5846_5342;
     const TMPFS: FsWord = 0x0102_1994;
-    fstatfs(file).is_ok_and(|system| [EXT4, XFS, TMPFS].contains(&system.f_type))
+    statfs(directory).is_ok_and(|system| [EXT4, TMPFS].contains(&system.f_type))
 }
 
 #[cfg(not(target_os = "linux"))]
-const fn stays_in_place(_file: &File) -> bool {
+const fn overwrites_in_place(_directory: &Path) -> bool {
     false
 }

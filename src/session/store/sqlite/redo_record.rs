@@ -16,8 +16,8 @@
 //! | a session was deleted | up to version, 0 | none | none |
 //! | a turn has ended | of its log | version u64, time u64, its session's record | its whole log |
 //!
-//! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0. Format 3 has no
-//! [buffer](super::redo_buffer) beside it.
+//! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0. Format 3 has
+//! no [buffer](super::redo_buffer) beside it.
 
 use bytes::BufMut as _;
 use uuid::Uuid;
@@ -282,11 +282,11 @@ pub(super) fn records(file: &[u8]) -> Records<'_> {
     Records { unread: file.get(header(0).len()..).unwrap_or_default() }
 }
 
-impl Records<'_> {
-    /// The bytes that are left.
-    pub(super) const fn unread(&self) -> usize {
-        self.unread.len()
-    }
+/// The whole records that these bytes begin with.
+pub(super) fn whole(bytes: &[u8]) -> &[u8] {
+    let mut records = Records { unread: bytes };
+    records.by_ref().for_each(drop);
+    &bytes[..bytes.len() - records.unread.len()]
 }
 
 impl<'a> Iterator for Records<'a> {

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use foldhash::fast::RandomState;
 
 use super::super::Lease;
+use super::beside;
 use super::cause::is_full;
-use super::damaged;
 use super::open_error::OpenError;
-use super::redo_buffer::{Buffer, Place};
+use super::redo_buffer::{Buffer, Left, Place};
 use super::redo_record::{self, Format, HEADER_BYTES, Header};
 
 /// One of the two files.
@@ -24,7 +24,9 @@ pub(super) struct Segment {
     pub(super) generation: u64,
     /// How many bytes of the file count.
     written: u64,
-    /// What comes after them.
+    /// What comes after them: what an earlier process has left, as long as that cannot be written ...
+    left: Option<Left>,
+    /// ... or else what is buffered.
     buffer: Option<Buffer>,
     /// Of its records. None is added to those of an earlier release.
     format: Format,
@@ -49,12 +51,12 @@ struct Live {
     grant: u64,
 }
 
-/// What counts of a file and its buffer.
+/// The valid bytes of a file, and those that are not in it yet.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     path: PathBuf,
     written: u64,
-    buffered: Vec<u8>,
+    unwritten: Vec<u8>,
 }
 
 impl Snapshot {
@@ -68,7 +70,7 @@ impl Snapshot {
         file.seek(SeekFrom::Start(offset))?;
         let mut bytes = Vec::new();
         file.take(self.written - offset).read_to_end(&mut bytes)?;
-        bytes.extend_from_slice(&self.buffered);
+        bytes.extend_from_slice(&self.unwritten);
         Ok(bytes)
     }
 }
@@ -95,6 +97,7 @@ impl Segment {
             path,
             generation,
             written,
+            left: None,
             buffer: None,
             format,
             is_torn: false,
@@ -116,9 +119,22 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Keeps a copy of the file, of which so many bytes cannot be read: it is about to be emptied.
-    pub(super) fn keep_damaged(&self, unread: usize) {
-        damaged::keep(&self.path, unread as u64);
+    /// Leaves out what follows the last whole record, and cannot be read: what is added later must not come after it.
+    pub(super) fn cut_damaged(&mut self) -> Result<(), OpenError> {
+        let records = self.read_after(HEADER_BYTES.min(self.written))?;
+        let unread = (records.len() - redo_record::whole(&records).len()) as u64;
+        if unread > 0 {
+            beside::keep_damaged(&self.path, unread);
+            (self.written, self.is_torn) = (self.written - unread, true);
+        }
+        Ok(())
+    }
+
+    /// What is in the file after so many bytes.
+    fn read_after(&self, offset: u64) -> Result<Vec<u8>, OpenError> {
+        let file =
+            Snapshot { path: self.path.clone(), written: self.written, unwritten: Vec::new() };
+        file.read_after(offset).map_err(|error| OpenError::Create(self.path.clone(), error))
     }
 
     /// The file, if it was written since it was last synced.
@@ -127,62 +143,76 @@ impl Segment {
         was_dirty.then(|| self.file.try_clone()).transpose()
     }
 
-    /// Its length, with what is in the buffer.
+    /// Its length, with what is not in the file yet.
     pub(super) fn length(&self) -> u64 {
-        self.written + self.buffer.as_ref().map_or(0, Buffer::used)
+        let left = self.left.as_ref().map_or(0, |left| left.records.len() as u64);
+        self.written + left + self.buffer.as_ref().map_or(0, Buffer::used)
     }
 
-    /// What counts of it.
+    /// Its valid bytes.
     pub(super) fn snapshot(&self) -> io::Result<Snapshot> {
-        let buffered = self.buffer.as_ref().map(Buffer::records).transpose()?.unwrap_or_default();
-        Ok(Snapshot { path: self.path.clone(), written: self.written, buffered })
+        let mut unwritten = self.left.as_ref().map(|left| left.records.clone()).unwrap_or_default();
+        if let Some(buffer) = &self.buffer {
+            unwritten.extend_from_slice(&buffer.records()?);
+        }
+        Ok(Snapshot { path: self.path.clone(), written: self.written, unwritten })
     }
 
-    /// Takes over this buffer, or returns it if what is in it does not belong here.
-    pub(super) fn adopt(&mut self, mut buffer: Buffer) -> Option<Buffer> {
-        if buffer.used() == 0 {
-            buffer.reset(self.end());
-        } else if self.end().generation == buffer.place().generation
-            && self.written >= buffer.place().offset
-        {
-            self.cut_before(&buffer);
-        } else {
-            return Some(buffer);
+    /// Takes what an earlier process has left in its buffer, or returns it if it does not belong here.
+    pub(super) fn take_left(&mut self, left: Left) -> Result<Option<Left>, OpenError> {
+        let Place { generation, offset } = left.place;
+        if generation != self.generation || offset > self.written {
+            return Ok(Some(left));
         }
+        let after = self.read_after(offset)?;
+        // After that, there may be a part of what that process has told nobody about.
+        let whole = redo_record::whole(&after);
+        self.is_torn = true;
+        if whole.starts_with(&left.records) {
+            // It was killed when it had written all of it.
+            self.written = offset + whole.len() as u64;
+            left.remove();
+            return Ok(None);
+        }
+        if !left.records.starts_with(whole) {
+            beside::keep_damaged(&self.path, self.written - offset);
+        }
+        self.written = offset;
+        self.left = Some(left);
+        Ok(None)
+    }
+
+    /// What is written from now on goes through this buffer, which is empty.
+    pub(super) fn set_buffer(&mut self, buffer: Buffer) {
         self.buffer = Some(buffer);
-        None
-    }
-
-    /// Cuts off what a process that was killed, or had no room, has written to the file from this buffer: all of it, a
-    /// part, or more than what counts.
-    fn cut_before(&mut self, buffer: &Buffer) {
-        let offset = buffer.place().offset;
-        let after = self.snapshot().and_then(|file| file.read_after(offset));
-        let is_from = after.and_then(|after| {
-            let records = buffer.records()?;
-            Ok(records.starts_with(&after) || after.starts_with(&records))
-        });
-        if !is_from.unwrap_or(false) {
-            damaged::keep(&self.path, self.written - offset);
-        }
-        (self.written, self.is_torn) = (offset, true);
-    }
-
-    /// Writes what is in the buffer to the file.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        if self.buffer.as_ref().is_some_and(|buffer| buffer.used() > 0) {
-            self.write_now(&[])?;
-        }
-        if self.buffer.as_ref().is_some_and(|buffer| !buffer.is_reusable()) {
-            self.buffer = None;
-        }
-        Ok(())
+        self.reset_buffer();
     }
 
     /// Flushes the buffer, for another file.
     pub(super) fn take_buffer(&mut self) -> io::Result<Option<Buffer>> {
         self.flush()?;
         Ok(self.buffer.take())
+    }
+
+    /// Writes everything to the file.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.flush_left()?;
+        if self.buffer.as_ref().is_some_and(|buffer| buffer.used() > 0) {
+            self.write_now(&[])?;
+        }
+        Ok(())
+    }
+
+    fn flush_left(&mut self) -> io::Result<()> {
+        let Some(left) = self.left.take() else { return Ok(()) };
+        match self.append(&left.records) {
+            Ok(()) => left.remove(),
+            Err(error) => {
+                self.left = Some(left);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Writes this at the end, whole or, as far as a reader is concerned, not at all. It may stay in the buffer.
@@ -211,7 +241,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Sees to it that records can be added.
+    /// Makes sure that records can be added.
     fn prepare(&mut self) -> io::Result<()> {
         if self.written < HEADER_BYTES {
             self.begin(self.generation)?;
@@ -219,7 +249,7 @@ impl Segment {
         if self.format == Format::Older {
             return Err(io::Error::other("what an earlier release has left there comes first"));
         }
-        Ok(())
+        self.flush_left()
     }
 
     /// Adds a record to the buffer. False if it has no room for it.
@@ -246,9 +276,14 @@ impl Segment {
         self.file.write_all(bytes).inspect_err(|_| self.is_torn = true)?;
         self.is_dirty = true;
         self.written += bytes.len() as u64;
+        self.reset_buffer();
+        Ok(())
+    }
+
+    /// Empties the buffer. What comes next belongs at the end of the file.
+    fn reset_buffer(&mut self) {
         let end = self.end();
         self.buffer.iter_mut().for_each(|buffer| buffer.reset(end));
-        Ok(())
     }
 
     /// Empties it, but for its header. Nothing in it counts any more.
@@ -257,11 +292,10 @@ impl Segment {
             return self.begin(self.generation);
         }
         // First, because what is in it belongs after what is in the file.
-        let place = Place { generation: self.generation, offset: HEADER_BYTES };
-        self.buffer.iter_mut().for_each(|buffer| buffer.reset(place));
+        self.reset_buffer();
         self.file.set_len(HEADER_BYTES)?;
-        self.written = HEADER_BYTES;
-        self.is_torn = false;
+        (self.written, self.is_torn) = (HEADER_BYTES, false);
+        self.reset_buffer();
         Ok(())
     }
 

@@ -36,6 +36,13 @@ impl Place {
         redo::paths(&self.directory.path().join("tether.db"))
     }
 
+    /// The copies of damaged files.
+    pub(super) fn damaged(&self) -> Vec<String> {
+        let names = fs::read_dir(self.directory.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".damaged")).collect()
+    }
+
     async fn lease(&self, session: &str) -> Lease {
         self.store.acquire(session, self.node).await.unwrap().unwrap()
     }
@@ -203,12 +210,7 @@ async fn a_damaged_file_is_kept_as_a_copy() {
     let place = Place::new(SyncMode::Normal);
     let (lease, _) = place.begin("s").await;
     place.store.append(&lease, "t", news(1)).await.unwrap();
-    let copies = |place: &Place| {
-        let names = fs::read_dir(place.directory.path()).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.contains("damaged")).collect::<Vec<_>>()
-    };
-    assert!(copies(&place.killed()).is_empty());
+    assert!(place.killed().damaged().is_empty());
     place.store.redo.flush();
     let copy = copy_of(&place.directory);
     let file = copy.path().join("tether.db-redo1");
@@ -216,7 +218,7 @@ async fn a_damaged_file_is_kept_as_a_copy() {
     *damaged.last_mut().unwrap() ^= 0x41;
     fs::write(&file, &damaged).unwrap();
     let next = Place::of(copy, SyncMode::Normal);
-    assert_eq!(copies(&next), ["tether.db-redo1.damaged"]);
+    assert_eq!(next.damaged(), ["tether.db-redo1.damaged"]);
     assert_eq!(fs::read(next.directory.path().join("tether.db-redo1.damaged")).unwrap(), damaged);
 }
 
@@ -390,14 +392,15 @@ async fn a_store_that_is_closed_leaves_one_file() {
     assert_running(Place::of(directory, SyncMode::Normal).read("s", "t").await, 1);
 }
 
-/// The first had no records of sessions, the second no ends of turns, and the third no buffer. Nothing is added to what is of an older
-/// format, because its release would misread that.
+/// The first had no records of sessions, the second no ends of turns, and the third no buffer. Nothing is added to what
+/// is of an older format, because its release would misread that.
 #[tokio::test]
 async fn a_file_of_an_older_format_is_read_and_begun_anew() {
     let place = Place::new(SyncMode::Normal);
     let (lease, _) = place.begin("s").await;
     place.store.copy("s").await.unwrap();
     place.store.append(&lease, "t", news(1)).await.unwrap();
+    place.store.redo.flush();
     for (format, is_empty) in [(1, false), (2, false), (3, false), (3, true)] {
         let copy = copy_of(&place.directory);
         for name in ["tether.db-redo1", "tether.db-redo2"] {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::beside::with_suffix;
 use super::open_error::OpenError;
 use super::{SyncMode, redo};
 
@@ -231,9 +232,7 @@ fn has_header(path: &Path) -> io::Result<bool> {
 
 /// Its write-ahead log.
 fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
+    with_suffix(path, "-wal")
 }
 
 fn file_bytes(path: &Path) -> u64 {

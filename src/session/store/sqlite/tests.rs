@@ -129,7 +129,7 @@ fn what_is_no_file_is_refused() {
         _ => fs::create_dir(path).unwrap(),
     };
     for what in ["a named pipe", "a socket", "a folder"] {
-        for name in ["tether.db", "tether.db-redo1"] {
+        for name in ["tether.db", "tether.db-redo1", "tether.db-redo-buffer"] {
             let file = File::new();
             let place = file.directory.path().join(name);
             make(what, &place);

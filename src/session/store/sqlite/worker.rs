@@ -287,10 +287,7 @@ impl Worker {
     fn fold_one(&self, extent: Extent) -> Result<(), StoreError> {
         let begun = self.redo.begin_fold(extent).map_err(|error| unavailable_beside(&error))?;
         let Some(folding) = begun else { return Ok(()) };
-        let unread = self.transact(|connection| fold::fold(connection, &folding))?;
-        if unread > 0 {
-            self.redo.keep_damaged(unread);
-        }
+        self.transact(|connection| fold::fold(connection, &folding))?;
         // What is about to be emptied may be minutes old: a power cut must not take that.
         self.execute("PRAGMA wal_checkpoint(PASSIVE)")?;
         self.redo.end_fold(&folding).map_err(|error| unavailable_beside(&error))
