@@ -291,6 +291,9 @@ impl Segment {
         if self.format == Format::Older {
             return self.begin(self.generation);
         }
+        if let Some(left) = self.left.take() {
+            left.remove();
+        }
         // First, because what is in it belongs after what is in the file.
         self.reset_buffer();
         self.file.set_len(HEADER_BYTES)?;

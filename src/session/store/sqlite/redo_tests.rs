@@ -59,12 +59,16 @@ impl Place {
     }
 }
 
-/// A copy of what is in a directory.
+/// A copy of what is in a directory. The store's thread may be at work: what it moves from one file to another is
+/// copied from the first of them, or from both.
 pub(super) fn copy_of(directory: &tempfile::TempDir) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(directory.path()).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.collect();
+    // The buffer, the redo files, the log, and the database.
+    names.sort_by_key(|name| (name == "tether.db", name.clone()));
+    for name in names {
+        fs::copy(directory.path().join(&name), copy.path().join(&name)).unwrap();
     }
     copy
 }
