@@ -134,8 +134,7 @@ impl Records {
         with_last(&self.runs[from..], self.last()).filter_map(batch).collect()
     }
 
-    /// The records after `seen`, up to record `last`, and their runs. `None` if they begin or end within a
-    /// run.
+    /// The records after `seen`, up to record `last`, and their runs. `None` if they begin or end within a run.
     pub(super) fn whole_runs(&self, seen: u64, last: u64) -> Option<(Vec<IndexEntry>, Vec<Run>)> {
         let places = self.places(seen + 1, last + 1);
         let (first, next) = (self.runs.get(places.start)?, self.runs.get(places.end));

@@ -1,6 +1,6 @@
-//! Files beside others: their names, and copies of damaged ones, for whoever looks into them.
+//! Files beside others: how they are named and opened, and copies of damaged ones, for whoever looks into them.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
@@ -10,6 +10,20 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut longer = path.as_os_str().to_owned();
     longer.push(suffix);
     longer.into()
+}
+
+/// For files that only their owner can read.
+pub(super) fn private_options() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// The length of a file; 0 if there is none.
+pub(super) fn file_bytes(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.len())
 }
 
 /// Copies a file whose last `unread` bytes cannot be read.

@@ -35,7 +35,7 @@ use tracing::debug;
 
 use super::super::{Lease, LogNews, Version};
 use super::SyncMode;
-use super::beside::with_suffix;
+use super::beside::{file_bytes, with_suffix};
 use super::ended::EndedTurn;
 use super::open_error::OpenError;
 use super::redo_buffer::{Buffer, Left};
@@ -108,11 +108,11 @@ impl Redo {
             mem::swap(&mut current, &mut other);
         }
         let buffer = buffer_path(database);
-        if let Some(left) = Left::read(buffer.clone())? {
-            let unclaimed = current.take_left(left)?.map(|left| other.take_left(left));
-            if let Some(left) = unclaimed.transpose()?.flatten() {
-                left.keep_damaged();
-            }
+        if let Some(left) = Left::read(buffer.clone())?
+            && let Some(left) = current.take_left(left)?
+            && let Some(left) = other.take_left(left)?
+        {
+            left.keep_damaged();
         }
         current.cut_damaged()?;
         other.cut_damaged()?;
@@ -394,7 +394,7 @@ impl State {
     fn change_files(&mut self) -> io::Result<()> {
         self.current.flush()?;
         self.other.begin(self.current.generation + 1)?;
-        if let Some(buffer) = self.current.take_buffer()? {
+        if let Some(buffer) = self.current.take_buffer() {
             self.other.set_buffer(buffer);
         }
         mem::swap(&mut self.current, &mut self.other);
@@ -438,12 +438,11 @@ pub(super) fn buffer_path(database: &Path) -> PathBuf {
 /// The bytes of both files and of their buffer.
 pub(super) fn bytes(database: &Path) -> u64 {
     let files = paths(database).into_iter().chain([buffer_path(database)]);
-    files.map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum()
+    files.map(|path| file_bytes(&path)).sum()
 }
 
 /// Whether there is something in them.
 pub(super) fn has_records(database: &Path) -> bool {
-    let lengths = paths(database).map(|path| fs::metadata(path).map_or(0, |file| file.len()));
-    lengths.iter().any(|length| *length > HEADER_BYTES)
+    paths(database).iter().any(|path| file_bytes(path) > HEADER_BYTES)
         || matches!(Left::read(buffer_path(database)), Ok(Some(_)))
 }

@@ -20,7 +20,7 @@
 //! place. That is so on ext4 and tmpfs, but not where blocks can be shared with a copy of the file, as on Btrfs and
 //! XFS.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -129,11 +129,8 @@ impl Buffer {
         if !overwrites_in_place(directory.unwrap_or_else(|| Path::new("."))) {
             return Ok(None);
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path)?;
+        let mut file =
+            beside::private_options().read(true).write(true).create_new(true).open(path)?;
         let mut bytes = header();
         bytes.resize(REDO_BUFFER_BYTES, 0);
         file.write_all(&bytes).inspect_err(|_| drop(fs::remove_file(path)))?;

@@ -1,7 +1,7 @@
 //! One of the two files of [running turns](super::redo).
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::mem;
 use std::path::PathBuf;
@@ -78,11 +78,8 @@ impl Snapshot {
 impl Segment {
     pub(super) fn open(path: PathBuf) -> Result<Self, OpenError> {
         let fault = |error| OpenError::Create(path.clone(), error);
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(fault)?;
+        let mut options = beside::private_options();
+        let mut file = options.read(true).append(true).create(true).open(&path).map_err(fault)?;
         let written = file.metadata().map_err(fault)?.len();
         let mut header = Vec::new();
         Read::by_ref(&mut file).take(HEADER_BYTES).read_to_end(&mut header).map_err(fault)?;
@@ -165,7 +162,7 @@ impl Segment {
             return Ok(Some(left));
         }
         let after = self.read_after(offset)?;
-        // After that, there may be a part of what that process has told nobody about.
+        // What follows the last whole record was never acknowledged.
         let whole = redo_record::whole(&after);
         self.is_torn = true;
         if whole.starts_with(&left.records) {
@@ -188,10 +185,9 @@ impl Segment {
         self.reset_buffer();
     }
 
-    /// Flushes the buffer, for another file.
-    pub(super) fn take_buffer(&mut self) -> io::Result<Option<Buffer>> {
-        self.flush()?;
-        Ok(self.buffer.take())
+    /// The buffer, for another file. [Flush](Self::flush) it before that.
+    pub(super) const fn take_buffer(&mut self) -> Option<Buffer> {
+        self.buffer.take()
     }
 
     /// Writes everything to the file.

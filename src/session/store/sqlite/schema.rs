@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::beside::with_suffix;
+use super::beside::{file_bytes, private_options, with_suffix};
 use super::open_error::OpenError;
 use super::{SyncMode, redo};
 
@@ -235,10 +235,6 @@ fn log_of(path: &Path) -> PathBuf {
     with_suffix(path, "-wal")
 }
 
-fn file_bytes(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |file| file.len())
-}
-
 /// The bytes of the file, and of what was not moved there yet.
 pub(super) fn bytes(path: &Path) -> u64 {
     file_bytes(path) + file_bytes(&log_of(path)) + redo::bytes(path)
@@ -250,11 +246,7 @@ fn create_file(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let mut options = fs::OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop)
+    private_options().create(true).append(true).open(path).map(drop)
 }
 
 /// Makes these changes, of which the file has the first `done`.
