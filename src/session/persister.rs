@@ -15,9 +15,7 @@ use tracing::{debug, error};
 use super::LoggedTurn;
 use super::codec::off_worker;
 use super::journal::Journal;
-use super::log::storing::{
-    Draft, NextUnstored, Stored, StoredNow, TurnStore, Unstorable, Unstored,
-};
+use super::log::storing::{AtOnce, Draft, NextUnstored, Stored, Unstorable, Unstored};
 use super::log::{TurnLog, Writer};
 use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
@@ -25,7 +23,7 @@ use crate::limits::session as limits;
 /// Stores what is new of a turn, all that has gathered at a time. Readers see it after that.
 ///
 /// ```text
-///   news ── TurnStore::store_now ──> stored
+///   news ── Appender ──> stored
 ///    '── not at once, failed, a long journal ──> Persister: asking ── answer ──> stored
 /// ```
 /// It has no task of its own: whoever writes the turn's log polls it after that, because nothing else wakes
@@ -69,8 +67,10 @@ impl Persister {
         writer: &mut Writer,
     ) -> Self {
         let (store, lease, turn_id) = (Arc::clone(store), lease.clone(), turn.turn_id.clone());
+        if let Some(appender) = store.appender(&lease, &turn_id) {
+            writer.store_in(AtOnce { appender, journal: journal_at_once });
+        }
         let destination = Arc::new(Destination { store, lease, turn_id });
-        writer.store_in(Arc::clone(&destination) as Arc<dyn TurnStore>);
         let log = Arc::clone(&turn.log);
         Self(Some(Mutex::new(Persisting { destination, log, asking: None })))
     }
@@ -142,20 +142,10 @@ impl Persisting {
     }
 }
 
-impl TurnStore for Destination {
-    fn store_now(&self, batches: Vec<Batch>, draft: Option<&Draft>) -> StoredNow {
-        if draft.is_some_and(|draft| draft.turn.bytes() > limits::INLINE_RECORD_BYTES_MAX) {
-            return StoredNow::No;
-        }
-        let journal = draft.map(|draft| Journal::new(draft.clone()).write().into());
-        let news = LogNews { batches, journal };
-        match self.store.append_at_once(&self.lease, &self.turn_id, &news) {
-            Some(Ok(())) => StoredNow::Yes,
-            // It is asked again for a while.
-            Some(Err(_)) => StoredNow::No,
-            None => StoredNow::Never,
-        }
-    }
+/// The journal of a draft that is not long.
+fn journal_at_once(draft: &Draft) -> Option<String> {
+    let is_short = draft.turn.bytes() <= limits::INLINE_RECORD_BYTES_MAX;
+    is_short.then(|| Journal::new(draft.clone()).write())
 }
 
 /// Notes how storing this much has gone. False if nothing more is to be stored.

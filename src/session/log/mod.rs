@@ -30,10 +30,11 @@ use outlet::Waiting;
 pub(crate) use outlet::{Outlet, Parked};
 pub use reader::Reader;
 pub(crate) use records::Published;
-pub use records::{Batch, Record};
-use records::{Records, Run, Taken};
+pub use records::{Batch, Record, Run};
+use records::{Records, Taken};
 pub(crate) use seen::Seen;
 use storing::Storing;
+pub use storing::{Appender, NewEvents};
 pub(crate) use writer::StoredEvents;
 pub use writer::Writer;
 

@@ -61,10 +61,11 @@ impl IndexEntry {
 
 /// Records that are next to each other in memory.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub struct Run {
     /// The sequence of its first record.
-    pub(super) first: u64,
-    pub(super) bytes: Bytes,
+    pub first: u64,
+    /// The lines, each with its LF.
+    pub bytes: Bytes,
 }
 
 impl Run {

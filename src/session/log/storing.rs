@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 
 use serde_json::value::RawValue;
 
-use super::records::Batch;
+use super::records::{Batch, Run};
 use super::{EndRequest, Seen, State, TurnLog, encode, wake};
 use crate::conversation;
 use crate::event::Event;
@@ -98,21 +98,47 @@ pub(crate) enum Unstorable {
     DataLoss,
 }
 
-/// Where a turn is stored while it runs, for a writer that stores what it writes, if that takes no waiting: for each
-/// token of a turn, a second look at the log and a task that is woken would cost more than a write to a file.
-pub(crate) trait TurnStore: fmt::Debug + Send + Sync {
-    /// Appends these events at once, and this draft.
-    fn store_now(&self, batches: Vec<Batch>, draft: Option<&Draft>) -> StoredNow;
+/// Appends what is new of a running turn to its store without waiting, for the writer of its log: for each token, a
+/// second look at the log and a task that is woken would cost more than a write to a file.
+pub trait Appender: fmt::Debug + Send + Sync {
+    /// Appends this. False if that has failed: then it is stored by whoever asks for what is not stored yet.
+    fn append(&self, news: &NewEvents<'_>) -> bool;
 }
 
-/// Whether something was stored at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StoredNow {
-    Yes,
-    /// It failed, or takes longer: it is stored by whoever asks for what is [unstored](TurnLog::next_unstored).
-    No,
-    /// The same, and the store never answers at once.
-    Never,
+/// What is new of a running turn, where it is in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEvents<'a> {
+    /// The sequence of its first event; 0 if there are none.
+    pub first: u64,
+    /// That of the last.
+    pub last: u64,
+    /// Its events, which continue the log without a gap.
+    pub runs: &'a [Run],
+    /// What another gateway needs to end the turn, in place of the journal before.
+    pub journal: Option<&'a [u8]>,
+}
+
+/// What the writer of a log needs to store what it writes.
+#[derive(Debug)]
+pub(crate) struct AtOnce {
+    pub(crate) appender: Arc<dyn Appender>,
+    /// Writes the journal of a draft; `None` if that takes long.
+    pub(crate) journal: fn(&Draft) -> Option<String>,
+}
+
+impl AtOnce {
+    /// Appends the events of these runs up to this one, and the draft. False if that has failed, or takes longer: see
+    /// [`next_unstored`](TurnLog::next_unstored).
+    pub(super) fn store(&self, runs: &[Run], last: u64, draft: Option<&Draft>) -> bool {
+        let journal = match draft.map(self.journal) {
+            None => None,
+            Some(None) => return false,
+            Some(written) => written,
+        };
+        let (first, last) = runs.first().map_or((0, 0), |run| (run.first, last));
+        let journal = journal.as_ref().map(String::as_bytes);
+        self.appender.append(&NewEvents { first, last, runs, journal })
+    }
 }
 
 /// What is to be done for the store.
@@ -359,7 +385,7 @@ impl TurnLog {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Waker;
 
     use parking_lot::Mutex;
@@ -424,39 +450,37 @@ mod tests {
         assert_eq!(take(&log).unwrap().batches.len(), 1, "and it is stored all the same");
     }
 
-    /// A store that answers like this, and then always `Yes`. It notes what it has: the first event and the last, and
-    /// whether there was a draft.
+    /// Notes what it has: the first event and the last, and whether there was a draft.
     #[derive(Debug, Default)]
     struct Scripted {
-        answers: Mutex<VecDeque<StoredNow>>,
+        /// The next time.
+        fails: AtomicBool,
         has: Mutex<Vec<(u64, u64, bool)>>,
     }
 
-    impl TurnStore for Scripted {
-        fn store_now(&self, batches: Vec<Batch>, draft: Option<&Draft>) -> StoredNow {
-            let answer = self.answers.lock().pop_front().unwrap_or(StoredNow::Yes);
-            if answer == StoredNow::Yes {
-                let (first, last) = (batches.first(), batches.last());
-                let ends = (first.map_or(0, |it| it.first), last.map_or(0, |it| it.last));
-                self.has.lock().push((ends.0, ends.1, draft.is_some()));
+    impl Appender for Scripted {
+        fn append(&self, news: &NewEvents<'_>) -> bool {
+            let fails = self.fails.swap(false, Ordering::Relaxed);
+            if !fails {
+                self.has.lock().push((news.first, news.last, news.journal.is_some()));
             }
-            answer
+            !fails
         }
     }
 
     /// The log of a turn in such a store, which has not been read yet.
-    fn scripted(answers: &[StoredNow]) -> (Arc<TurnLog>, Writer, Reader, Arc<Scripted>) {
-        let answers = Mutex::new(answers.iter().copied().collect());
-        let store = Arc::new(Scripted { answers, has: Mutex::default() });
+    fn scripted() -> (Arc<TurnLog>, Writer, Reader, Arc<Scripted>) {
+        let store = Arc::new(Scripted::default());
         let (log, mut writer) = Writer::stored(1, false);
-        writer.store_in(Arc::clone(&store) as Arc<dyn TurnStore>);
+        let appender = Arc::clone(&store) as Arc<dyn Appender>;
+        writer.store_in(AtOnce { appender, journal: |_| Some("journal".to_owned()) });
         let reader = log.read_after(0);
         (log, writer, reader, store)
     }
 
     #[test]
     fn what_is_stored_at_once_is_seen_at_once() {
-        let (log, mut writer, mut reader, store) = scripted(&[]);
+        let (log, mut writer, mut reader, store) = scripted();
         writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
         say(&mut writer, "a");
         assert!(is_open(&log, &writer));
@@ -469,7 +493,8 @@ mod tests {
 
     #[test]
     fn what_is_not_stored_at_once_is_stored_before_what_follows() {
-        let (log, mut writer, mut reader, store) = scripted(&[StoredNow::No]);
+        let (log, mut writer, mut reader, store) = scripted();
+        store.fails.store(true, Ordering::Relaxed);
         writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
         say(&mut writer, "a");
         say(&mut writer, "b");
@@ -485,17 +510,8 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_never_answers_at_once_is_asked_once() {
-        let (log, mut writer, mut reader, store) = scripted(&[StoredNow::Never]);
-        say(&mut writer, "a");
-        log.note_stored(take(&log).unwrap().upto);
-        say(&mut writer, "b");
-        assert_eq!((seen(&mut reader), store.has.lock().len()), (1, 0));
-    }
-
-    #[test]
     fn nothing_is_stored_at_once_after_storing_has_stopped() {
-        let (log, mut writer, mut reader, store) = scripted(&[]);
+        let (log, mut writer, mut reader, store) = scripted();
         say(&mut writer, "a");
         log.stop_storing(Unstorable::Superseded);
         say(&mut writer, "b");

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::epochs::Epochs;
 use super::outlet::Waiting;
-use super::records::{self, Batch, IndexEntry, LF, Published, Records, Run};
-use super::storing::{Barrier, Draft, Stored, StoredNow, Storing, TurnStore};
+use super::records::{Batch, IndexEntry, LF, Published, Records, Run};
+use super::storing::{AtOnce, Barrier, Draft, Stored, Storing};
 use super::{State, TurnLog, encode};
 use crate::conversation::{self, Tally};
 use crate::event::{Event, FailureCode};
@@ -46,7 +46,7 @@ pub struct Writer {
     /// Whether the turn is stored while it runs.
     is_stored: bool,
     /// Where, if that may answer at once.
-    store: Option<Arc<dyn TurnStore>>,
+    store: Option<AtOnce>,
     /// The turn as far as it has come, until it is published.
     draft: Option<Box<Draft>>,
     /// How many journals there were.
@@ -292,20 +292,11 @@ impl Writer {
         if !self.log.state.lock().storing.as_ref().is_some_and(is_caught_up) {
             return false;
         }
-        let batches = records::with_last(&self.runs, self.last).map(|(run, last)| Batch {
-            first: run.first,
-            last,
-            bytes: run.bytes.clone(),
-        });
-        match store.store_now(batches.collect(), self.draft.as_deref()) {
-            StoredNow::Yes => {
-                self.draft = None;
-                return true;
-            }
-            StoredNow::No => {}
-            StoredNow::Never => self.store = None,
+        let is_stored = store.store(&self.runs, self.last, self.draft.as_deref());
+        if is_stored {
+            self.draft = None;
         }
-        false
+        is_stored
     }
 
     /// Passes on what has been handed over, the events after `seen`, to the readers that wait for it.
@@ -329,7 +320,7 @@ impl Writer {
     }
 
     /// From now on, stores what is published there, if it answers at once.
-    pub(crate) fn store_in(&mut self, store: Arc<dyn TurnStore>) {
+    pub(crate) fn store_in(&mut self, store: AtOnce) {
         self.store = Some(store);
     }
 

@@ -35,6 +35,7 @@ mod watch;
 use std::fmt;
 use std::future::{Future, ready};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,7 +49,7 @@ pub use redis::{RedisAddress, RedisOptions, RedisStore, RedisTls, ServerReport};
 pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
 pub use watch::{Watch, Watched};
 
-pub use super::log::{Batch, EpochStart, Epochs};
+pub use super::log::{Appender, Batch, EpochStart, Epochs, NewEvents, Run};
 use crate::limits::session as limits;
 
 /// A store's answer, when it comes.
@@ -189,14 +190,9 @@ pub trait Store: fmt::Debug + Send + Sync {
         news: LogNews,
     ) -> StoreFuture<'a, ()>;
 
-    /// Does the same at once, if that takes no waiting: for each token of a turn, a future costs as much as a
-    /// write. `None`, and nothing is done, if it has to wait.
-    fn append_at_once(
-        &self,
-        _lease: &Lease,
-        _turn_id: &str,
-        _news: &LogNews,
-    ) -> Option<Result<(), StoreError>> {
+    /// What does the same at once, for the one turn that runs under this lease: for each token, a future costs as
+    /// much as a write, and so does looking the turn up. `None` if it takes waiting.
+    fn appender(&self, _lease: &Lease, _turn_id: &str) -> Option<Arc<dyn Appender>> {
         None
     }
 

@@ -10,11 +10,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::{Lease, LogNews, StoreError, StoreFuture, Version};
+use super::appender::SqliteAppender;
 use super::cause::{failure_of, stopped, unavailable_beside};
 use super::expiry::Deleted;
 use super::leases::Leases;
 use super::redo::Redo;
-use super::worker::{Job, Look, Ran, Task, Waiter, Worker, atomically};
+use super::worker::{Job, Look, Ran, Task, Waiter, Worker, atomically, fold_later};
 use super::{SqliteStore, now_ms};
 use crate::telemetry::metrics;
 
@@ -228,9 +229,20 @@ impl SqliteStore {
         let (leases, redo) = (Arc::clone(&self.leases), Arc::clone(&self.redo));
         Box::pin(async move {
             let written = self.queue(move |_: &Connection| write(&leases, &redo)).await?;
-            self.fold_later(written.is_fold_due);
+            if written.is_fold_due {
+                fold_later(&self.jobs);
+            }
             Ok(written.result)
         })
+    }
+
+    /// What appends to the log of this turn at once.
+    pub(super) fn appender_of(&self, lease: &Lease, turn_id: &str) -> Arc<SqliteAppender> {
+        let (redo, failures) = (Arc::clone(&self.redo), Arc::clone(&self.failures));
+        let (turn, jobs) = (redo.number(lease, turn_id), self.jobs.downgrade());
+        let appender = Arc::new(SqliteAppender::new(redo, turn, failures, jobs));
+        self.leases.stop_then(lease, &appender);
+        appender
     }
 
     /// Writes a mark beside the database, in this task.
@@ -251,19 +263,13 @@ impl SqliteStore {
     ) -> Result<T, StoreError> {
         let written = write(&self.leases, &self.redo);
         if let Some(failure) = failure_of(&written) {
-            metrics::store_commit_failed();
-            self.failures.note(&failure);
+            self.failures.note_commit(&failure);
         }
         let Written { result, is_fold_due } = written?;
-        self.fold_later(is_fold_due);
-        Ok(result)
-    }
-
-    fn fold_later(&self, is_due: bool) {
-        if is_due {
-            // If the queue is full, a later append asks again.
-            let _ = self.jobs.try_send(Task::Fold(None));
+        if is_fold_due {
+            fold_later(&self.jobs);
         }
+        Ok(result)
     }
 
     /// Moves what running turns have written into the tables.

@@ -7,7 +7,9 @@ use std::task::{Context, Waker};
 use proptest::prelude::*;
 
 use super::ended::EndedTurn;
-use super::redo_tests::{Place, assert_running, copy_of, event, news, text_of, text_up_to};
+use super::redo_tests::{
+    Place, append_at_once, assert_running, copy_of, event, news, text_of, text_up_to,
+};
 use super::*;
 
 /// A turn that ends without a word.
@@ -250,7 +252,8 @@ const SESSIONS: [&str; 3] = ["a", "b", "c"];
 enum Step {
     /// Begins a turn, or goes on with one that was interrupted.
     Begin(usize),
-    Append(usize),
+    /// Appends to a turn's log, at once or not.
+    Append(usize, bool),
     /// Ends a turn, which may leave much.
     Finish(usize, bool),
     Forget(usize),
@@ -269,7 +272,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let session = || 0..SESSIONS.len();
     let step = prop_oneof![
         6 => session().prop_map(Step::Begin),
-        8 => session().prop_map(Step::Append),
+        8 => (session(), any::<bool>()).prop_map(|(at, at_once)| Step::Append(at, at_once)),
         6 => (session(), prop::bool::weighted(0.1)).prop_map(|(at, long)| Step::Finish(at, long)),
         1 => session().prop_map(Step::Forget),
         2 => session().prop_map(Step::Read),
@@ -293,7 +296,15 @@ struct Model {
     events: u64,
     is_running: bool,
     /// Who runs it now.
-    holder: Option<(Lease, Option<Version>)>,
+    holder: Option<Holder>,
+}
+
+/// What a turn has that runs.
+#[derive(Debug, Clone)]
+struct Holder {
+    lease: Lease,
+    version: Option<Version>,
+    appender: Arc<dyn Appender>,
 }
 
 impl Model {
@@ -321,7 +332,7 @@ impl Run {
     async fn step(&mut self, step: Step) {
         match step {
             Step::Begin(at) => self.begin(SESSIONS[at]).await,
-            Step::Append(at) => self.append(SESSIONS[at]).await,
+            Step::Append(at, at_once) => self.append(SESSIONS[at], at_once).await,
             Step::Finish(at, is_long) => self.finish(SESSIONS[at], is_long).await,
             Step::Forget(at) => {
                 let session = SESSIONS[at];
@@ -375,23 +386,29 @@ impl Run {
             (model.turns, model.events, model.record, version) =
                 (model.turns + 1, 0, record, saved);
         }
-        model.holder = Some((lease, version));
+        let appender = store.appender(&lease, &model.turn_id()).unwrap();
+        model.holder = Some(Holder { lease, version, appender });
         self.models.insert(session, model);
     }
 
-    async fn append(&mut self, session: &'static str) {
+    async fn append(&mut self, session: &'static str, at_once: bool) {
         let Some(model) = self.models.get_mut(session) else { return };
         let turn_id = model.turn_id();
-        let Some((lease, _)) = &model.holder else { return };
+        let Some(Holder { lease, appender, .. }) = &model.holder else { return };
         let news = news(model.events + 1);
-        if done(self.place.store.append(lease, &turn_id, news).await).is_some() {
+        let is_done = if at_once {
+            append_at_once(&**appender, &news)
+        } else {
+            done(self.place.store.append(lease, &turn_id, news).await).is_some()
+        };
+        if is_done {
             (model.events, model.is_running) = (model.events + 1, true);
         }
     }
 
     async fn finish(&mut self, session: &'static str, is_long: bool) {
         let Some(model) = self.models.get_mut(session) else { return };
-        let Some((lease, version)) = model.holder.clone() else { return };
+        let Some(Holder { lease, version, .. }) = model.holder.clone() else { return };
         let padding = if is_long { limits::INLINE_RECORD_BYTES_MAX } else { 0 };
         let (turn_id, events) = (model.turn_id(), model.events + 1);
         let record = format!("{turn_id} over{}", " ".repeat(padding));

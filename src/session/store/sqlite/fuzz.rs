@@ -3,9 +3,10 @@
 use uuid::Uuid;
 
 use super::redo_record::{
-    Body, Header, Record, append, forget, header, probe, read_header, records, save, settled,
+    Body, Header, Record, append, forget, header, number as give_number, numbered, probe,
+    read_header, records, save, settled,
 };
-use crate::session::store::{Lease, LogNews, NodeId, Version};
+use crate::session::store::{Lease, LogNews, NewEvents, NodeId, Version};
 
 /// Checks that a redo file is read as it was written, up to the place where it is damaged.
 ///
@@ -45,7 +46,7 @@ pub(in crate::session) fn check_redo_file(data: &[u8]) {
 }
 
 /// How many kinds of records are written.
-const KINDS: u64 = 5;
+const KINDS: u64 = 6;
 
 /// Appends the record with this number, which has `text` in it.
 fn write(file: &mut Vec<u8>, number: u64, text: &[u8]) {
@@ -61,6 +62,11 @@ fn write(file: &mut Vec<u8>, number: u64, text: &[u8]) {
         1 => save(&mut record, &lease, (Version(number), u64::MAX - number), text),
         2 => settled(&mut record, &lease.session_id, "turn"),
         3 => forget(&mut record, &lease.session_id, Version(number)),
+        4 => {
+            let news = NewEvents { first: 0, last: 0, runs: &[], journal: Some(text) };
+            give_number(&mut record, &lease, "turn", number);
+            numbered(&mut record, number, &news);
+        }
         _ => probe(&mut record),
     }
     file.extend_from_slice(&record);
@@ -70,7 +76,7 @@ fn write(file: &mut Vec<u8>, number: u64, text: &[u8]) {
 fn expected(number: u64, text: &[u8]) -> String {
     let id = String::from_utf8_lossy(text);
     match number % KINDS {
-        0 => format!(
+        0 | 4 => format!(
             "news of turn in {id}, epoch {number}: {:?}",
             Some(text).filter(|it| !it.is_empty())
         ),

@@ -3,12 +3,13 @@
 //! when it ends.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::super::{Lease, NodeId, StoreError, Version};
+use super::appender::SqliteAppender;
 
 /// The leases that are held.
 #[derive(Debug)]
@@ -17,8 +18,6 @@ pub(super) struct Leases(Mutex<Held>);
 #[derive(Debug)]
 struct Held {
     by_session: HashMap<String, Holding>,
-    /// Their grants, which are looked up for each token.
-    grants: HashSet<u64, RandomState>,
     last_grant: u64,
     last_version: u64,
     /// Held sessions that have files, but may not have been saved.
@@ -31,6 +30,16 @@ struct Holding {
     lease: Lease,
     /// Of its record, wherever that was written.
     version: Option<Version>,
+    /// What appends under the lease without asking here.
+    appender: Option<Arc<SqliteAppender>>,
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        if let Some(appender) = &self.appender {
+            appender.stop();
+        }
+    }
 }
 
 /// What becomes of a lease that is given back.
@@ -48,8 +57,8 @@ impl Leases {
     /// process has given.
     pub(super) fn new(last_version: u64) -> Self {
         let last_grant = Uuid::new_v4().as_u64_pair().0 >> 1;
-        let (by_session, grants, unsaved) = Default::default();
-        Self(Mutex::new(Held { by_session, grants, last_grant, last_version, unsaved }))
+        let (by_session, unsaved) = Default::default();
+        Self(Mutex::new(Held { by_session, last_grant, last_version, unsaved }))
     }
 
     /// Who holds a session, and in which epoch.
@@ -74,18 +83,23 @@ impl Leases {
         held.last_grant += 1;
         let (session_id, grant) = (session_id.to_owned(), held.last_grant);
         let lease = Lease { session_id: session_id.clone(), node, epoch, grant };
-        held.grants.insert(lease.grant);
-        let holding = Holding { lease: lease.clone(), version };
-        if let Some(before) = held.by_session.insert(session_id, holding) {
-            held.grants.remove(&before.lease.grant);
-        }
+        let holding = Holding { lease: lease.clone(), version, appender: None };
+        held.by_session.insert(session_id, holding);
         lease
+    }
+
+    /// Stops this appender once the lease is lost, or given back.
+    pub(super) fn stop_then(&self, lease: &Lease, appender: &Arc<SqliteAppender>) {
+        match self.0.lock().holding(lease) {
+            Some(holding) => holding.appender = Some(Arc::clone(appender)),
+            None => appender.stop(),
+        }
     }
 
     /// # Errors
     /// [`StoreError::Superseded`] if the lease is lost.
     pub(super) fn check(&self, lease: &Lease) -> Result<(), StoreError> {
-        let is_held = self.0.lock().grants.contains(&lease.grant);
+        let is_held = self.0.lock().holding(lease).is_some();
         if is_held { Ok(()) } else { Err(StoreError::Superseded) }
     }
 
@@ -100,8 +114,7 @@ impl Leases {
         expected: Option<Version>,
     ) -> Result<Version, StoreError> {
         let mut held = self.0.lock();
-        let is_expected = |it: &Holding| it.lease.grant == lease.grant && it.version == expected;
-        if !held.by_session.get(&lease.session_id).is_some_and(is_expected) {
+        if held.holding(lease).is_none_or(|it| it.version != expected) {
             return Err(StoreError::Superseded);
         }
         Ok(held.next_version())
@@ -115,8 +128,7 @@ impl Leases {
     /// The session's record has this version now.
     pub(super) fn note_version(&self, lease: &Lease, version: Version) {
         let mut held = self.0.lock();
-        let holding = held.by_session.get_mut(&lease.session_id);
-        if let Some(holding) = holding.filter(|it| it.lease.grant == lease.grant) {
+        if let Some(holding) = held.holding(lease) {
             holding.version = Some(version);
         }
     }
@@ -132,7 +144,7 @@ impl Leases {
     /// Gives a lease back.
     pub(super) fn release(&self, lease: &Lease) -> Released {
         let mut held = self.0.lock();
-        if !held.grants.remove(&lease.grant) {
+        if held.holding(lease).is_none() {
             return Released::Superseded;
         }
         held.by_session.remove(&lease.session_id);
@@ -147,14 +159,18 @@ impl Leases {
     /// Takes a session from whoever holds it. Returns the latest version that its record can have.
     pub(super) fn forget(&self, session_id: &str) -> Version {
         let mut held = self.0.lock();
-        if let Some(Holding { lease, .. }) = held.by_session.remove(session_id) {
-            held.grants.remove(&lease.grant);
-        }
+        held.by_session.remove(session_id);
         Version(held.last_version)
     }
 }
 
 impl Held {
+    /// The session of this lease, if the lease is held.
+    fn holding(&mut self, lease: &Lease) -> Option<&mut Holding> {
+        let holding = self.by_session.get_mut(&lease.session_id);
+        holding.filter(|it| it.lease.grant == lease.grant)
+    }
+
     fn next_version(&mut self) -> Version {
         self.last_version += 1;
         Version(self.last_version)

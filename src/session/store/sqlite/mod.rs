@@ -21,6 +21,9 @@
 //! Sources: `SQLite`, "Write-Ahead Logging", and its pragmas `synchronous` and `locking_mode`.
 
 mod access;
+mod appender;
+#[cfg(test)]
+mod appender_tests;
 mod beside;
 #[cfg(test)]
 mod beside_tests;
@@ -71,9 +74,9 @@ use tokio::sync::mpsc;
 
 use super::copy::now_ms;
 use super::{
-    Artifact, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession,
-    LogEnd, LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
-    Version,
+    Appender, Artifact, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease,
+    ListedSession, LogEnd, LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog,
+    StoredRecord, Version,
 };
 use crate::limits::session as limits;
 use ended::EndedTurns;
@@ -330,15 +333,11 @@ impl Store for SqliteStore {
         self.write(true, move |leases, redo| access::append(leases, redo, &lease, &turn_id, &news))
     }
 
-    fn append_at_once(
-        &self,
-        lease: &Lease,
-        turn_id: &str,
-        news: &LogNews,
-    ) -> Option<Result<(), StoreError>> {
-        let write =
-            |leases: &Leases, redo: &Redo| access::append(leases, redo, lease, turn_id, news);
-        (!self.sync.waits_for_disk()).then(|| self.write_here(write))
+    fn appender(&self, lease: &Lease, turn_id: &str) -> Option<Arc<dyn Appender>> {
+        if self.sync.waits_for_disk() {
+            return None;
+        }
+        Some(self.appender_of(lease, turn_id))
     }
 
     fn finish<'a>(

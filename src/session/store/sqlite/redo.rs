@@ -29,11 +29,12 @@ use std::fs::{self, File};
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tracing::debug;
 
-use super::super::{Lease, LogNews, Version};
+use super::super::{Lease, LogNews, NewEvents, Version};
 use super::SyncMode;
 use super::beside::{file_bytes, with_suffix};
 use super::ended::EndedTurn;
@@ -49,11 +50,26 @@ use crate::telemetry::metrics::Appends;
 pub(super) struct Redo {
     state: Mutex<State>,
     appends: Appends,
+    /// The number that the last turn has got.
+    last_number: AtomicU64,
+}
+
+/// A turn that has a number in the files, in place of its ids. What each token needs comes first.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct NumberedTurn {
+    number: u64,
+    /// The [filling](State::filling) of the current file in which it got that; 0 if in none.
+    numbered_in: AtomicU64,
+    lease: Lease,
+    turn_id: String,
 }
 
 #[derive(Debug)]
 struct State {
     current: Segment,
+    /// How often the current file has become another one or was emptied, and one more.
+    filling: u64,
     other: Segment,
     other_is: OtherFile,
     /// How long the current file is when folding the other one is due. If that fails, it is due again once the file
@@ -122,8 +138,43 @@ impl Redo {
         }
         let (other_is, fold_at, scratch) = (OtherFile::Waiting, REDO_BYTES_MAX, Vec::new());
         let deleted = HashMap::new();
-        let state = Mutex::new(State { current, other, other_is, fold_at, deleted, scratch });
-        Ok(Self { state, appends: Appends::default() })
+        let state = State { current, filling: 1, other, other_is, fold_at, deleted, scratch };
+        let (appends, last_number) = (Appends::default(), AtomicU64::new(0));
+        Ok(Self { state: Mutex::new(state), appends, last_number })
+    }
+
+    /// Gives a turn a number.
+    pub(super) fn number(&self, lease: &Lease, turn_id: &str) -> NumberedTurn {
+        let number = 1 + self.last_number.fetch_add(1, Ordering::Relaxed);
+        let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
+        NumberedTurn { number, numbered_in: AtomicU64::new(0), lease, turn_id }
+    }
+
+    /// Appends what is new of a running turn that has a number. Returns whether the older file should be folded.
+    pub(super) fn append_numbered(
+        &self,
+        turn: &NumberedTurn,
+        news: &NewEvents<'_>,
+    ) -> io::Result<bool> {
+        let NumberedTurn { number, numbered_in, lease, turn_id } = turn;
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        state.change_files_if_long()?;
+        state.scratch.clear();
+        let is_numbered = numbered_in.load(Ordering::Relaxed) == state.filling;
+        if !is_numbered {
+            redo_record::number(&mut state.scratch, lease, turn_id, *number);
+        }
+        redo_record::numbered(&mut state.scratch, *number, news);
+        state.current.write(&state.scratch)?;
+        if !is_numbered {
+            numbered_in.store(state.filling, Ordering::Relaxed);
+            state.current.note_turn(&lease.session_id, turn_id);
+        }
+        let (bytes, is_fold_due) = (state.scratch.len(), state.is_fold_due());
+        drop(guard);
+        self.appends.note(bytes);
+        Ok(is_fold_due)
     }
 
     /// Appends what is new of a running turn. Returns whether the older file should be folded.
@@ -131,7 +182,7 @@ impl Redo {
         let encode = |record: &mut Vec<u8>| {
             redo_record::append(record, lease, turn_id, news);
         };
-        let note = |current: &mut Segment| current.note_turn(lease, turn_id);
+        let note = |current: &mut Segment| current.note_turn(&lease.session_id, turn_id);
         let written = self.record(encode, State::write_scratch, note)?;
         self.appends.note(written.bytes);
         Ok(written.is_fold_due)
@@ -153,7 +204,8 @@ impl Redo {
     /// Appends the end of a turn. Returns whether the older file should be folded.
     pub(super) fn end(&self, turn: &EndedTurn) -> io::Result<bool> {
         let encode = |record: &mut Vec<u8>| redo_record::ended(record, turn);
-        let note = |current: &mut Segment| current.note_turn(&turn.lease, &turn.turn_id);
+        let (session_id, turn_id) = turn.ids();
+        let note = |current: &mut Segment| current.note_turn(session_id, turn_id);
         Ok(self.record(encode, State::write_scratch, note)?.is_fold_due)
     }
 
@@ -232,6 +284,7 @@ impl Redo {
             let _ = state.empty_other();
         }
         if state.is_current_unneeded() {
+            state.filling += 1;
             let _ = state.current.empty();
         }
     }
@@ -398,6 +451,7 @@ impl State {
             self.other.set_buffer(buffer);
         }
         mem::swap(&mut self.current, &mut self.other);
+        self.filling += 1;
         self.other_is = OtherFile::Waiting;
         Ok(())
     }

@@ -15,21 +15,34 @@
 //! | a session was saved | version, time | its record | none |
 //! | a session was deleted | up to version, 0 | none | none |
 //! | a turn has ended | of its log | version u64, time u64, its session's record | its whole log |
+//! | a turn is numbered | its number, 0 | none | none |
+//!
+//! The ids of a turn, and who wrote it, take more room than a token. So a turn that is appended to at once gets a
+//! number, and its later records in the same file are these:
+//!
+//! ```text
+//!   numbered  length u32 | sum u32 | kind u8 | number u64 | first u64 | last u64 | bytes of journal u32
+//!             | journal | events
+//! ```
+//!
+//! Each process begins to count again. So a number is that of the last turn which has got it.
 //!
 //! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0. Format 3 has
-//! no [buffer](super::redo_buffer) beside it.
+//! no [buffer](super::redo_buffer) beside it, and format 4 no numbered turns.
+
+use std::collections::HashMap;
 
 use bytes::BufMut as _;
 use uuid::Uuid;
 
-use super::super::{Lease, LogNews, NodeId, Version};
+use super::super::{Lease, LogNews, NewEvents, NodeId, Version};
 use super::ended::EndedTurn;
 
 /// What every file begins with.
 const MAGIC: &[u8; 12] = b"tether redo\n";
 
 /// The format of the records. All earlier ones are read as well.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// Bytes of a file's header.
 pub(super) const HEADER_BYTES: u64 = 24;
@@ -39,6 +52,9 @@ const SUM_BYTES: usize = 4 + 4;
 
 /// Bytes of a record before its texts, without its length and its sum.
 const FIXED: usize = 1 + 3 * 8 + 16 + 3 * 4;
+
+/// The same of a record of a numbered turn.
+const NUMBERED_FIXED: usize = 1 + 3 * 8 + 4;
 
 /// What a record says: its number in the file.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +66,8 @@ enum Kind {
     Probe = 4,
     Save = 5,
     Ended = 6,
+    Number = 7,
+    Numbered = 8,
 }
 
 /// What all records begin with.
@@ -191,6 +209,32 @@ pub(super) fn append(record: &mut Vec<u8>, lease: &Lease, turn_id: &str, news: &
     encode(record, head, [&lease.session_id, turn_id], [journal], events);
 }
 
+/// Appends a record that gives a turn this number.
+pub(super) fn number(records: &mut Vec<u8>, lease: &Lease, turn_id: &str, number: u64) {
+    let head = Head { kind: Kind::Number, by: Author::of(lease), first: number, last: 0 };
+    encode(records, head, [&lease.session_id, turn_id], [&[]], [].into_iter());
+}
+
+/// Appends a record with what is new of the turn with this number.
+pub(super) fn numbered(records: &mut Vec<u8>, number: u64, news: &NewEvents<'_>) {
+    let &NewEvents { first, last, runs, journal } = news;
+    let journal = journal.unwrap_or_default();
+    let mut fixed = [0; SUM_BYTES + NUMBERED_FIXED];
+    let mut rest = &mut fixed[SUM_BYTES..];
+    rest.put_u8(Kind::Numbered as u8);
+    for number in [number, first, last] {
+        rest.put_u64_le(number);
+    }
+    rest.put_u32_le(length_of(journal.len()));
+    let start = records.len();
+    records.extend_from_slice(&fixed);
+    records.extend_from_slice(journal);
+    for run in runs {
+        records.extend_from_slice(&run.bytes);
+    }
+    seal(&mut records[start..]);
+}
+
 /// Replaces `record` by one with the record of a session.
 pub(super) fn save(
     record: &mut Vec<u8>,
@@ -262,7 +306,12 @@ fn encode<'a, const PARTS: usize>(
     for lines in events {
         records.extend_from_slice(lines);
     }
-    let (mut head, body) = records[start..].split_at_mut(SUM_BYTES);
+    seal(&mut records[start..]);
+}
+
+/// Sets the length and the sum of a record.
+fn seal(record: &mut [u8]) {
+    let (mut head, body) = record.split_at_mut(SUM_BYTES);
     head.put_u32_le(length_of(body.len()));
     head.put_u32_le(crc32fast::hash(body));
 }
@@ -276,39 +325,103 @@ fn length_of(bytes: usize) -> u32 {
 #[derive(Debug)]
 pub(super) struct Records<'a> {
     unread: &'a [u8],
+    numbered: HashMap<u64, Named<'a>>,
+}
+
+/// Which turn has a number, and who wrote it.
+#[derive(Debug, Clone, Copy)]
+struct Named<'a> {
+    session_id: &'a str,
+    turn_id: &'a str,
+    by: Author,
+}
+
+/// A record as it is in the file.
+enum Read<'a> {
+    Record(Record<'a>),
+    Number(u64, Named<'a>),
+    Numbered(u64, Numbered<'a>),
+}
+
+/// What is new of the turn with a number.
+struct Numbered<'a> {
+    first: u64,
+    last: u64,
+    journal: &'a [u8],
+    events: &'a [u8],
 }
 
 pub(super) fn records(file: &[u8]) -> Records<'_> {
-    Records { unread: file.get(header(0).len()..).unwrap_or_default() }
+    Records::new(file.get(header(0).len()..).unwrap_or_default())
 }
 
 /// The whole records that these bytes begin with.
 pub(super) fn whole(bytes: &[u8]) -> &[u8] {
-    let mut records = Records { unread: bytes };
+    let mut records = Records::new(bytes);
     records.by_ref().for_each(drop);
     &bytes[..bytes.len() - records.unread.len()]
+}
+
+impl<'a> Records<'a> {
+    fn new(unread: &'a [u8]) -> Self {
+        Self { unread, numbered: HashMap::new() }
+    }
 }
 
 impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
     fn next(&mut self) -> Option<Record<'a>> {
-        let mut rest = self.unread;
-        let record = next(&mut rest)?;
-        self.unread = rest;
-        Some(record)
+        loop {
+            let mut rest = self.unread;
+            let read = next(&mut rest)?;
+            self.unread = rest;
+            match read {
+                Read::Record(record) => return Some(record),
+                Read::Number(number, turn) => {
+                    self.numbered.insert(number, turn);
+                }
+                Read::Numbered(number, news) => {
+                    // What has the number of no turn follows what was left out.
+                    if let Some(turn) = self.numbered.get(&number) {
+                        return Some(turn.record(news));
+                    }
+                }
+            }
+        }
     }
 }
 
-fn next<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
+impl<'a> Named<'a> {
+    fn record(self, Numbered { first, last, journal, events }: Numbered<'a>) -> Record<'a> {
+        let Self { session_id, turn_id, by } = self;
+        let news = News { by, first, last, journal: some(journal), events };
+        Record { session_id, body: Body::News { turn_id, news } }
+    }
+}
+
+fn next<'a>(rest: &mut &'a [u8]) -> Option<Read<'a>> {
     let length = u32_of(rest)? as usize;
     let sum = u32_of(rest)?;
-    let mut body = take(rest, length)?;
-    if crc32fast::hash(body) != sum || body.len() < FIXED {
+    let body = take(rest, length)?;
+    if crc32fast::hash(body) != sum {
         return None;
     }
+    let (kind, body) = body.split_first()?;
+    if *kind == Kind::Numbered as u8 { read_numbered(body) } else { read(*kind, body) }
+}
+
+fn read_numbered(mut body: &[u8]) -> Option<Read<'_>> {
     let rest = &mut body;
-    let kind = take(rest, 1)?[0];
+    let (number, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);
+    let journal_bytes = u32_of(rest)? as usize;
+    let (journal, events) = (take(rest, journal_bytes)?, *rest);
+    Some(Read::Numbered(number, Numbered { first, last, journal, events }))
+}
+
+/// A record of any other kind.
+fn read(kind: u8, mut body: &[u8]) -> Option<Read<'_>> {
+    let rest = &mut body;
     let (epoch, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);
     let node = NodeId(Uuid::from_slice(take(rest, 16)?).ok()?);
     let by = Author { node, epoch };
@@ -319,8 +432,8 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
     let (mut journal, events) = (journal?, *rest);
     let body = match kind {
         1 => {
-            let journal = Some(journal).filter(|journal| !journal.is_empty());
-            Body::News { turn_id, news: News { by, first, last, journal, events } }
+            let news = News { by, first, last, journal: some(journal), events };
+            Body::News { turn_id, news }
         }
         2 => Body::Settled { turn_id },
         3 => Body::Forget { latest: Version(first) },
@@ -331,9 +444,15 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
             let saved = Saved { by, version, at, bytes: journal };
             Body::Ended { turn_id, end: End { saved, last, events } }
         }
+        7 => return Some(Read::Number(first, Named { session_id, turn_id, by })),
         _ => return None,
     };
-    Some(Record { session_id, body })
+    Some(Read::Record(Record { session_id, body }))
+}
+
+/// A journal, if there is one.
+fn some(journal: &[u8]) -> Option<&[u8]> {
+    Some(journal).filter(|journal| !journal.is_empty())
 }
 
 fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {

@@ -6,9 +6,6 @@ use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::mem;
 use std::path::PathBuf;
 
-use foldhash::fast::RandomState;
-
-use super::super::Lease;
 use super::beside;
 use super::cause::is_full;
 use super::open_error::OpenError;
@@ -34,21 +31,11 @@ pub(super) struct Segment {
     is_torn: bool,
     /// Whether it was written since it was last synced.
     pub(super) is_dirty: bool,
-    /// What the database lacks, by session.
-    live: HashMap<String, Live>,
-    /// Of this, the turn that was last noted under each grant: most appends are of one that is.
-    noted: HashMap<u64, String, RandomState>,
+    /// What the database lacks: of each session, the turns of which it does not have all. There are none if it lacks
+    /// the record alone.
+    live: HashMap<String, Vec<String>>,
     #[cfg(test)]
     pub(super) fails_next: bool,
-}
-
-/// What the database lacks of a session.
-#[derive(Debug, Default)]
-struct Live {
-    /// The turns of which it does not have all. There are none if it lacks the record alone.
-    turns: Vec<String>,
-    /// The last lease under which one was written.
-    grant: u64,
 }
 
 /// The valid bytes of a file, and those that are not in it yet.
@@ -100,7 +87,6 @@ impl Segment {
             is_torn: false,
             is_dirty: false,
             live: HashMap::new(),
-            noted: HashMap::default(),
             #[cfg(test)]
             fails_next: false,
         };
@@ -322,25 +308,19 @@ impl Segment {
 
     /// The database lacks the record of this session.
     pub(super) fn note_saved(&mut self, session_id: &str) {
-        if !self.live.contains_key(session_id) {
-            self.live.insert(session_id.to_owned(), Live::default());
-        }
+        self.turns_of(session_id);
     }
 
     /// The database lacks something of this turn.
-    pub(super) fn note_turn(&mut self, lease: &Lease, turn_id: &str) {
-        if self.noted.get(&lease.grant).is_some_and(|noted| noted == turn_id) {
-            return;
+    pub(super) fn note_turn(&mut self, session_id: &str, turn_id: &str) {
+        let turns = self.turns_of(session_id);
+        if !turns.iter().any(|turn| turn == turn_id) {
+            turns.push(turn_id.to_owned());
         }
-        let live = self.live.entry(lease.session_id.clone()).or_default();
-        if live.grant != lease.grant {
-            self.noted.remove(&live.grant);
-            live.grant = lease.grant;
-        }
-        self.noted.insert(lease.grant, turn_id.to_owned());
-        if !live.turns.iter().any(|turn| turn == turn_id) {
-            live.turns.push(turn_id.to_owned());
-        }
+    }
+
+    fn turns_of(&mut self, session_id: &str) -> &mut Vec<String> {
+        self.live.entry(session_id.to_owned()).or_default()
     }
 
     /// Whether the database lacks something of this session, or of any.
@@ -351,16 +331,14 @@ impl Segment {
     /// The database lacks nothing.
     pub(super) fn drop_all(&mut self) {
         self.live.clear();
-        self.noted.clear();
     }
 
     /// The database lacks nothing of this session but what there is of other turns; without a turn, nothing.
     /// Returns whether it lacked anything.
     pub(super) fn drop_live(&mut self, session_id: &str, turn_id: Option<&str>) -> bool {
-        let Some(live) = self.live.get_mut(session_id) else { return false };
-        self.noted.remove(&live.grant);
-        live.turns.retain(|turn| turn_id.is_some_and(|turn_id| turn != turn_id));
-        if live.turns.is_empty() {
+        let Some(turns) = self.live.get_mut(session_id) else { return false };
+        turns.retain(|turn| turn_id.is_some_and(|turn_id| turn != turn_id));
+        if turns.is_empty() {
             self.live.remove(session_id);
         }
         true

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::Batch;
+use super::super::{Batch, NewEvents, Run};
 use super::*;
 
 pub(super) const TTL: Duration = Duration::from_secs(60);
@@ -71,6 +71,16 @@ pub(super) fn copy_of(directory: &tempfile::TempDir) -> tempfile::TempDir {
         fs::copy(directory.path().join(&name), copy.path().join(&name)).unwrap();
     }
     copy
+}
+
+/// Appends as the writer of a running turn's log does.
+pub(super) fn append_at_once(appender: &dyn Appender, news: &LogNews) -> bool {
+    let LogNews { batches, journal } = news;
+    let run = |batch: &Batch| Run { first: batch.first, bytes: batch.bytes.clone() };
+    let runs: Vec<_> = batches.iter().map(run).collect();
+    let first = batches.first().map_or(0, |batch| batch.first);
+    let last = batches.last().map_or(0, |batch| batch.last);
+    appender.append(&NewEvents { first, last, runs: &runs, journal: journal.as_deref() })
 }
 
 pub(super) fn event(sequence: u64) -> Batch {
@@ -166,10 +176,15 @@ async fn a_file_that_a_first_turn_has_kept_outlives_a_kill() {
 async fn a_cut_file_costs_the_last_appends_alone() {
     let place = Place::new(SyncMode::Normal);
     let (lease, _) = place.begin("s").await;
+    let appender = place.store.appender(&lease, "t").unwrap();
     let length = || fs::metadata(&place.redo()[0]).unwrap().len();
     let mut lengths = vec![length()];
-    for sequence in 1..=3 {
-        place.store.append(&lease, "t", news(sequence)).await.unwrap();
+    for sequence in 1..=4 {
+        if sequence == 2 {
+            place.store.append(&lease, "t", news(sequence)).await.unwrap();
+        } else {
+            assert!(append_at_once(&*appender, &news(sequence)));
+        }
         lengths.push(length());
     }
     let whole = fs::read(&place.redo()[0]).unwrap();
@@ -189,8 +204,10 @@ async fn a_cut_file_costs_the_last_appends_alone() {
 async fn a_damaged_byte_costs_what_comes_after_it() {
     let place = Place::new(SyncMode::Normal);
     let (lease, _) = place.begin("s").await;
-    for sequence in 1..=3 {
-        place.store.append(&lease, "t", news(sequence)).await.unwrap();
+    let appender = place.store.appender(&lease, "t").unwrap();
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    for sequence in 2..=3 {
+        assert!(append_at_once(&*appender, &news(sequence)));
     }
     let [file, _] = place.redo();
     let whole = fs::read(&file).unwrap();
@@ -396,8 +413,8 @@ async fn a_store_that_is_closed_leaves_one_file() {
     assert_running(Place::of(directory, SyncMode::Normal).read("s", "t").await, 1);
 }
 
-/// The first had no records of sessions, the second no ends of turns, and the third no buffer. Nothing is added to what
-/// is of an older format, because its release would misread that.
+/// The first had no records of sessions, the second no ends of turns, the third no buffer, and the fourth no numbers of
+/// turns. Nothing is added to what is of an older format, because its release would misread that.
 #[tokio::test]
 async fn a_file_of_an_older_format_is_read_and_begun_anew() {
     let place = Place::new(SyncMode::Normal);
@@ -405,7 +422,7 @@ async fn a_file_of_an_older_format_is_read_and_begun_anew() {
     place.store.copy("s").await.unwrap();
     place.store.append(&lease, "t", news(1)).await.unwrap();
     place.store.redo.flush();
-    for (format, is_empty) in [(1, false), (2, false), (3, false), (3, true)] {
+    for (format, is_empty) in [(1, false), (2, false), (3, false), (4, false), (4, true)] {
         let copy = copy_of(&place.directory);
         for name in ["tether.db-redo1", "tether.db-redo2"] {
             let mut file = fs::read(copy.path().join(name)).unwrap();
@@ -420,7 +437,7 @@ async fn a_file_of_an_older_format_is_read_and_begun_anew() {
             assert_running(next.read("s", "t").await, 1);
         }
         for path in next.redo() {
-            assert_eq!(fs::read(path).unwrap()[12], 4, "format {format}");
+            assert_eq!(fs::read(path).unwrap()[12], 5, "format {format}");
         }
     }
 }
@@ -428,7 +445,7 @@ async fn a_file_of_an_older_format_is_read_and_begun_anew() {
 #[test]
 fn a_newer_file_and_one_of_another_program_are_left_alone() {
     for (bytes, is_newer) in
-        [(&b"tether redo\n\x05\0\0\0\0\0\0\0\0\0\0\0"[..], true), (b"theirs", false)]
+        [(&b"tether redo\n\x06\0\0\0\0\0\0\0\0\0\0\0"[..], true), (b"theirs", false)]
     {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tether.db");
@@ -436,7 +453,7 @@ fn a_newer_file_and_one_of_another_program_are_left_alone() {
         let [_, redo] = redo::paths(&path);
         fs::write(&redo, bytes).unwrap();
         let refused = SqliteStore::open(&path, SyncMode::Normal, TTL).unwrap_err();
-        assert_eq!(matches!(refused, OpenError::Newer { version: 5, .. }), is_newer, "{refused}");
+        assert_eq!(matches!(refused, OpenError::Newer { version: 6, .. }), is_newer, "{refused}");
         assert_eq!(matches!(refused, OpenError::Foreign(_)), !is_newer, "{refused}");
         assert_eq!(fs::read(&redo).unwrap(), bytes);
     }

@@ -48,6 +48,12 @@ pub(super) struct Ran {
 
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
+/// Has the thread move what is in the older file into the tables.
+pub(super) fn fold_later(jobs: &mpsc::Sender<Task>) {
+    // If the queue is full, a later append asks again.
+    let _ = jobs.try_send(Task::Fold(None));
+}
+
 /// Does the tasks in the queue until nobody can send any more, and then completes the database.
 pub(super) fn serve(worker: &Mutex<Worker>, mut queue: mpsc::Receiver<Task>) {
     let mut next = queue.blocking_recv();
@@ -109,6 +115,12 @@ pub(super) struct FailureLog {
 impl FailureLog {
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), logged_at: Mutex::default() }
+    }
+
+    /// Counts a commit that has failed, and logs that.
+    pub(super) fn note_commit(&self, failure: &StoreError) {
+        metrics::store_commit_failed();
+        self.note(failure);
     }
 
     /// Logs a failure, but not for each of the turns that suffer from it.
@@ -357,10 +369,7 @@ impl Worker {
                 self.commits += 1;
                 metrics::store_commit(jobs, begun_at.elapsed());
             }
-            Some(failure) => {
-                metrics::store_commit_failed();
-                self.failures.note(failure);
-            }
+            Some(failure) => self.failures.note_commit(failure),
         }
         self.measure();
     }

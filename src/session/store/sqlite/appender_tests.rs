@@ -1,0 +1,155 @@
+//! What the writer of a running turn's log appends at once.
+
+use super::super::{Batch, NewEvents};
+use super::redo_tests::{
+    Place, TTL, append_at_once, assert_running, event, news, text_of, text_up_to,
+};
+use super::*;
+
+/// A running turn, and its appender.
+async fn running(place: &Place) -> (Lease, Version, Arc<dyn Appender>) {
+    let (lease, version) = place.begin("s").await;
+    let appender = place.store.appender(&lease, "t").unwrap();
+    (lease, version, appender)
+}
+
+#[tokio::test]
+async fn a_killed_process_leaves_what_was_appended_at_once() {
+    let place = Place::new(SyncMode::Normal);
+    let (_, _, appender) = running(&place).await;
+    for sequence in 1..=3 {
+        assert!(append_at_once(&*appender, &news(sequence)));
+        assert_running(place.killed().read("s", "t").await, sequence);
+    }
+    assert_running(place.read("s", "t").await, 3);
+}
+
+/// Its number counts in one file alone.
+#[tokio::test]
+async fn a_turn_goes_on_in_another_file() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, version, appender) = running(&place).await;
+    for sequence in 1..=4 {
+        assert!(append_at_once(&*appender, &news(sequence)));
+        if sequence % 2 == 1 {
+            place.store.redo.change_files();
+        }
+        assert_running(place.killed().read("s", "t").await, sequence);
+    }
+    // Which reads, and so empties, both.
+    assert_running(place.read("s", "t").await, 4);
+    assert!(append_at_once(&*appender, &news(5)));
+    assert_running(place.killed().read("s", "t").await, 5);
+    let end = LogEnd::new("t", (1..=6).map(event).collect());
+    place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+    for place in [&place, &place.killed()] {
+        assert_eq!(text_of(&place.read("s", "t").await.unwrap()), text_up_to(6));
+    }
+}
+
+/// So much that it is written to the other file after a while, and the first one is folded.
+#[tokio::test]
+async fn a_turn_may_append_more_than_a_file_takes() {
+    let place = Place::new(SyncMode::Normal);
+    let (_, _, appender) = running(&place).await;
+    let bytes = 16 * 1024 * 1024;
+    for sequence in 1..=5 {
+        let bytes = vec![b'x'; bytes].into();
+        let batch = Batch { first: sequence, last: sequence, bytes };
+        assert!(append_at_once(&*appender, &vec![batch].into()));
+    }
+    let log = place.read("s", "t").await.unwrap();
+    assert_eq!((log.last, text_of(&log).len()), (5, 5 * bytes));
+}
+
+#[tokio::test]
+async fn nothing_is_appended_without_the_lease() {
+    let place = Place::new(SyncMode::Normal);
+    for lose in 0..4 {
+        let (lease, version, appender) = running(&place).await;
+        assert!(append_at_once(&*appender, &news(1)));
+        match lose {
+            0 => assert!(place.store.forget("s").await.unwrap()),
+            1 => place.store.release(&lease).await.unwrap(),
+            2 => drop(place.store.enter("s", place.node).await.unwrap().unwrap()),
+            _ => {
+                let end = LogEnd::new("t", vec![event(1)]);
+                place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
+            }
+        }
+        assert!(!append_at_once(&*appender, &news(2)), "{lose}");
+        let late = place.store.appender(&lease, "t").unwrap();
+        assert!(!append_at_once(&*late, &news(2)), "{lose}");
+        place.store.forget("s").await.unwrap();
+    }
+}
+
+/// As on a full disk. The next append takes its place.
+#[tokio::test]
+async fn what_cannot_be_written_leaves_no_trace() {
+    for fails_at in 1..=3 {
+        let place = Place::new(SyncMode::Normal);
+        let (lease, _, appender) = running(&place).await;
+        for sequence in 1..=3 {
+            if sequence == fails_at {
+                place.store.redo.fail_next_write();
+                assert!(!append_at_once(&*appender, &news(sequence)));
+                place.store.append(&lease, "t", news(sequence)).await.unwrap();
+            } else {
+                assert!(append_at_once(&*appender, &news(sequence)));
+            }
+        }
+        assert_running(place.killed().read("s", "t").await, 3);
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_the_disk_is_not_appended_at_once() {
+    let place = Place::new(SyncMode::Full);
+    let (lease, _) = place.begin("s").await;
+    assert!(place.store.appender(&lease, "t").is_none());
+}
+
+/// A turn whose task is dropped late must not hold up the end of the process.
+#[tokio::test]
+async fn an_appender_does_not_keep_the_file() {
+    let place = Place::new(SyncMode::Normal);
+    let (_, _, appender) = running(&place).await;
+    assert!(append_at_once(&*appender, &news(1)));
+    let Place { directory, store, .. } = place;
+    drop(store);
+    let next =
+        SqliteStore::open(&directory.path().join("tether.db"), SyncMode::Normal, TTL).unwrap();
+    assert_running(next.read("s", Some("t"), 0).await.unwrap(), 1);
+    drop(appender);
+}
+
+/// The number that a process gives may be that of a turn of the process before, if its files could not be folded.
+#[test]
+fn a_number_is_that_of_the_last_turn_which_has_got_it() {
+    let lease = |session: &str| Lease {
+        session_id: session.to_owned(),
+        node: NodeId::random(),
+        epoch: 1,
+        grant: 1,
+    };
+    let append = |file: &mut Vec<u8>, number, first| {
+        let news = NewEvents { first, last: first, runs: &[], journal: None };
+        redo_record::numbered(file, number, &news);
+    };
+    let mut file = redo_record::header(1);
+    append(&mut file, 1, 1);
+    redo_record::number(&mut file, &lease("a"), "t", 1);
+    redo_record::number(&mut file, &lease("b"), "t", 2);
+    append(&mut file, 1, 2);
+    append(&mut file, 2, 3);
+    redo_record::number(&mut file, &lease("c"), "t", 1);
+    append(&mut file, 1, 4);
+    append(&mut file, 3, 5);
+    append(&mut file, 2, 6);
+    let read = redo_record::records(&file).map(|record| match record.body {
+        redo_record::Body::News { news, .. } => (record.session_id, news.first),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(read.collect::<Vec<_>>(), [("a", 2), ("b", 3), ("c", 4), ("b", 6)]);
+}
