@@ -76,7 +76,7 @@ impl Run {
 }
 
 /// Runs that follow one another, each with the sequence of its last record. The last run ends with record `last`.
-pub(super) fn with_last(runs: &[Run], last: u64) -> impl Iterator<Item = (&Run, u64)> {
+fn with_last(runs: &[Run], last: u64) -> impl Iterator<Item = (&Run, u64)> {
     let last_of = move |at| runs.get(at + 1).map_or(last, |next: &Run| next.first - 1);
     runs.iter().enumerate().map(move |(at, run)| (run, last_of(at)))
 }

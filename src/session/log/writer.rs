@@ -45,7 +45,7 @@ pub struct Writer {
     is_sealed: bool,
     /// Whether the turn is stored while it runs.
     is_stored: bool,
-    /// Where, if that may answer at once.
+    /// What stores it at once, if the store can do that.
     store: Option<AtOnce>,
     /// The turn as far as it has come, until it is published.
     draft: Option<Box<Draft>>,
@@ -319,7 +319,7 @@ impl Writer {
         self.is_stored
     }
 
-    /// From now on, stores what is published there, if it answers at once.
+    /// From now on, stores with this what is published.
     pub(crate) fn store_in(&mut self, store: AtOnce) {
         self.store = Some(store);
     }

@@ -241,7 +241,7 @@ impl SqliteStore {
         let (redo, failures) = (Arc::clone(&self.redo), Arc::clone(&self.failures));
         let (turn, jobs) = (redo.number(lease, turn_id), self.jobs.downgrade());
         let appender = Arc::new(SqliteAppender::new(redo, turn, failures, jobs));
-        self.leases.stop_then(lease, &appender);
+        self.leases.attach(lease, &appender);
         appender
     }
 

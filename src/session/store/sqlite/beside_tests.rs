@@ -1,7 +1,7 @@
 //! What is written beside the database, and does not count, or must not be emptied.
 
 use super::super::Batch;
-use super::redo_tests::{Place, assert_running, event, news};
+use super::redo_tests::{Place, assert_running, copy_of, event, news};
 use super::*;
 
 /// Whether or not anything else in it counts: the tables have yet to follow.
@@ -62,4 +62,18 @@ async fn a_turn_that_is_over_gets_no_journal_back() {
     assert!(next.store.interrupted(9).await.unwrap().is_empty());
     let log = next.read("s", "t").await.unwrap();
     assert_eq!((log.last, log.journal), (2, None));
+}
+
+/// If it could not be folded at the start, because the disk was full. The older file is folded alone, once there is room.
+#[tokio::test]
+async fn what_an_earlier_process_has_left_counts_until_its_own_file_is_folded() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, _) = place.begin("s").await;
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    let left = copy_of(&place.directory);
+    let redo = Redo::open(&left.path().join("tether.db"), SyncMode::Normal).unwrap();
+    redo.note_unfolded().unwrap();
+    let older = redo.begin_fold(redo::Extent::OlderFile).unwrap().unwrap();
+    redo.end_fold(&older).unwrap();
+    assert!(redo.has(Some("s")));
 }

@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::redo_record::{
-    Body, Header, Record, append, forget, header, number as give_number, numbered, probe,
-    read_header, records, save, settled,
+    Body, Header, Record, append, forget, header, introduce, numbered, probe, read_header, records,
+    save, settled,
 };
 use crate::session::store::{Lease, LogNews, NewEvents, NodeId, Version};
 
@@ -64,7 +64,7 @@ fn write(file: &mut Vec<u8>, number: u64, text: &[u8]) {
         3 => forget(&mut record, &lease.session_id, Version(number)),
         4 => {
             let news = NewEvents { first: 0, last: 0, runs: &[], journal: Some(text) };
-            give_number(&mut record, &lease, "turn", number);
+            introduce(&mut record, &lease, "turn", number);
             numbered(&mut record, number, &news);
         }
         _ => probe(&mut record),

@@ -88,11 +88,14 @@ impl Leases {
         lease
     }
 
-    /// Stops this appender once the lease is lost, or given back.
-    pub(super) fn stop_then(&self, lease: &Lease, appender: &Arc<SqliteAppender>) {
-        match self.0.lock().holding(lease) {
-            Some(holding) => holding.appender = Some(Arc::clone(appender)),
-            None => appender.stop(),
+    /// Stops this appender once the lease is lost, or given back, and at once the one that the lease had before.
+    pub(super) fn attach(&self, lease: &Lease, appender: &Arc<SqliteAppender>) {
+        let before = match self.0.lock().holding(lease) {
+            Some(holding) => holding.appender.replace(Arc::clone(appender)),
+            None => Some(Arc::clone(appender)),
+        };
+        if let Some(appender) = before {
+            appender.stop();
         }
     }
 

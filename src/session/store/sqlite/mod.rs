@@ -111,7 +111,9 @@ impl SyncMode {
 pub struct SqliteStore {
     ttl: Duration,
     sync: SyncMode,
+    /// Has leases, too.
     expiry: Arc<Expiry>,
+    /// Dropped before the thread is awaited, because that stops the appenders. The thread removes files that are empty.
     leases: Arc<Leases>,
     redo: Arc<Redo>,
     ended: Arc<EndedTurns>,

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tracing::debug;
+use uuid::Uuid;
 
 use super::super::{Lease, LogNews, NewEvents, Version};
 use super::SyncMode;
@@ -50,7 +51,7 @@ use crate::telemetry::metrics::Appends;
 pub(super) struct Redo {
     state: Mutex<State>,
     appends: Appends,
-    /// The number that the last turn has got.
+    /// The number that the last turn has got. The first is one that no earlier process has given.
     last_number: AtomicU64,
 }
 
@@ -139,7 +140,9 @@ impl Redo {
         let (other_is, fold_at, scratch) = (OtherFile::Waiting, REDO_BYTES_MAX, Vec::new());
         let deleted = HashMap::new();
         let state = State { current, filling: 1, other, other_is, fold_at, deleted, scratch };
-        let (appends, last_number) = (Appends::default(), AtomicU64::new(0));
+        // Not those of an earlier process, whose records may still be there.
+        let last_number = AtomicU64::new(Uuid::new_v4().as_u64_pair().0 >> 1);
+        let appends = Appends::default();
         Ok(Self { state: Mutex::new(state), appends, last_number })
     }
 
@@ -163,7 +166,7 @@ impl Redo {
         state.scratch.clear();
         let is_numbered = numbered_in.load(Ordering::Relaxed) == state.filling;
         if !is_numbered {
-            redo_record::number(&mut state.scratch, lease, turn_id, *number);
+            redo_record::introduce(&mut state.scratch, lease, turn_id, *number);
         }
         redo_record::numbered(&mut state.scratch, *number, news);
         state.current.write(&state.scratch)?;
@@ -284,6 +287,7 @@ impl Redo {
             let _ = state.empty_other();
         }
         if state.is_current_unneeded() {
+            // No turn that runs has a number there, or it would be live.
             state.filling += 1;
             let _ = state.current.empty();
         }
@@ -326,10 +330,14 @@ impl Redo {
     /// Notes what an earlier process has left in the files and could not be folded, so that the database lacks it.
     pub(super) fn note_unfolded(&self) -> io::Result<()> {
         let files = self.unfolded()?;
-        let mut state = self.state.lock();
-        for record in files.iter().flat_map(|folding| redo_record::records(&folding.file)) {
-            if !matches!(record.body, Body::Settled { .. } | Body::Probe) {
-                state.other.note_saved(record.session_id);
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        // The last is the current one.
+        for (folding, segment) in files.iter().rev().zip([&mut state.current, &mut state.other]) {
+            for record in redo_record::records(&folding.file) {
+                if !matches!(record.body, Body::Settled { .. } | Body::Probe) {
+                    segment.note_saved(record.session_id);
+                }
             }
         }
         Ok(())

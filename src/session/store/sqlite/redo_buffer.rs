@@ -1,6 +1,6 @@
 //! The end of a file of [running turns](super::redo), in memory that outlives the process.
 //!
-//! A token is a record of some 200 bytes. A `write` for each costs more than all else that storing it takes: the call
+//! A token is a record of some 150 bytes. A `write` for each costs more than all else that storing it takes: the call
 //! is short, but its kernel code and data are cold, and they evict what the next token needs. So records are copied to
 //! a short file that is mapped into memory, and reach the long one many at a time. The system keeps what is in mapped
 //! memory when the process ends, however it ends. The next process moves what a killed one left there into the file.

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::redo_tests::{Place, assert_running, copy_of, event, news, text_of};
+use super::redo_tests::{Place, append_at_once, assert_running, copy_of, event, news, text_of};
 use super::*;
 use crate::session::store::Batch;
 
@@ -20,8 +20,9 @@ async fn running(events: u64) -> (Place, Lease) {
     // Where there always is a buffer.
     let place = Place::of(tempfile::tempdir_in("/dev/shm").unwrap(), SyncMode::Normal);
     let (lease, _) = place.begin("s").await;
+    let appender = place.store.appender(&lease, "t").unwrap();
     for sequence in 1..=events {
-        place.store.append(&lease, "t", news(sequence)).await.unwrap();
+        assert!(append_at_once(&*appender, &news(sequence)));
         if sequence == 1 {
             place.store.redo.flush();
         }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Numbers are little-endian. `length` counts what follows the sum, and `sum` is the CRC-32 of that. An empty
-//! journal means that there is none. Three kinds of records use the fields in their own way; times are in
+//! journal means that there is none. Four kinds of records use the fields in their own way; times are in
 //! milliseconds since 1970:
 //!
 //! | kind | first, last | journal | events |
@@ -15,7 +15,7 @@
 //! | a session was saved | version, time | its record | none |
 //! | a session was deleted | up to version, 0 | none | none |
 //! | a turn has ended | of its log | version u64, time u64, its session's record | its whole log |
-//! | a turn is numbered | its number, 0 | none | none |
+//! | a turn gets a number | that, 0 | none | none |
 //!
 //! The ids of a turn, and who wrote it, take more room than a token. So a turn that is appended to at once gets a
 //! number, and its later records in the same file are these:
@@ -25,7 +25,7 @@
 //!             | journal | events
 //! ```
 //!
-//! Each process begins to count again. So a number is that of the last turn which has got it.
+//! A number is that of the last turn that has got it.
 //!
 //! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0. Format 3 has
 //! no [buffer](super::redo_buffer) beside it, and format 4 no numbered turns.
@@ -56,7 +56,7 @@ const FIXED: usize = 1 + 3 * 8 + 16 + 3 * 4;
 /// The same of a record of a numbered turn.
 const NUMBERED_FIXED: usize = 1 + 3 * 8 + 4;
 
-/// What a record says: its number in the file.
+/// What a record says, and the byte for it.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 enum Kind {
@@ -66,11 +66,11 @@ enum Kind {
     Probe = 4,
     Save = 5,
     Ended = 6,
-    Number = 7,
+    Introduced = 7,
     Numbered = 8,
 }
 
-/// What all records begin with.
+/// What records begin with, but those of numbered turns.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     kind: Kind,
@@ -210,8 +210,8 @@ pub(super) fn append(record: &mut Vec<u8>, lease: &Lease, turn_id: &str, news: &
 }
 
 /// Appends a record that gives a turn this number.
-pub(super) fn number(records: &mut Vec<u8>, lease: &Lease, turn_id: &str, number: u64) {
-    let head = Head { kind: Kind::Number, by: Author::of(lease), first: number, last: 0 };
+pub(super) fn introduce(records: &mut Vec<u8>, lease: &Lease, turn_id: &str, number: u64) {
+    let head = Head { kind: Kind::Introduced, by: Author::of(lease), first: number, last: 0 };
     encode(records, head, [&lease.session_id, turn_id], [&[]], [].into_iter());
 }
 
@@ -325,12 +325,12 @@ fn length_of(bytes: usize) -> u32 {
 #[derive(Debug)]
 pub(super) struct Records<'a> {
     unread: &'a [u8],
-    numbered: HashMap<u64, Named<'a>>,
+    numbered: HashMap<u64, Introduced<'a>>,
 }
 
 /// Which turn has a number, and who wrote it.
 #[derive(Debug, Clone, Copy)]
-struct Named<'a> {
+struct Introduced<'a> {
     session_id: &'a str,
     turn_id: &'a str,
     by: Author,
@@ -339,7 +339,7 @@ struct Named<'a> {
 /// A record as it is in the file.
 enum Read<'a> {
     Record(Record<'a>),
-    Number(u64, Named<'a>),
+    Introduced(u64, Introduced<'a>),
     Numbered(u64, Numbered<'a>),
 }
 
@@ -378,11 +378,11 @@ impl<'a> Iterator for Records<'a> {
             self.unread = rest;
             match read {
                 Read::Record(record) => return Some(record),
-                Read::Number(number, turn) => {
+                Read::Introduced(number, turn) => {
                     self.numbered.insert(number, turn);
                 }
                 Read::Numbered(number, news) => {
-                    // What has the number of no turn follows what was left out.
+                    // One that no turn has follows what was left out.
                     if let Some(turn) = self.numbered.get(&number) {
                         return Some(turn.record(news));
                     }
@@ -392,10 +392,10 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-impl<'a> Named<'a> {
+impl<'a> Introduced<'a> {
     fn record(self, Numbered { first, last, journal, events }: Numbered<'a>) -> Record<'a> {
         let Self { session_id, turn_id, by } = self;
-        let news = News { by, first, last, journal: some(journal), events };
+        let news = News { by, first, last, journal: non_empty(journal), events };
         Record { session_id, body: Body::News { turn_id, news } }
     }
 }
@@ -432,7 +432,7 @@ fn read(kind: u8, mut body: &[u8]) -> Option<Read<'_>> {
     let (mut journal, events) = (journal?, *rest);
     let body = match kind {
         1 => {
-            let news = News { by, first, last, journal: some(journal), events };
+            let news = News { by, first, last, journal: non_empty(journal), events };
             Body::News { turn_id, news }
         }
         2 => Body::Settled { turn_id },
@@ -444,14 +444,14 @@ fn read(kind: u8, mut body: &[u8]) -> Option<Read<'_>> {
             let saved = Saved { by, version, at, bytes: journal };
             Body::Ended { turn_id, end: End { saved, last, events } }
         }
-        7 => return Some(Read::Number(first, Named { session_id, turn_id, by })),
+        7 => return Some(Read::Introduced(first, Introduced { session_id, turn_id, by })),
         _ => return None,
     };
     Some(Read::Record(Record { session_id, body }))
 }
 
 /// A journal, if there is one.
-fn some(journal: &[u8]) -> Option<&[u8]> {
+fn non_empty(journal: &[u8]) -> Option<&[u8]> {
     Some(journal).filter(|journal| !journal.is_empty())
 }
 

@@ -179,12 +179,10 @@ async fn a_cut_file_costs_the_last_appends_alone() {
     let appender = place.store.appender(&lease, "t").unwrap();
     let length = || fs::metadata(&place.redo()[0]).unwrap().len();
     let mut lengths = vec![length()];
-    for sequence in 1..=4 {
-        if sequence == 2 {
-            place.store.append(&lease, "t", news(sequence)).await.unwrap();
-        } else {
-            assert!(append_at_once(&*appender, &news(sequence)));
-        }
+    place.store.append(&lease, "t", news(1)).await.unwrap();
+    lengths.push(length());
+    for sequence in 2..=3 {
+        assert!(append_at_once(&*appender, &news(sequence)));
         lengths.push(length());
     }
     let whole = fs::read(&place.redo()[0]).unwrap();
@@ -343,9 +341,15 @@ async fn what_counts_only_on_the_disk_is_brought_there() {
 /// Of a turn that runs for long, what is in the older file moves into the database once both are long.
 #[tokio::test]
 async fn a_turn_that_runs_for_long_moves_into_the_database() {
+    run_for_long(false).await;
+    run_for_long(true).await;
+}
+
+async fn run_for_long(at_once: bool) {
     const MIB: u64 = 1 << 20;
     let place = Place::new(SyncMode::Normal);
     let (lease, version) = place.begin("s").await;
+    let appender = place.store.appender(&lease, "t").unwrap();
     let text = "x".repeat(1 << 20);
     let batch = |sequence| Batch {
         first: sequence,
@@ -355,7 +359,11 @@ async fn a_turn_that_runs_for_long_moves_into_the_database() {
     let count = 2 * limits::REDO_BYTES_MAX / MIB + 8;
     for sequence in 1..=count {
         let news = LogNews { batches: vec![batch(sequence)], journal: Some("running".into()) };
-        place.store.append(&lease, "t", news).await.unwrap();
+        if at_once {
+            assert!(append_at_once(&*appender, &news));
+        } else {
+            place.store.append(&lease, "t", news).await.unwrap();
+        }
     }
     let bytes = || place.redo().iter().map(|path| fs::metadata(path).unwrap().len()).sum::<u64>();
     while bytes() > limits::REDO_BYTES_MAX + 9 * MIB {
