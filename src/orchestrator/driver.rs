@@ -102,23 +102,32 @@ struct Timer {
 }
 
 /// Drives one turn.
+///
+/// Among hundreds of turns, most of this has left the cache by the turn's next token. So what every token needs is side by
+/// side, from the end of `tools` on:
+///
+/// ```text
+///   [ parked_in | parked | route |   tools   | timer .. needs_pass | meter       | writer | turn ]
+///                                      '--------- each token ---------'
+/// ```
+#[repr(C)]
 pub(crate) struct Driver {
-    turn: TurnMachine,
-    writer: Writer,
-    route: Route,
-    round: RoundState,
-    tools: RunningTools,
-    parked: ParkedCalls,
     parked_in: String,
+    parked: ParkedCalls,
+    route: Route,
+    tools: RunningTools,
     timer: Option<Timer>,
-    meter: Meter,
+    round: RoundState,
     /// When the task was woken.
     now: Instant,
+    /// Waits until all that is known is stored, because another gateway is to go on with the turn.
+    leaving: Option<Pin<Box<Timeout<BoxFuture<'static, ()>>>>>,
     /// Whether another pass is needed: something was started, or the machine may wait for something
     /// else now.
     needs_pass: bool,
-    /// Waits until all that is known is stored, because another gateway is to go on with the turn.
-    leaving: Option<Pin<Box<Timeout<BoxFuture<'static, ()>>>>>,
+    meter: Meter,
+    writer: Writer,
+    turn: TurnMachine,
 }
 
 impl fmt::Debug for Driver {

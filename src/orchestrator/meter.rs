@@ -17,27 +17,29 @@ use crate::tools::{RunEnd, Source};
 use crate::trace_context::TraceContext;
 use crate::upstream::{Delta, RoundFinish, RoundRequest, Upstream};
 
-/// The measurements of one turn.
+/// The measurements of one turn. What every token needs comes first: see [`Driver`](super::driver::Driver).
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Meter {
     begun: Instant,
+    /// Whether the model has written anything yet.
+    spoke: bool,
+    /// Why the model stopped in the last round.
+    finish: Option<RoundFinish>,
+    /// The number of rounds so far.
+    rounds: u32,
+    /// The last state reported, and its entry in the gauge of running turns.
+    state: Option<(TurnState, Option<Gauged>)>,
+    /// The turn as OpenTelemetry shows it.
+    trace: TurnTrace,
+    /// When the model stopped writing.
+    silent_since: Option<Instant>,
     /// The turn's own span. A turn is polled outside of it, because entering it costs as much as a fifth
     /// of a token.
     turn: Span,
-    /// The last state reported, and its entry in the gauge of running turns.
-    state: Option<(TurnState, Option<Gauged>)>,
-    /// The number of rounds so far, and the span of the last, or of the turn before the first.
-    rounds: u32,
+    /// The span of the last round, or of the turn before the first.
     span: Span,
     round_begun: Instant,
-    /// Why the model stopped in the last round.
-    finish: Option<RoundFinish>,
-    /// When the model stopped writing.
-    silent_since: Option<Instant>,
-    /// Whether the model has written anything yet.
-    spoke: bool,
-    /// The turn as OpenTelemetry shows it.
-    trace: TurnTrace,
 }
 
 impl Meter {

@@ -21,7 +21,8 @@ use crate::tools::run::{Run, ToolCall};
 use crate::tools::{Clarification, Continuation, Given, Progress, Registry, Resumption, Source};
 use crate::trace_context::TraceContext;
 
-/// A turn's running tools. Dropping this stops them.
+/// A turn's running tools. Dropping this stops them. What every token needs comes last: see [`Driver`](super::driver::Driver).
+#[repr(C)]
 pub(super) struct RunningTools {
     /// The tools that the turn's briefing lists.
     tools: Arc<Registry>,
@@ -31,9 +32,9 @@ pub(super) struct RunningTools {
     /// Makes the calls' idempotency keys unique.
     session: Arc<str>,
     turn_id: String,
-    running: Vec<Running>,
     /// Those that wait for the user's answer, and no longer belong to this turn.
     parked: Vec<ParkedCall>,
+    running: Vec<Running>,
     /// The end of a tool whose last progress was returned first.
     next: Option<Box<News>>,
 }

@@ -43,7 +43,7 @@ pub(crate) struct Round {
 
 /// Where the bytes come from.
 enum Source {
-    Http(Box<AnswerBody>),
+    Http(AnswerBody),
     Local(LocalAnswer),
 }
 
@@ -65,7 +65,7 @@ impl Round {
         events: Box<dyn Decode>,
         idle_timeout: Duration,
     ) -> Self {
-        Self::new(Source::Http(Box::new(answer)), contract, events, idle_timeout)
+        Self::new(Source::Http(answer), contract, events, idle_timeout)
     }
 
     /// Creates a round answered by a model inside this process.
