@@ -9,7 +9,7 @@ use super::store::{Batch, fuzz};
 /// everything before the damage in a file is read.
 ///
 /// The first byte chooses what the rest is: the record of a session or of a turn, a journal, an
-/// exported session, a log in Redis, or parts of a file of running turns.
+/// exported session, a log in Redis, or parts of a file of running turns and of its buffer.
 ///
 /// # Panics
 /// If that does not hold.
@@ -24,7 +24,10 @@ pub fn stored_data(data: &[u8]) {
         }
         3 => check_exported(stored),
         4 => fuzz::check_log(stored),
-        _ => fuzz::check_redo_file(stored),
+        _ => {
+            fuzz::check_redo_file(stored);
+            fuzz::check_redo_buffer(stored);
+        }
     }
 }
 

@@ -239,3 +239,26 @@ async fn what_is_deleted_while_the_disk_is_full_is_gone() {
     let turns = process.get(transcript).await.json();
     assert_eq!(turns["turns"].as_array().unwrap().len(), 1);
 }
+
+/// Once there is no room for the mark either, neither on the disk nor in the buffer.
+#[tokio::test]
+async fn what_cannot_be_deleted_stays() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
+    process.whole_turn(&mut model, "kept", "Well.").await.rest().await;
+    let before = all_of(&process, "kept").await;
+    fill_disk(&process, directory.path());
+    let delete = async |session: &str| {
+        process.exchange(request("DELETE", &format!("/api/v1/sessions/{session}"), &[], "")).await
+    };
+    // Whose mark is the shorter one.
+    while delete("s").await.status() != 503 {}
+    let refused = delete("kept").await;
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.json()["error"]["code"], "store_unavailable");
+    process.limit_file_bytes(None);
+    assert_eq!(all_of(&process, "kept").await, before);
+    assert_eq!(delete("kept").await.status(), 204);
+    assert_eq!(process.get("/api/v1/sessions/kept").await.status(), 404);
+}

@@ -23,7 +23,7 @@ mod entry_tests;
 #[cfg(any(test, fuzzing))]
 pub(in crate::session) mod fuzz {
     pub(in crate::session) use super::redis::fuzz::check_log;
-    pub(in crate::session) use super::sqlite::fuzz::check_redo_file;
+    pub(in crate::session) use super::sqlite::fuzz::{check_redo_buffer, check_redo_file};
 }
 mod memory;
 mod redis;

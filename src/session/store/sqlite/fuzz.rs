@@ -1,7 +1,10 @@
-//! The properties of the file of running turns; part of the fuzz target `stored_data`.
+//! The properties of the file of running turns and of its buffer; part of the fuzz target `stored_data`.
+
+use std::path::PathBuf;
 
 use uuid::Uuid;
 
+use super::redo_buffer::{self, Left, Place};
 use super::redo_record::{
     Body, Header, Record, append, forget, header, introduce, numbered, probe, read_header, records,
     save, settled,
@@ -43,6 +46,34 @@ pub(in crate::session) fn check_redo_file(data: &[u8]) {
     } else {
         _ = (read_header(&file), read.count());
     }
+}
+
+/// Checks that what is in the buffer of such a file is read as far as it is there, and nothing else.
+///
+/// ```text
+///   data:  | cut | records |
+/// ```
+/// The last `cut` 256ths of the buffer are lost.
+///
+/// # Panics
+/// If it is not.
+pub(in crate::session) fn check_redo_buffer(data: &[u8]) {
+    let read = |bytes: &[u8]| Left::of(PathBuf::new(), bytes);
+    if let Ok(Some(left)) = read(data) {
+        assert!(data[redo_buffer::HEADER_BYTES..].starts_with(&left.records));
+    }
+    let Some((&cut, records)) = data.split_first() else { return };
+    let place = Place { generation: u64::from(cut), offset: 1 << cut.min(63) };
+    let mut buffer = redo_buffer::header();
+    buffer.truncate(redo_buffer::HEADER_BYTES - 3 * 8);
+    for number in [place.generation, place.offset, records.len() as u64] {
+        buffer.extend_from_slice(&number.to_le_bytes());
+    }
+    buffer.extend_from_slice(records);
+    buffer.truncate(buffer.len() - usize::from(cut) * buffer.len() / 256);
+    let kept = buffer.get(redo_buffer::HEADER_BYTES..).unwrap_or_default();
+    let left = read(&buffer).expect("it is ours").map(|left| (left.place, left.records));
+    assert_eq!(left, Some((place, kept.to_vec())).filter(|_| !kept.is_empty()));
 }
 
 /// How many kinds of records are written.

@@ -60,7 +60,7 @@ pub(super) struct Redo {
 #[repr(C)]
 pub(super) struct NumberedTurn {
     number: u64,
-    /// The [filling](State::filling) of the current file in which it got that; 0 if in none.
+    /// In which [filling](State::filling) of the current file it got that; 0 if in none.
     numbered_in: AtomicU64,
     lease: Lease,
     turn_id: String,
@@ -69,7 +69,7 @@ pub(super) struct NumberedTurn {
 #[derive(Debug)]
 struct State {
     current: Segment,
-    /// How often the current file has become another one or was emptied, and one more.
+    /// Counts how often the current file was emptied or became another one, from 1.
     filling: u64,
     other: Segment,
     other_is: OtherFile,

@@ -43,7 +43,7 @@ const PLACE_AT: u64 = 12 + 4;
 const USED_AT: u64 = PLACE_AT + 2 * 8;
 
 /// Bytes before its records.
-const HEADER_BYTES: usize = 12 + 4 + 3 * 8;
+pub(super) const HEADER_BYTES: usize = 12 + 4 + 3 * 8;
 
 /// Where the records of a buffer belong.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,7 +72,12 @@ impl Left {
             Err(error) => Err(error),
         }
         .map_err(|error| OpenError::Create(path.clone(), error))?;
-        let mut rest = &bytes[..];
+        Self::of(path, &bytes)
+    }
+
+    /// What is in these bytes of the file.
+    pub(super) fn of(path: PathBuf, bytes: &[u8]) -> Result<Option<Self>, OpenError> {
+        let mut rest = bytes;
         // A process that creates one may be killed, and a power cut may leave a file without its bytes.
         let is_begun = rest.len() >= HEADER_BYTES && rest[..HEADER_BYTES] != [0; HEADER_BYTES];
         if !is_begun && (header().starts_with(rest) || rest.iter().all(|byte| *byte == 0)) {
@@ -207,7 +212,7 @@ impl Buffer {
 }
 
 /// Of an empty buffer.
-fn header() -> Vec<u8> {
+pub(super) fn header() -> Vec<u8> {
     [&MAGIC[..], &VERSION.to_le_bytes(), &[0; 3 * 8]].concat()
 }
 
