@@ -103,8 +103,8 @@ struct Timer {
 
 /// Drives one turn.
 ///
-/// Among hundreds of turns, most of this has left the cache by the turn's next token. So what every token needs is side by
-/// side, from the end of `tools` on:
+/// With hundreds of turns, most of this leaves the cache between two tokens of a turn. So what every token needs is side
+/// by side, from the end of `tools` to the start of `meter`:
 ///
 /// ```text
 ///   [ parked_in | parked | route |   tools   | timer .. needs_pass | meter       | writer | turn ]

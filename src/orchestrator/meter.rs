@@ -32,6 +32,7 @@ pub(super) struct Meter {
     state: Option<(TurnState, Option<Gauged>)>,
     /// The turn as OpenTelemetry shows it.
     trace: TurnTrace,
+    // Each token needs the fields above.
     /// When the model stopped writing.
     silent_since: Option<Instant>,
     /// The turn's own span. A turn is polled outside of it, because entering it costs as much as a fifth

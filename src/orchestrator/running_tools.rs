@@ -34,6 +34,7 @@ pub(super) struct RunningTools {
     turn_id: String,
     /// Those that wait for the user's answer, and no longer belong to this turn.
     parked: Vec<ParkedCall>,
+    // Each token needs the fields below.
     running: Vec<Running>,
     /// The end of a tool whose last progress was returned first.
     next: Option<Box<News>>,

@@ -15,7 +15,7 @@ use tracing::{debug, error};
 use super::LoggedTurn;
 use super::codec::off_worker;
 use super::journal::Journal;
-use super::log::storing::{AtOnce, Draft, NextUnstored, Stored, Unstorable, Unstored};
+use super::log::storing::{Draft, InlineAppender, NextUnstored, Stored, Unstorable, Unstored};
 use super::log::{TurnLog, Writer};
 use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
@@ -24,7 +24,7 @@ use crate::limits::session as limits;
 ///
 /// ```text
 ///   news ── Appender ──> stored
-///    '── not at once, failed, a long journal ──> Persister: asking ── answer ──> stored
+///    '── no appender, failed, a long journal ──> Persister: asking ── answer ──> stored
 /// ```
 /// It has no task of its own: whoever writes the turn's log polls it after that, because nothing else wakes
 /// it.
@@ -68,7 +68,7 @@ impl Persister {
     ) -> Self {
         let (store, lease, turn_id) = (Arc::clone(store), lease.clone(), turn.turn_id.clone());
         if let Some(appender) = store.appender(&lease, &turn_id) {
-            writer.store_in(AtOnce { appender, journal: journal_at_once });
+            writer.set_appender(InlineAppender { appender, write_journal: inline_journal });
         }
         let destination = Arc::new(Destination { store, lease, turn_id });
         let log = Arc::clone(&turn.log);
@@ -143,7 +143,7 @@ impl Persisting {
 }
 
 /// The journal of a draft that is not long.
-fn journal_at_once(draft: &Draft) -> Option<String> {
+fn inline_journal(draft: &Draft) -> Option<String> {
     let is_short = draft.turn.bytes() <= limits::INLINE_RECORD_BYTES_MAX;
     is_short.then(|| Journal::new(draft.clone()).write())
 }

@@ -240,9 +240,9 @@ async fn what_is_deleted_while_the_disk_is_full_is_gone() {
     assert_eq!(turns["turns"].as_array().unwrap().len(), 1);
 }
 
-/// Once there is no room for the mark either, neither on the disk nor in the buffer.
+/// Neither on the disk nor in the buffer.
 #[tokio::test]
-async fn what_cannot_be_deleted_stays() {
+async fn a_delete_without_room_for_its_mark_is_refused() {
     let mut model = Model::listen();
     let directory = tempfile::tempdir().unwrap();
     let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
@@ -252,7 +252,7 @@ async fn what_cannot_be_deleted_stays() {
     let delete = async |session: &str| {
         process.exchange(request("DELETE", &format!("/api/v1/sessions/{session}"), &[], "")).await
     };
-    // Whose mark is the shorter one.
+    // The mark for `s` is shorter: if it does not fit, neither does that for `kept`.
     while delete("s").await.status() != 503 {}
     let refused = delete("kept").await;
     assert_eq!(refused.status(), 503);

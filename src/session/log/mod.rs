@@ -34,7 +34,7 @@ pub use records::{Batch, Record, Run};
 use records::{Records, Taken};
 pub(crate) use seen::Seen;
 use storing::Storing;
-pub use storing::{Appender, NewEvents};
+pub use storing::{Appender, LogNewsRef};
 pub(crate) use writer::StoredEvents;
 pub use writer::Writer;
 

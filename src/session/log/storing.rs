@@ -101,13 +101,13 @@ pub(crate) enum Unstorable {
 /// Appends what is new of a running turn to its store without waiting, for the writer of its log: for each token, a
 /// second look at the log and a task that is woken would cost more than a write to a file.
 pub trait Appender: fmt::Debug + Send + Sync {
-    /// Appends this. False if that has failed: then it is stored by whoever asks for what is not stored yet.
-    fn append(&self, news: &NewEvents<'_>) -> bool;
+    /// Appends this. False if nothing was appended: then it is stored by whoever asks for what is not stored yet.
+    fn append(&self, news: &LogNewsRef<'_>) -> bool;
 }
 
-/// What is new of a running turn, where it is in memory.
+/// [`LogNews`](crate::session::store::LogNews), borrowed, so that nothing is copied before it is encoded.
 #[derive(Debug, Clone, Copy)]
-pub struct NewEvents<'a> {
+pub struct LogNewsRef<'a> {
     /// The sequence of its first event; 0 if there are none.
     pub first: u64,
     /// That of the last.
@@ -120,24 +120,24 @@ pub struct NewEvents<'a> {
 
 /// What the writer of a log needs to store what it writes.
 #[derive(Debug)]
-pub(crate) struct AtOnce {
+pub(crate) struct InlineAppender {
     pub(crate) appender: Arc<dyn Appender>,
     /// Writes the journal of a draft; `None` if that takes long.
-    pub(crate) journal: fn(&Draft) -> Option<String>,
+    pub(crate) write_journal: fn(&Draft) -> Option<String>,
 }
 
-impl AtOnce {
+impl InlineAppender {
     /// Appends the events of these runs up to this one, and the draft. False if that has failed, or takes longer: see
     /// [`next_unstored`](TurnLog::next_unstored).
-    pub(super) fn store(&self, runs: &[Run], last: u64, draft: Option<&Draft>) -> bool {
-        let journal = match draft.map(self.journal) {
+    pub(super) fn append(&self, runs: &[Run], last: u64, draft: Option<&Draft>) -> bool {
+        let journal = match draft.map(self.write_journal) {
             None => None,
             Some(None) => return false,
             Some(written) => written,
         };
         let (first, last) = runs.first().map_or((0, 0), |run| (run.first, last));
         let journal = journal.as_ref().map(String::as_bytes);
-        self.appender.append(&NewEvents { first, last, runs, journal })
+        self.appender.append(&LogNewsRef { first, last, runs, journal })
     }
 }
 
@@ -452,15 +452,14 @@ mod tests {
 
     /// Notes what it has: the first event and the last, and whether there was a draft.
     #[derive(Debug, Default)]
-    struct Scripted {
-        /// The next time.
-        fails: AtomicBool,
+    struct FakeAppender {
+        fails_next: AtomicBool,
         has: Mutex<Vec<(u64, u64, bool)>>,
     }
 
-    impl Appender for Scripted {
-        fn append(&self, news: &NewEvents<'_>) -> bool {
-            let fails = self.fails.swap(false, Ordering::Relaxed);
+    impl Appender for FakeAppender {
+        fn append(&self, news: &LogNewsRef<'_>) -> bool {
+            let fails = self.fails_next.swap(false, Ordering::Relaxed);
             if !fails {
                 self.has.lock().push((news.first, news.last, news.journal.is_some()));
             }
@@ -468,19 +467,23 @@ mod tests {
         }
     }
 
+    const SHORT_JOURNAL: fn(&Draft) -> Option<String> = |_| Some("journal".to_owned());
+
     /// The log of a turn in such a store, which has not been read yet.
-    fn scripted() -> (Arc<TurnLog>, Writer, Reader, Arc<Scripted>) {
-        let store = Arc::new(Scripted::default());
+    fn stored_inline(
+        write_journal: fn(&Draft) -> Option<String>,
+    ) -> (Arc<TurnLog>, Writer, Reader, Arc<FakeAppender>) {
+        let store = Arc::new(FakeAppender::default());
         let (log, mut writer) = Writer::stored(1, false);
         let appender = Arc::clone(&store) as Arc<dyn Appender>;
-        writer.store_in(AtOnce { appender, journal: |_| Some("journal".to_owned()) });
+        writer.set_appender(InlineAppender { appender, write_journal });
         let reader = log.read_after(0);
         (log, writer, reader, store)
     }
 
     #[test]
     fn what_is_stored_at_once_is_seen_at_once() {
-        let (log, mut writer, mut reader, store) = scripted();
+        let (log, mut writer, mut reader, store) = stored_inline(SHORT_JOURNAL);
         writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
         say(&mut writer, "a");
         assert!(is_open(&log, &writer));
@@ -493,8 +496,8 @@ mod tests {
 
     #[test]
     fn what_is_not_stored_at_once_is_stored_before_what_follows() {
-        let (log, mut writer, mut reader, store) = scripted();
-        store.fails.store(true, Ordering::Relaxed);
+        let (log, mut writer, mut reader, store) = stored_inline(SHORT_JOURNAL);
+        store.fails_next.store(true, Ordering::Relaxed);
         writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
         say(&mut writer, "a");
         say(&mut writer, "b");
@@ -509,9 +512,23 @@ mod tests {
         assert_eq!((seen(&mut reader), store.has.lock().clone()), (2, vec![(4, 4, false)]));
     }
 
+    /// It is written off the worker, and stored with all that is new by then.
+    #[test]
+    fn a_long_journal_is_not_stored_at_once() {
+        let (log, mut writer, mut reader, store) = stored_inline(|_| None);
+        writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
+        say(&mut writer, "a");
+        assert_eq!((seen(&mut reader), store.has.lock().len()), (0, 0));
+        let news = take(&log).unwrap();
+        assert!(news.draft.is_some());
+        log.note_stored(news.upto);
+        say(&mut writer, "b");
+        assert_eq!((seen(&mut reader), store.has.lock().clone()), (2, vec![(2, 2, false)]));
+    }
+
     #[test]
     fn nothing_is_stored_at_once_after_storing_has_stopped() {
-        let (log, mut writer, mut reader, store) = scripted();
+        let (log, mut writer, mut reader, store) = stored_inline(SHORT_JOURNAL);
         say(&mut writer, "a");
         log.stop_storing(Unstorable::Superseded);
         say(&mut writer, "b");

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::epochs::Epochs;
 use super::outlet::Waiting;
 use super::records::{Batch, IndexEntry, LF, Published, Records, Run};
-use super::storing::{AtOnce, Barrier, Draft, Stored, Storing};
+use super::storing::{Barrier, Draft, InlineAppender, Stored, Storing};
 use super::{State, TurnLog, encode};
 use crate::conversation::{self, Tally};
 use crate::event::{Event, FailureCode};
@@ -45,8 +45,8 @@ pub struct Writer {
     is_sealed: bool,
     /// Whether the turn is stored while it runs.
     is_stored: bool,
-    /// What stores it at once, if the store can do that.
-    store: Option<AtOnce>,
+    /// What stores it without waiting, if the store can do that.
+    appender: Option<InlineAppender>,
     /// The turn as far as it has come, until it is published.
     draft: Option<Box<Draft>>,
     /// How many journals there were.
@@ -189,7 +189,7 @@ impl Writer {
             complete: false,
             is_sealed: false,
             is_stored,
-            store: None,
+            appender: None,
             draft: None,
             journals: 0,
             asked: None,
@@ -277,7 +277,7 @@ impl Writer {
             let seen = self.last - self.entries.len() as u64;
             self.close_run();
             let handing_over =
-                if self.store_now(seen) { HandingOver::Stored } else { HandingOver::Unstored };
+                if self.append_inline(seen) { HandingOver::Stored } else { HandingOver::Unstored };
             self.hand_over(handing_over);
             self.pass_on(seen, now);
         }
@@ -286,13 +286,13 @@ impl Writer {
 
     /// Stores the events after `seen` that are about to be handed over, and the draft. False if that takes longer, or if
     /// something before them is not stored yet.
-    fn store_now(&mut self, seen: u64) -> bool {
-        let Some(store) = &self.store else { return false };
+    fn append_inline(&mut self, seen: u64) -> bool {
+        let Some(appender) = &self.appender else { return false };
         let is_caught_up = |storing: &Storing| storing.is_caught_up(seen);
         if !self.log.state.lock().storing.as_ref().is_some_and(is_caught_up) {
             return false;
         }
-        let is_stored = store.store(&self.runs, self.last, self.draft.as_deref());
+        let is_stored = appender.append(&self.runs, self.last, self.draft.as_deref());
         if is_stored {
             self.draft = None;
         }
@@ -320,8 +320,8 @@ impl Writer {
     }
 
     /// From now on, stores with this what is published.
-    pub(crate) fn store_in(&mut self, store: AtOnce) {
-        self.store = Some(store);
+    pub(crate) fn set_appender(&mut self, appender: InlineAppender) {
+        self.appender = Some(appender);
     }
 
     /// Notes what the turn was asked, for every journal.

@@ -49,7 +49,7 @@ pub use redis::{RedisAddress, RedisOptions, RedisStore, RedisTls, ServerReport};
 pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
 pub use watch::{Watch, Watched};
 
-pub use super::log::{Appender, Batch, EpochStart, Epochs, NewEvents, Run};
+pub use super::log::{Appender, Batch, EpochStart, Epochs, LogNewsRef, Run};
 use crate::limits::session as limits;
 
 /// A store's answer, when it comes.
@@ -190,8 +190,9 @@ pub trait Store: fmt::Debug + Send + Sync {
         news: LogNews,
     ) -> StoreFuture<'a, ()>;
 
-    /// What does the same at once, for the one turn that runs under this lease: for each token, a future costs as
-    /// much as a write, and so does looking the turn up. `None` if it takes waiting.
+    /// Appends to this turn's log without waiting. It stops when the lease is lost or given back, or when there is
+    /// another one. `None` if appends have to wait. It saves each token a future and a lookup, each of which costs as
+    /// much as the write.
     fn appender(&self, _lease: &Lease, _turn_id: &str) -> Option<Arc<dyn Appender>> {
         None
     }

@@ -239,7 +239,7 @@ impl SqliteStore {
     /// What appends to the log of this turn at once.
     pub(super) fn appender_of(&self, lease: &Lease, turn_id: &str) -> Arc<SqliteAppender> {
         let (redo, failures) = (Arc::clone(&self.redo), Arc::clone(&self.failures));
-        let (turn, jobs) = (redo.number(lease, turn_id), self.jobs.downgrade());
+        let (turn, jobs) = (redo.alias(lease, turn_id), self.jobs.downgrade());
         let appender = Arc::new(SqliteAppender::new(redo, turn, failures, jobs));
         self.leases.attach(lease, &appender);
         appender

@@ -5,20 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc;
 
-use super::super::{Appender, NewEvents};
+use super::super::{Appender, LogNewsRef};
 use super::cause::unavailable_beside;
-use super::redo::{NumberedTurn, Redo};
+use super::redo::{Redo, TurnAlias};
 use super::worker::{FailureLog, Task, fold_later};
 
-/// Has at hand what would be looked up for each token. Among hundreds of turns, memory that only one of them uses has
-/// left the cache by its next token, and to fetch it takes longer than to encode a record: so what each token needs is
-/// in one line of the cache, at the beginning.
+/// Keeps together what each token needs. With hundreds of turns, a turn's memory leaves the cache between two of its
+/// tokens, and to fetch a line takes longer than to encode a record. So the first line has all of it.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct SqliteAppender {
     is_stopped: AtomicBool,
     redo: Arc<Redo>,
-    turn: NumberedTurn,
+    turn: TurnAlias,
     failures: Arc<FailureLog>,
     /// The thread ends when nobody can send it anything: a turn must not keep it alive.
     jobs: mpsc::WeakSender<Task>,
@@ -27,7 +26,7 @@ pub(super) struct SqliteAppender {
 impl SqliteAppender {
     pub(super) fn new(
         redo: Arc<Redo>,
-        turn: NumberedTurn,
+        turn: TurnAlias,
         failures: Arc<FailureLog>,
         jobs: mpsc::WeakSender<Task>,
     ) -> Self {
@@ -41,11 +40,11 @@ impl SqliteAppender {
 }
 
 impl Appender for SqliteAppender {
-    fn append(&self, news: &NewEvents<'_>) -> bool {
+    fn append(&self, news: &LogNewsRef<'_>) -> bool {
         if self.is_stopped.load(Ordering::Acquire) {
             return false;
         }
-        match self.redo.append_numbered(&self.turn, news) {
+        match self.redo.append_aliased(&self.turn, news) {
             Ok(is_fold_due) => {
                 if is_fold_due && let Some(jobs) = self.jobs.upgrade() {
                     fold_later(&jobs);

@@ -1,8 +1,8 @@
 //! What the writer of a running turn's log appends at once.
 
-use super::super::NewEvents;
+use super::super::LogNewsRef;
 use super::redo_tests::{
-    Place, TTL, append_at_once, assert_running, event, news, text_of, text_up_to,
+    Place, TTL, append_inline, assert_running, event, news, text_of, text_up_to,
 };
 use super::*;
 
@@ -18,19 +18,18 @@ async fn a_killed_process_leaves_what_was_appended_at_once() {
     let place = Place::new(SyncMode::Normal);
     let (_, _, appender) = running(&place).await;
     for sequence in 1..=3 {
-        assert!(append_at_once(&*appender, &news(sequence)));
+        assert!(append_inline(&*appender, &news(sequence)));
         assert_running(place.killed().read("s", "t").await, sequence);
     }
     assert_running(place.read("s", "t").await, 3);
 }
 
-/// Its number counts in one file alone.
 #[tokio::test]
-async fn a_turn_goes_on_in_another_file() {
+async fn each_file_assigns_an_alias_of_its_own() {
     let place = Place::new(SyncMode::Normal);
     let (lease, version, appender) = running(&place).await;
     for sequence in 1..=4 {
-        assert!(append_at_once(&*appender, &news(sequence)));
+        assert!(append_inline(&*appender, &news(sequence)));
         if sequence % 2 == 1 {
             place.store.redo.change_files();
         }
@@ -38,7 +37,7 @@ async fn a_turn_goes_on_in_another_file() {
     }
     // Which reads, and so empties, both.
     assert_running(place.read("s", "t").await, 4);
-    assert!(append_at_once(&*appender, &news(5)));
+    assert!(append_inline(&*appender, &news(5)));
     assert_running(place.killed().read("s", "t").await, 5);
     let end = LogEnd::new("t", (1..=6).map(event).collect());
     place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
@@ -52,7 +51,7 @@ async fn nothing_is_appended_without_the_lease() {
     let place = Place::new(SyncMode::Normal);
     for lose in 0..6 {
         let (lease, version, appender) = running(&place).await;
-        assert!(append_at_once(&*appender, &news(1)));
+        assert!(append_inline(&*appender, &news(1)));
         match lose {
             0 => assert!(place.store.forget("s").await.unwrap()),
             1 => place.store.release(&lease).await.unwrap(),
@@ -65,9 +64,9 @@ async fn nothing_is_appended_without_the_lease() {
                 place.store.finish(&lease, Some(version), "over".into(), end).await.unwrap();
             }
         }
-        assert!(!append_at_once(&*appender, &news(2)), "{lose}");
+        assert!(!append_inline(&*appender, &news(2)), "{lose}");
         let late = place.store.appender(&lease, "t").unwrap();
-        assert_eq!(append_at_once(&*late, &news(2)), lose == 4, "{lose}");
+        assert_eq!(append_inline(&*late, &news(2)), lose == 4, "{lose}");
         place.store.forget("s").await.unwrap();
     }
 }
@@ -81,10 +80,10 @@ async fn what_cannot_be_written_leaves_no_trace() {
         for sequence in 1..=3 {
             if sequence == fails_at {
                 place.store.redo.fail_next_write();
-                assert!(!append_at_once(&*appender, &news(sequence)));
+                assert!(!append_inline(&*appender, &news(sequence)));
                 place.store.append(&lease, "t", news(sequence)).await.unwrap();
             } else {
-                assert!(append_at_once(&*appender, &news(sequence)));
+                assert!(append_inline(&*appender, &news(sequence)));
             }
         }
         assert_running(place.killed().read("s", "t").await, 3);
@@ -100,20 +99,20 @@ async fn what_waits_for_the_disk_is_not_appended_at_once() {
 
 /// A turn whose task is dropped late must not hold up the end of the process.
 #[tokio::test]
-async fn an_appender_does_not_keep_the_file() {
+async fn an_appender_stops_with_its_store() {
     let place = Place::new(SyncMode::Normal);
     let (_, _, appender) = running(&place).await;
-    assert!(append_at_once(&*appender, &news(1)));
+    assert!(append_inline(&*appender, &news(1)));
     let Place { directory, store, .. } = place;
     drop(store);
     let next =
         SqliteStore::open(&directory.path().join("tether.db"), SyncMode::Normal, TTL).unwrap();
-    assert!(!append_at_once(&*appender, &news(2)), "not to files that are another's");
+    assert!(!append_inline(&*appender, &news(2)), "not to files that are another's");
     assert_running(next.read("s", Some("t"), 0).await.unwrap(), 1);
 }
 
 #[test]
-fn a_number_is_that_of_the_last_turn_which_has_got_it() {
+fn an_alias_means_the_turn_that_it_was_last_assigned_to() {
     let lease = |session: &str| Lease {
         session_id: session.to_owned(),
         node: NodeId::random(),
@@ -121,16 +120,16 @@ fn a_number_is_that_of_the_last_turn_which_has_got_it() {
         grant: 1,
     };
     let append = |file: &mut Vec<u8>, number, first| {
-        let news = NewEvents { first, last: first, runs: &[], journal: None };
-        redo_record::numbered(file, number, &news);
+        let news = LogNewsRef { first, last: first, runs: &[], journal: None };
+        redo_record::alias_news(file, number, &news);
     };
     let mut file = redo_record::header(1);
     append(&mut file, 1, 1);
-    redo_record::introduce(&mut file, &lease("a"), "t", 1);
-    redo_record::introduce(&mut file, &lease("b"), "t", 2);
+    redo_record::alias(&mut file, &lease("a"), "t", 1);
+    redo_record::alias(&mut file, &lease("b"), "t", 2);
     append(&mut file, 1, 2);
     append(&mut file, 2, 3);
-    redo_record::introduce(&mut file, &lease("c"), "t", 1);
+    redo_record::alias(&mut file, &lease("c"), "t", 1);
     append(&mut file, 1, 4);
     append(&mut file, 3, 5);
     append(&mut file, 2, 6);

@@ -66,7 +66,7 @@ async fn a_turn_that_is_over_gets_no_journal_back() {
 
 /// If it could not be folded at the start, because the disk was full. The older file is folded alone, once there is room.
 #[tokio::test]
-async fn what_an_earlier_process_has_left_counts_until_its_own_file_is_folded() {
+async fn folding_the_older_file_leaves_the_other_one_live() {
     let place = Place::new(SyncMode::Normal);
     let (lease, _) = place.begin("s").await;
     place.store.append(&lease, "t", news(1)).await.unwrap();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::ended::EndedTurn;
 use super::redo_tests::{
-    Place, append_at_once, assert_running, copy_of, event, news, text_of, text_up_to,
+    Place, append_inline, assert_running, copy_of, event, news, text_of, text_up_to,
 };
 use super::*;
 
@@ -397,7 +397,7 @@ impl Run {
         let Some(Holder { lease, appender, .. }) = &model.holder else { return };
         let news = news(model.events + 1);
         let is_done = if at_once {
-            append_at_once(&**appender, &news)
+            append_inline(&**appender, &news)
         } else {
             done(self.place.store.append(lease, &turn_id, news).await).is_some()
         };

@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use super::redo_buffer::{self, Left, Place};
 use super::redo_record::{
-    Body, Header, Record, append, forget, header, introduce, numbered, probe, read_header, records,
+    Body, Header, Record, alias, alias_news, append, forget, header, probe, read_header, records,
     save, settled,
 };
-use crate::session::store::{Lease, LogNews, NewEvents, NodeId, Version};
+use crate::session::store::{Lease, LogNews, LogNewsRef, NodeId, Version};
 
 /// Checks that a redo file is read as it was written, up to the place where it is damaged.
 ///
@@ -48,7 +48,7 @@ pub(in crate::session) fn check_redo_file(data: &[u8]) {
     }
 }
 
-/// Checks that what is in the buffer of such a file is read as far as it is there, and nothing else.
+/// Checks that a buffer's records are read up to where it was cut, and nothing else.
 ///
 /// ```text
 ///   data:  | cut | records |
@@ -58,17 +58,13 @@ pub(in crate::session) fn check_redo_file(data: &[u8]) {
 /// # Panics
 /// If it is not.
 pub(in crate::session) fn check_redo_buffer(data: &[u8]) {
-    let read = |bytes: &[u8]| Left::of(PathBuf::new(), bytes);
+    let read = |bytes: &[u8]| Left::parse(PathBuf::new(), bytes);
     if let Ok(Some(left)) = read(data) {
         assert!(data[redo_buffer::HEADER_BYTES..].starts_with(&left.records));
     }
     let Some((&cut, records)) = data.split_first() else { return };
     let place = Place { generation: u64::from(cut), offset: 1 << cut.min(63) };
-    let mut buffer = redo_buffer::header();
-    buffer.truncate(redo_buffer::HEADER_BYTES - 3 * 8);
-    for number in [place.generation, place.offset, records.len() as u64] {
-        buffer.extend_from_slice(&number.to_le_bytes());
-    }
+    let mut buffer = redo_buffer::header(place, records.len() as u64);
     buffer.extend_from_slice(records);
     buffer.truncate(buffer.len() - usize::from(cut) * buffer.len() / 256);
     let kept = buffer.get(redo_buffer::HEADER_BYTES..).unwrap_or_default();
@@ -94,9 +90,9 @@ fn write(file: &mut Vec<u8>, number: u64, text: &[u8]) {
         2 => settled(&mut record, &lease.session_id, "turn"),
         3 => forget(&mut record, &lease.session_id, Version(number)),
         4 => {
-            let news = NewEvents { first: 0, last: 0, runs: &[], journal: Some(text) };
-            introduce(&mut record, &lease, "turn", number);
-            numbered(&mut record, number, &news);
+            let news = LogNewsRef { first: 0, last: 0, runs: &[], journal: Some(text) };
+            alias(&mut record, &lease, "turn", number);
+            alias_news(&mut record, number, &news);
         }
         _ => probe(&mut record),
     }

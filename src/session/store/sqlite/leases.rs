@@ -88,15 +88,19 @@ impl Leases {
         lease
     }
 
-    /// Stops this appender once the lease is lost, or given back, and at once the one that the lease had before.
+    /// Stops this appender when the lease ends, or now if it has ended. Stops the one that it replaces.
     pub(super) fn attach(&self, lease: &Lease, appender: &Arc<SqliteAppender>) {
-        let before = match self.0.lock().holding(lease) {
-            Some(holding) => holding.appender.replace(Arc::clone(appender)),
-            None => Some(Arc::clone(appender)),
-        };
-        if let Some(appender) = before {
-            appender.stop();
+        let mut held = self.0.lock();
+        let Some(holding) = held.holding(lease) else { return appender.stop() };
+        if let Some(replaced) = holding.appender.replace(Arc::clone(appender)) {
+            replaced.stop();
         }
+    }
+
+    /// Stops all appenders: the files are about to be closed.
+    pub(super) fn stop_appenders(&self) {
+        let held = self.0.lock();
+        held.by_session.values().filter_map(|it| it.appender.as_ref()).for_each(|it| it.stop());
     }
 
     /// # Errors

@@ -24,6 +24,7 @@ mod access;
 mod appender;
 #[cfg(test)]
 mod appender_tests;
+mod awaited_thread;
 mod beside;
 #[cfg(test)]
 mod beside_tests;
@@ -64,7 +65,7 @@ mod worker;
 use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -79,6 +80,7 @@ use super::{
     StoredRecord, Version,
 };
 use crate::limits::session as limits;
+use awaited_thread::AwaitedThread;
 use ended::EndedTurns;
 use expiry::Expiry;
 use leases::{Leases, Released};
@@ -111,9 +113,7 @@ impl SyncMode {
 pub struct SqliteStore {
     ttl: Duration,
     sync: SyncMode,
-    /// Has leases, too.
     expiry: Arc<Expiry>,
-    /// Dropped before the thread is awaited, because that stops the appenders. The thread removes files that are empty.
     leases: Arc<Leases>,
     redo: Arc<Redo>,
     ended: Arc<EndedTurns>,
@@ -122,19 +122,13 @@ pub struct SqliteStore {
     worker: Arc<Mutex<Worker>>,
     /// Dropped before the thread is awaited, because that ends it.
     jobs: mpsc::Sender<Task>,
-    _thread: Thread,
+    _thread: AwaitedThread,
 }
 
-/// A thread that is awaited when this is dropped.
-#[derive(Debug)]
-struct Thread(Option<JoinHandle<()>>);
-
-impl Drop for Thread {
+/// The thread removes empty files as it ends, so nothing may be appended after that.
+impl Drop for SqliteStore {
     fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
-            // If it has panicked, its panic was logged.
-            let _ = thread.join();
-        }
+        self.leases.stop_appenders();
     }
 }
 
@@ -160,7 +154,7 @@ impl SqliteStore {
             let worker = Arc::clone(&worker);
             thread.spawn(move || serve(&worker, queue))
         };
-        let thread = Thread(Some(spawned.map_err(OpenError::Thread)?));
+        let thread = AwaitedThread::new(spawned.map_err(OpenError::Thread)?);
         let expiry = Expiry::new(ttl, Arc::clone(&leases), Arc::clone(&redo), Arc::clone(&ended));
         let expiry = Arc::new(expiry);
         Ok(Self { ttl, sync, expiry, leases, redo, ended, failures, worker, jobs, _thread: thread })

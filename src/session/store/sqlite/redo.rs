@@ -8,7 +8,8 @@
 //!
 //! When the file has grown long, turns go on in a second one. The first is emptied once its turns are over. If the
 //! second grows long before that, the first is folded: so only turns that run for long are written twice. Both are
-//! folded when somebody reads a session with a running turn.
+//! folded when somebody reads a session with a running turn. The news of a turn name it by an alias, which the first of
+//! them in a file assigns.
 //!
 //! ```text
 //!   running turns ── append ──> current [ save a, a1 b1 a2 | a ends | b2 | a is in the database | b3 .. ]
@@ -35,7 +36,7 @@ use parking_lot::Mutex;
 use tracing::debug;
 use uuid::Uuid;
 
-use super::super::{Lease, LogNews, NewEvents, Version};
+use super::super::{Lease, LogNews, LogNewsRef, Version};
 use super::SyncMode;
 use super::beside::{file_bytes, with_suffix};
 use super::ended::EndedTurn;
@@ -51,17 +52,17 @@ use crate::telemetry::metrics::Appends;
 pub(super) struct Redo {
     state: Mutex<State>,
     appends: Appends,
-    /// The number that the last turn has got. The first is one that no earlier process has given.
-    last_number: AtomicU64,
+    /// The last that a turn has got. The first is one that no earlier process has assigned.
+    last_alias: AtomicU64,
 }
 
-/// A turn that has a number in the files, in place of its ids. What each token needs comes first.
+/// A turn, and its alias in the files. What each token needs comes first.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct NumberedTurn {
-    number: u64,
-    /// In which [filling](State::filling) of the current file it got that; 0 if in none.
-    numbered_in: AtomicU64,
+pub(super) struct TurnAlias {
+    alias: u64,
+    /// In which [incarnation](State::incarnation) of the current file it was assigned; 0 if in none.
+    assigned_in: AtomicU64,
     lease: Lease,
     turn_id: String,
 }
@@ -69,8 +70,8 @@ pub(super) struct NumberedTurn {
 #[derive(Debug)]
 struct State {
     current: Segment,
-    /// Counts how often the current file was emptied or became another one, from 1.
-    filling: u64,
+    /// Counts how often the current file has begun empty, from 1. An alias holds for one of these times.
+    incarnation: u64,
     other: Segment,
     other_is: OtherFile,
     /// How long the current file is when folding the other one is due. If that fails, it is due again once the file
@@ -139,54 +140,38 @@ impl Redo {
         }
         let (other_is, fold_at, scratch) = (OtherFile::Waiting, REDO_BYTES_MAX, Vec::new());
         let deleted = HashMap::new();
-        let state = State { current, filling: 1, other, other_is, fold_at, deleted, scratch };
+        let state = State { current, incarnation: 1, other, other_is, fold_at, deleted, scratch };
         // Not those of an earlier process, whose records may still be there.
-        let last_number = AtomicU64::new(Uuid::new_v4().as_u64_pair().0 >> 1);
+        let last_alias = AtomicU64::new(Uuid::new_v4().as_u64_pair().0 >> 1);
         let appends = Appends::default();
-        Ok(Self { state: Mutex::new(state), appends, last_number })
+        Ok(Self { state: Mutex::new(state), appends, last_alias })
     }
 
-    /// Gives a turn a number.
-    pub(super) fn number(&self, lease: &Lease, turn_id: &str) -> NumberedTurn {
-        let number = 1 + self.last_number.fetch_add(1, Ordering::Relaxed);
+    /// A new alias for a turn.
+    pub(super) fn alias(&self, lease: &Lease, turn_id: &str) -> TurnAlias {
+        let alias = 1 + self.last_alias.fetch_add(1, Ordering::Relaxed);
         let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
-        NumberedTurn { number, numbered_in: AtomicU64::new(0), lease, turn_id }
+        TurnAlias { alias, assigned_in: AtomicU64::new(0), lease, turn_id }
     }
 
-    /// Appends what is new of a running turn that has a number. Returns whether the older file should be folded.
-    pub(super) fn append_numbered(
+    /// Appends what is new of a running turn that has an alias. Returns whether the older file should be folded.
+    pub(super) fn append_aliased(
         &self,
-        turn: &NumberedTurn,
-        news: &NewEvents<'_>,
+        turn: &TurnAlias,
+        news: &LogNewsRef<'_>,
     ) -> io::Result<bool> {
-        let NumberedTurn { number, numbered_in, lease, turn_id } = turn;
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        state.change_files_if_long()?;
-        state.scratch.clear();
-        let is_numbered = numbered_in.load(Ordering::Relaxed) == state.filling;
-        if !is_numbered {
-            redo_record::introduce(&mut state.scratch, lease, turn_id, *number);
-        }
-        redo_record::numbered(&mut state.scratch, *number, news);
-        state.current.write(&state.scratch)?;
-        if !is_numbered {
-            numbered_in.store(state.filling, Ordering::Relaxed);
-            state.current.note_turn(&lease.session_id, turn_id);
-        }
-        let (bytes, is_fold_due) = (state.scratch.len(), state.is_fold_due());
-        drop(guard);
-        self.appends.note(bytes);
-        Ok(is_fold_due)
+        let encode = |records: &mut Vec<u8>, incarnation| turn.encode(records, incarnation, news);
+        let note = |current: &mut Segment, incarnation| turn.note(current, incarnation);
+        let written = self.record(encode, Segment::write, note)?;
+        self.appends.note(written.bytes);
+        Ok(written.is_fold_due)
     }
 
     /// Appends what is new of a running turn. Returns whether the older file should be folded.
     pub(super) fn append(&self, lease: &Lease, turn_id: &str, news: &LogNews) -> io::Result<bool> {
-        let encode = |record: &mut Vec<u8>| {
-            redo_record::append(record, lease, turn_id, news);
-        };
-        let note = |current: &mut Segment| current.note_turn(&lease.session_id, turn_id);
-        let written = self.record(encode, State::write_scratch, note)?;
+        let encode = |records: &mut Vec<u8>, _| redo_record::append(records, lease, turn_id, news);
+        let note = |current: &mut Segment, _| current.note_turn(&lease.session_id, turn_id);
+        let written = self.record(encode, Segment::write, note)?;
         self.appends.note(written.bytes);
         Ok(written.is_fold_due)
     }
@@ -199,40 +184,42 @@ impl Redo {
         saved: (Version, u64),
         record: &[u8],
     ) -> io::Result<bool> {
-        let encode = |scratch: &mut Vec<u8>| redo_record::save(scratch, lease, saved, record);
-        let note = |current: &mut Segment| current.note_saved(&lease.session_id);
-        Ok(self.record(encode, State::write_scratch_now, note)?.is_fold_due)
+        let encode = |records: &mut Vec<u8>, _| redo_record::save(records, lease, saved, record);
+        let note = |current: &mut Segment, _| current.note_saved(&lease.session_id);
+        Ok(self.record(encode, Segment::write_now, note)?.is_fold_due)
     }
 
     /// Appends the end of a turn. Returns whether the older file should be folded.
     pub(super) fn end(&self, turn: &EndedTurn) -> io::Result<bool> {
-        let encode = |record: &mut Vec<u8>| redo_record::ended(record, turn);
+        let encode = |records: &mut Vec<u8>, _| redo_record::ended(records, turn);
         let (session_id, turn_id) = turn.ids();
-        let note = |current: &mut Segment| current.note_turn(session_id, turn_id);
-        Ok(self.record(encode, State::write_scratch, note)?.is_fold_due)
+        let note = |current: &mut Segment, _| current.note_turn(session_id, turn_id);
+        Ok(self.record(encode, Segment::write, note)?.is_fold_due)
     }
 
-    /// Appends a record, and notes what the database lacks from then on.
+    /// Appends a record, and notes what the database lacks from then on. Both learn the
+    /// [incarnation](State::incarnation) of the current file.
     fn record(
         &self,
-        encode: impl FnOnce(&mut Vec<u8>),
-        write: impl FnOnce(&mut State) -> io::Result<()>,
-        note: impl FnOnce(&mut Segment),
+        encode: impl FnOnce(&mut Vec<u8>, u64),
+        write: impl FnOnce(&mut Segment, &[u8]) -> io::Result<()>,
+        note: impl FnOnce(&mut Segment, u64),
     ) -> io::Result<Recorded> {
-        let mut state = self.state.lock();
-        encode(&mut state.scratch);
-        write(&mut state)?;
-        note(&mut state.current);
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        // First, because an alias holds in one file alone.
+        state.change_files_if_long()?;
+        state.scratch.clear();
+        encode(&mut state.scratch, state.incarnation);
+        write(&mut state.current, &state.scratch)?;
+        note(&mut state.current, state.incarnation);
         Ok(Recorded { bytes: state.scratch.len(), is_fold_due: state.is_fold_due() })
     }
 
     /// Writes an empty record to the disk, to see whether that works.
     pub(super) fn probe(&self) -> io::Result<()> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        state.scratch.clear();
-        redo_record::probe(&mut state.scratch);
-        state.write_scratch_now()
+        let encode = |records: &mut Vec<u8>, _| redo_record::probe(records);
+        self.record(encode, Segment::write_now, |_, _| {}).map(drop)
     }
 
     /// Notes that the database has these turns, each as its session and its id, and the records of their sessions. If
@@ -256,9 +243,10 @@ impl Redo {
     pub(super) fn forget(&self, session_id: &str, latest: Version) -> io::Result<bool> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        state.change_files_if_long()?;
         state.scratch.clear();
         redo_record::forget(&mut state.scratch, session_id, latest);
-        state.write_scratch()?;
+        state.current.write(&state.scratch)?;
         let was_live = state.drop_live(session_id, None);
         state.deleted.insert(session_id.to_owned(), latest);
         Ok(was_live)
@@ -287,8 +275,8 @@ impl Redo {
             let _ = state.empty_other();
         }
         if state.is_current_unneeded() {
-            // No turn that runs has a number there, or it would be live.
-            state.filling += 1;
+            // Aliases go with what is there. If emptying fails, it does no harm to assign them again.
+            state.incarnation += 1;
             let _ = state.current.empty();
         }
     }
@@ -399,19 +387,31 @@ impl Redo {
     }
 }
 
+impl TurnAlias {
+    /// Appends what is new of the turn, after its alias if that is not assigned in this incarnation of the file.
+    fn encode(&self, records: &mut Vec<u8>, incarnation: u64, news: &LogNewsRef<'_>) {
+        let Self { alias, lease, turn_id, .. } = self;
+        if !self.is_assigned_in(incarnation) {
+            redo_record::alias(records, lease, turn_id, *alias);
+        }
+        redo_record::alias_news(records, *alias, news);
+    }
+
+    /// Notes that this was written there.
+    fn note(&self, current: &mut Segment, incarnation: u64) {
+        if !self.is_assigned_in(incarnation) {
+            self.assigned_in.store(incarnation, Ordering::Relaxed);
+            current.note_turn(&self.lease.session_id, &self.turn_id);
+        }
+    }
+
+    fn is_assigned_in(&self, incarnation: u64) -> bool {
+        self.assigned_in.load(Ordering::Relaxed) == incarnation
+    }
+}
+
 impl State {
-    /// Writes a record. Once the file is long, it goes to the other one, if that is empty.
-    fn write_scratch(&mut self) -> io::Result<()> {
-        self.change_files_if_long()?;
-        self.current.write(&self.scratch)
-    }
-
-    /// The same, and sees whether the disk has room for it.
-    fn write_scratch_now(&mut self) -> io::Result<()> {
-        self.change_files_if_long()?;
-        self.current.write_now(&self.scratch)
-    }
-
+    /// Once the file is long, turns go on in the other one, if that is empty.
     fn change_files_if_long(&mut self) -> io::Result<()> {
         if self.current.length() > REDO_BYTES_MAX && self.other_is == OtherFile::Empty {
             self.change_files()?;
@@ -459,7 +459,7 @@ impl State {
             self.other.set_buffer(buffer);
         }
         mem::swap(&mut self.current, &mut self.other);
-        self.filling += 1;
+        self.incarnation += 1;
         self.other_is = OtherFile::Waiting;
         Ok(())
     }

@@ -72,15 +72,17 @@ impl Left {
             Err(error) => Err(error),
         }
         .map_err(|error| OpenError::Create(path.clone(), error))?;
-        Self::of(path, &bytes)
+        Self::parse(path, &bytes)
     }
 
     /// What is in these bytes of the file.
-    pub(super) fn of(path: PathBuf, bytes: &[u8]) -> Result<Option<Self>, OpenError> {
+    pub(super) fn parse(path: PathBuf, bytes: &[u8]) -> Result<Option<Self>, OpenError> {
         let mut rest = bytes;
         // A process that creates one may be killed, and a power cut may leave a file without its bytes.
         let is_begun = rest.len() >= HEADER_BYTES && rest[..HEADER_BYTES] != [0; HEADER_BYTES];
-        if !is_begun && (header().starts_with(rest) || rest.iter().all(|byte| *byte == 0)) {
+        if !is_begun
+            && (header(Place::default(), 0).starts_with(rest) || rest.iter().all(|byte| *byte == 0))
+        {
             return Ok(None);
         }
         if !rest.starts_with(MAGIC) {
@@ -136,7 +138,7 @@ impl Buffer {
         }
         let mut file =
             beside::private_options().read(true).write(true).create_new(true).open(path)?;
-        let mut bytes = header();
+        let mut bytes = header(Place::default(), 0);
         bytes.resize(REDO_BUFFER_BYTES, 0);
         file.write_all(&bytes).inspect_err(|_| drop(fs::remove_file(path)))?;
         let mapped = MemoryMappedFile::from_file(file, MmapMode::ReadWrite, path);
@@ -211,9 +213,10 @@ impl Buffer {
     }
 }
 
-/// Of an empty buffer.
-pub(super) fn header() -> Vec<u8> {
-    [&MAGIC[..], &VERSION.to_le_bytes(), &[0; 3 * 8]].concat()
+/// Of a buffer with so many bytes that belong there.
+pub(super) fn header(Place { generation, offset }: Place, used: u64) -> Vec<u8> {
+    let [generation, offset, used] = [generation, offset, used].map(u64::to_le_bytes);
+    [&MAGIC[..], &VERSION.to_le_bytes(), &generation, &offset, &used].concat()
 }
 
 /// Whether the file system of this directory overwrites bytes of a file where they are.

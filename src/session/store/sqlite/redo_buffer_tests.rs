@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::redo_tests::{Place, append_at_once, assert_running, copy_of, event, news, text_of};
+use super::redo_tests::{Place, append_inline, assert_running, copy_of, event, news, text_of};
 use super::*;
 use crate::session::store::Batch;
 
@@ -22,7 +22,7 @@ async fn running(events: u64) -> (Place, Lease) {
     let (lease, _) = place.begin("s").await;
     let appender = place.store.appender(&lease, "t").unwrap();
     for sequence in 1..=events {
-        assert!(append_at_once(&*appender, &news(sequence)));
+        assert!(append_inline(&*appender, &news(sequence)));
         if sequence == 1 {
             place.store.redo.flush();
         }

@@ -15,27 +15,30 @@
 //! | a session was saved | version, time | its record | none |
 //! | a session was deleted | up to version, 0 | none | none |
 //! | a turn has ended | of its log | version u64, time u64, its session's record | its whole log |
-//! | a turn gets a number | that, 0 | none | none |
+//! | a turn gets an alias | alias, 0 | none | none |
 //!
-//! The ids of a turn, and who wrote it, take more room than a token. So a turn that is appended to at once gets a
-//! number, and its later records in the same file are these:
+//! The ids of a turn, and who wrote it, take more room than a token. So a turn with an
+//! [appender](super::appender) gets an alias, and its later records in the same file have that instead:
 //!
 //! ```text
-//!   numbered  length u32 | sum u32 | kind u8 | number u64 | first u64 | last u64 | bytes of journal u32
-//!             | journal | events
+//!   alias news   length u32 | sum u32 | kind u8 | alias u64 | first u64 | last u64 | bytes of journal u32
+//!                | journal | events
+//!
+//!   [ 7 is turn t of session s | 7: events 1 to 2 | 7: event 3 | .. ]
 //! ```
 //!
-//! A number is that of the last turn that has got it.
+//! An alias means the turn that it was last assigned to.
 //!
 //! Format 1 has no saved sessions, and format 2 no ended turns. In both, the version of a deletion is 0. Format 3 has
-//! no [buffer](super::redo_buffer) beside it, and format 4 no numbered turns.
+//! no [buffer](super::redo_buffer) beside it, and format 4 no aliases.
 
 use std::collections::HashMap;
+use std::iter;
 
 use bytes::BufMut as _;
 use uuid::Uuid;
 
-use super::super::{Lease, LogNews, NewEvents, NodeId, Version};
+use super::super::{Lease, LogNews, LogNewsRef, NodeId, Version};
 use super::ended::EndedTurn;
 
 /// What every file begins with.
@@ -53,8 +56,8 @@ const SUM_BYTES: usize = 4 + 4;
 /// Bytes of a record before its texts, without its length and its sum.
 const FIXED: usize = 1 + 3 * 8 + 16 + 3 * 4;
 
-/// The same of a record of a numbered turn.
-const NUMBERED_FIXED: usize = 1 + 3 * 8 + 4;
+/// The same of news under an alias.
+const ALIAS_NEWS_FIXED: usize = 1 + 3 * 8 + 4;
 
 /// What a record says, and the byte for it.
 #[derive(Debug, Clone, Copy)]
@@ -66,11 +69,11 @@ enum Kind {
     Probe = 4,
     Save = 5,
     Ended = 6,
-    Introduced = 7,
-    Numbered = 8,
+    Alias = 7,
+    AliasNews = 8,
 }
 
-/// What records begin with, but those of numbered turns.
+/// What all records begin with, but news under an alias.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     kind: Kind,
@@ -197,65 +200,56 @@ pub(super) fn read_header(bytes: &[u8]) -> Header {
     }
 }
 
-/// Replaces `record` by one with what is new of a running turn.
-pub(super) fn append(record: &mut Vec<u8>, lease: &Lease, turn_id: &str, news: &LogNews) {
+/// Appends what is new of a running turn.
+pub(super) fn append(records: &mut Vec<u8>, lease: &Lease, turn_id: &str, news: &LogNews) {
     let LogNews { batches, journal } = news;
-    record.clear();
     let first = batches.first().map_or(0, |batch| batch.first);
     let last = batches.last().map_or(0, |batch| batch.last);
     let head = Head { kind: Kind::News, by: Author::of(lease), first, last };
     let events = batches.iter().map(|batch| &batch.bytes[..]);
     let journal = journal.as_deref().unwrap_or_default();
-    encode(record, head, [&lease.session_id, turn_id], [journal], events);
+    encode(records, head, [&lease.session_id, turn_id], [journal], events);
 }
 
-/// Appends a record that gives a turn this number.
-pub(super) fn introduce(records: &mut Vec<u8>, lease: &Lease, turn_id: &str, number: u64) {
-    let head = Head { kind: Kind::Introduced, by: Author::of(lease), first: number, last: 0 };
+/// Appends a record that assigns an alias to a turn.
+pub(super) fn alias(records: &mut Vec<u8>, lease: &Lease, turn_id: &str, alias: u64) {
+    let head = Head { kind: Kind::Alias, by: Author::of(lease), first: alias, last: 0 };
     encode(records, head, [&lease.session_id, turn_id], [&[]], [].into_iter());
 }
 
-/// Appends a record with what is new of the turn with this number.
-pub(super) fn numbered(records: &mut Vec<u8>, number: u64, news: &NewEvents<'_>) {
-    let &NewEvents { first, last, runs, journal } = news;
+/// Appends a record with what is new of the turn that has this alias.
+pub(super) fn alias_news(records: &mut Vec<u8>, alias: u64, news: &LogNewsRef<'_>) {
+    let &LogNewsRef { first, last, runs, journal } = news;
     let journal = journal.unwrap_or_default();
-    let mut fixed = [0; SUM_BYTES + NUMBERED_FIXED];
+    let mut fixed = [0; SUM_BYTES + ALIAS_NEWS_FIXED];
     let mut rest = &mut fixed[SUM_BYTES..];
-    rest.put_u8(Kind::Numbered as u8);
-    for number in [number, first, last] {
-        rest.put_u64_le(number);
+    rest.put_u8(Kind::AliasNews as u8);
+    for field in [alias, first, last] {
+        rest.put_u64_le(field);
     }
     rest.put_u32_le(length_of(journal.len()));
-    let start = records.len();
-    records.extend_from_slice(&fixed);
-    records.extend_from_slice(journal);
-    for run in runs {
-        records.extend_from_slice(&run.bytes);
-    }
-    seal(&mut records[start..]);
+    push(records, &fixed, iter::once(journal).chain(runs.iter().map(|run| &run.bytes[..])));
 }
 
-/// Replaces `record` by one with the record of a session.
+/// Appends the record of a session.
 pub(super) fn save(
-    record: &mut Vec<u8>,
+    records: &mut Vec<u8>,
     lease: &Lease,
     (version, saved_at): (Version, u64),
     saved: &[u8],
 ) {
     let head = Head { kind: Kind::Save, by: Author::of(lease), first: version.0, last: saved_at };
-    record.clear();
-    encode(record, head, [&lease.session_id, ""], [saved], [].into_iter());
+    encode(records, head, [&lease.session_id, ""], [saved], [].into_iter());
 }
 
-/// Replaces `record` by one with the end of a turn.
-pub(super) fn ended(record: &mut Vec<u8>, turn: &EndedTurn) {
+/// Appends the end of a turn.
+pub(super) fn ended(records: &mut Vec<u8>, turn: &EndedTurn) {
     let EndedTurn { lease, turn_id, version, at, record: saved, batches } = turn;
     let last = batches.last().map_or(0, |batch| batch.last);
     let head = Head { kind: Kind::Ended, by: Author::of(lease), first: 1, last };
     let (version, at) = (version.0.to_le_bytes(), at.to_le_bytes());
     let events = batches.iter().map(|batch| &batch.bytes[..]);
-    record.clear();
-    encode(record, head, [&lease.session_id, turn_id], [&version, &at, saved], events);
+    encode(records, head, [&lease.session_id, turn_id], [&version, &at, saved], events);
 }
 
 /// Appends a record to `records` that says that the database has all of a turn.
@@ -298,20 +292,17 @@ fn encode<'a, const PARTS: usize>(
     for bytes in [ids[0].len(), ids[1].len(), journal_bytes] {
         rest.put_u32_le(length_of(bytes));
     }
-    let start = records.len();
-    records.extend_from_slice(&fixed);
-    for text in ids.into_iter().chain(journal) {
-        records.extend_from_slice(text);
-    }
-    for lines in events {
-        records.extend_from_slice(lines);
-    }
-    seal(&mut records[start..]);
+    push(records, &fixed, ids.into_iter().chain(journal).chain(events));
 }
 
-/// Sets the length and the sum of a record.
-fn seal(record: &mut [u8]) {
-    let (mut head, body) = record.split_at_mut(SUM_BYTES);
+/// Appends a record of these parts, and sets its length and its sum, for which there is room at its beginning.
+fn push<'a>(records: &mut Vec<u8>, fixed: &[u8], parts: impl Iterator<Item = &'a [u8]>) {
+    let start = records.len();
+    records.extend_from_slice(fixed);
+    for part in parts {
+        records.extend_from_slice(part);
+    }
+    let (mut head, body) = records[start..].split_at_mut(SUM_BYTES);
     head.put_u32_le(length_of(body.len()));
     head.put_u32_le(crc32fast::hash(body));
 }
@@ -325,30 +316,22 @@ fn length_of(bytes: usize) -> u32 {
 #[derive(Debug)]
 pub(super) struct Records<'a> {
     unread: &'a [u8],
-    numbered: HashMap<u64, Introduced<'a>>,
+    aliases: HashMap<u64, AliasedTurn<'a>>,
 }
 
-/// Which turn has a number, and who wrote it.
+/// The turn that has an alias, and who wrote it.
 #[derive(Debug, Clone, Copy)]
-struct Introduced<'a> {
-    session_id: &'a str,
-    turn_id: &'a str,
+struct AliasedTurn<'a> {
+    session: &'a str,
+    turn: &'a str,
     by: Author,
 }
 
 /// A record as it is in the file.
-enum Read<'a> {
+enum Parsed<'a> {
     Record(Record<'a>),
-    Introduced(u64, Introduced<'a>),
-    Numbered(u64, Numbered<'a>),
-}
-
-/// What is new of the turn with a number.
-struct Numbered<'a> {
-    first: u64,
-    last: u64,
-    journal: &'a [u8],
-    events: &'a [u8],
+    Alias(u64, AliasedTurn<'a>),
+    AliasNews(u64, News<'a>),
 }
 
 pub(super) fn records(file: &[u8]) -> Records<'_> {
@@ -364,7 +347,7 @@ pub(super) fn whole(bytes: &[u8]) -> &[u8] {
 
 impl<'a> Records<'a> {
     fn new(unread: &'a [u8]) -> Self {
-        Self { unread, numbered: HashMap::new() }
+        Self { unread, aliases: HashMap::new() }
     }
 }
 
@@ -374,53 +357,50 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Record<'a>> {
         loop {
             let mut rest = self.unread;
-            let read = next(&mut rest)?;
+            let parsed = next(&mut rest)?;
             self.unread = rest;
-            match read {
-                Read::Record(record) => return Some(record),
-                Read::Introduced(number, turn) => {
-                    self.numbered.insert(number, turn);
+            match parsed {
+                Parsed::Record(record) => return Some(record),
+                Parsed::Alias(alias, turn) => {
+                    self.aliases.insert(alias, turn);
                 }
-                Read::Numbered(number, news) => {
-                    // One that no turn has follows what was left out.
-                    if let Some(turn) = self.numbered.get(&number) {
-                        return Some(turn.record(news));
-                    }
+                Parsed::AliasNews(alias, news) => {
+                    // `whole` may begin after the alias was assigned.
+                    let Some(&AliasedTurn { session, turn, by }) = self.aliases.get(&alias) else {
+                        continue;
+                    };
+                    let body = Body::News { turn_id: turn, news: News { by, ..news } };
+                    return Some(Record { session_id: session, body });
                 }
             }
         }
     }
 }
 
-impl<'a> Introduced<'a> {
-    fn record(self, Numbered { first, last, journal, events }: Numbered<'a>) -> Record<'a> {
-        let Self { session_id, turn_id, by } = self;
-        let news = News { by, first, last, journal: non_empty(journal), events };
-        Record { session_id, body: Body::News { turn_id, news } }
-    }
-}
-
-fn next<'a>(rest: &mut &'a [u8]) -> Option<Read<'a>> {
+fn next<'a>(rest: &mut &'a [u8]) -> Option<Parsed<'a>> {
     let length = u32_of(rest)? as usize;
     let sum = u32_of(rest)?;
     let body = take(rest, length)?;
     if crc32fast::hash(body) != sum {
         return None;
     }
-    let (kind, body) = body.split_first()?;
-    if *kind == Kind::Numbered as u8 { read_numbered(body) } else { read(*kind, body) }
+    match body.split_first()? {
+        (8, body) => parse_alias_news(body),
+        (kind, body) => parse(*kind, body),
+    }
 }
 
-fn read_numbered(mut body: &[u8]) -> Option<Read<'_>> {
+fn parse_alias_news(mut body: &[u8]) -> Option<Parsed<'_>> {
     let rest = &mut body;
-    let (number, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);
+    let (alias, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);
     let journal_bytes = u32_of(rest)? as usize;
     let (journal, events) = (take(rest, journal_bytes)?, *rest);
-    Some(Read::Numbered(number, Numbered { first, last, journal, events }))
+    let news = News { by: Author::NOBODY, first, last, journal: non_empty(journal), events };
+    Some(Parsed::AliasNews(alias, news))
 }
 
 /// A record of any other kind.
-fn read(kind: u8, mut body: &[u8]) -> Option<Read<'_>> {
+fn parse(kind: u8, mut body: &[u8]) -> Option<Parsed<'_>> {
     let rest = &mut body;
     let (epoch, first, last) = (u64_of(rest)?, u64_of(rest)?, u64_of(rest)?);
     let node = NodeId(Uuid::from_slice(take(rest, 16)?).ok()?);
@@ -444,10 +424,13 @@ fn read(kind: u8, mut body: &[u8]) -> Option<Read<'_>> {
             let saved = Saved { by, version, at, bytes: journal };
             Body::Ended { turn_id, end: End { saved, last, events } }
         }
-        7 => return Some(Read::Introduced(first, Introduced { session_id, turn_id, by })),
+        7 => {
+            let turn = AliasedTurn { session: session_id, turn: turn_id, by };
+            return Some(Parsed::Alias(first, turn));
+        }
         _ => return None,
     };
-    Some(Read::Record(Record { session_id, body }))
+    Some(Parsed::Record(Record { session_id, body }))
 }
 
 /// A journal, if there is one.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::{Batch, NewEvents, Run};
+use super::super::{Batch, LogNewsRef, Run};
 use super::*;
 
 pub(super) const TTL: Duration = Duration::from_secs(60);
@@ -74,13 +74,13 @@ pub(super) fn copy_of(directory: &tempfile::TempDir) -> tempfile::TempDir {
 }
 
 /// Appends as the writer of a running turn's log does.
-pub(super) fn append_at_once(appender: &dyn Appender, news: &LogNews) -> bool {
+pub(super) fn append_inline(appender: &dyn Appender, news: &LogNews) -> bool {
     let LogNews { batches, journal } = news;
     let run = |batch: &Batch| Run { first: batch.first, bytes: batch.bytes.clone() };
     let runs: Vec<_> = batches.iter().map(run).collect();
     let first = batches.first().map_or(0, |batch| batch.first);
     let last = batches.last().map_or(0, |batch| batch.last);
-    appender.append(&NewEvents { first, last, runs: &runs, journal: journal.as_deref() })
+    appender.append(&LogNewsRef { first, last, runs: &runs, journal: journal.as_deref() })
 }
 
 pub(super) fn event(sequence: u64) -> Batch {
@@ -182,7 +182,7 @@ async fn a_cut_file_costs_the_last_appends_alone() {
     place.store.append(&lease, "t", news(1)).await.unwrap();
     lengths.push(length());
     for sequence in 2..=3 {
-        assert!(append_at_once(&*appender, &news(sequence)));
+        assert!(append_inline(&*appender, &news(sequence)));
         lengths.push(length());
     }
     let whole = fs::read(&place.redo()[0]).unwrap();
@@ -205,7 +205,7 @@ async fn a_damaged_byte_costs_what_comes_after_it() {
     let appender = place.store.appender(&lease, "t").unwrap();
     place.store.append(&lease, "t", news(1)).await.unwrap();
     for sequence in 2..=3 {
-        assert!(append_at_once(&*appender, &news(sequence)));
+        assert!(append_inline(&*appender, &news(sequence)));
     }
     let [file, _] = place.redo();
     let whole = fs::read(&file).unwrap();
@@ -360,7 +360,7 @@ async fn run_for_long(at_once: bool) {
     for sequence in 1..=count {
         let news = LogNews { batches: vec![batch(sequence)], journal: Some("running".into()) };
         if at_once {
-            assert!(append_at_once(&*appender, &news));
+            assert!(append_inline(&*appender, &news));
         } else {
             place.store.append(&lease, "t", news).await.unwrap();
         }
