@@ -160,4 +160,16 @@ mod tests {
             assert!(greeting.contains(&format!("\n  tools   {told}\n")), "{greeting}");
         }
     }
+
+    #[test]
+    fn it_says_where_conversations_are_kept() {
+        let mut config = SessionsConfig { store: Store::Memory, ..SessionsConfig::default() };
+        assert!(kept(&config).starts_with("conversations until it ends; --state DIR"));
+        config.store = Store::Embedded;
+        config.embedded.path = "/state/tether.db".into();
+        assert_eq!(kept(&config), "conversations in /state/tether.db");
+        config.store = Store::Redis;
+        config.redis.url = "redis://127.0.0.1:6379".to_owned();
+        assert_eq!(kept(&config), "conversations in Redis at 127.0.0.1:6379");
+    }
 }

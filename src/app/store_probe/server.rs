@@ -61,8 +61,8 @@ fn of_settings(settings: &HashMap<String, String>) -> Vec<StoreFinding> {
         (Some("yes"), _) => "it writes changes to disk each second (`appendonly yes`): a crash of the \
                              server can lose the last one; `appendfsync always` loses nothing"
             .to_owned(),
-        (Some(_), _) => "it does not write changes to disk: a restart of the server loses \
-                         conversations; set `appendonly yes` there"
+        (Some(_), _) => "it does not write changes to disk: a crash of the server loses all since \
+                         its last snapshot (`save`), if it takes any; set `appendonly yes` there"
             .to_owned(),
         (None, _) => {
             "it does not tell this user how it writes to disk (`CONFIG GET`): look for `appendonly yes` there"
