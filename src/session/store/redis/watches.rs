@@ -160,7 +160,7 @@ async fn run(shared: Arc<Shared>, node: Option<Node>, work: Arc<Notify>) {
         let _ = shared.servers.ask_slots(None).await;
         match shared.begin_again(node.as_ref(), &failure) {
             Again::Never => return,
-            Again::InlineAppender => {}
+            Again::AtOnce => {}
             Again::Later => sleep(limits::STORE_RETRY_INTERVAL).await,
         }
     }
@@ -290,7 +290,7 @@ enum Change {
 
 /// When a connection is made again.
 enum Again {
-    InlineAppender,
+    AtOnce,
     Later,
     Never,
 }
@@ -381,7 +381,7 @@ impl Shared {
         }
         let again = match (stay.is_empty() || channels.is_closed, moved.is_empty()) {
             (true, _) => Again::Never,
-            (false, false) => Again::InlineAppender,
+            (false, false) => Again::AtOnce,
             (false, true) => Again::Later,
         };
         let its = node.cloned();

@@ -19,7 +19,7 @@ pub(super) struct SqliteAppender {
     redo: Arc<Redo>,
     turn: TurnAlias,
     failures: Arc<FailureLog>,
-    /// The thread ends when nobody can send it anything: a turn must not keep it alive.
+    /// Weak, so that no turn keeps the thread alive, which ends when nobody can send it anything.
     jobs: mpsc::WeakSender<Task>,
 }
 
