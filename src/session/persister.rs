@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, error};
 
 use super::LoggedTurn;
@@ -204,17 +204,19 @@ pub(super) async fn patiently<'s, T>(
     patience: Duration,
     ask: impl Fn() -> StoreFuture<'s, T>,
 ) -> Result<T, StoreError> {
-    let deadline = Instant::now() + patience;
+    let mut asked_at = Instant::now();
+    let deadline = asked_at + patience;
     loop {
+        let again_at = asked_at + limits::STORE_RETRY_INTERVAL;
         match timeout_at(deadline, ask()).await {
             Err(_) => {
                 let waited = patience.as_secs_f32();
                 return Err(StoreError::Unavailable(format!("no answer within {waited} s")));
             }
-            Ok(Err(StoreError::Unavailable(_)))
-                if Instant::now() + limits::STORE_RETRY_INTERVAL < deadline =>
-            {
-                sleep(limits::STORE_RETRY_INTERVAL).await;
+            // Whoever has waited for an answer has waited long enough.
+            Ok(Err(StoreError::Unavailable(_))) if again_at.max(Instant::now()) < deadline => {
+                sleep_until(again_at).await;
+                asked_at = Instant::now();
             }
             Ok(result) => return result,
         }
@@ -235,4 +237,46 @@ fn joined(batches: Vec<Batch>) -> Vec<Batch> {
 /// Why a store refuses what is written under a lease.
 pub(super) fn refused(error: &StoreError) -> Unstorable {
     if *error == StoreError::NoSession { Unstorable::Deleted } else { Unstorable::Superseded }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// It would have no time left after a pause.
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_was_silent_is_asked_again_at_once() {
+        let times = Cell::new(0);
+        let patience = 2 * limits::STORE_RETRY_INTERVAL;
+        let asked = patiently(patience, || {
+            times.set(times.get() + 1);
+            let is_first = times.get() == 1;
+            Box::pin(async move {
+                if is_first {
+                    sleep(patience / 2).await;
+                    return Err(StoreError::Unavailable("no answer".to_owned()));
+                }
+                Ok(())
+            })
+        });
+        assert_eq!(asked.await, Ok(()));
+        assert_eq!(times.get(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_refuses_is_asked_at_intervals() {
+        let begun_at = Instant::now();
+        let patience = 3 * limits::STORE_RETRY_INTERVAL;
+        let times = Cell::new(0);
+        let asked = patiently::<()>(patience, || {
+            times.set(times.get() + 1);
+            Box::pin(async { Err(StoreError::Unavailable("full".to_owned())) })
+        });
+        assert_eq!(asked.await, Err(StoreError::Unavailable("full".to_owned())));
+        assert_eq!((times.get(), begun_at.elapsed()), (3, 2 * limits::STORE_RETRY_INTERVAL));
+    }
 }

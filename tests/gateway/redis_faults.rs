@@ -1,5 +1,5 @@
-//! A connection to the store that fails at each of its replies in turn. Whatever is lost, a turn ends complete
-//! or with an honest failure, its events have no gap, and no tool runs twice.
+//! A connection to the store that fails at each of its replies in turn. Whatever is lost, each turn ends complete
+//! for whoever reads it on whichever node, its events have no gap, and no tool runs twice.
 
 use std::fs;
 use std::path::Path;
@@ -7,19 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::join;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::redis_store::{config_at, until_closed};
-use crate::support::Model;
 use crate::support::client::post;
 use crate::support::events::{Frame, said};
 use crate::support::gateway::STREAM;
 use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
 use crate::support::redis_server::RedisServer;
+use crate::support::{EventStream, Model};
 
 /// What happens to a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +36,8 @@ enum Fault {
 }
 
 /// How long the gateway waits for a reply, and how late a late one is.
-const WAIT: Duration = Duration::from_millis(200);
-const LATENESS: Duration = Duration::from_millis(300);
+const WAIT: Duration = Duration::from_millis(500);
+const LATENESS: Duration = Duration::from_millis(600);
 
 /// Stands between the gateway and the store.
 #[derive(Debug)]
@@ -122,26 +123,29 @@ async fn piece(reader: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn config(model: &Model, proxy: &Proxy, notes: &Path) -> String {
-    let url = format!("redis://127.0.0.1:{}", proxy.port);
+/// A model, and two tools that note each of their runs in a file. One of them needs an approval.
+fn config(model: &Model, store: &str, notes: &Path) -> String {
     let wait = (2 * WAIT).as_secs_f64();
-    config_at(model, &url, &format!("wait_sec: {wait}"))
-        + &format!(
-            "tools:
-  builtin: []
-  command:
-    - name: note
+    let tool = |name: &str, confirm: &str| {
+        format!(
+            "    - name: {name}
       description: Notes something.
       command: [sh, -c, 'echo $1 >> $0; echo noted', '{}', '{{what}}']
       parameters: {{type: object, properties: {{what: {{type: string}}}}, required: [what]}}
-      policy: {{mutates: true, confirm: never}}
+      policy: {{mutates: true, confirm: {confirm}}}
       sandbox: {{mode: 'off'}}
 ",
             notes.display()
         )
+    };
+    config_at(model, store, &format!("wait_sec: {wait}"))
+        + "tools:\n  builtin: []\n  command:\n"
+        + &tool("note", "never")
+        + &tool("note_for_good", "always")
 }
 
-/// Plays the model's side of turns with the prompt `Note N.`: two calls, one after another, and an answer.
+/// Plays the model's side of conversations that begin with `Note N.`: a call, one that needs an approval, and an
+/// answer.
 async fn play(mut model: Model) {
     loop {
         let round = model.round().await;
@@ -154,7 +158,7 @@ async fn play(mut model: Model) {
         let words = if !current.contains(&first) {
             format!("Well. {}", call("note", &json!({"what": first})))
         } else if !current.contains(&second) {
-            call("note", &json!({"what": second}))
+            format!("And now. {}", call("note_for_good", &json!({"what": second})))
         } else {
             "Both are noted.".to_owned()
         };
@@ -164,53 +168,78 @@ async fn play(mut model: Model) {
     }
 }
 
-/// What a turn says that nothing disturbs.
-async fn undisturbed(process: &Process) -> String {
-    let body = json!({"session_id": "undisturbed", "prompt": "Note undisturbed."});
-    let stream = process.stream(&post(STREAM, &[], &body.to_string())).await;
-    said(&until_closed(stream).await)
+/// Two gateways with the same store. What the first one hears of it goes through a proxy.
+#[derive(Debug)]
+struct Faulty {
+    fault: Fault,
+    proxy: Proxy,
+    one: Process,
+    two: Process,
 }
 
-/// Lets the fault come after `passing` replies of a turn that says `whole`. Returns whether it came while the turn
-/// ran.
-async fn turn(process: &Process, proxy: &Proxy, passing: usize, whole: &str) -> bool {
-    let context = format!("after {passing}");
-    proxy.left.store(passing, Ordering::SeqCst);
-    let session = format!("s{passing}");
-    let body = json!({"session_id": session, "prompt": format!("Note {passing}.")});
-    let stream = process.stream(&post(STREAM, &[], &body.to_string())).await;
-    if stream.head.status != 200 {
-        assert_eq!(stream.head.status, 503, "{context}: {:?}", stream.head);
-        return true;
+impl Faulty {
+    /// Has a conversation named so: a turn that asks a question, and the one that answers it.
+    async fn talk(&self, session: &str) -> [Vec<Frame>; 2] {
+        let asking = json!({"session_id": session, "prompt": format!("Note {session}.")});
+        let asked = self.turn(session, &asking).await;
+        let question = asked.iter().find(|frame| frame.event == "clarification_needed").unwrap();
+        let id = &question.data["clarification_id"];
+        let approval = json!({"clarification_id": id, "selected_option": {"id": "approve"}});
+        let answer = json!({"session_id": session, "clarification_response": approval});
+        [asked, self.turn(session, &answer).await]
     }
-    let events = until_closed(stream).await;
-    let has_come = proxy.left.swap(usize::MAX, Ordering::SeqCst) == usize::MAX;
-    check_gapless(&events, &context);
-    let end = events.last().unwrap();
-    match end.event.as_str() {
-        "turn_completed" => assert_eq!(said(&events), whole, "{context}"),
-        "turn_failed" => assert_eq!(end.data["code"], "store_unavailable", "{context}: {end:?}"),
-        _ => panic!("{context}: it ends with {end:?}"),
+
+    /// A turn's events. A second reader, on the other node, sees what the first one does.
+    async fn turn(&self, session: &str, body: &Value) -> Vec<Frame> {
+        let mut stream = self.begin(session, body).await;
+        let first = stream.next().await.unwrap();
+        let turn = first.data["turn_id"].as_str().unwrap();
+        let query = format!("session_id={session}&turn_id={turn}");
+        let (rest, elsewhere) = join!(until_closed(stream), read_to_the_end(&self.two, &query));
+        let events = [vec![first], rest].concat();
+        let sequences = events.iter().map(Frame::sequence);
+        assert!(sequences.eq(1..=events.len() as u64), "{session}: {events:?}");
+        assert_eq!(events.last().unwrap().event, "turn_completed", "{session}: {events:?}");
+        assert_eq!(elsewhere, events, "{session}");
+        events
     }
-    // The log, as far as it goes: a turn that failed may go on once its lease has lapsed.
-    let stored = process.stream(&rejoin(&session)).await;
-    if stored.head.status == 200 {
-        let stored = until_closed(stored).await;
-        check_gapless(&stored, &context);
-        if end.event == "turn_completed" {
-            assert_eq!(stored, events, "{context}");
+
+    /// Begins a turn. One that is refused, because its reply does not come in time, is asked for again.
+    async fn begin(&self, session: &str, body: &Value) -> EventStream {
+        let request = post(STREAM, &[], &body.to_string());
+        let stream = self.one.stream(&request).await;
+        if stream.head.status == 200 {
+            return stream;
         }
+        let is_in_time = matches!(self.fault, Fault::Cut | Fault::Halved);
+        assert!(stream.head.status == 503 && !is_in_time, "{session}: {:?}", stream.head);
+        assert!(stream.head.header("retry-after").is_some(), "{session}: {:?}", stream.head);
+        let again = self.one.stream(&request).await;
+        assert_eq!(again.head.status, 200, "{session}: {:?}", again.head);
+        again
     }
-    has_come
+
+    /// Lets the fault come after so many replies. Returns whether it came.
+    async fn fail_after(&self, passing: usize, whole: &[Vec<Frame>; 2]) -> bool {
+        self.proxy.left.store(passing, Ordering::SeqCst);
+        let turns = self.talk(&passing.to_string()).await;
+        let has_come = self.proxy.left.swap(usize::MAX, Ordering::SeqCst) == usize::MAX;
+        for (turn, whole) in turns.iter().zip(whole) {
+            assert_eq!(said(turn), said(whole), "after {passing}");
+        }
+        has_come
+    }
 }
 
-fn rejoin(session: &str) -> String {
-    crate::support::client::request("GET", &format!("{STREAM}?session_id={session}"), &[], "")
-}
-
-fn check_gapless(events: &[Frame], context: &str) {
-    let sequences: Vec<u64> = events.iter().map(Frame::sequence).collect();
-    assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>(), "{context}");
+/// Reads a turn as an `EventSource` does, which comes back after each end of its stream.
+async fn read_to_the_end(node: &Process, query: &str) -> Vec<Frame> {
+    let mut seen: Vec<Frame> = Vec::new();
+    while !seen.last().is_some_and(Frame::is_last) {
+        let last = seen.last().map(|frame| format!("Last-Event-ID: {}", frame.id));
+        let headers: Vec<&str> = last.iter().map(|it| &**it).collect();
+        seen.extend(until_closed(node.rejoin(query, &headers).await).await);
+    }
+    seen
 }
 
 async fn check(fault: Fault) {
@@ -219,13 +248,17 @@ async fn check(fault: Fault) {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
     let model = Model::listen();
-    let process = Process::start(&config(&model, &proxy, &notes)).await;
+    let url = format!("redis://127.0.0.1:{}", proxy.port);
+    let one = Process::start(&config(&model, &url, &notes)).await;
+    let two = Process::start(&config(&model, &server.url(), &notes)).await;
     let player = tokio::spawn(play(model));
-    let whole = undisturbed(&process).await;
+    let store = Faulty { fault, proxy, one, two };
+    let whole = store.talk("undisturbed").await;
     let mut passing = 0;
-    while turn(&process, &proxy, passing, &whole).await {
+    while store.fail_after(passing, &whole).await {
         passing += 1;
     }
+    // Each turn is begun, written in a few batches, and ended.
     assert!(passing >= 8, "{passing} replies");
     let notes = fs::read_to_string(notes).unwrap();
     let mut lines: Vec<&str> = notes.lines().collect();
@@ -233,6 +266,7 @@ async fn check(fault: Fault) {
     let count = lines.len();
     lines.dedup();
     assert_eq!(lines.len(), count, "no tool runs twice: {notes}");
+    assert_eq!(count, 2 * (passing + 2), "and each runs: {notes}");
     player.abort();
 }
 

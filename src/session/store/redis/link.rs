@@ -80,7 +80,9 @@ impl Link {
             match timeout(self.wait, sent).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => {
-                    let is_gone = error.is_connection_dropped();
+                    // If a reply ends in the middle, the rest of it cannot be read.
+                    let is_cut = error.kind() == ErrorKind::Parse;
+                    let is_gone = is_cut || error.is_connection_dropped();
                     let is_replica = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
                     if is_gone || is_replica || error.is_unrecoverable_error() {
                         self.discard(number).await;
