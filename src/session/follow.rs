@@ -153,6 +153,9 @@ impl Follower {
         let Ok(read) = timeout(self.sessions.store.wait(), read).await else { return true };
         match read {
             Ok(Some(StoredLog { epochs, batches, last, journal, .. })) => {
+                if journal.is_none() {
+                    self.until_free_here().await;
+                }
                 if !log.extend(epochs, batches, last) {
                     warn!(session = session_id, turn = turn_id, "the store has lost events");
                     log.end(Some(&Seen::of(log).failed(DATA_LOSS)));
@@ -182,6 +185,16 @@ impl Follower {
                 debug!(session = session_id, turn = turn_id, %error, "a log was not read");
                 true
             }
+        }
+    }
+
+    /// Waits until the session is free, if its turn has gone on here and is over: whoever sees the end may begin the next
+    /// one.
+    async fn until_free_here(&self) {
+        let (session_id, turn_id) = &self.key;
+        let here = self.sessions.running.get(session_id);
+        if let Some(session) = here.filter(|session| session.turn.turn_id == *turn_id) {
+            ended(&session.turn.log).await;
         }
     }
 

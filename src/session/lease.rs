@@ -121,12 +121,14 @@ impl OwnedLease {
     /// turn ends before another node can have the session. It also ends if someone asks for that.
     pub(super) fn keep_for(&mut self, turn: &LoggedTurn) {
         let Some(time) = self.store.lease_time() else { return };
+        let until = self.asked_at + usable(time);
+        turn.log.note_held_until(until);
         let renewal = Renewal {
             store: Arc::clone(&self.store),
             lease: self.lease.clone(),
             turn: turn.clone(),
             time,
-            until: self.asked_at + usable(time),
+            until,
             is_ending: Arc::clone(&self.is_ending),
         };
         self.renewal = Some(tokio::spawn(renewal.run(self.asked_at)));
@@ -265,6 +267,7 @@ impl Renewal {
                 self.turn.log.note_remote_reader(renewed.is_read);
                 metrics::lease_renewed();
                 self.until = asked_at + usable(self.time);
+                self.turn.log.note_held_until(self.until);
                 if renewed.cancels(&self.turn.turn_id) {
                     self.turn.log.cancel();
                 }

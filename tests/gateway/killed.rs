@@ -2,16 +2,19 @@
 //! is lost, and no call that changes something is made twice.
 
 use std::fs;
+use std::mem::take;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
-use crate::support::Model;
+use super::redis_store::until_closed;
 use crate::support::events::{Frame, names, said};
 use crate::support::gateway::STREAM;
 use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
 use crate::support::redis_server::RedisServer;
+use crate::support::{EventStream, Model, within};
 
 /// What the model says, one message after another. Its second call is of this tool.
 fn messages(second: &str) -> [String; 3] {
@@ -88,12 +91,20 @@ async fn play(mut model: Model, second: &'static str) {
     }
 }
 
-async fn begin(process: &Process, count: usize) -> Vec<Frame> {
+/// What happens to the gateway that runs a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Killed,
+    /// It stands still for longer than its lease, as on a machine that sleeps, and then wakes up.
+    Stopped,
+}
+
+async fn begin(process: &Process, count: usize) -> (EventStream, Vec<Frame>) {
     begin_with(process, &json!({"session_id": "s", "prompt": "Look."}), count).await
 }
 
 /// The first `count` events of a turn; fewer if it is over.
-async fn begin_with(process: &Process, body: &Value, count: usize) -> Vec<Frame> {
+async fn begin_with(process: &Process, body: &Value, count: usize) -> (EventStream, Vec<Frame>) {
     let mut stream = process.turn(body).await;
     let mut seen = Vec::new();
     while seen.len() < count
@@ -101,100 +112,207 @@ async fn begin_with(process: &Process, body: &Value, count: usize) -> Vec<Frame>
     {
         seen.push(frame);
     }
-    seen
+    (stream, seen)
 }
 
 #[tokio::test]
 async fn a_turn_goes_on_in_the_next_process_wherever_it_is_killed() {
     for mutates in [false, true] {
-        kill_everywhere(mutates, || Kept::File).await;
+        interrupt_everywhere(Fate::Killed, mutates, || Kept::File).await;
     }
 }
 
 #[tokio::test]
 async fn a_turn_goes_on_in_another_process_wherever_its_own_is_killed() {
     for mutates in [false, true] {
-        kill_everywhere(mutates, || Kept::Server(RedisServer::start())).await;
+        interrupt_everywhere(Fate::Killed, mutates, || Kept::Server(RedisServer::start())).await;
     }
 }
 
-/// Kills a turn's process after each of its events.
-async fn kill_everywhere(mutates: bool, keep: impl Fn() -> Kept) {
+#[tokio::test]
+async fn a_turn_goes_on_in_another_process_wherever_its_own_stands_still() {
+    let keep = || Kept::Server(RedisServer::start());
+    let lookups = interrupt_everywhere(Fate::Stopped, false, keep).await;
+    let changes = interrupt_everywhere(Fate::Stopped, true, keep).await;
+    assert!(
+        lookups + changes > 0.0,
+        "no write of theirs came to the server, which would refuse it"
+    );
+}
+
+/// Interrupts a turn after each of its events. Returns how many writes were refused that came too late.
+async fn interrupt_everywhere(fate: Fate, mutates: bool, keep: impl Fn() -> Kept) -> f64 {
     let (folder, model, kept) = (tempfile::tempdir().unwrap(), Model::listen(), keep());
     let process = start(&model, folder.path(), mutates, &kept).await;
     let player = tokio::spawn(play(model, "look"));
-    let whole = begin(&process, usize::MAX).await;
+    let (_, whole) = begin(&process, usize::MAX).await;
     assert_eq!(names(&whole).iter().filter(|name| **name == "tool_completed").count(), 2);
     drop(process);
     player.abort();
+    let mut refused = 0.0;
     for count in 1..=whole.len() {
-        kill_after(count, &whole, mutates, &keep()).await;
+        refused += interrupt_after(count, fate, &whole, mutates, &keep()).await;
+    }
+    refused
+}
+
+/// Interrupts a process when its client has seen this many events; another one goes on. `whole` is what the client
+/// would have seen. Returns how many writes were refused that came too late.
+async fn interrupt_after(
+    count: usize,
+    fate: Fate,
+    whole: &[Frame],
+    mutates: bool,
+    kept: &Kept,
+) -> f64 {
+    let folder = tempfile::tempdir().unwrap();
+    let model = Model::listen();
+    let mut place = Place { folder: folder.path(), kept, mutates, other: None, watching: None };
+    place.prepare(&model).await;
+    let owner = start(&model, folder.path(), mutates, kept).await;
+    let player = tokio::spawn(play(model, "look"));
+    let (stream, seen) = begin(&owner, count).await;
+    place.watch(&seen[0]).await;
+    let owner = match fate {
+        Fate::Killed => {
+            owner.signal("KILL");
+            owner.exit().await;
+            None
+        }
+        Fate::Stopped => {
+            owner.stop().await;
+            Some(owner)
+        }
+    };
+    let (process, player) = place.next(player, "look").await;
+    let all = place.read_on(&process, seen).await;
+    assert_eq!(said(&all), said(whole), "after {count}");
+    let epochs: Vec<&str> = all.iter().filter_map(|it| it.id.split('-').next()).collect();
+    assert!(epochs.is_sorted(), "{epochs:?}");
+    let refused = match owner {
+        Some(owner) => wake_up(&owner, stream, &all[count..], &process, &place).await,
+        None => 0.0,
+    };
+    place.check(&process, &all).await;
+    check_next_turn(&process).await;
+    player.abort();
+    refused
+}
+
+/// Lets a gateway go on that stood still while another one has ended its turn. Its client hears at most what was
+/// stored before, `rest` being what it had not heard. Returns how many of its writes were refused.
+async fn wake_up(
+    owner: &Process,
+    stream: EventStream,
+    rest: &[Frame],
+    successor: &Process,
+    place: &Place<'_>,
+) -> f64 {
+    let (transcript, notes) = (successor.get("/api/v1/sessions/s").await.json(), place.notes());
+    owner.signal("CONT");
+    let late = until_closed(stream).await;
+    assert_eq!(late[..], rest[..late.len()]);
+    // It may have stored the end itself.
+    if rest.last().is_some_and(|end| !end.id.starts_with("1-")) {
+        assert!(late.iter().all(|frame| frame.id.starts_with("1-")), "{late:?}");
+        within(async { while owner.metric("tether_leases_lost_total").await < 1.0 {} }).await;
+    }
+    assert_eq!(successor.get("/api/v1/sessions/s").await.json(), transcript);
+    assert_eq!(place.notes(), notes, "it has begun a call that is not its own any more");
+    owner.metric("tether_store_writes_fenced_total").await
+}
+
+/// The turn of a session, and where it goes on.
+struct Place<'t> {
+    folder: &'t Path,
+    kept: &'t Kept,
+    mutates: bool,
+    /// The gateway that runs already, if there can be two.
+    other: Option<Process>,
+    /// A reader there, who was there all the time.
+    watching: Option<EventStream>,
+}
+
+impl Place<'_> {
+    async fn prepare(&mut self, model: &Model) {
+        if matches!(self.kept, Kept::Server(_)) {
+            self.other = Some(start(model, self.folder, self.mutates, self.kept).await);
+        }
+    }
+
+    /// Has the turn read on the other gateway, whose first event this is.
+    async fn watch(&mut self, first: &Frame) {
+        let turn = first.data["turn_id"].as_str().unwrap();
+        let query = format!("session_id=s&turn_id={turn}");
+        if let Some(other) = &self.other {
+            self.watching = Some(other.rejoin(&query, &[]).await);
+        }
+    }
+
+    /// Where the turn goes on, and who plays its model.
+    async fn next(
+        &mut self,
+        player: JoinHandle<()>,
+        second: &'static str,
+    ) -> (Process, JoinHandle<()>) {
+        if let Some(other) = self.other.take() {
+            // The model server stays where it is.
+            return (other, player);
+        }
+        player.abort();
+        let model = Model::listen();
+        let process = start(&model, self.folder, self.mutates, self.kept).await;
+        (process, tokio::spawn(play(model, second)))
+    }
+
+    /// Reads the turn to its end after what was seen of it. Whoever was there all the time has seen the same.
+    async fn read_on(&mut self, process: &Process, mut seen: Vec<Frame>) -> Vec<Frame> {
+        let last = seen.last().unwrap();
+        if !last.is_last() {
+            let last = format!("Last-Event-ID: {}", last.id);
+            seen.extend(process.rejoin("session_id=s", &[&last]).await.rest().await);
+        }
+        if let Some(mut watching) = self.watching.take() {
+            assert_eq!(watching.rest().await, seen);
+        }
+        let sequences = seen.iter().map(Frame::sequence);
+        assert!(sequences.eq(1..=seen.len() as u64), "no gap and no repetition: {seen:?}");
+        assert_eq!(seen.last().unwrap().event, "turn_completed", "{seen:?}");
+        seen
+    }
+
+    /// What the tools have noted.
+    fn notes(&self) -> String {
+        fs::read_to_string(self.folder.join("notes")).unwrap_or_default()
+    }
+
+    /// Checks that `all` is what is kept of the turn, and that its calls were made as they should be.
+    async fn check(&self, process: &Process, all: &[Frame]) {
+        // The same from the beginning, and in the conversation.
+        assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, all);
+        let transcript = process.get("/api/v1/sessions/s").await.json();
+        let turns = transcript["turns"].as_array().unwrap();
+        assert_eq!(turns.len(), 1, "{transcript}");
+        let told = turns[0].to_string();
+        for word in said(all).split_whitespace() {
+            assert!(told.contains(word), "{word} in {told}");
+        }
+        let started = all.iter().filter(|frame| frame.event == "tool_started").count();
+        assert_eq!((started, told.matches("\"name\":\"look\"").count()), (2, 2), "{told}");
+        let completed = all.iter().filter(|frame| frame.event == "tool_completed");
+        let successes = completed.filter(|it| it.data["tool_result"]["success"] == true).count();
+        let runs = self.notes().lines().count();
+        if self.mutates {
+            assert!(runs <= started, "no call is made twice, or before it is stored");
+            assert!(successes <= runs, "{successes} of {runs}");
+        } else {
+            assert_eq!(successes, 2, "a lookup that was interrupted is made again");
+        }
     }
 }
 
-/// Kills a process when its client has seen this many events; another one goes on. `whole` is what the client
-/// would have seen.
-async fn kill_after(count: usize, whole: &[Frame], mutates: bool, kept: &Kept) {
-    let folder = tempfile::tempdir().unwrap();
-    let model = Model::listen();
-    let other = match kept {
-        Kept::File => None,
-        Kept::Server(_) => Some(start(&model, folder.path(), mutates, kept).await),
-    };
-    let process = start(&model, folder.path(), mutates, kept).await;
-    let player = tokio::spawn(play(model, "look"));
-    let seen = begin(&process, count).await;
-    process.signal("KILL");
-    process.exit().await;
-
-    // The model server stays where it is, for the process that is there already.
-    let (process, player) = if let Some(other) = other {
-        (other, player)
-    } else {
-        player.abort();
-        let model = Model::listen();
-        let process = start(&model, folder.path(), mutates, kept).await;
-        (process, tokio::spawn(play(model, "look")))
-    };
-    let last = seen.last().unwrap();
-    let rest = if last.is_last() {
-        Vec::new()
-    } else {
-        let last = format!("Last-Event-ID: {}", last.id);
-        process.rejoin("session_id=s", &[&last]).await.rest().await
-    };
-    let all = [seen, rest].concat();
-    let sequences: Vec<u64> = all.iter().map(Frame::sequence).collect();
-    let expected: Vec<u64> = (1..=all.len() as u64).collect();
-    assert_eq!(sequences, expected, "no gap and no repetition after {count}");
-    let epochs: Vec<&str> = all.iter().filter_map(|it| it.id.split('-').next()).collect();
-    assert!(epochs.is_sorted(), "{epochs:?}");
-    assert_eq!(all.last().unwrap().event, "turn_completed", "after {count}");
-    assert_eq!(said(&all), said(whole), "after {count}");
-
-    // The same from the beginning, and in the conversation.
-    assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, all);
-    let transcript = process.get("/api/v1/sessions/s").await.json();
-    let turns = transcript["turns"].as_array().unwrap();
-    assert_eq!(turns.len(), 1, "{transcript}");
-    let told = turns[0].to_string();
-    for word in said(&all).split_whitespace() {
-        assert!(told.contains(word), "{word} in {told}");
-    }
-    let started = all.iter().filter(|frame| frame.event == "tool_started").count();
-    assert_eq!((started, told.matches("\"name\":\"look\"").count()), (2, 2), "{told}");
-    let completed = all.iter().filter(|frame| frame.event == "tool_completed");
-    let successes = completed.filter(|it| it.data["tool_result"]["success"] == true).count();
-    let runs = fs::read_to_string(folder.path().join("notes")).unwrap_or_default();
-    let runs = runs.lines().count();
-    if mutates {
-        assert!(runs <= started, "no call is made twice, or before it is stored");
-        assert!(successes <= runs, "{successes} of {runs}");
-    } else {
-        assert_eq!(successes, 2, "a lookup that was interrupted is made again");
-    }
-
-    // And it goes on.
+/// The conversation goes on.
+async fn check_next_turn(process: &Process) {
     let answer = process.post(STREAM, &json!({"session_id": "s", "prompt": "Go on."})).await;
     assert_eq!(answer.status(), 200);
     let transcript: Value = process.get("/api/v1/sessions/s").await.json();
@@ -206,7 +324,6 @@ async fn kill_after(count: usize, whole: &[Frame], mutates: bool, kept: &Kept) {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), calls, "no call id is used twice: {transcript}");
-    player.abort();
 }
 
 /// Whoever comes first takes the interrupted turn over, and everyone else finds it running.
@@ -217,7 +334,7 @@ async fn an_interrupted_turn_is_taken_over_once() {
         let model = Model::listen();
         let process = start(&model, folder.path(), false, &Kept::File).await;
         let player = tokio::spawn(play(model, "look"));
-        let seen = begin(&process, 3).await;
+        let (_, seen) = begin(&process, 3).await;
         process.signal("KILL");
         process.exit().await;
         player.abort();
@@ -264,28 +381,23 @@ async fn a_question_and_its_answer_outlive_a_process_wherever_it_is_killed() {
 async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Frame>; 2] {
     let folder = tempfile::tempdir().unwrap();
     let model = Model::listen();
+    let mut place =
+        Place { folder: folder.path(), kept, mutates: false, other: None, watching: None };
+    place.prepare(&model).await;
     let mut process = start(&model, folder.path(), false, kept).await;
     let mut player = tokio::spawn(play(model, "send"));
     let mut body = json!({"session_id": "s", "prompt": "Look."});
     let mut turns = [Vec::new(), Vec::new()];
     for (turn, seen) in turns.iter_mut().enumerate() {
         let count = killed.filter(|(of, _)| *of == turn).map(|(_, count)| count);
-        *seen = begin_with(&process, &body, count.unwrap_or(usize::MAX)).await;
+        (_, *seen) = begin_with(&process, &body, count.unwrap_or(usize::MAX)).await;
+        place.watch(&seen[0]).await;
         if count.is_some() {
             process.signal("KILL");
             process.exit().await;
-            player.abort();
-            let model = Model::listen();
-            process = start(&model, folder.path(), false, kept).await;
-            player = tokio::spawn(play(model, "send"));
-            let last = seen.last().unwrap();
-            if !last.is_last() {
-                let last = format!("Last-Event-ID: {}", last.id);
-                seen.extend(process.rejoin("session_id=s", &[&last]).await.rest().await);
-            }
+            (process, player) = place.next(player, "send").await;
         }
-        assert!(seen.iter().map(Frame::sequence).eq(1..=seen.len() as u64), "{killed:?}");
-        assert_eq!(seen.last().unwrap().event, "turn_completed", "{killed:?}: {seen:?}");
+        *seen = place.read_on(&process, take(seen)).await;
         if turn == 0 {
             let asked = seen.iter().filter(|frame| frame.event == "clarification_needed");
             let [asked] = asked.collect::<Vec<_>>()[..] else { panic!("{killed:?}: {seen:?}") };
@@ -294,14 +406,13 @@ async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Fra
             body = json!({"session_id": "s", "clarification_response": answer});
         }
     }
-    let runs = || fs::read_to_string(folder.path().join("notes")).unwrap_or_default();
-    let sent = runs().matches("west").count();
+    let sent = place.notes().matches("west").count();
     // A process that is killed in between may not have come to it, and nobody can tell.
     let may_be_cut = killed.is_some_and(|(turn, _)| turn == 1);
     assert!(sent == 1 || (may_be_cut && sent == 0), "{killed:?}: sent {sent} times");
     let again = process.post(STREAM, &body).await;
     assert!(again.status() >= 400, "{killed:?}: it is answered already");
-    assert_eq!(runs().matches("west").count(), sent, "{killed:?}");
+    assert_eq!(place.notes().matches("west").count(), sent, "{killed:?}");
     player.abort();
     turns
 }

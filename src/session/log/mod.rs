@@ -233,6 +233,11 @@ impl TurnLog {
         self.state.lock().visible
     }
 
+    /// How many readers it has on this node.
+    pub(crate) fn readers(&self) -> usize {
+        self.state.lock().readers
+    }
+
     /// Bytes of all events, including those not yet published.
     #[must_use]
     pub(crate) fn bytes(&self) -> usize {

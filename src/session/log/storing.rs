@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::records::{Batch, Run};
 use super::{EndRequest, Seen, State, TurnLog, encode, wake};
@@ -38,6 +39,8 @@ pub(super) struct Storing {
     /// Whether the log is sealed: what is new from now on is stored with the session.
     is_sealed: bool,
     state: StoringState,
+    /// Until then, no other gateway can have the session. `None` if it can have it only once this one has ended.
+    held_until: Option<Instant>,
     /// Wait until a journal is stored.
     waiting: Vec<Waker>,
 }
@@ -170,8 +173,8 @@ impl Barrier {
         Self { log, upto }
     }
 
-    /// Waits; for ever if the store fails. Then the turn learns of that by itself, and must drop this: what
-    /// waits here must not happen.
+    /// Waits; for ever if the store fails, or the lease has lapsed. Then the turn learns of that by itself, and must
+    /// drop this: what waits here must not happen.
     pub(crate) async fn wait(self) {
         if let Some(log) = self.log {
             poll_fn(|cx| log.poll_stored(cx, self.upto)).await;
@@ -226,6 +229,13 @@ impl Storing {
     pub(super) fn seal(&mut self) {
         self.is_sealed = true;
         self.draft = None;
+    }
+
+    /// Whether this gateway may still do what others would see. After it stood still, it may have the store's answer and
+    /// not have noticed yet that its lease has lapsed.
+    fn is_held(&self) -> bool {
+        self.state == StoringState::Open
+            && self.held_until.is_none_or(|until| Instant::now() < until)
     }
 
     fn wake_waiting(&mut self) {
@@ -293,12 +303,20 @@ impl TurnLog {
         wake(driver);
     }
 
-    /// Whether this much is stored.
+    /// No other gateway can have the session until then.
+    pub(crate) fn note_held_until(&self, until: Instant) {
+        if let Some(storing) = &mut self.state.lock().storing {
+            storing.held_until = Some(until);
+            storing.wake_waiting();
+        }
+    }
+
+    /// Whether this much is stored, by a gateway that has the session.
     fn poll_stored(&self, cx: &Context<'_>, upto: Stored) -> Poll<()> {
         let mut state = self.state.lock();
         let Some(storing) = &mut state.storing else { return Poll::Ready(()) };
         let Stored { events, journals } = storing.stored;
-        if events >= upto.events && journals >= upto.journals {
+        if events >= upto.events && journals >= upto.journals && storing.is_held() {
             return Poll::Ready(());
         }
         if !storing.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
@@ -387,8 +405,11 @@ impl TurnLog {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Waker;
+    use std::time::Duration;
 
+    use futures::poll;
     use parking_lot::Mutex;
+    use tokio::time::advance;
 
     use super::super::{Reader, Writer};
     use super::*;
@@ -566,6 +587,24 @@ mod tests {
         assert_eq!(journal.draft.as_ref().map(|draft| draft.after), Some(1));
         log.note_stored(journal.upto);
         assert!(is_open(&log, &writer));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_barrier_stays_closed_while_another_gateway_may_have_the_session() {
+        let (log, mut writer) = Writer::stored(1, false);
+        say(&mut writer, "a");
+        log.note_stored(take(&log).unwrap().upto);
+        assert!(is_open(&log, &writer));
+        let until = Instant::now() + Duration::from_secs(1);
+        log.note_held_until(until);
+        assert!(is_open(&log, &writer));
+        advance(Duration::from_secs(1)).await;
+        let mut waiting = Box::pin(writer.barrier().wait());
+        assert!(poll!(&mut waiting).is_pending());
+        log.note_held_until(until + Duration::from_secs(1));
+        waiting.await;
+        log.stop_storing(Unstorable::Superseded);
+        assert!(!is_open(&log, &writer), "what was stored before must not happen now");
     }
 
     #[test]
