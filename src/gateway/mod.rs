@@ -362,6 +362,12 @@ impl Gateway {
         self.draining.is_cancelled()
     }
 
+    /// How many readers here read turns that run on other gateways; `None` if there are no others.
+    #[must_use]
+    pub fn remote_readers(&self) -> Option<usize> {
+        self.sessions.remote_readers()
+    }
+
     /// What the session store holds.
     #[must_use]
     pub fn memory_usage(&self) -> MemoryUsage {

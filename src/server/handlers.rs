@@ -442,6 +442,7 @@ fn metrics_text(app: &App) -> Reply {
         app.gateway.memory_usage();
     let turn_cache_bytes = app.gateway.turn_cache_bytes();
     metrics::memory(sessions, session_bytes, turn_log_bytes, artifact_bytes, turn_cache_bytes);
+    metrics::remote_readers(app.gateway.remote_readers());
     whole_reply(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 

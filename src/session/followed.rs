@@ -24,6 +24,12 @@ impl Followed {
         self.0.lock().insert(key, Arc::downgrade(log));
     }
 
+    /// How many readers all logs have.
+    pub(super) fn readers(&self) -> usize {
+        let logs: Vec<_> = self.0.lock().values().filter_map(Weak::upgrade).collect();
+        logs.iter().map(|log| log.readers()).sum()
+    }
+
     /// Removes a log, unless another one has taken its place.
     pub(super) fn remove(&self, key: &Key, log: &Weak<TurnLog>) {
         let mut followed = self.0.lock();

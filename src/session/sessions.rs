@@ -412,6 +412,11 @@ impl Sessions {
         self.store.sweep();
     }
 
+    /// How many readers here read turns that run on other nodes; `None` if the store has no others.
+    pub(crate) fn remote_readers(&self) -> Option<usize> {
+        self.store.is_shared().then(|| self.followed.readers())
+    }
+
     /// What sessions take in this process: those in the store, and the conversations of running
     /// turns.
     #[must_use]

@@ -348,6 +348,14 @@ pub(crate) fn store_sessions(sessions: i64) {
     gauge!("tether_store_sessions").set(sessions as f64);
 }
 
+/// Sets the gauge for those who read turns of other nodes, if there are others.
+pub(crate) fn remote_readers(readers: Option<usize>) {
+    #[expect(clippy::cast_precision_loss, reason = "no node has more than 2^53 readers")]
+    if let Some(readers) = readers {
+        gauge!("tether_remote_readers").set(readers as f64);
+    }
+}
+
 /// Sets the gauge for the length of that file.
 pub(crate) fn store_file_bytes(bytes: u64) {
     #[expect(clippy::cast_precision_loss, reason = "no file has more than 2^53 bytes")]

@@ -47,7 +47,7 @@ async fn a_conversation_goes_on_after_its_process_was_killed() {
     assert_eq!(names(&rest), ["status", "text_delta", "turn_completed"]);
     assert_eq!(rest.last().unwrap().data["text"], "Half a word.");
     let resumed = "tether_turns_interrupted_total{outcome=\"resumed\"}";
-    assert_eq!(metric(&process, resumed).await.to_string(), "1");
+    assert_eq!(process.metric(resumed).await.to_string(), "1");
     let first = before[0].data["turn_id"].as_str().unwrap();
     let query = format!("session_id=s&turn_id={first}");
     assert_eq!(process.rejoin(&query, &[]).await.rest().await, before, "ids included");
@@ -130,13 +130,6 @@ async fn a_session_moves_to_another_machine() {
     assert!(next[0].id.starts_with("2-"), "no event id is given out twice: {}", next[0].id);
 }
 
-/// A value in `/metrics`; 0 if it is not there yet.
-pub(super) async fn metric(process: &Process, name: &str) -> f64 {
-    let text = String::from_utf8(process.get("/metrics").await.body).unwrap();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.map_or(0.0, |value| value.parse().unwrap())
-}
-
 #[tokio::test]
 async fn metrics_show_the_sessions_and_the_commits_of_the_file() {
     let mut model = Model::listen();
@@ -147,22 +140,20 @@ async fn metrics_show_the_sessions_and_the_commits_of_the_file() {
     }
     // The tables get the ends of turns before long.
     let counted = async |sessions: &str| {
-        while metric(&process, "tether_store_sessions").await.to_string() != sessions {}
+        while process.metric("tether_store_sessions").await.to_string() != sessions {}
     };
     within(counted("2")).await;
-    assert!(metric(&process, "tether_store_file_bytes").await >= 4096.0);
-    let commits = metric(&process, "tether_store_commit_seconds_count").await;
+    assert!(process.metric("tether_store_file_bytes").await >= 4096.0);
+    let commits = process.metric("tether_store_commit_seconds_count").await;
     assert!(commits >= 2.0);
-    assert!(metric(&process, "tether_store_commit_jobs_sum").await >= commits);
-    let appends = metric(&process, "tether_store_appends_total").await;
-    assert!(
-        appends >= 1.0 && metric(&process, "tether_store_appended_bytes_total").await > appends
-    );
-    assert!(metric(&process, "tether_store_commits_failed_total").await < 1.0);
+    assert!(process.metric("tether_store_commit_jobs_sum").await >= commits);
+    let appends = process.metric("tether_store_appends_total").await;
+    assert!(appends >= 1.0 && process.metric("tether_store_appended_bytes_total").await > appends);
+    assert!(process.metric("tether_store_commits_failed_total").await < 1.0);
     let deleted = process.exchange(request("DELETE", "/api/v1/sessions/a", &[], "")).await;
     assert_eq!(deleted.status(), 204);
     within(counted("1")).await;
-    assert!(metric(&process, "tether_store_commit_seconds_count").await > commits);
+    assert!(process.metric("tether_store_commit_seconds_count").await > commits);
 }
 
 /// A folder and a file that this process may not write. Root may write anything, unless it gives up

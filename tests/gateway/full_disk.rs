@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::embedded_store::{metric, start, upstream};
+use super::embedded_store::{start, upstream};
 use crate::support::client::request;
 use crate::support::process::{Log, Process};
 use crate::support::{Model, until};
@@ -56,7 +56,7 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
         let body: Value = serde_json::from_slice(&refused.body).unwrap();
         assert_eq!(body["error"]["code"], "store_unavailable");
     }
-    assert!(metric(&process, "tether_store_commits_failed_total").await >= 3.0);
+    assert!(process.metric("tether_store_commits_failed_total").await >= 3.0);
     until(|| !log.lines().is_empty()).await;
     let lines = log.lines();
     assert_eq!(lines.len(), 1, "one line a minute: {lines:?}");

@@ -45,6 +45,13 @@ async fn a_turn_is_read_on_another_node_as_it_comes() {
     assert_eq!(whole.up_to_text("One").await, seen, "ids included");
     let last = format!("Last-Event-ID: {}", seen.last().unwrap().id);
     let mut rest = two.rejoin("session_id=s", &[&last]).await;
+    let remote = async |node: &Process| {
+        join!(node.metric("tether_remote_logs"), node.metric("tether_remote_readers"))
+    };
+    assert_eq!(
+        format!("{:?} {:?}", remote(&one).await, remote(&two).await),
+        "(0.0, 0.0) (1.0, 2.0)"
+    );
     let transcript = two.get("/api/v1/sessions/s").await.json();
     assert!(transcript["running_turn_id"].is_string(), "{transcript}");
     round.say(" two").await;
@@ -55,6 +62,7 @@ async fn a_turn_is_read_on_another_node_as_it_comes() {
     let end = stream.rest().await;
     assert_eq!(whole.rest().await, end);
     assert_eq!(rest.rest().await, end);
+    within(async { while remote(&two).await != (0.0, 0.0) {} }).await;
     let transcript = two.get("/api/v1/sessions/s").await.json();
     assert_eq!(
         (&transcript["state"], &transcript["running_turn_id"]),
@@ -409,14 +417,9 @@ async fn a_reader_on_another_node_keeps_a_turn_going() {
     let mut elsewhere = two.rejoin("session_id=s", &[]).await;
     elsewhere.up_to_text("One").await;
     drop(stream);
-    let renewals = async |process: &Process| {
-        let text = String::from_utf8(process.get("/metrics").await.body).unwrap();
-        let line = text.lines().find_map(|it| it.strip_prefix("tether_lease_renewals_total "));
-        line.map_or(0, |count| count.parse::<u32>().unwrap())
-    };
     // More than two seconds, at a third of a lease each.
-    let before = renewals(&one).await;
-    while renewals(&one).await < before + 5 {}
+    let before = one.metric("tether_lease_renewals_total").await;
+    while one.metric("tether_lease_renewals_total").await < before + 5.0 {}
     round.say(" two").await;
     elsewhere.up_to_text(" two").await;
     round.end().await;

@@ -5,12 +5,13 @@ use std::process::{Command, Stdio};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
 use crate::support::client::request;
 use crate::support::events::Frame;
 use crate::support::process::{Log, Process};
 use crate::support::redis_server::RedisServer;
-use crate::support::{EventStream, Model, until};
+use crate::support::{EventStream, Model, until, within};
 
 /// A gateway's configuration, with a short lease.
 fn config(model: &Model, server: &RedisServer, more: &str) -> String {
@@ -35,13 +36,6 @@ async fn start_logged(model: &Model, server: &RedisServer, more: &str) -> (Proce
         command.args(["--log-format", "json"]).env("TETHER_LOG", "info").stderr(Stdio::piped());
     })
     .await
-}
-
-/// A value in `/metrics`; 0 if it is not there yet.
-async fn metric(process: &Process, name: &str) -> f64 {
-    let text = String::from_utf8(process.get("/metrics").await.body).unwrap();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.map_or(0.0, |value| value.parse().unwrap())
 }
 
 /// All events up to the end of the stream, which may be before the turn's.
@@ -127,12 +121,12 @@ async fn a_lease_is_renewed_for_as_long_as_a_turn_runs() {
     let process = start(&model, &server).await;
     let (mut stream, mut round) = process.begin(&mut model, "s").await;
     round.begin().await;
-    while metric(&process, "tether_lease_renewals_total").await < 4.0 {}
+    while process.metric("tether_lease_renewals_total").await < 4.0 {}
     round.say("Still here.").await;
     stream.up_to_text("Still here.").await;
     round.end().await;
     stream.up_to("turn_completed").await;
-    assert!(metric(&process, "tether_leases_lost_total").await < 1.0);
+    assert!(process.metric("tether_leases_lost_total").await < 1.0);
 }
 
 /// Alerts on an increase would not see the first event of a counter that begins with it.
@@ -147,6 +141,7 @@ async fn counters_begin_at_zero_and_count_what_is_written() {
         "tether_lease_renewals_total",
         "tether_leases_lost_total",
         "tether_remote_logs",
+        "tether_remote_readers",
         "tether_turns_interrupted_total{outcome=\"ended\"}",
         "tether_turns_interrupted_total{outcome=\"resumed\"}",
         "tether_turns_total{outcome=\"store_unavailable\"}",
@@ -157,16 +152,24 @@ async fn counters_begin_at_zero_and_count_what_is_written() {
         assert!(text.lines().any(|line| line == format!("{name} 0")), "{name}: {text}");
     }
     // A few were written when the server was examined.
-    let names = ["appends_total", "appended_bytes_total", "append_events_sum"];
+    let names = [
+        "appends_total",
+        "appended_bytes_total",
+        "append_events_sum",
+        "request_seconds_count",
+        "request_seconds_sum",
+    ];
     let counts = async || {
         let counts = names.map(|name| format!("tether_store_{name}"));
-        join_all(counts.iter().map(|name| metric(&process, name))).await
+        join_all(counts.iter().map(|name| process.metric(name))).await
     };
     let before = counts().await;
     let told = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
     let after = counts().await;
-    let [appends, bytes, events] = [0, 1, 2].map(|at| after[at] - before[at]);
+    let [appends, bytes, events, requests, waited] =
+        [0, 1, 2, 3, 4].map(|at| after[at] - before[at]);
     assert!(appends >= 2.0 && bytes > 100.0, "{appends} of {bytes} bytes");
+    assert!(requests > appends && waited > 0.0, "{requests} in {waited} s");
     #[expect(clippy::cast_precision_loss, reason = "they are few")]
     let count = told.len() as f64;
     assert!((events - count).abs() < 0.5, "{events} of {count}");
@@ -187,7 +190,7 @@ async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
     one.signal("CONT");
     round.closed().await;
     assert_eq!(until_closed(stream).await, [], "it says nothing more, so that its client re-joins");
-    assert!(metric(&one, "tether_leases_lost_total").await >= 1.0);
+    assert!(one.metric("tether_leases_lost_total").await >= 1.0);
     assert_eq!(two.get("/api/v1/sessions/s").await.json(), transcript, "nothing was written");
     // It serves what the other one has written.
     let query = format!("session_id=s&turn_id={}", before[0].data["turn_id"].as_str().unwrap());
@@ -266,12 +269,84 @@ async fn a_full_server_refuses_turns_and_loses_nothing() {
     process.whole_turn(&mut model, "s", "More.").await.rest().await;
 }
 
+/// Somebody makes room in time.
 #[tokio::test]
-async fn a_server_that_crashes_and_comes_back_has_everything() {
+async fn a_turn_waits_for_a_server_that_is_full() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let process = Process::start(&config(&model, &server, "wait_sec: 1.5")).await;
+    let (mut stream, mut round, mut seen) = process.begin_saying(&mut model, "s", "One").await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    round.say(" two").await;
+    until_refused(&process).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    seen.extend(stream.up_to_text(" two").await);
+    round.end().await;
+    seen.extend(stream.up_to("turn_completed").await);
+    assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, seen);
+}
+
+/// Waits until the server has refused something that it will be asked for again.
+async fn until_refused(process: &Process) {
+    within(async { while process.metric("tether_store_requests_failed_total").await < 1.0 {} })
+        .await;
+}
+
+#[tokio::test]
+async fn a_server_that_stays_full_ends_the_running_turn_honestly() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let (process, log) = start_logged(&model, &server, "wait_sec: 0.5").await;
+    let (mut stream, mut round, seen) = process.begin_saying(&mut model, "s", "One").await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    round.say(" two").await;
+    let end = stream.up_to("turn_failed").await;
+    assert_eq!(end[0].data["code"], "store_unavailable", "{end:?}");
+    assert_eq!(end[0].data["text"], "One", "what was seen");
+    round.closed().await;
+    let line = "the session store cannot be used";
+    until(|| log.lines().iter().any(|it| it["message"] == line)).await;
+    let lines = log.lines();
+    let cause = &lines.iter().find(|it| it["message"] == line).unwrap()["cause"];
+    assert!(cause.as_str().unwrap().starts_with("its memory is full"), "{cause}");
+
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    let player = tokio::spawn(play(model));
+    let all = ended(&process, "session_id=s").await;
+    assert_eq!(all[..seen.len()], seen, "nothing that was seen is lost");
+    next_turn(&process, "s").await;
+    player.abort();
+}
+
+/// Like a long command of somebody else.
+#[tokio::test]
+async fn a_server_that_is_busy_for_a_while_is_waited_for() {
     let mut model = Model::listen();
-    let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = RedisServer::start_with(&["--enable-debug-command", "yes"]);
     let process = Process::start(&config(&model, &server, "wait_sec: 1.5")).await;
     let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
+    let asleep = spawn_blocking(move || (server.command(&["DEBUG", "SLEEP", "1"]), server));
+    round.say(" two").await;
+    stream.up_to_text(" two").await;
+    round.end().await;
+    let seen = stream.up_to("turn_completed").await;
+    let (answer, _server) = asleep.await.unwrap();
+    assert!(!answer.starts_with('-'), "{answer}");
+    assert_eq!(seen.last().unwrap().data["text"], "One two");
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_and_comes_back_has_everything() {
+    for fsync in ["always", "everysec"] {
+        check_crash(fsync).await;
+    }
+}
+
+async fn check_crash(fsync: &str) {
+    let mut model = Model::listen();
+    let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", fsync]);
+    let process = Process::start(&config(&model, &server, "wait_sec: 1.5")).await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
+    // With `everysec`, a write may wait for the one before it to be on the disk. One that was made outlives the process.
+    while !server.command(&["INFO", "persistence"]).contains("aof_buffer_length:0") {}
     server.kill();
     round.say(" two").await;
     server.run();

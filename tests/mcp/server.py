@@ -107,6 +107,9 @@ def call(call_id, params):
         write('{"jsonrpc":"2.0","result":{"id":1,"text":"' + "x" * (5 << 20) + '"}}')
     elif BEHAVIOUR == "id_as_text":
         answer_text(str(call_id), "mine")
+    elif BEHAVIOUR == "draws":
+        image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+        send(id=call_id, result={"content": [image]})
     elif BEHAVIOUR == "meta":
         answer_text(call_id, " ".join(sorted(params["_meta"])))
     elif BEHAVIOUR == "silence":

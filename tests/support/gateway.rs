@@ -128,6 +128,13 @@ impl Endpoint {
         self.exchange(post(path, &[], &body.to_string()))
     }
 
+    /// A value in `/metrics`; 0 if it is not there.
+    pub(crate) async fn metric(&self, name: &str) -> f64 {
+        let text = String::from_utf8(self.get("/metrics").await.body).unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().unwrap())
+    }
+
     /// Starts a turn and reads the head of its stream.
     #[track_caller]
     pub(crate) fn turn(&self, body: &Value) -> impl Future<Output = EventStream> {

@@ -14,8 +14,9 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
-/// The name in the certificates.
+/// The names in the certificates: a gateway's, and a store's on this machine.
 const NAME: &str = "gateway.example";
+pub(crate) const LOCAL_NAME: &str = "localhost";
 
 /// A certificate in files.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl Files {
 
     fn write(&self, change: impl FnOnce(&mut CertificateParams)) -> CertificateDer<'static> {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new([NAME.to_owned()]).unwrap();
+        let mut params = CertificateParams::new([NAME.to_owned(), LOCAL_NAME.to_owned()]).unwrap();
         change(&mut params);
         let cert = params.self_signed(&key).unwrap();
         fs::write(self.cert(), cert.pem()).unwrap();
