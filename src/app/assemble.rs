@@ -177,19 +177,22 @@ pub(super) fn redis_store(config: &SessionsConfig) -> Result<RedisStore, StoreOp
 
 /// Whether the store can be used. If not, says why and where it is.
 pub(super) async fn check_store(config: &SessionsConfig, store: &dyn Store) -> Result<(), String> {
-    store.check().await.map_err(|error| {
-        let cause = match error {
-            StoreError::Unavailable(cause) => cause,
-            other => other.to_string(),
-        };
-        match config.store {
-            config::Store::Redis => match redis_address(&config.redis) {
-                Ok(address) => format!("{address} cannot be used: {cause} (`sessions.redis`)"),
-                Err(reason) => reason,
-            },
-            config::Store::Memory | config::Store::Embedded => cause,
-        }
-    })
+    store.check().await.map_err(|error| unusable(config, error))
+}
+
+/// Why a store cannot be used, with where it is.
+pub(super) fn unusable(config: &SessionsConfig, error: StoreError) -> String {
+    let cause = match error {
+        StoreError::Unavailable(cause) => cause,
+        other => other.to_string(),
+    };
+    match config.store {
+        config::Store::Redis => match redis_address(&config.redis) {
+            Ok(address) => format!("{address} cannot be used: {cause} (`sessions.redis`)"),
+            Err(reason) => reason,
+        },
+        config::Store::Memory | config::Store::Embedded => cause,
+    }
 }
 
 /// Where that server is, and how to log in there.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::assemble::{StoreOpenError, check_store, store};
+use super::assemble::{StoreOpenError, store, unusable};
 use crate::config::{self, SessionsConfig};
 use crate::gateway;
 use crate::session::store::{OpenError, Store, StoreError};
@@ -61,9 +61,10 @@ pub async fn open_sessions(
         StoreOpenError::File(OpenError::InUse(path)) => SessionsError::InUse(path),
         error => SessionsError::Open(error),
     })?;
-    // A file that was opened can be read, even if the disk is full.
+    // What is there can be read and forgotten, even if the disk or the memory is full.
     if store.is_shared() {
-        check_store(config, &*store).await.map_err(SessionsError::Server)?;
+        let checked = store.check_reading().await;
+        checked.map_err(|error| SessionsError::Server(unusable(config, error)))?;
     }
     Ok(store)
 }

@@ -63,12 +63,19 @@ pub const SUPERSEDE_WAIT: Duration = Duration::from_secs(10);
 /// How many interrupted turns are looked for at a time.
 pub const INTERRUPTED_MAX: usize = 256;
 
+/// How many turns whose end the store did not take wait to be noticed, which takes no time.
+pub const UNFINISHED_MAX: usize = 1024;
+
 /// How long a running turn waits for a store that does not answer.
 pub const STORE_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a gateway that starts waits for a server that is loading its data. A gateway that waited for ever
 /// would never say what is wrong.
 pub const STORE_LOAD_WAIT: Duration = Duration::from_secs(300);
+
+/// How long a gateway leaves turns to the gateways that ran them, once a store is back: they may have told their
+/// clients that a turn has failed, and ask for its end to be stored every [`STORE_RETRY_INTERVAL`].
+pub const STORE_BACK_WAIT: Duration = Duration::from_secs(1);
 
 /// How long it waits between two attempts.
 pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);

@@ -6,7 +6,7 @@ use crate::event::{Event, FailureCode, Summary};
 
 /// Ends a turn that was over, but whose end the store did not take.
 pub(super) const NOT_STORED: &str =
-    "the session store does not answer, so the end of this turn is lost; try again later";
+    "the session store did not take the end of this turn; read the session before you try again";
 
 /// Ends a turn of which the store has lost a part.
 pub(super) const DATA_LOSS: &str =
@@ -16,8 +16,9 @@ pub(super) const DATA_LOSS: &str =
 const INTERRUPTED: &str =
     "the gateway was stopped while this turn ran; what it had said and done is kept";
 
-/// The last event of a turn whose gateway was stopped, and that does not go on.
-pub(super) fn interrupted(turn: &Interrupted) -> Event<'_> {
+/// The last event of a turn that does not go on: its gateway was stopped, or has ended it already, but the store did
+/// not take that (`is_own`).
+pub(super) fn end(turn: &Interrupted, is_own: bool) -> Event<'_> {
     let calls = u32::try_from(turn.step.calls().count()).unwrap_or(u32::MAX);
     let summary = Summary {
         loops: turn.tally.rounds,
@@ -25,6 +26,10 @@ pub(super) fn interrupted(turn: &Interrupted) -> Event<'_> {
         usage: turn.tally.usage,
         text: &turn.said,
     };
-    let code = FailureCode::Internal;
-    Event::TurnFailed { code, message: INTERRUPTED, retryable: true, summary }
+    let (code, message) = if is_own {
+        (FailureCode::StoreUnavailable, NOT_STORED)
+    } else {
+        (FailureCode::Internal, INTERRUPTED)
+    };
+    Event::TurnFailed { code, message, retryable: true, summary }
 }

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
+use tokio::time::sleep;
 use tracing::warn;
 
 use super::codec::{self, off_worker};
@@ -24,7 +25,7 @@ use super::lease::{EnteredSession, Finish, OwnedLease};
 use super::log::{StoredEvents, Writer};
 use super::persister::Persister;
 use super::record::SessionRecord;
-use super::running::Claimed;
+use super::running::{Claim, Claimed};
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, LogEnd, LogNews, StoreError, StoredLog, StoredRecord};
 use super::taken_over::{HeldSession, Successor, TakenOver, Takeover, TakeoverPlace};
@@ -72,6 +73,11 @@ impl Sessions {
     /// # Errors
     /// If the store cannot be asked.
     pub(crate) async fn settle_all(&self) -> Result<(), StoreError> {
+        if self.store.was_away() {
+            self.store.check().await?;
+            sleep(limits::STORE_BACK_WAIT).await;
+            self.store.note_back();
+        }
         let mut seen = HashSet::new();
         loop {
             let found = self.store.interrupted(limits::INTERRUPTED_MAX).await?;
@@ -82,8 +88,12 @@ impl Sessions {
                 if seen.contains(&session_id) {
                     continue;
                 }
-                if let Err(error) = self.settle(&session_id).await {
-                    warn!(session = session_id, %error, "an interrupted turn was not taken over");
+                match self.settle(&session_id).await {
+                    // The store has said so.
+                    Ok(()) | Err(SessionError::Store(StoreError::Unavailable(_))) => {}
+                    Err(error) => {
+                        warn!(session = session_id, %error, "an interrupted turn was not taken over");
+                    }
                 }
                 seen.insert(session_id);
             }
@@ -100,23 +110,51 @@ impl Sessions {
 
     /// Takes the session's latest turn over if it was interrupted: no gateway has the session's lease.
     pub(crate) async fn settle(&self, session_id: &str) -> Result<(), SessionError> {
-        let claim = loop {
+        if self.store.was_away() {
+            return Ok(());
+        }
+        let Some(claim) = self.claim_interrupted(session_id).await? else { return Ok(()) };
+        let Some(place) = self.takeover_place() else { return Ok(()) };
+        self.take_over_claimed(claim, session_id, place).await
+    }
+
+    /// Stores the end of a turn that has ended here, but not in the store. Until then, another node may take it for one
+    /// whose node has died, and go on with it.
+    pub(crate) async fn finish_unfinished(&self, session_id: &str) -> Result<(), SessionError> {
+        // Its own attempt to store that is the one that has just failed.
+        if let Some(over) = self.running.storing(session_id) {
+            over.cancelled().await;
+        }
+        let Some(claim) = self.claim_interrupted(session_id).await? else { return Ok(()) };
+        self.take_over_claimed(claim, session_id, TakeoverPlace::Awaited).await
+    }
+
+    /// Claims the session if its latest turn is not over, and does not run here.
+    async fn claim_interrupted(&self, session_id: &str) -> Result<Option<Claim>, SessionError> {
+        loop {
             let is_leaving = self.is_leaving.load(Ordering::SeqCst);
             if !self.store.is_durable() || is_leaving || self.running.get(session_id).is_some() {
-                return Ok(());
+                return Ok(None);
             }
             let log = self.store.read(session_id, None, u64::MAX).await?;
             if log.is_none_or(|log| log.journal.is_none()) {
-                return Ok(());
+                return Ok(None);
             }
             match self.running.claim(session_id) {
-                Claimed::Free(claim) => break claim,
+                Claimed::Free(claim) => return Ok(Some(claim)),
                 // Another request is taking it over.
                 Claimed::Later(over) => over.cancelled().await,
-                Claimed::Running(_) => return Ok(()),
+                Claimed::Running(_) => return Ok(None),
             }
-        };
-        let Some(place) = self.takeover_place() else { return Ok(()) };
+        }
+    }
+
+    async fn take_over_claimed(
+        &self,
+        claim: Claim,
+        session_id: &str,
+        place: TakeoverPlace,
+    ) -> Result<(), SessionError> {
         let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
         let Some(EnteredSession { lease, before, .. }) = entered else { return Ok(()) };
         // Boxed: it is rare, and long.
@@ -148,7 +186,7 @@ impl Sessions {
             Ok(goes_on) => goes_on,
             Err(why) => {
                 takeover.log_ended(&interrupted, why);
-                return self.end_interrupted(held.lease, found, interrupted).await;
+                return self.end_interrupted(held.lease, found, interrupted, is_own).await;
             }
         };
         let resumption = Resumption { asked, interrupted, takeover };
@@ -255,9 +293,10 @@ impl Sessions {
         lease: OwnedLease,
         InterruptedTurn { log, stored, .. }: InterruptedTurn,
         interrupted: Interrupted,
+        is_own: bool,
     ) -> Result<(), SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
-        let end = vec![journal::event_after(log.last, &cut_short::interrupted(&interrupted))];
+        let end = vec![journal::event_after(log.last, &cut_short::end(&interrupted, is_own))];
         let turn = interrupted.into_ended();
         record.beginning = None;
         record.answers.end(&log.turn_id, None);

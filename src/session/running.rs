@@ -13,9 +13,10 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 
 use super::RunningSession;
@@ -24,6 +25,8 @@ use super::RunningSession;
 #[derive(Debug, Default)]
 pub(super) struct RunningSessions {
     slots: Mutex<Slots>,
+    /// Gets the ids of sessions whose turn has ended here, but not in the store.
+    unfinished: OnceLock<Sender<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +89,11 @@ impl RunningSessions {
         let id = Arc::from(id);
         let before = slots.by_id.insert(Arc::clone(&id), slot);
         (Claim { running: Arc::clone(self), id, number }, before)
+    }
+
+    /// From now on, the sessions whose turn has ended here, but not in the store, are sent there.
+    pub(super) fn send_unfinished(&self, to: Sender<String>) {
+        let _ = self.unfinished.set(to);
     }
 
     /// The session, if a turn runs in it.
@@ -175,6 +183,14 @@ impl Claim {
     /// is dropped.
     pub(super) fn store(&self, session: Arc<RunningSession>) -> bool {
         self.enter(State::Storing(session, CancellationToken::new()))
+    }
+
+    /// Notes that the session's turn has ended here, but not in the store.
+    pub(super) fn note_unfinished(&self) {
+        if let Some(unfinished) = self.running.unfinished.get() {
+            // Without a receiver, the gateway is about to stop.
+            let _ = unfinished.try_send(self.id.to_string());
+        }
     }
 
     fn enter(&self, state: State) -> bool {

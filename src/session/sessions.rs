@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::Instant;
 
 use super::artifacts::Artifacts;
@@ -101,7 +102,9 @@ impl Sessions {
             if !is_interrupted {
                 break (claim, lease, record);
             }
-            let Some(place) = self.takeover_place() else {
+            // Whoever has ended it may still have to say so.
+            let is_theirs = self.store.was_away() && before.is_some();
+            let Some(place) = self.takeover_place().filter(|_| !is_theirs) else {
                 lease.release().await;
                 return Err(NotBegun::Busy);
             };
@@ -391,6 +394,17 @@ impl Sessions {
     /// Whether the store can be used now.
     pub(crate) async fn check_store(&self) -> Result<(), StoreError> {
         self.store.check().await
+    }
+
+    /// From now on, the sessions whose turn has ended here, but not in the store: see
+    /// [`finish_unfinished`](Self::finish_unfinished). `None` if no other node could go on with them.
+    pub(crate) fn unfinished(&self) -> Option<Receiver<String>> {
+        if !self.store.is_shared() {
+            return None;
+        }
+        let (to, unfinished) = channel(limits::UNFINISHED_MAX);
+        self.running.send_unfinished(to);
+        Some(unfinished)
     }
 
     /// Takes no more turns over: this gateway is about to stop, and would only leave them again.

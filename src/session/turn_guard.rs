@@ -249,6 +249,7 @@ impl TurnGuard {
                 let has_data_loss = log.has_data_loss() || error == StoreError::DataLoss;
                 let why = if has_data_loss { DATA_LOSS } else { NOT_STORED };
                 log.end_unstored(&Seen::of(log).failed(why));
+                self.claim.note_unfinished();
                 warn!(%error, "the end of the turn was not stored");
             }
         }

@@ -48,6 +48,7 @@ mod redis_cluster;
 mod redis_faults;
 mod redis_loading;
 mod redis_losses;
+mod redis_outages;
 mod redis_sentinel;
 mod redis_store;
 mod redis_tls;

@@ -5,16 +5,15 @@ use std::process::{Command, Stdio};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
 use crate::support::client::request;
 use crate::support::events::Frame;
 use crate::support::process::{Log, Process};
 use crate::support::redis_server::RedisServer;
-use crate::support::{EventStream, Model, until, within};
+use crate::support::{EventStream, Model};
 
 /// A gateway's configuration, with a short lease.
-fn config(model: &Model, server: &RedisServer, more: &str) -> String {
+pub(super) fn config(model: &Model, server: &RedisServer, more: &str) -> String {
     config_at(model, &server.url(), more)
 }
 
@@ -31,7 +30,11 @@ async fn start(model: &Model, server: &RedisServer) -> Process {
     Process::start(&config(model, server, "")).await
 }
 
-async fn start_logged(model: &Model, server: &RedisServer, more: &str) -> (Process, Log) {
+pub(super) async fn start_logged(
+    model: &Model,
+    server: &RedisServer,
+    more: &str,
+) -> (Process, Log) {
     Process::start_logged_with(&config(model, server, more), |command| {
         command.args(["--log-format", "json"]).env("TETHER_LOG", "info").stderr(Stdio::piped());
     })
@@ -199,162 +202,6 @@ async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
         assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, next);
     }
     player.abort();
-}
-
-#[tokio::test]
-async fn a_short_pause_of_the_server_is_waited_out() {
-    let (mut model, server) = (Model::listen(), RedisServer::start());
-    let (process, log) = start_logged(&model, &server, "wait_sec: 1.5").await;
-    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
-    server.command(&["CLIENT", "PAUSE", "1000", "ALL"]);
-    round.say(" two").await;
-    stream.up_to_text(" two").await;
-    round.end().await;
-    stream.up_to("turn_completed").await;
-    let events = process.rejoin("session_id=s", &[]).await.rest().await;
-    let sequences: Vec<u64> = events.iter().map(Frame::sequence).collect();
-    assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>(), "nothing twice");
-    drop(log);
-}
-
-#[tokio::test]
-async fn a_server_that_stays_away_ends_the_running_turn_honestly() {
-    let (mut model, server) = (Model::listen(), RedisServer::start());
-    let (process, log) = start_logged(&model, &server, "wait_sec: 0.5").await;
-    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
-    server.signal("STOP");
-    round.say(" two").await;
-    let rest = stream.up_to("turn_failed").await;
-    let end = &rest.last().unwrap().data;
-    assert_eq!((&end["code"], &end["retryable"]), (&json!("store_unavailable"), &json!(true)));
-    assert_eq!((&end["text"], &end["loops"]), (&json!("One"), &json!(1)), "what was seen");
-    round.closed().await;
-    for _ in 0..2 {
-        let body = json!({"session_id": "t", "prompt": "Hello?"});
-        let refused = process.post("/api/v1/chat/stream", &body).await;
-        assert_eq!(refused.status(), 503);
-        assert_eq!(refused.json()["error"]["code"], "store_unavailable");
-    }
-    let ready = process.get("/readyz").await;
-    assert_eq!((ready.status(), &ready.json()["status"]), (503, &json!("store_unavailable")));
-    let is_error = |line: &&Value| line["message"] == "the session store cannot be used";
-    until(|| log.lines().iter().any(|line| is_error(&line))).await;
-    let lines = log.lines();
-    let errors: Vec<_> = lines.iter().filter(is_error).collect();
-    assert_eq!(errors.len(), 1, "one line a minute: {lines:?}");
-    assert!(errors[0]["store"].as_str().unwrap().starts_with("Redis at /"), "{errors:?}");
-
-    server.signal("CONT");
-    let player = tokio::spawn(play(model));
-    ended(&process, "session_id=s").await;
-    next_turn(&process, "s").await;
-    player.abort();
-    assert_eq!(process.get("/readyz").await.json()["status"], "ready");
-    let said = process.get("/api/v1/sessions/s").await.json()["turns"][0].to_string();
-    assert!(said.contains("One"), "{said}");
-}
-
-#[tokio::test]
-async fn a_full_server_refuses_turns_and_loses_nothing() {
-    let (mut model, server) = (Model::listen(), RedisServer::start());
-    let process = start(&model, &server).await;
-    let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
-    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    let body = json!({"session_id": "s", "prompt": "More."});
-    let refused = process.post("/api/v1/chat/stream", &body).await;
-    assert_eq!(refused.status(), 503);
-    assert_eq!(process.get("/readyz").await.status(), 503);
-    assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, before, "it can be read");
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    process.whole_turn(&mut model, "s", "More.").await.rest().await;
-}
-
-/// Somebody makes room in time.
-#[tokio::test]
-async fn a_turn_waits_for_a_server_that_is_full() {
-    let (mut model, server) = (Model::listen(), RedisServer::start());
-    let process = Process::start(&config(&model, &server, "wait_sec: 1.5")).await;
-    let (mut stream, mut round, mut seen) = process.begin_saying(&mut model, "s", "One").await;
-    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    round.say(" two").await;
-    until_refused(&process).await;
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    seen.extend(stream.up_to_text(" two").await);
-    round.end().await;
-    seen.extend(stream.up_to("turn_completed").await);
-    assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, seen);
-}
-
-/// Waits until the server has refused something that it will be asked for again.
-async fn until_refused(process: &Process) {
-    within(async { while process.metric("tether_store_requests_failed_total").await < 1.0 {} })
-        .await;
-}
-
-#[tokio::test]
-async fn a_server_that_stays_full_ends_the_running_turn_honestly() {
-    let (mut model, server) = (Model::listen(), RedisServer::start());
-    let (process, log) = start_logged(&model, &server, "wait_sec: 0.5").await;
-    let (mut stream, mut round, seen) = process.begin_saying(&mut model, "s", "One").await;
-    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    round.say(" two").await;
-    let end = stream.up_to("turn_failed").await;
-    assert_eq!(end[0].data["code"], "store_unavailable", "{end:?}");
-    assert_eq!(end[0].data["text"], "One", "what was seen");
-    round.closed().await;
-    let line = "the session store cannot be used";
-    until(|| log.lines().iter().any(|it| it["message"] == line)).await;
-    let lines = log.lines();
-    let cause = &lines.iter().find(|it| it["message"] == line).unwrap()["cause"];
-    assert!(cause.as_str().unwrap().starts_with("its memory is full"), "{cause}");
-
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    let player = tokio::spawn(play(model));
-    let all = ended(&process, "session_id=s").await;
-    assert_eq!(all[..seen.len()], seen, "nothing that was seen is lost");
-    next_turn(&process, "s").await;
-    player.abort();
-}
-
-/// Like a long command of somebody else.
-#[tokio::test]
-async fn a_server_that_is_busy_for_a_while_is_waited_for() {
-    let mut model = Model::listen();
-    let server = RedisServer::start_with(&["--enable-debug-command", "yes"]);
-    let process = Process::start(&config(&model, &server, "wait_sec: 1.5")).await;
-    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
-    let asleep = spawn_blocking(move || (server.command(&["DEBUG", "SLEEP", "1"]), server));
-    round.say(" two").await;
-    stream.up_to_text(" two").await;
-    round.end().await;
-    let seen = stream.up_to("turn_completed").await;
-    let (answer, _server) = asleep.await.unwrap();
-    assert!(!answer.starts_with('-'), "{answer}");
-    assert_eq!(seen.last().unwrap().data["text"], "One two");
-}
-
-#[tokio::test]
-async fn a_server_that_crashes_and_comes_back_has_everything() {
-    for fsync in ["always", "everysec"] {
-        check_crash(fsync).await;
-    }
-}
-
-async fn check_crash(fsync: &str) {
-    let mut model = Model::listen();
-    let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", fsync]);
-    let process = Process::start(&config(&model, &server, "wait_sec: 1.5")).await;
-    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
-    // With `everysec`, a write may wait for the one before it to be on the disk. One that was made outlives the process.
-    while !server.command(&["INFO", "persistence"]).contains("aof_buffer_length:0") {}
-    server.kill();
-    round.say(" two").await;
-    server.run();
-    stream.up_to_text(" two").await;
-    round.end().await;
-    stream.up_to("turn_completed").await;
-    let turns = process.get("/api/v1/sessions/s").await.json()["turns"].clone();
-    assert!(turns[0].to_string().contains("One two"), "{turns}");
 }
 
 /// What a command prints on standard error, and whether it succeeds.

@@ -58,6 +58,10 @@ fn of_settings(settings: &HashMap<String, String>) -> Vec<StoreFinding> {
         (Some("yes"), Some("always")) => {
             "it writes each change to disk (`appendfsync always`): a crash loses nothing".to_owned()
         }
+        (Some("yes"), Some("no")) => "it leaves it to its machine when changes get to the disk (`appendfsync no`): if the \
+                                      machine crashes, the last half minute may be lost; `appendfsync \
+                                      everysec` loses a second"
+            .to_owned(),
         (Some("yes"), _) => "it writes changes to disk each second (`appendonly yes`): a crash of the \
                              server can lose the last one; `appendfsync always` loses nothing"
             .to_owned(),
@@ -111,6 +115,7 @@ mod tests {
                 &[("appendonly", "yes"), ("appendfsync", "everysec")][..],
                 "`appendfsync always` loses nothing",
             ),
+            (&[("appendonly", "yes"), ("appendfsync", "no")], "the last half minute may be lost"),
             (&[("appendonly", "no")], "set `appendonly yes`"),
             (&[], "it does not tell this user"),
             (&[("maxmemory-policy", "allkeys-lru"), ("maxmemory", "7")], "set `noeviction` there"),

@@ -149,10 +149,24 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(Vec::new())))
     }
 
+    /// Whether it could not be used a while ago. Other nodes may then have told clients that a turn has failed, and need
+    /// a moment to store that: nobody goes on with their turns until [`note_back`](Self::note_back).
+    fn was_away(&self) -> bool {
+        false
+    }
+
+    /// Notes that they have had that moment.
+    fn note_back(&self) {}
+
     /// Whether the store can be used now. A store that sessions are shared in is also examined, so that
     /// one that cannot be used is found at start.
     fn check(&self) -> StoreFuture<'_, ()> {
         Box::pin(ready(Ok(())))
+    }
+
+    /// Whether what is in the store can be read now, also if nothing can be written.
+    fn check_reading(&self) -> StoreFuture<'_, ()> {
+        self.check()
     }
 
     /// Waits while the store is loading its data, as after a restart of its machine, but not for ever.

@@ -112,18 +112,21 @@ impl RedisStore {
         let mut command = Command::new("SET", self.keys.version());
         command.arg(FORMAT).arg("NX").arg("GET");
         let found: Option<u64> = self.servers.command(&command).await?;
-        match found {
-            Some(found) if found > FORMAT => Err(StoreError::Unavailable(format!(
-                "its sessions have format {found}, and this release reads only up to format {FORMAT}; use \
-                 a newer Tether, or set another `sessions.redis.prefix`"
-            ))),
-            _ => Ok(()),
-        }
+        check_format(found)
+    }
+
+    /// Whether what is there can be read, also if nothing can be written.
+    pub(super) async fn check_reading_now(&self) -> Result<(), StoreError> {
+        self.greet().await?;
+        let command = Command::new("GET", self.keys.version());
+        check_format(self.servers.command(&command).await?)
     }
 
     async fn write_something(&self) -> Result<(), StoreError> {
         let mut command = Command::new("SET", self.keys.version());
-        self.servers.command(command.arg(FORMAT)).await
+        self.servers.command::<()>(command.arg(FORMAT)).await?;
+        self.servers.note_written();
+        Ok(())
     }
 
     /// Does in a session of its own what turns do.
@@ -220,5 +223,16 @@ impl RedisStore {
             }
         }
         settings
+    }
+}
+
+/// Whether this release reads the format of what is stored.
+fn check_format(found: Option<u64>) -> Result<(), StoreError> {
+    match found {
+        Some(found) if found > FORMAT => Err(StoreError::Unavailable(format!(
+            "its sessions have format {found}, and this release reads only up to format {FORMAT}; use a newer \
+             Tether, or set another `sessions.redis.prefix`"
+        ))),
+        _ => Ok(()),
     }
 }

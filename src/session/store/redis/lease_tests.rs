@@ -1,8 +1,11 @@
 //! Leases: those that lapse, those that the server has lost, and requests that come late or twice.
 
+use std::future::pending;
 use std::sync::atomic::Ordering;
 
-use super::tests::{RECORD, RedisServer, batch, let_lapse, open};
+use tokio::time::timeout;
+
+use super::tests::{RECORD, RedisServer, batch, let_lapse, open, open_with};
 use super::*;
 
 #[tokio::test]
@@ -232,4 +235,23 @@ async fn a_lease_that_is_given_back_late_unlists_no_later_one() {
     store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     store.list_given_back("s", deadline, false).await;
     assert_eq!(server.command(&["ZCARD", "tether:running"]), ":1\r\n");
+}
+
+/// The server stood still and does what it was asked meanwhile, though nobody waits for it any more.
+#[tokio::test]
+async fn a_lease_that_was_given_up_is_not_taken_later() {
+    let server = RedisServer::start();
+    let options = |options: &mut RedisOptions| {
+        (options.lease, options.wait) = (Duration::from_millis(400), Duration::from_millis(200));
+    };
+    let [one, two] = [open_with(&server, options), open_with(&server, options)];
+    assert!(one.interrupted(1).await.unwrap().is_empty(), "now it knows the server's clock");
+    server.signal("STOP");
+    let given_up = one.acquire("s", NodeId::random()).await;
+    assert!(matches!(given_up, Err(StoreError::Unavailable(_))), "{given_up:?}");
+    let passed = timeout(Duration::from_millis(300), pending::<()>()).await;
+    assert!(passed.is_err());
+    server.signal("CONT");
+    let lease = two.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    assert_eq!(lease.epoch, 1, "nobody had it before");
 }

@@ -54,8 +54,15 @@ impl RedisStore {
             .number(grant)
             .number(millis(self.lease))
             .number(self.ttl)
-            .number(u64::from(purpose == Purpose::Turn));
-        let mut answer = list(self.servers.call(&call).await?)?;
+            .number(u64::from(purpose == Purpose::Turn))
+            .number(self.latest());
+        let answer: Value = self.servers.call(&call).await?;
+        if answer == Value::Int(TOO_LATE) {
+            let cause = "it got a request long after it was made".to_owned();
+            return Err(StoreError::Unavailable(cause));
+        }
+        let mut answer = list(answer)?;
+        self.servers.note_written();
         if answer.is_empty() {
             return Ok(None);
         }
@@ -68,6 +75,16 @@ impl RedisStore {
         Ok(Some(Granted { lease, before, deadline, files, rest }))
     }
 
+    /// When the server's clock says that a lease asked for now is not wanted any more; 0 if that is not known. A server that
+    /// stood still does all that had been asked meanwhile, by gateways that have given it up: the lease would keep its last
+    /// holder from storing how its turn has ended. Each server of a cluster has a clock of its own.
+    fn latest(&self) -> u64 {
+        if self.servers.address.cluster().is_some() {
+            return 0;
+        }
+        self.clock.says_at_most().map_or(0, |now| now + millis(self.lease) / 2)
+    }
+
     pub(super) async fn load_now(
         &self,
         session_id: &str,
@@ -75,11 +92,17 @@ impl RedisStore {
         let keys = self.keys.of_session(session_id);
         let call = Call::new(&self.scripts.load, &keys.all()).number(self.ttl);
         match parts(self.servers.call(&call).await?)? {
-            Some([version, record]) => stored_record(version, record),
+            Some([version, record, files]) => {
+                self.prolong(files)?;
+                stored_record(version, record)
+            }
             None => Ok(None),
         }
     }
 }
+
+/// The script was run too late.
+const TOO_LATE: i64 = -1;
 
 /// What a lease is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,7 @@
 
 mod address;
 mod cause;
+mod clock;
 #[cfg(test)]
 pub(super) mod cluster_tests;
 #[cfg(test)]
@@ -64,6 +65,7 @@ use super::{
 use crate::telemetry::{metrics, millis};
 
 pub use address::{RedisAddress, RedisTls};
+use clock::ServerClock;
 pub use examination::ServerReport;
 use keys::{Keys, SessionKeys};
 use reply::{parts, plain};
@@ -104,6 +106,7 @@ pub struct RedisStore {
     /// Orders what was asked for: leases and writes.
     asked: AtomicU64,
     is_examined: AtomicBool,
+    clock: ServerClock,
     ids: whole::Ids,
     appends: metrics::Appends,
 }
@@ -125,6 +128,7 @@ impl RedisStore {
             ttl: millis(ttl),
             asked: AtomicU64::new(1),
             is_examined: AtomicBool::new(false),
+            clock: ServerClock::default(),
             ids: whole::Ids::default(),
             appends: metrics::Appends::default(),
         }
@@ -144,11 +148,12 @@ impl RedisStore {
             .number(self.ttl)
             .number(lease.epoch)
             .text(&holder);
-        let [deadline, cancel, is_read] = match self.servers.call(&call).await? {
+        let [deadline, cancel, is_read, files] = match self.servers.call(&call).await? {
             Value::Int(loss) => return Err(lost_lease(loss)),
             renewed => parts(renewed)?.ok_or(StoreError::Superseded)?,
         };
-        self.note_running(&lease.session_id, plain(deadline)?, &[]).await;
+        let files: Vec<String> = plain(files)?;
+        self.note_running(&lease.session_id, plain(deadline)?, &files).await;
         Ok(Renewed { cancel: plain(cancel)?, is_read: plain(is_read)? })
     }
 
@@ -186,7 +191,12 @@ impl RedisStore {
             .number(self.ttl)
             .text(turn_id.unwrap_or_default())
             .number(seen);
-        parts(self.servers.call(&call).await?)?.map(reply::log).transpose()
+        let Some([turn, text, journal, batches, files]) = parts(self.servers.call(&call).await?)?
+        else {
+            return Ok(None);
+        };
+        self.prolong(files)?;
+        reply::log([turn, text, journal, batches]).map(Some)
     }
 
     async fn request_cancel_now(
@@ -273,8 +283,20 @@ impl Store for RedisStore {
         Box::pin(self.interrupted_now(count))
     }
 
+    fn was_away(&self) -> bool {
+        self.servers.was_away()
+    }
+
+    fn note_back(&self) {
+        self.servers.note_back();
+    }
+
     fn check(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.check_now())
+    }
+
+    fn check_reading(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.check_reading_now())
     }
 
     fn wait_until_loaded(&self) -> StoreFuture<'_, ()> {

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use redis::Value;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::super::StoreError;
+use super::reply::plain;
 use super::request::{Command, Commands};
 use super::scripts::Call;
 use super::{RedisStore, whole};
@@ -24,13 +26,31 @@ impl RedisStore {
         let mut commands = Commands::default();
         commands.add("ZADD", self.keys.running()).arg(deadline).arg(session_id);
         commands.add("PEXPIRE", self.keys.running()).arg(self.ttl_leased());
-        for file in files {
-            let key = self.keys.artifact(whole::id_of_file(file));
-            commands.add("PEXPIRE", key).arg(2 * self.ttl_leased());
-        }
+        self.add_prolongation(&mut commands, files);
         let servers = Arc::clone(&self.servers);
         async move {
             let _ = servers.commands(&commands).await;
+        }
+    }
+
+    /// Makes these files last, as a script has said. Whoever has asked does not wait for it.
+    pub(super) fn prolong(&self, files: Value) -> Result<(), StoreError> {
+        let files: Vec<String> = plain(files)?;
+        if !files.is_empty() {
+            let mut commands = Commands::default();
+            self.add_prolongation(&mut commands, &files);
+            let servers = Arc::clone(&self.servers);
+            tokio::spawn(async move {
+                let _ = servers.commands(&commands).await;
+            });
+        }
+        Ok(())
+    }
+
+    fn add_prolongation(&self, commands: &mut Commands, files: &[String]) {
+        for file in files {
+            let key = self.keys.artifact(whole::id_of_file(file));
+            commands.add("PEXPIRE", key).arg(2 * self.ttl_leased());
         }
     }
 
@@ -59,7 +79,9 @@ impl RedisStore {
     pub(super) async fn interrupted_now(&self, count: usize) -> Result<Vec<String>, StoreError> {
         let running = self.keys.running();
         let call = Call::new(&self.scripts.lapsed, &[&running]).number(count as u64);
+        let asked_at = Instant::now();
         let (now, lapsed): (u64, Vec<String>) = self.servers.call(&call).await?;
+        self.clock.note(now, asked_at);
         let mut interrupted = Vec::new();
         for id in lapsed {
             let keys = self.keys.of_session(&id);

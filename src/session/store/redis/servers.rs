@@ -42,8 +42,10 @@ pub(super) struct Servers {
     asked_at: AsyncMutex<Option<Instant>>,
     /// When a failure was last logged.
     logged_at: Mutex<Option<Instant>>,
-    /// Whether nothing has succeeded since.
+    /// Whether nothing was written since.
     is_failing: AtomicBool,
+    /// Whether something has failed, or taken long, since [`note_back`](Self::note_back).
+    was_away: AtomicBool,
     pub(super) metrics: metrics::SharedStoreUse,
 }
 
@@ -58,6 +60,7 @@ impl Servers {
             asked_at: AsyncMutex::default(),
             logged_at: Mutex::default(),
             is_failing: AtomicBool::new(false),
+            was_away: AtomicBool::new(false),
             metrics: metrics::SharedStoreUse::default(),
         }
     }
@@ -268,15 +271,27 @@ impl Servers {
     ) -> Result<Value, StoreError> {
         match &answer {
             Ok(_) | Err(StoreError::Damaged(_)) => {
-                self.metrics.note_request(begun_at.elapsed());
-                self.note_success();
+                let elapsed = begun_at.elapsed();
+                if elapsed > self.wait / 2 {
+                    self.was_away.store(true, Ordering::Relaxed);
+                }
+                self.metrics.note_request(elapsed);
             }
             Err(error) => self.note_failure(error),
         }
         answer
     }
 
-    fn note_success(&self) {
+    pub(super) fn was_away(&self) -> bool {
+        self.was_away.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_back(&self) {
+        self.was_away.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that something was written: a server that is full can still be read.
+    pub(super) fn note_written(&self) {
         if self.is_failing.swap(false, Ordering::Relaxed) {
             info!(store = %self.address, "the session store can be used again");
         }
@@ -285,6 +300,7 @@ impl Servers {
     /// Logs why the store cannot be used, but not for each of the turns that suffer from it.
     fn note_failure(&self, failure: &StoreError) {
         metrics::store_request_failed();
+        self.was_away.store(true, Ordering::Relaxed);
         let now = Instant::now();
         let mut logged_at = self.logged_at.lock();
         if logged_at.is_some_and(|at| now - at < limits::STORE_LOG_INTERVAL) {

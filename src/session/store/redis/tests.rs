@@ -270,6 +270,26 @@ async fn all_that_is_kept_expires() {
         assert!(expiry(key) > 100_000, "{key}");
         server.command(&["PEXPIRE", key, "5000"]);
     }
+    // Its file's key is in another slot, and lasts with it, whoever uses the session.
+    let file = "tether:artifact:f";
+    let age = |used: &str| {
+        server.command(&["HSET", &keys[0], "used", used, "files_prolonged", used]);
+        server.command(&["PEXPIRE", file, "5000"]);
+    };
+    let lasts = async || {
+        while expiry(file) < 200_000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    age("1");
+    store.load("s").await.unwrap();
+    lasts().await;
+    age("1");
+    store.read("s", None, 0).await.unwrap();
+    lasts().await;
+    age("1");
+    store.renew(&lease).await.unwrap();
+    lasts().await;
     let session = &keys[0];
     server.command(&["HSET", session, "used", "1"]);
     store.read("s", None, 0).await.unwrap();

@@ -108,11 +108,12 @@ impl RedisStore {
             call.number(*first).number(*last).bytes(bytes)
         });
         let answer = self.servers.call(&call).await?;
-        self.note_written(lease, write, answer)
+        self.servers.note_written();
+        self.read_written(lease, write, answer)
     }
 
     /// Reads what the script has done.
-    fn note_written(
+    fn read_written(
         &self,
         lease: &Lease,
         write: Write<'_>,

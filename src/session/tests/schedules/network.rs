@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -251,12 +251,14 @@ pub(super) struct Link {
     net: Shared,
     node: OnceLock<NodeId>,
     asked: AtomicU64,
+    was_away: AtomicBool,
 }
 
 impl Link {
     pub(super) fn new(net: &Shared) -> Arc<Self> {
         let net = Arc::clone(net);
-        Arc::new(Self { net, node: OnceLock::new(), asked: AtomicU64::new(1) })
+        let (asked, was_away) = (AtomicU64::new(1), AtomicBool::new(false));
+        Arc::new(Self { net, node: OnceLock::new(), asked, was_away })
     }
 
     pub(super) fn belongs_to(&self, node: NodeId) {
@@ -273,10 +275,11 @@ impl Link {
                 Err(_) => pending().await,
             }
         };
-        match timeout(Duration::from_millis(WAIT_MS / 2), answer).await {
-            Ok(answer) => answer,
-            Err(_) => Err(StoreError::Unavailable("no answer".to_owned())),
+        if let Ok(answer) = timeout(Duration::from_millis(WAIT_MS / 2), answer).await {
+            return answer;
         }
+        self.was_away.store(true, Ordering::Relaxed);
+        Err(StoreError::Unavailable("no answer".to_owned()))
     }
 
     async fn write(
@@ -325,6 +328,18 @@ impl Store for Link {
 
     fn wait(&self) -> Duration {
         Duration::from_millis(WAIT_MS)
+    }
+
+    fn was_away(&self) -> bool {
+        self.was_away.load(Ordering::Relaxed)
+    }
+
+    fn note_back(&self) {
+        self.was_away.store(false, Ordering::Relaxed);
+    }
+
+    fn check(&self) -> StoreFuture<'_, ()> {
+        ask!(self, Request::Check, Answer::Done => ())
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Renewed> {

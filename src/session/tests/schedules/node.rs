@@ -18,7 +18,7 @@ use super::network::{Link, Shared};
 use super::rules::{Seen, Standing};
 use super::{Flaw, LEASE_MS};
 use crate::conversation::ClientInput;
-use crate::limits::session::TAKEN_OVER_MAX;
+use crate::limits::session::{STORE_RETRY_INTERVAL, TAKEN_OVER_MAX};
 use crate::session::store::{NodeId, Store};
 use crate::session::{
     Beginning, Cancel, Durability, FoundTurn, LoggedTurn, NotBegun, Record, Sessions, TurnLog,
@@ -129,6 +129,18 @@ impl Node {
             loop {
                 let _ = sweeper.settle_all().await;
                 sleep(sweeper.settle_interval().expect("the store is shared")).await;
+            }
+        });
+        let mut unfinished = sessions.unfinished().expect("the store is shared");
+        let finisher = sessions.clone();
+        runtime.spawn(async move {
+            while let Some(session) = unfinished.recv().await {
+                let finisher = finisher.clone();
+                tokio::spawn(async move {
+                    while finisher.finish_unfinished(&session).await.is_err() {
+                        sleep(STORE_RETRY_INTERVAL).await;
+                    }
+                });
             }
         });
         let (shared, inbox) = (Arc::clone(shared), Arc::clone(inbox));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Answer, Request, Server, event_of, events_of};
 use crate::event::Kind;
-use crate::session::cut_short::DATA_LOSS;
+use crate::session::cut_short::{DATA_LOSS, NOT_STORED};
 use crate::session::journal::Journal;
 use crate::session::record::SessionRecord;
 use crate::session::store::{Epochs, NodeId, StoreError, StoredLog};
@@ -154,16 +154,17 @@ impl Rules {
 
     fn note_end(&mut self, log: &StoredLog, turn: &str, epoch: u64) {
         let events: Vec<_> = events_of(log).collect();
-        let Some((_, before)) = events.split_last() else { return };
-        let is_interrupted =
-            String::from_utf8_lossy(events[before.len()].2).contains("the gateway was stopped");
-        self.news.push(match before.last() {
-            _ if !is_interrupted => "end: by its driver",
-            _ if self.ended_at_once.contains(turn) => "takeover: ended at once",
-            Some((written, ..)) if *written == epoch => {
-                "end: by its own node, which had given it up"
-            }
-            _ => "end: by the next node, as nobody may go on",
+        let Some(((.., last), before)) = events.split_last() else { return };
+        let says = |text: &str| String::from_utf8_lossy(last).contains(text);
+        let is_own = before.last().is_some_and(|(written, ..)| *written == epoch);
+        self.news.push(if says(NOT_STORED) && is_own {
+            "end: by its own node, which had given it up"
+        } else if !says("the gateway was stopped") {
+            "end: by its driver"
+        } else if self.ended_at_once.contains(turn) {
+            "takeover: ended at once"
+        } else {
+            "end: by the next node, as nobody may go on"
         });
     }
 

@@ -62,13 +62,30 @@ local function last_for(ttl)
   end
 end
 
--- Notes that the session is used. Not each time: readers of a running turn come often.
+-- Files whose keys, elsewhere, are to last longer, because their session does. All at once, and seldom.
+local function files_due(ttl)
+  if redis.call('EXISTS', FILES) == 0 then
+    return {}
+  end
+  local prolonged = redis.call('HGET', SESSION, 'files_prolonged')
+  if prolonged and now - prolonged < ttl / 2 then
+    return {}
+  end
+  -- Refused if the memory is full: then it is done each time.
+  redis.pcall('HSET', SESSION, 'files_prolonged', now)
+  return redis.call('ZRANGE', FILES, 0, -1)
+end
+
+-- Notes that the session is used. Not each time: readers of a running turn come often. Returns the files that are due.
 local function use(ttl)
   local used = tonumber(redis.call('HGET', SESSION, 'used'))
-  if used and now - used >= 1000 then
-    redis.call('HSET', SESSION, 'used', now)
-    last_for(ttl)
+  if not used or now - used < 1000 then
+    return {}
   end
+  -- What can be read must not fail because the memory is full.
+  redis.pcall('HSET', SESSION, 'used', now)
+  last_for(ttl)
+  return files_due(tonumber(ttl))
 end
 
 -- Removes all of a session, and returns its files.

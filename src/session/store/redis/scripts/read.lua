@@ -11,7 +11,7 @@ end
 if not log then
   return false
 end
-use(ttl)
+local files = use(ttl)
 local number = string.match(log, '^%d+')
 local batches = redis.call('XRANGE', LOG, '(' .. number .. '-' .. seen, number)
 -- The whole journal is for whoever reads the whole log.
@@ -19,4 +19,4 @@ local journal = redis.call('HEXISTS', JOURNAL, turn) == 1 and ''
 if seen == '0' then
   journal = redis.call('HGET', JOURNAL, turn)
 end
-return {turn, log, journal, batches}
+return {turn, log, journal, batches, files}
