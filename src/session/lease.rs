@@ -148,10 +148,16 @@ impl OwnedLease {
         let mut finished = patiently(patience, finish).await.map(drop);
         if finished == Err(StoreError::DataLoss)
             && let Some(log) = log
-            && let Some(batches) = self.lost_part(end.turn_id, log).await
         {
-            let end = LogEnd { batches, ..end };
-            finished = store.finish(&lease, expected, record, end).await.map(drop);
+            finished = match self.lost_part(end.turn_id, log).await {
+                Ok(Some(batches)) => {
+                    let end = LogEnd { batches, ..end };
+                    store.finish(&lease, expected, record, end).await.map(drop)
+                }
+                Ok(None) => Err(StoreError::DataLoss),
+                // It may have more than it has confirmed, and then nothing is lost.
+                Err(error) => Err(error),
+            };
         }
         self.stop_renewal();
         match finished {
@@ -163,10 +169,14 @@ impl OwnedLease {
 
     /// The part of a sealed log that the store has lost. `None` if it has nothing of the log, or another gateway has
     /// gone on with it.
-    async fn lost_part(&self, turn_id: &str, log: &TurnLog) -> Option<Vec<Batch>> {
-        let kept = self.store.read(&self.lease.session_id, Some(turn_id), u64::MAX).await;
-        let StoredLog { epochs, last, .. } = kept.ok()??;
-        (epochs == log.epochs()).then(|| log.after(last))
+    async fn lost_part(
+        &self,
+        turn_id: &str,
+        log: &TurnLog,
+    ) -> Result<Option<Vec<Batch>>, StoreError> {
+        let kept = self.store.read(&self.lease.session_id, Some(turn_id), u64::MAX).await?;
+        let kept = kept.filter(|kept| kept.epochs == log.epochs());
+        Ok(kept.map(|StoredLog { last, .. }| log.after(last)))
     }
 
     /// Forgets the session, unless the lease is lost.

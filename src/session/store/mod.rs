@@ -45,6 +45,8 @@ pub(crate) use copy::now_ms;
 pub use copy::{ListedSession, SessionCopy};
 pub use entries::{ClaimTerm, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries};
 pub use memory::MemoryStore;
+#[cfg(test)]
+pub(super) use redis::tests as redis_tests;
 pub use redis::{RedisAddress, RedisOptions, RedisStore, RedisTls, ServerReport};
 pub use sqlite::{FileReport, OpenError, SqliteStore, SyncMode};
 pub use watch::{Watch, Watched};

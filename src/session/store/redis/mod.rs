@@ -42,7 +42,7 @@ mod sentinel_tests;
 mod servers;
 mod slots;
 #[cfg(test)]
-pub(super) mod tests;
+pub(in crate::session) mod tests;
 #[cfg(test)]
 mod tls_tests;
 mod watches;

@@ -42,7 +42,7 @@ pub(super) fn batch(first: u64, last: u64) -> Batch {
 pub(super) const RECORD: Bytes = Bytes::from_static(b"record");
 
 /// As if the time of a session's lease had passed.
-pub(super) fn let_lapse(server: &RedisServer, session: &str) {
+pub(crate) fn let_lapse(server: &RedisServer, session: &str) {
     let key = format!("tether:{{{session}}}:session");
     server.command(&["HSET", &key, "deadline", "1"]);
     server.command(&["ZADD", "tether:running", "1", session]);

@@ -11,6 +11,7 @@
 //! seed always plays the same. A failure prints its seed. Play that schedule again, with a trace of all that
 //! happens, with `TETHER_SEED=<seed>`, and more schedules with `TETHER_SCHEDULES=<count>`.
 
+mod compared;
 mod coverage;
 mod dice;
 mod driving;

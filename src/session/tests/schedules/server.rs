@@ -203,6 +203,13 @@ impl Server {
         Some(&self.sessions.get(session)?.record.as_ref()?.record.bytes)
     }
 
+    /// Lets the lease of a session lapse. False if nobody has one.
+    pub(super) fn let_lapse(&mut self, session: &str) -> bool {
+        let now = self.now;
+        let granted = self.sessions.get_mut(session).and_then(|kept| kept.lease.as_mut());
+        granted.map(|granted| granted.deadline = now).is_some()
+    }
+
     /// Who holds a session.
     pub(super) fn holder(&self, session: &str) -> Option<NodeId> {
         let kept = self.sessions.get(session)?;
@@ -296,15 +303,24 @@ impl Server {
         self.sessions.insert(session.to_owned(), Kept { forgotten, ..Kept::default() });
     }
 
-    /// Why a lease is not held. Nothing is ever lost here.
+    /// Why a lease is not held: `loss` in `prelude.lua`.
     fn loss(&self, lease: &Lease) -> StoreError {
         let Some(kept) = self.sessions.get(&lease.session_id) else {
-            return StoreError::Superseded;
+            return StoreError::DataLoss;
         };
-        let is_deleted = kept
-            .forgotten
-            .is_some_and(|forgotten| forgotten.grant == Some(lease.grant) || kept.epoch == 0);
-        if is_deleted { StoreError::NoSession } else { StoreError::Superseded }
+        let forgotten = kept.forgotten.filter(|forgotten| forgotten.until > self.now);
+        let is_its = forgotten.is_some_and(|forgotten| forgotten.grant == Some(lease.grant));
+        if is_its || forgotten.is_some() && kept.epoch == 0 {
+            return StoreError::NoSession;
+        }
+        let is_lost = if kept.given_back == Some(lease.grant) || forgotten.is_some() {
+            false
+        } else if kept.epoch != lease.epoch {
+            kept.epoch < lease.epoch
+        } else {
+            kept.node != Some(lease.node) || kept.lease.is_none()
+        };
+        if is_lost { StoreError::DataLoss } else { StoreError::Superseded }
     }
 
     /// The lease, if it is held.
@@ -328,7 +344,8 @@ impl Server {
     ) -> Result<Option<Version>, StoreError> {
         if let Err(lost) = self.held(lease) {
             // The end of a turn gives its lease back.
-            return self.was_finished(lease, record.filter(|_| ends)).map(Some).ok_or(lost);
+            let turn = log.map(|(turn, _)| turn).filter(|_| ends);
+            return self.was_finished(lease, record, turn).map(Some).ok_or(lost);
         }
         let (flaw, writer) = (self.flaw, (lease.session_id.clone(), lease.epoch));
         let kept = self.sessions.get_mut(&lease.session_id).ok_or(StoreError::Superseded)?;
@@ -378,10 +395,18 @@ impl Server {
         Ok(written)
     }
 
-    /// The version of a record that this lease has written in this way before.
-    fn was_finished(&self, lease: &Lease, record: Option<NewRecord>) -> Option<Version> {
+    /// The version of a record that this lease has written in this way before, when it ended the turn.
+    fn was_finished(
+        &self,
+        lease: &Lease,
+        record: Option<NewRecord>,
+        turn: Option<String>,
+    ) -> Option<Version> {
         let (new, kept) = (record?, self.sessions.get(&lease.session_id)?);
-        let saved = kept.record.as_ref()?;
+        let (turn, saved) = (turn?, kept.record.as_ref()?);
+        if kept.logs.iter().any(|log| log.turn_id == turn && log.journal.is_some()) {
+            return None;
+        }
         let is_same = saved.before == new.expected && saved.by == lease.grant;
         (is_same && saved.record.bytes == new.bytes).then_some(saved.record.version)
     }
@@ -422,7 +447,7 @@ impl Kept {
         let batches: Vec<Batch> = batches.into_iter().skip_while(|it| !is_new(it)).collect();
         let follows = batches.first().is_none_or(|batch| batch.first == last + 1);
         if !follows && flaw != Flaw::NotIdempotent {
-            return Err(StoreError::Unavailable("it has lost events".to_owned()));
+            return Err(StoreError::DataLoss);
         }
         let Some(at) = at else {
             let (turn_id, epochs) = (turn.to_owned(), Epochs::begun_in(epoch));
