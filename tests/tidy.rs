@@ -177,6 +177,7 @@ const ROWS: &[Row] = &[
     row("session/followed", Io, &[]),
     row("session/taken_over", Io, &["conversation", "telemetry"]),
     row("session/turn_guard", Io, &["conversation", "limits"]),
+    row("session/unstored_ends", Io, &[]),
     row("session/store", Io, &["limits", "telemetry"]),
     row("session/log/mod.rs", Io, &["event"]),
     row("session/log/outlet", Io, &[]),

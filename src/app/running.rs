@@ -94,6 +94,7 @@ pub async fn start(
     let server = Server::new(listener, tls.clone(), options, Arc::clone(&gateway), metrics.clone());
     let server = server.map_err(no_socket)?;
     gateway.resume_interrupted();
+    gateway.store_unstored_ends();
     let model = gateway.default_upstream().name();
     info!(version = version::LINE, %address, model, node = %gateway.node(), "listening");
     gateway.sources().iter().for_each(note_source);

@@ -63,7 +63,7 @@ pub async fn open_sessions(
     })?;
     // What is there can be read and forgotten, even if the disk or the memory is full.
     if store.is_shared() {
-        let checked = store.check_reading().await;
+        let checked = if create { store.check().await } else { store.check_reading().await };
         checked.map_err(|error| SessionsError::Server(unusable(config, error)))?;
     }
     Ok(store)

@@ -20,6 +20,7 @@ mod shares;
 mod tests;
 mod turn_cache;
 mod turn_keys;
+mod unstored_ends;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
@@ -394,9 +395,11 @@ impl Gateway {
         self.turns.close();
         // No turn can answer them any more.
         self.parked.stop_all();
+        let deadline = Instant::now() + within;
         let have_ended = self.end_turns(within).await;
         // The running turns may have ended with questions too.
         self.parked.stop_all();
+        self.ends_are_stored(deadline).await;
         have_ended
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
-use tracing::{debug, info_span, warn};
+use tracing::{debug, info_span};
 
 use super::Gateway;
 use super::asked::{Asked, NotDrafted};
@@ -17,8 +17,7 @@ use super::shares::TurnPermit;
 use crate::conversation::ClientInput;
 use crate::limits::session as limits;
 use crate::orchestrator::{Basis, Driver, Parts, TurnMachine, TurnRequest};
-use crate::session::store::StoreError;
-use crate::session::{SessionError, TakenOver};
+use crate::session::TakenOver;
 use crate::telemetry::metrics;
 use crate::upstream::{Route, Upstream};
 
@@ -49,9 +48,6 @@ impl Gateway {
         self.sessions.resume_with(successor, Arc::clone(&self.places));
         tokio::spawn(resume_all(Arc::downgrade(self), taken_over));
         tokio::spawn(look_for_interrupted(Arc::downgrade(self)));
-        if let Some(unfinished) = self.sessions.unfinished() {
-            tokio::spawn(finish_unfinished(Arc::downgrade(self), unfinished));
-        }
     }
 
     /// Goes on with a turn. If no other gateway can, it waits for a place here.
@@ -145,28 +141,6 @@ async fn resume_all(gateway: Weak<Gateway>, mut taken_over: Receiver<TakenOver>)
     while let Some(taken_over) = taken_over.recv().await {
         let Some(gateway) = gateway.upgrade() else { return };
         tokio::spawn(async move { gateway.resume(taken_over).await });
-    }
-}
-
-/// Stores the ends of turns whose store did not take them, as soon as it does.
-async fn finish_unfinished(gateway: Weak<Gateway>, mut unfinished: Receiver<String>) {
-    while let Some(session_id) = unfinished.recv().await {
-        tokio::spawn(finish_once_stored(Weak::clone(&gateway), session_id));
-    }
-}
-
-async fn finish_once_stored(gateway: Weak<Gateway>, session_id: String) {
-    while let Some(gateway) = gateway.upgrade() {
-        match gateway.sessions.finish_unfinished(&session_id).await {
-            Err(SessionError::Store(StoreError::Unavailable(_))) => {}
-            Ok(()) => return,
-            Err(error) => {
-                warn!(session = session_id, %error, "the end of a turn was not stored");
-                return;
-            }
-        }
-        drop(gateway);
-        sleep(limits::STORE_RETRY_INTERVAL).await;
     }
 }
 

@@ -16,20 +16,23 @@ pub(super) const DATA_LOSS: &str =
 const INTERRUPTED: &str =
     "the gateway was stopped while this turn ran; what it had said and done is kept";
 
-/// The last event of a turn that does not go on: its gateway was stopped, or has ended it already, but the store did
-/// not take that (`is_own`).
-pub(super) fn end(turn: &Interrupted, is_own: bool) -> Event<'_> {
+/// The last event of a turn whose gateway was stopped, and that does not go on.
+pub(super) fn interrupted(turn: &Interrupted) -> Event<'_> {
+    failed(turn, FailureCode::Internal, INTERRUPTED)
+}
+
+/// The last event of a turn that this gateway ended before, when the store did not take its end.
+pub(super) fn not_stored(turn: &Interrupted) -> Event<'_> {
+    failed(turn, FailureCode::StoreUnavailable, NOT_STORED)
+}
+
+fn failed<'t>(turn: &'t Interrupted, code: FailureCode, message: &'t str) -> Event<'t> {
     let calls = u32::try_from(turn.step.calls().count()).unwrap_or(u32::MAX);
     let summary = Summary {
         loops: turn.tally.rounds,
         tool_calls: turn.tally.calls.saturating_add(calls),
         usage: turn.tally.usage,
         text: &turn.said,
-    };
-    let (code, message) = if is_own {
-        (FailureCode::StoreUnavailable, NOT_STORED)
-    } else {
-        (FailureCode::Internal, INTERRUPTED)
     };
     Event::TurnFailed { code, message, retryable: true, summary }
 }

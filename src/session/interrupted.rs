@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
-use tokio::time::sleep;
 use tracing::warn;
 
 use super::codec::{self, off_worker};
@@ -25,7 +25,7 @@ use super::lease::{EnteredSession, Finish, OwnedLease};
 use super::log::{StoredEvents, Writer};
 use super::persister::Persister;
 use super::record::SessionRecord;
-use super::running::{Claim, Claimed};
+use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, LogEnd, LogNews, StoreError, StoredLog, StoredRecord};
 use super::taken_over::{HeldSession, Successor, TakenOver, Takeover, TakeoverPlace};
@@ -73,10 +73,8 @@ impl Sessions {
     /// # Errors
     /// If the store cannot be asked.
     pub(crate) async fn settle_all(&self) -> Result<(), StoreError> {
-        if self.store.was_away() {
-            self.store.check().await?;
-            sleep(limits::STORE_BACK_WAIT).await;
-            self.store.note_back();
+        if self.store.is_recovering() {
+            return self.store.check().await;
         }
         let mut seen = HashSet::new();
         loop {
@@ -89,7 +87,7 @@ impl Sessions {
                     continue;
                 }
                 match self.settle(&session_id).await {
-                    // The store has said so.
+                    // The store logs that itself, once a minute.
                     Ok(()) | Err(SessionError::Store(StoreError::Unavailable(_))) => {}
                     Err(error) => {
                         warn!(session = session_id, %error, "an interrupted turn was not taken over");
@@ -103,62 +101,74 @@ impl Sessions {
         }
     }
 
-    /// How often to do that. In a store of one node, turns are interrupted before it starts.
+    /// How long to wait before that is done again. In a store of one node, turns are interrupted before it starts.
     pub(crate) fn settle_interval(&self) -> Option<Duration> {
-        self.store.lease_time().map(|time| time / 2)
+        let time = self.store.lease_time()?;
+        Some(if self.store.is_recovering() { limits::STORE_BACK_WAIT } else { time / 2 })
     }
 
     /// Takes the session's latest turn over if it was interrupted: no gateway has the session's lease.
     pub(crate) async fn settle(&self, session_id: &str) -> Result<(), SessionError> {
-        if self.store.was_away() {
+        if self.store.is_recovering() {
             return Ok(());
         }
-        let Some(claim) = self.claim_interrupted(session_id).await? else { return Ok(()) };
-        let Some(place) = self.takeover_place() else { return Ok(()) };
-        self.take_over_claimed(claim, session_id, place).await
-    }
-
-    /// Stores the end of a turn that has ended here, but not in the store. Until then, another node may take it for one
-    /// whose node has died, and go on with it.
-    pub(crate) async fn finish_unfinished(&self, session_id: &str) -> Result<(), SessionError> {
-        // Its own attempt to store that is the one that has just failed.
-        if let Some(over) = self.running.storing(session_id) {
-            over.cancelled().await;
-        }
-        let Some(claim) = self.claim_interrupted(session_id).await? else { return Ok(()) };
-        self.take_over_claimed(claim, session_id, TakeoverPlace::Awaited).await
-    }
-
-    /// Claims the session if its latest turn is not over, and does not run here.
-    async fn claim_interrupted(&self, session_id: &str) -> Result<Option<Claim>, SessionError> {
-        loop {
+        let claim = loop {
             let is_leaving = self.is_leaving.load(Ordering::SeqCst);
             if !self.store.is_durable() || is_leaving || self.running.get(session_id).is_some() {
-                return Ok(None);
+                return Ok(());
             }
-            let log = self.store.read(session_id, None, u64::MAX).await?;
-            if log.is_none_or(|log| log.journal.is_none()) {
-                return Ok(None);
+            if !self.is_open(session_id).await? {
+                return Ok(());
             }
             match self.running.claim(session_id) {
-                Claimed::Free(claim) => return Ok(Some(claim)),
+                Claimed::Free(claim) => break claim,
                 // Another request is taking it over.
                 Claimed::Later(over) => over.cancelled().await,
-                Claimed::Running(_) => return Ok(None),
+                Claimed::Running(_) => return Ok(()),
             }
-        }
-    }
-
-    async fn take_over_claimed(
-        &self,
-        claim: Claim,
-        session_id: &str,
-        place: TakeoverPlace,
-    ) -> Result<(), SessionError> {
+        };
+        let Some(place) = self.takeover_place() else { return Ok(()) };
         let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
         let Some(EnteredSession { lease, before, .. }) = entered else { return Ok(()) };
         // Boxed: it is rare, and long.
         Box::pin(self.take_over(HeldSession { claim, lease, before, place })).await
+    }
+
+    /// Asks the store to take the ends of turns that it did not take before.
+    pub(crate) async fn store_ends(&self) {
+        // One write, before many are made.
+        if self.store.check().await.is_err() {
+            return;
+        }
+        let sessions = stream::iter(self.running.unstored_ends.sessions());
+        let stored = sessions.for_each_concurrent(limits::ENDS_STORED_AT_ONCE, async |session| {
+            match self.store_end(&session).await {
+                Ok(true) => {}
+                Ok(false) | Err(SessionError::Store(StoreError::Unavailable(_))) => return,
+                Err(error) => warn!(session, %error, "the end of a turn was not stored"),
+            }
+            self.running.unstored_ends.remove(&session);
+        });
+        stored.await;
+    }
+
+    /// Asks the store to take the end of the session's turn. Returns whether there is nothing left to do.
+    async fn store_end(&self, session_id: &str) -> Result<bool, SessionError> {
+        let log = self.store.read(session_id, None, u64::MAX).await?;
+        let log = log.filter(|log| log.journal.is_some());
+        if log.is_none_or(|log| !self.running.unstored_ends.has(session_id, &log)) {
+            return Ok(true);
+        }
+        let claim = match self.running.claim(session_id) {
+            Claimed::Free(claim) => claim,
+            Claimed::Later(_) => return Ok(false),
+            Claimed::Running(_) => return Ok(true),
+        };
+        let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
+        let Some(EnteredSession { lease, before, .. }) = entered else { return Ok(false) };
+        let held = HeldSession { claim, lease, before, place: TakeoverPlace::Awaited };
+        Box::pin(self.take_over(held)).await?;
+        Ok(false)
     }
 
     /// Takes the session's interrupted turn over, or ends it, under a claim and a lease of the session.
@@ -171,7 +181,8 @@ impl Sessions {
         let (length, json) = (found.journal.len(), found.journal.clone());
         let mut journal = off_worker(length, move || Journal::read(&json)).await?;
         // The turn ran on this very node, and ended because the store did not answer. Its client knows.
-        let is_own = found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.epoch;
+        let is_own = self.running.unstored_ends.has(&lease.session_id, &found.log)
+            || found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.epoch;
         let goes_on = self.goes_on(&journal, is_own);
         let takeover = Takeover::new(lease, held.before, &found.log, journal.takeovers + 1);
         let takeover = Box::new(takeover);
@@ -296,7 +307,12 @@ impl Sessions {
         is_own: bool,
     ) -> Result<(), SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
-        let end = vec![journal::event_after(log.last, &cut_short::end(&interrupted, is_own))];
+        let end = if is_own {
+            cut_short::not_stored(&interrupted)
+        } else {
+            cut_short::interrupted(&interrupted)
+        };
+        let end = vec![journal::event_after(log.last, &end)];
         let turn = interrupted.into_ended();
         record.beginning = None;
         record.answers.end(&log.turn_id, None);

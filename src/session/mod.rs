@@ -28,6 +28,7 @@ mod sessions;
 pub mod store;
 mod taken_over;
 mod turn_guard;
+mod unstored_ends;
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};

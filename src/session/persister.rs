@@ -198,8 +198,9 @@ async fn append(
     patiently(store.wait(), || store.append(lease, turn_id, news.clone())).await
 }
 
-/// Asks a store that fails again, for this long. One that does not answer at all is not asked again, because
-/// it may have done it.
+/// Asks, and asks again while the store says that it is unavailable, until `patience` is over. The time that an attempt
+/// takes counts towards the pause before the next one. An attempt that is still open at the end is dropped: the store
+/// may have done it.
 pub(super) async fn patiently<'s, T>(
     patience: Duration,
     ask: impl Fn() -> StoreFuture<'s, T>,
@@ -213,7 +214,6 @@ pub(super) async fn patiently<'s, T>(
                 let waited = patience.as_secs_f32();
                 return Err(StoreError::Unavailable(format!("no answer within {waited} s")));
             }
-            // Whoever has waited for an answer has waited long enough.
             Ok(Err(StoreError::Unavailable(_))) if again_at.max(Instant::now()) < deadline => {
                 sleep_until(again_at).await;
                 asked_at = Instant::now();
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// It would have no time left after a pause.
+    /// The silence used up the time: after another pause, none would be left for a second attempt.
     #[tokio::test(start_paused = true)]
     async fn a_store_that_was_silent_is_asked_again_at_once() {
         let times = Cell::new(0);

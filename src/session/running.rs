@@ -13,20 +13,19 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 
 use super::RunningSession;
+use super::unstored_ends::UnstoredEnds;
 
 /// The sessions with a running turn, and those that are loaded for one.
 #[derive(Debug, Default)]
 pub(super) struct RunningSessions {
     slots: Mutex<Slots>,
-    /// Gets the ids of sessions whose turn has ended here, but not in the store.
-    unfinished: OnceLock<Sender<String>>,
+    pub(super) unstored_ends: UnstoredEnds,
 }
 
 #[derive(Debug, Default)]
@@ -89,11 +88,6 @@ impl RunningSessions {
         let id = Arc::from(id);
         let before = slots.by_id.insert(Arc::clone(&id), slot);
         (Claim { running: Arc::clone(self), id, number }, before)
-    }
-
-    /// From now on, the sessions whose turn has ended here, but not in the store, are sent there.
-    pub(super) fn send_unfinished(&self, to: Sender<String>) {
-        let _ = self.unfinished.set(to);
     }
 
     /// The session, if a turn runs in it.
@@ -185,12 +179,9 @@ impl Claim {
         self.enter(State::Storing(session, CancellationToken::new()))
     }
 
-    /// Notes that the session's turn has ended here, but not in the store.
-    pub(super) fn note_unfinished(&self) {
-        if let Some(unfinished) = self.running.unfinished.get() {
-            // Without a receiver, the gateway is about to stop.
-            let _ = unfinished.try_send(self.id.to_string());
-        }
+    /// Notes that the session's turn, which had this epoch, has ended here, but not in the store.
+    pub(super) fn note_end_unstored(&self, turn_id: &str, epoch: u64) {
+        self.running.unstored_ends.add(&self.id, turn_id, epoch);
     }
 
     fn enter(&self, state: State) -> bool {

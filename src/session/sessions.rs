@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::artifacts::Artifacts;
@@ -89,7 +89,12 @@ impl Sessions {
         let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
         let (claim, lease, stored) = loop {
             let claim = self.claim(&beginning).await?;
-            let entered = if is_new {
+            // The node that ran its turn may have told its client that it failed, and not have stored that yet. A lease
+            // would keep it from that.
+            let is_left = self.store.is_recovering() && self.is_open(session_id).await?;
+            let entered = if is_left {
+                None
+            } else if is_new {
                 OwnedLease::enter_new(&self.store, session_id, self.node).await?
             } else {
                 OwnedLease::enter(&self.store, session_id, self.node).await?
@@ -102,9 +107,7 @@ impl Sessions {
             if !is_interrupted {
                 break (claim, lease, record);
             }
-            // Whoever has ended it may still have to say so.
-            let is_theirs = self.store.was_away() && before.is_some();
-            let Some(place) = self.takeover_place().filter(|_| !is_theirs) else {
+            let Some(place) = self.takeover_place() else {
                 lease.release().await;
                 return Err(NotBegun::Busy);
             };
@@ -140,6 +143,12 @@ impl Sessions {
         let store = Arc::clone(&self.store);
         let guard = TurnGuard::new(store, claim, lease, session, persister);
         Ok(Box::new(Begun { guard, writer, opening, history }))
+    }
+
+    /// Whether the session has a turn that is not over, as the store has it.
+    pub(super) async fn is_open(&self, session_id: &str) -> Result<bool, StoreError> {
+        let log = self.store.read(session_id, None, u64::MAX).await?;
+        Ok(log.is_some_and(|log| log.journal.is_some()))
     }
 
     /// Claims a session for a turn, once no other turn of this node has it.
@@ -396,15 +405,9 @@ impl Sessions {
         self.store.check().await
     }
 
-    /// From now on, the sessions whose turn has ended here, but not in the store: see
-    /// [`finish_unfinished`](Self::finish_unfinished). `None` if no other node could go on with them.
-    pub(crate) fn unfinished(&self) -> Option<Receiver<String>> {
-        if !self.store.is_shared() {
-            return None;
-        }
-        let (to, unfinished) = channel(limits::UNFINISHED_MAX);
-        self.running.send_unfinished(to);
-        Some(unfinished)
+    /// How many turns have ended here, but not in the store: see [`store_ends`](Self::store_ends).
+    pub(crate) fn unstored_ends(&self) -> watch::Receiver<usize> {
+        self.running.unstored_ends.count()
     }
 
     /// Takes no more turns over: this gateway is about to stop, and would only leave them again.

@@ -164,7 +164,7 @@ impl TakenOver {
     pub(crate) async fn end(self, why: &str) {
         let Self { guard, mut writer, interrupted, takeover, .. } = self;
         takeover.log_ended(&interrupted, why);
-        writer.push(&cut_short::end(&interrupted, false));
+        writer.push(&cut_short::interrupted(&interrupted));
         let turn = interrupted.into_ended();
         writer.seal();
         metrics::turn_interrupted("ended");

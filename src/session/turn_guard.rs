@@ -226,6 +226,7 @@ impl TurnGuard {
     /// Stores what is left of the session, and the log. Then frees the slot.
     async fn end(self, record: SessionRecord) {
         let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
+        let epoch = self.lease.get().epoch;
         let record = codec::write(record).await;
         self.persister.stop().await;
         let end = LogEnd::new(turn_id, unstored(&*self.store, log));
@@ -249,8 +250,10 @@ impl TurnGuard {
                 let has_data_loss = log.has_data_loss() || error == StoreError::DataLoss;
                 let why = if has_data_loss { DATA_LOSS } else { NOT_STORED };
                 log.end_unstored(&Seen::of(log).failed(why));
-                self.claim.note_unfinished();
-                warn!(%error, "the end of the turn was not stored");
+                if self.store.is_shared() {
+                    self.claim.note_end_unstored(turn_id, epoch);
+                }
+                warn!(%error, "the store did not take the end of a turn");
             }
         }
     }

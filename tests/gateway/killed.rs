@@ -21,7 +21,7 @@ fn messages(second: &str) -> [String; 3] {
     [
         format!("Let me look. {}", call("look", &json!({"what": "east"}))),
         call(second, &json!({"what": "west"})),
-        "Nothing in either place.".to_owned(),
+        "Nothing in either setup.".to_owned(),
     ]
 }
 
@@ -134,10 +134,7 @@ async fn a_turn_goes_on_in_another_process_wherever_its_own_stands_still() {
     let keep = || Kept::Server(RedisServer::start());
     let lookups = interrupt_everywhere(Fate::Stopped, false, keep).await;
     let changes = interrupt_everywhere(Fate::Stopped, true, keep).await;
-    assert!(
-        lookups + changes > 0.0,
-        "no write of theirs came to the server, which would refuse it"
-    );
+    assert!(lookups + changes > 0.0, "no late write was refused, so this test shows nothing");
 }
 
 /// Interrupts a turn after each of its events. Returns how many writes were refused that came too late.
@@ -167,12 +164,12 @@ async fn interrupt_after(
 ) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let model = Model::listen();
-    let mut place = Place { folder: folder.path(), kept, mutates, other: None, watching: None };
-    place.prepare(&model).await;
+    let mut setup = Setup { folder: folder.path(), kept, mutates, other: None, watching: None };
+    setup.prepare(&model).await;
     let owner = start(&model, folder.path(), mutates, kept).await;
     let player = tokio::spawn(play(model, "look"));
     let (stream, seen) = begin(&owner, count).await;
-    place.watch(&seen[0]).await;
+    setup.watch(&seen[0]).await;
     let owner = match fate {
         Fate::Killed => {
             owner.signal("KILL");
@@ -184,16 +181,16 @@ async fn interrupt_after(
             Some(owner)
         }
     };
-    let (process, player) = place.next(player, "look").await;
-    let all = place.read_on(&process, seen).await;
+    let (process, player) = setup.next(player, "look").await;
+    let all = setup.read_on(&process, seen).await;
     assert_eq!(said(&all), said(whole), "after {count}");
     let epochs: Vec<&str> = all.iter().filter_map(|it| it.id.split('-').next()).collect();
     assert!(epochs.is_sorted(), "{epochs:?}");
     let refused = match owner {
-        Some(owner) => wake_up(&owner, stream, &all[count..], &process, &place).await,
+        Some(owner) => wake_up(&owner, stream, &all[count..], &process, &setup).await,
         None => 0.0,
     };
-    place.check(&process, &all).await;
+    setup.check(&process, &all).await;
     check_next_turn(&process).await;
     player.abort();
     refused
@@ -206,9 +203,9 @@ async fn wake_up(
     stream: EventStream,
     rest: &[Frame],
     successor: &Process,
-    place: &Place<'_>,
+    setup: &Setup<'_>,
 ) -> f64 {
-    let (transcript, notes) = (successor.get("/api/v1/sessions/s").await.json(), place.notes());
+    let (transcript, notes) = (successor.get("/api/v1/sessions/s").await.json(), setup.notes());
     owner.signal("CONT");
     let late = until_closed(stream).await;
     assert_eq!(late[..], rest[..late.len()]);
@@ -218,22 +215,22 @@ async fn wake_up(
         within(async { while owner.metric("tether_leases_lost_total").await < 1.0 {} }).await;
     }
     assert_eq!(successor.get("/api/v1/sessions/s").await.json(), transcript);
-    assert_eq!(place.notes(), notes, "it has begun a call that is not its own any more");
+    assert_eq!(setup.notes(), notes, "a gateway without the lease began a call");
     owner.metric("tether_store_writes_fenced_total").await
 }
 
-/// The turn of a session, and where it goes on.
-struct Place<'t> {
+/// The gateways of one run, and a reader on the one that goes on.
+struct Setup<'t> {
     folder: &'t Path,
     kept: &'t Kept,
     mutates: bool,
     /// The gateway that runs already, if there can be two.
     other: Option<Process>,
-    /// A reader there, who was there all the time.
+    /// A reader there from the beginning.
     watching: Option<EventStream>,
 }
 
-impl Place<'_> {
+impl Setup<'_> {
     async fn prepare(&mut self, model: &Model) {
         if matches!(self.kept, Kept::Server(_)) {
             self.other = Some(start(model, self.folder, self.mutates, self.kept).await);
@@ -381,9 +378,9 @@ async fn a_question_and_its_answer_outlive_a_process_wherever_it_is_killed() {
 async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Frame>; 2] {
     let folder = tempfile::tempdir().unwrap();
     let model = Model::listen();
-    let mut place =
-        Place { folder: folder.path(), kept, mutates: false, other: None, watching: None };
-    place.prepare(&model).await;
+    let mut setup =
+        Setup { folder: folder.path(), kept, mutates: false, other: None, watching: None };
+    setup.prepare(&model).await;
     let mut process = start(&model, folder.path(), false, kept).await;
     let mut player = tokio::spawn(play(model, "send"));
     let mut body = json!({"session_id": "s", "prompt": "Look."});
@@ -391,13 +388,13 @@ async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Fra
     for (turn, seen) in turns.iter_mut().enumerate() {
         let count = killed.filter(|(of, _)| *of == turn).map(|(_, count)| count);
         (_, *seen) = begin_with(&process, &body, count.unwrap_or(usize::MAX)).await;
-        place.watch(&seen[0]).await;
+        setup.watch(&seen[0]).await;
         if count.is_some() {
             process.signal("KILL");
             process.exit().await;
-            (process, player) = place.next(player, "send").await;
+            (process, player) = setup.next(player, "send").await;
         }
-        *seen = place.read_on(&process, take(seen)).await;
+        *seen = setup.read_on(&process, take(seen)).await;
         if turn == 0 {
             let asked = seen.iter().filter(|frame| frame.event == "clarification_needed");
             let [asked] = asked.collect::<Vec<_>>()[..] else { panic!("{killed:?}: {seen:?}") };
@@ -406,13 +403,13 @@ async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Fra
             body = json!({"session_id": "s", "clarification_response": answer});
         }
     }
-    let sent = place.notes().matches("west").count();
+    let sent = setup.notes().matches("west").count();
     // A process that is killed in between may not have come to it, and nobody can tell.
     let may_be_cut = killed.is_some_and(|(turn, _)| turn == 1);
     assert!(sent == 1 || (may_be_cut && sent == 0), "{killed:?}: sent {sent} times");
     let again = process.post(STREAM, &body).await;
     assert!(again.status() >= 400, "{killed:?}: it is answered already");
-    assert_eq!(place.notes().matches("west").count(), sent, "{killed:?}");
+    assert_eq!(setup.notes().matches("west").count(), sent, "{killed:?}");
     player.abort();
     turns
 }

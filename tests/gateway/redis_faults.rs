@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::join;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::time::timeout;
 
 use super::redis_store::{config_at, until_closed};
 use crate::support::client::post;
@@ -20,7 +19,7 @@ use crate::support::gateway::STREAM;
 use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
 use crate::support::redis_server::RedisServer;
-use crate::support::{EventStream, Model};
+use crate::support::{EventStream, Model, pass};
 
 /// What happens to a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,12 +89,12 @@ async fn relay(client: TcpStream, store: UnixStream, fault: Fault, left: Arc<Ato
                 // Until the gateway gives the connection up.
                 (Ok(0), Fault::Lost) => std::future::pending().await,
                 (Ok(0), Fault::Late) => {
-                    hold_back(LATENESS).await;
+                    pass(LATENESS).await;
                     client_writer.write_all(&bytes).await
                 }
                 (Ok(0), Fault::Halved) => {
                     let _ = client_writer.write_all(first).await;
-                    hold_back(WAIT / 10).await;
+                    pass(WAIT / 10).await;
                     client_writer.write_all(second).await
                 }
                 _ => client_writer.write_all(&bytes).await,
@@ -109,11 +108,6 @@ async fn relay(client: TcpStream, store: UnixStream, fault: Fault, left: Arc<Ato
         () = requests => {}
         () = replies => {}
     }
-}
-
-/// Holds a reply back for this long: the delay is what is tested.
-async fn hold_back(time: Duration) {
-    let _ = timeout(time, std::future::pending::<()>()).await;
 }
 
 async fn piece(reader: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {

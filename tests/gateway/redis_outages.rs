@@ -1,21 +1,19 @@
 //! A Redis server that pauses, stays away, crashes or is full.
 
-use std::future::pending;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 use super::redis_store::{config, ended, next_turn, play, start_logged, tether, until_closed};
 use crate::support::client::post;
 use crate::support::events::Frame;
 use crate::support::gateway::STREAM;
 use crate::support::model::call;
-use crate::support::process::Process;
+use crate::support::process::{Log, Process};
 use crate::support::redis_server::RedisServer;
-use crate::support::{Model, until, within};
+use crate::support::{Model, pass, until, within};
 
 #[tokio::test]
 async fn a_short_pause_of_the_server_is_waited_out() {
@@ -70,9 +68,8 @@ async fn a_server_that_stays_away_ends_the_running_turn_honestly() {
     assert!(said.contains("One"), "{said}");
 }
 
-/// Its memory is used up. What it has can be read, exported and deleted.
-#[tokio::test]
-async fn a_full_server_refuses_turns_and_loses_nothing() {
+/// A session in a server whose memory is used up since.
+async fn with_full_server() -> (Model, RedisServer, Process, Log, Vec<Frame>) {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let (process, log) = start_logged(&model, &server, "").await;
     let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
@@ -80,7 +77,24 @@ async fn a_full_server_refuses_turns_and_loses_nothing() {
     let body = json!({"session_id": "s", "prompt": "More."});
     assert_eq!(process.post("/api/v1/chat/stream", &body).await.status(), 503);
     assert_eq!(process.get("/readyz").await.status(), 503);
-    // As if it had not been used for a while: that is noted when it is read.
+    (model, server, process, log, before)
+}
+
+#[tokio::test]
+async fn a_server_that_was_full_can_be_used_again_once_it_takes_a_write() {
+    let (mut model, server, process, log, before) = with_full_server().await;
+    assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, before);
+    let again = |line: &Value| line["message"] == "the session store can be used again";
+    assert!(!log.lines().iter().any(again), "it can only be read");
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    process.whole_turn(&mut model, "s", "More.").await.rest().await;
+    until(|| log.lines().iter().any(again)).await;
+}
+
+#[tokio::test]
+async fn what_a_full_server_has_can_be_read_exported_and_deleted() {
+    let (model, server, process, _log, before) = with_full_server().await;
+    // It was not used for a while, which is noted when it is read.
     server.command(&["EVAL", AGE, "0"]);
     assert_eq!(process.rejoin("session_id=s", &[]).await.rest().await, before);
     server.command(&["EVAL", AGE, "0"]);
@@ -92,18 +106,14 @@ async fn a_full_server_refuses_turns_and_loses_nothing() {
     }
     let (is_done, _, message) = tether(&["sessions", "forget", "s"], &config);
     assert!(is_done, "{message}");
-    let again = |line: &&Value| line["message"] == "the session store can be used again";
-    assert_eq!(log.lines().iter().filter(again).count(), 0, "it can only be read");
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    process.whole_turn(&mut model, "s", "More.").await.rest().await;
-    until(|| log.lines().iter().any(|line| again(&line))).await;
+    assert_eq!(process.get("/api/v1/sessions/s").await.status(), 404);
 }
 
 /// Makes the session `s` one that was used long ago, also in a server that is full.
 const AGE: &str = "#!lua flags=allow-oom
 redis.call('HSET', 'tether:{s}:session', 'used', 1)";
 
-/// What a tool does that its user would not want twice.
+/// Configures a tool that notes each run: a second run would show.
 fn noting(notes: &Path) -> String {
     format!(
         "tools:
@@ -122,7 +132,12 @@ fn noting(notes: &Path) -> String {
 
 /// A turn that was to call a tool fails, because of what `break_it` does to the server, for longer than its lease. Its
 /// client may ask again, so nobody goes on with it once `mend` is done.
-async fn check_failed_for_good(break_it: impl Fn(&RedisServer), mend: impl Fn(&RedisServer)) {
+/// The gateway that ran it is told to stop meanwhile, if `stops`.
+async fn check_failed_for_good(
+    stops: bool,
+    break_it: impl Fn(&RedisServer),
+    mend: impl Fn(&RedisServer),
+) {
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
@@ -137,12 +152,12 @@ async fn check_failed_for_good(break_it: impl Fn(&RedisServer), mend: impl Fn(&R
     seen.extend(stream.up_to("turn_failed").await);
     assert_eq!(seen.last().unwrap().data["code"], "store_unavailable");
     // Its lease of two seconds lapses meanwhile, for all who look.
-    let lapsed = timeout(Duration::from_secs(3), pending::<()>()).await;
-    assert!(lapsed.is_err());
+    pass(Duration::from_secs(3)).await;
+    if stops {
+        one.signal("TERM");
+    }
     mend(&server);
-    let end = elsewhere.up_to("turn_failed").await;
-    assert_eq!(end.last().unwrap().data["code"], "store_unavailable", "{end:?}");
-    // The next round is the next turn's.
+    // Its client tries again, at another gateway, before that can know. The next round is the next turn's.
     let player = tokio::spawn(play(model));
     let next = loop {
         let body = json!({"session_id": "s", "prompt": "And then?"});
@@ -152,13 +167,21 @@ async fn check_failed_for_good(break_it: impl Fn(&RedisServer), mend: impl Fn(&R
         }
     };
     assert_eq!(next.last().unwrap().event, "turn_completed");
+    let end = elsewhere.up_to("turn_failed").await;
+    assert_eq!(end.last().unwrap().data["code"], "store_unavailable", "{end:?}");
     assert!(!notes.exists(), "the turn went on elsewhere");
+    if stops {
+        assert!(one.exit().await.success());
+    }
     player.abort();
 }
 
 #[tokio::test]
 async fn a_turn_that_failed_with_its_server_does_not_go_on_elsewhere() {
-    check_failed_for_good(|server| server.signal("STOP"), |server| server.signal("CONT")).await;
+    for stops in [false, true] {
+        let break_it = |server: &RedisServer| server.signal("STOP");
+        check_failed_for_good(stops, break_it, |server| server.signal("CONT")).await;
+    }
 }
 
 #[tokio::test]
@@ -168,7 +191,7 @@ async fn a_turn_that_failed_with_a_full_server_does_not_go_on_elsewhere() {
             server.command(&["CONFIG", "SET", "maxmemory", bytes]);
         }
     };
-    check_failed_for_good(set("1"), set("0")).await;
+    check_failed_for_good(false, set("1"), set("0")).await;
 }
 
 /// Somebody makes room in time.

@@ -1,21 +1,20 @@
 //! Readers that take nothing: they delay no one, are cut, and lose nothing.
 
 use std::error::Error as _;
-use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::Incoming;
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::support::client::post;
 use crate::support::events::{check_order, frames, outcome, said};
 use crate::support::gateway::{STREAM, Setup};
 use crate::support::h2::{Connection, collect};
 use crate::support::model::text;
-use crate::support::{Client, Ending, Gateway, Model, Round, ms, within};
+use crate::support::{Client, Ending, Gateway, Model, Round, ms, pass, within};
 
 /// More bytes than the buffers between a gateway and a narrow client hold.
 const FLOOD_BYTES: usize = 8 << 20;
@@ -255,12 +254,6 @@ async fn a_connection_that_is_read_slowly_is_not_cut() {
 
 fn prompt(session: &str) -> String {
     json!({"session_id": session, "prompt": "Hello?"}).to_string()
-}
-
-/// Lets time pass in which this client does nothing, because these tests are about such
-/// clients.
-async fn pass(time: Duration) {
-    let _ = timeout(time, std::future::pending::<()>()).await;
 }
 
 /// Why a stream was reset; `None` if it was not reset, or broke in another way.

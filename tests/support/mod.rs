@@ -51,6 +51,11 @@ pub(crate) fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output =
     })
 }
 
+/// Lets time pass in which nothing happens, for tests that are about that.
+pub(crate) async fn pass(time: Duration) {
+    let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}
+
 /// This many milliseconds.
 pub(crate) const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)

@@ -58,9 +58,9 @@ fn of_settings(settings: &HashMap<String, String>) -> Vec<StoreFinding> {
         (Some("yes"), Some("always")) => {
             "it writes each change to disk (`appendfsync always`): a crash loses nothing".to_owned()
         }
-        (Some("yes"), Some("no")) => "it leaves it to its machine when changes get to the disk (`appendfsync no`): if the \
-                                      machine crashes, the last half minute may be lost; `appendfsync \
-                                      everysec` loses a second"
+        (Some("yes"), Some("no")) => "the operating system decides when changes reach the disk (`appendfsync no`): a \
+                                      crash of the machine can lose the last half minute; `appendfsync \
+                                      everysec` loses a second or two"
             .to_owned(),
         (Some("yes"), _) => "it writes changes to disk each second (`appendonly yes`): a crash of the \
                              server can lose the last one; `appendfsync always` loses nothing"
@@ -115,7 +115,7 @@ mod tests {
                 &[("appendonly", "yes"), ("appendfsync", "everysec")][..],
                 "`appendfsync always` loses nothing",
             ),
-            (&[("appendonly", "yes"), ("appendfsync", "no")], "the last half minute may be lost"),
+            (&[("appendonly", "yes"), ("appendfsync", "no")], "can lose the last half minute"),
             (&[("appendonly", "no")], "set `appendonly yes`"),
             (&[], "it does not tell this user"),
             (&[("maxmemory-policy", "allkeys-lru"), ("maxmemory", "7")], "set `noeviction` there"),

@@ -302,8 +302,8 @@ impl TurnMachine {
     fn lose_store(&mut self) {
         self.finish_reading();
         self.stop_all();
-        let message = "the session store has failed, so this turn cannot go on here; read the session before you \
-             try again";
+        let message = "the session store failed, so this turn stopped here; it may go on elsewhere, so read the \
+                       session before you try again";
         self.fail(FailureCode::StoreUnavailable, message.to_owned(), true);
     }
 

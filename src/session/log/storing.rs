@@ -41,7 +41,7 @@ pub(super) struct Storing {
     state: StoringState,
     /// Until then, no other gateway can have the session. `None` if it can have it only once this one has ended.
     held_until: Option<Instant>,
-    /// Wait until a journal is stored.
+    /// Wait until more is stored, or the lease is renewed.
     waiting: Vec<Waker>,
 }
 
@@ -173,8 +173,8 @@ impl Barrier {
         Self { log, upto }
     }
 
-    /// Waits; for ever if the store fails, or the lease has lapsed. Then the turn learns of that by itself, and must
-    /// drop this: what waits here must not happen.
+    /// Waits until this much is stored and this gateway's lease has not lapsed. Never returns if the store fails or the
+    /// lease is lost: the turn learns of that by itself, and must drop this, because what waits here must not happen.
     pub(crate) async fn wait(self) {
         if let Some(log) = self.log {
             poll_fn(|cx| log.poll_stored(cx, self.upto)).await;
@@ -231,9 +231,9 @@ impl Storing {
         self.draft = None;
     }
 
-    /// Whether this gateway may still do what others would see. After it stood still, it may have the store's answer and
-    /// not have noticed yet that its lease has lapsed.
-    fn is_held(&self) -> bool {
+    /// Whether what waits may happen: the store works, and no other gateway can have the session. A gateway that stood
+    /// still may get the store's answer before it notices that its lease has lapsed.
+    fn may_act(&self) -> bool {
         self.state == StoringState::Open
             && self.held_until.is_none_or(|until| Instant::now() < until)
     }
@@ -311,12 +311,12 @@ impl TurnLog {
         }
     }
 
-    /// Whether this much is stored, by a gateway that has the session.
+    /// Ready once this much is stored and what waits for it may happen.
     fn poll_stored(&self, cx: &Context<'_>, upto: Stored) -> Poll<()> {
         let mut state = self.state.lock();
         let Some(storing) = &mut state.storing else { return Poll::Ready(()) };
         let Stored { events, journals } = storing.stored;
-        if events >= upto.events && journals >= upto.journals && storing.is_held() {
+        if events >= upto.events && journals >= upto.journals && storing.may_act() {
             return Poll::Ready(());
         }
         if !storing.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {

@@ -26,6 +26,7 @@ pub(in crate::session) mod fuzz {
     pub(in crate::session) use super::sqlite::fuzz::{check_redo_buffer, check_redo_file};
 }
 mod memory;
+pub(super) mod recovery;
 mod redis;
 mod sqlite;
 #[cfg(test)]
@@ -151,14 +152,11 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(Vec::new())))
     }
 
-    /// Whether it could not be used a while ago. Other nodes may then have told clients that a turn has failed, and need
-    /// a moment to store that: nobody goes on with their turns until [`note_back`](Self::note_back).
-    fn was_away(&self) -> bool {
+    /// Whether it has just come back, or has yet to take a write after a failure. Other nodes may have told clients that
+    /// a turn failed, and not have stored that yet: leave their turns alone.
+    fn is_recovering(&self) -> bool {
         false
     }
-
-    /// Notes that they have had that moment.
-    fn note_back(&self) {}
 
     /// Whether the store can be used now. A store that sessions are shared in is also examined, so that
     /// one that cannot be used is found at start.
@@ -166,7 +164,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(ready(Ok(())))
     }
 
-    /// Whether what is in the store can be read now, also if nothing can be written.
+    /// Whether what is in the store can be read now, even if nothing can be written.
     fn check_reading(&self) -> StoreFuture<'_, ()> {
         self.check()
     }

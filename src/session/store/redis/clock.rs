@@ -15,8 +15,8 @@ impl ServerClock {
         *self.0.lock() = Some((said, asked_at));
     }
 
-    /// The latest that it can say now; `None` if it was never asked.
-    pub(super) fn says_at_most(&self) -> Option<u64> {
+    /// The server's time is at most this; `None` if it was never asked.
+    pub(super) fn now_at_most(&self) -> Option<u64> {
         let (said, asked_at) = (*self.0.lock())?;
         Some(said + millis(asked_at.elapsed()))
     }

@@ -115,7 +115,7 @@ impl RedisStore {
         check_format(found)
     }
 
-    /// Whether what is there can be read, also if nothing can be written.
+    /// Whether what is there can be read, even if nothing can be written.
     pub(super) async fn check_reading_now(&self) -> Result<(), StoreError> {
         self.greet().await?;
         let command = Command::new("GET", self.keys.version());

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use redis::Value;
+use tokio::time::Instant;
 
 use super::super::{Entered, Holder, Lease, NodeId, StoreError, StoredRecord, Version};
 use super::reply::{self, Read, bytes, list, parts, plain};
@@ -48,24 +49,30 @@ impl RedisStore {
     ) -> Result<Option<Granted>, StoreError> {
         let keys = self.keys.of_session(session_id);
         let (holder, grant) = (node.0.simple().to_string(), random());
-        let call = Call::new(&self.scripts.acquire, &keys.all())
-            .text(&holder)
-            .number(self.asked.fetch_add(1, Ordering::Relaxed))
-            .number(grant)
-            .number(millis(self.lease))
-            .number(self.ttl)
-            .number(u64::from(purpose == Purpose::Turn))
-            .number(self.latest());
-        let answer: Value = self.servers.call(&call).await?;
-        if answer == Value::Int(TOO_LATE) {
-            let cause = "it got a request long after it was made".to_owned();
-            return Err(StoreError::Unavailable(cause));
-        }
-        let mut answer = list(answer)?;
-        self.servers.note_written();
+        let begun_at = Instant::now();
+        let mut answer = loop {
+            let asked_at = Instant::now();
+            let call = Call::new(&self.scripts.acquire, &keys.all())
+                .text(&holder)
+                .number(self.asked.fetch_add(1, Ordering::Relaxed))
+                .number(grant)
+                .number(millis(self.lease))
+                .number(self.ttl)
+                .number(u64::from(purpose == Purpose::Turn))
+                .number(self.wanted_until());
+            let answer: Value = self.servers.call(&call).await?;
+            let Value::Int(now) = answer else { break list(answer)? };
+            // The server thinks that this comes too late. Perhaps its clock was set, or it is another server now.
+            self.clock.note(u64::try_from(now).unwrap_or_default(), asked_at);
+            if begun_at.elapsed() >= self.wait {
+                let cause = "it came to a request after nobody waited for it any more".to_owned();
+                return Err(StoreError::Unavailable(cause));
+            }
+        };
         if answer.is_empty() {
             return Ok(None);
         }
+        self.servers.note_written();
         let rest = answer.split_off(answer.len().min(5));
         let [epoch, deadline, files, before, lapsed]: [Value; 5] =
             answer.try_into().map_err(|_| reply::unreadable("too few values"))?;
@@ -75,14 +82,14 @@ impl RedisStore {
         Ok(Some(Granted { lease, before, deadline, files, rest }))
     }
 
-    /// When the server's clock says that a lease asked for now is not wanted any more; 0 if that is not known. A server that
-    /// stood still does all that had been asked meanwhile, by gateways that have given it up: the lease would keep its last
-    /// holder from storing how its turn has ended. Each server of a cluster has a clock of its own.
-    fn latest(&self) -> u64 {
+    /// Until when, by the server's clock, a lease that is asked for now is wanted; 0 if that is not known. A server that
+    /// stood still does all that it was asked meanwhile, and a lease taken that late would keep its last holder from storing
+    /// how its turn ended. In a cluster it is not known: each server has a clock of its own.
+    fn wanted_until(&self) -> u64 {
         if self.servers.address.cluster().is_some() {
             return 0;
         }
-        self.clock.says_at_most().map_or(0, |now| now + millis(self.lease) / 2)
+        self.clock.now_at_most().map_or(0, |now| now + millis(self.lease) / 2)
     }
 
     pub(super) async fn load_now(
@@ -93,16 +100,13 @@ impl RedisStore {
         let call = Call::new(&self.scripts.load, &keys.all()).number(self.ttl);
         match parts(self.servers.call(&call).await?)? {
             Some([version, record, files]) => {
-                self.prolong(files)?;
+                self.extend(files)?;
                 stored_record(version, record)
             }
             None => Ok(None),
         }
     }
 }
-
-/// The script was run too late.
-const TOO_LATE: i64 = -1;
 
 /// What a lease is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

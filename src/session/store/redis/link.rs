@@ -80,7 +80,7 @@ impl Link {
             match timeout(self.wait, sent).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => {
-                    // If a reply ends in the middle, the rest of it cannot be read.
+                    // The client reports a connection that closes in the middle of a reply as a reply it cannot parse.
                     let is_cut = error.kind() == ErrorKind::Parse;
                     let is_gone = is_cut || error.is_connection_dropped();
                     let is_replica = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);

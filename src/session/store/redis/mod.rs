@@ -195,7 +195,7 @@ impl RedisStore {
         else {
             return Ok(None);
         };
-        self.prolong(files)?;
+        self.extend(files)?;
         reply::log([turn, text, journal, batches]).map(Some)
     }
 
@@ -283,12 +283,8 @@ impl Store for RedisStore {
         Box::pin(self.interrupted_now(count))
     }
 
-    fn was_away(&self) -> bool {
-        self.servers.was_away()
-    }
-
-    fn note_back(&self) {
-        self.servers.note_back();
+    fn is_recovering(&self) -> bool {
+        self.servers.recovery.is_under_way()
     }
 
     fn check(&self) -> StoreFuture<'_, ()> {

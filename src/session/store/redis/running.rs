@@ -26,19 +26,20 @@ impl RedisStore {
         let mut commands = Commands::default();
         commands.add("ZADD", self.keys.running()).arg(deadline).arg(session_id);
         commands.add("PEXPIRE", self.keys.running()).arg(self.ttl_leased());
-        self.add_prolongation(&mut commands, files);
+        self.add_expiries(&mut commands, files);
         let servers = Arc::clone(&self.servers);
         async move {
             let _ = servers.commands(&commands).await;
         }
     }
 
-    /// Makes these files last, as a script has said. Whoever has asked does not wait for it.
-    pub(super) fn prolong(&self, files: Value) -> Result<(), StoreError> {
+    /// Extends the expiry of the files that a script found due, in the background. If that fails, the script finds them
+    /// due again after half the TTL, and they last twice as long.
+    pub(super) fn extend(&self, files: Value) -> Result<(), StoreError> {
         let files: Vec<String> = plain(files)?;
         if !files.is_empty() {
             let mut commands = Commands::default();
-            self.add_prolongation(&mut commands, &files);
+            self.add_expiries(&mut commands, &files);
             let servers = Arc::clone(&self.servers);
             tokio::spawn(async move {
                 let _ = servers.commands(&commands).await;
@@ -47,7 +48,7 @@ impl RedisStore {
         Ok(())
     }
 
-    fn add_prolongation(&self, commands: &mut Commands, files: &[String]) {
+    fn add_expiries(&self, commands: &mut Commands, files: &[String]) {
         for file in files {
             let key = self.keys.artifact(whole::id_of_file(file));
             commands.add("PEXPIRE", key).arg(2 * self.ttl_leased());

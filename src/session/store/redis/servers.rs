@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{error, info};
 
 use super::super::StoreError;
+use super::super::recovery::Recovery;
 use super::address::RedisAddress;
 use super::link::{Failure, Link};
 use super::node::Node;
@@ -44,8 +45,7 @@ pub(super) struct Servers {
     logged_at: Mutex<Option<Instant>>,
     /// Whether nothing was written since.
     is_failing: AtomicBool,
-    /// Whether something has failed, or taken long, since [`note_back`](Self::note_back).
-    was_away: AtomicBool,
+    pub(super) recovery: Recovery,
     pub(super) metrics: metrics::SharedStoreUse,
 }
 
@@ -60,7 +60,7 @@ impl Servers {
             asked_at: AsyncMutex::default(),
             logged_at: Mutex::default(),
             is_failing: AtomicBool::new(false),
-            was_away: AtomicBool::new(false),
+            recovery: Recovery::default(),
             metrics: metrics::SharedStoreUse::default(),
         }
     }
@@ -273,7 +273,7 @@ impl Servers {
             Ok(_) | Err(StoreError::Damaged(_)) => {
                 let elapsed = begun_at.elapsed();
                 if elapsed > self.wait / 2 {
-                    self.was_away.store(true, Ordering::Relaxed);
+                    self.recovery.note_delay();
                 }
                 self.metrics.note_request(elapsed);
             }
@@ -282,16 +282,9 @@ impl Servers {
         answer
     }
 
-    pub(super) fn was_away(&self) -> bool {
-        self.was_away.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn note_back(&self) {
-        self.was_away.store(false, Ordering::Relaxed);
-    }
-
     /// Notes that something was written: a server that is full can still be read.
     pub(super) fn note_written(&self) {
+        self.recovery.note_write();
         if self.is_failing.swap(false, Ordering::Relaxed) {
             info!(store = %self.address, "the session store can be used again");
         }
@@ -300,7 +293,7 @@ impl Servers {
     /// Logs why the store cannot be used, but not for each of the turns that suffer from it.
     fn note_failure(&self, failure: &StoreError) {
         metrics::store_request_failed();
-        self.was_away.store(true, Ordering::Relaxed);
+        self.recovery.note_failure();
         let now = Instant::now();
         let mut logged_at = self.logged_at.lock();
         if logged_at.is_some_and(|at| now - at < limits::STORE_LOG_INTERVAL) {

@@ -108,7 +108,6 @@ impl RedisStore {
             call.number(*first).number(*last).bytes(bytes)
         });
         let answer = self.servers.call(&call).await?;
-        self.servers.note_written();
         self.read_written(lease, write, answer)
     }
 
@@ -130,6 +129,7 @@ impl RedisStore {
         }
         match plain(done)? {
             1 => {
+                self.servers.note_written();
                 self.note_append(write);
                 // Only a record has one.
                 let version = write.record().map(|_| plain(version)).transpose()?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::dice::Dice;
 use super::rules::Rules;
 use super::server::{Answer, NewRecord, Request, Server};
 use super::{Flaw, LEASE_MS, WAIT_MS};
+use crate::session::store::recovery::Recovery;
 use crate::session::store::{
     Artifact, Lease, ListedSession, LogEnd, LogNews, NodeId, Renewed, SessionCopy, Store,
     StoreError, StoreFuture, StoredLog, StoredRecord, Version, Watch, Watched,
@@ -251,14 +252,14 @@ pub(super) struct Link {
     net: Shared,
     node: OnceLock<NodeId>,
     asked: AtomicU64,
-    was_away: AtomicBool,
+    recovery: Recovery,
 }
 
 impl Link {
     pub(super) fn new(net: &Shared) -> Arc<Self> {
         let net = Arc::clone(net);
-        let (asked, was_away) = (AtomicU64::new(1), AtomicBool::new(false));
-        Arc::new(Self { net, node: OnceLock::new(), asked, was_away })
+        let (asked, recovery) = (AtomicU64::new(1), Recovery::default());
+        Arc::new(Self { net, node: OnceLock::new(), asked, recovery })
     }
 
     pub(super) fn belongs_to(&self, node: NodeId) {
@@ -276,9 +277,10 @@ impl Link {
             }
         };
         if let Ok(answer) = timeout(Duration::from_millis(WAIT_MS / 2), answer).await {
+            self.recovery.note_write();
             return answer;
         }
-        self.was_away.store(true, Ordering::Relaxed);
+        self.recovery.note_failure();
         Err(StoreError::Unavailable("no answer".to_owned()))
     }
 
@@ -330,12 +332,8 @@ impl Store for Link {
         Duration::from_millis(WAIT_MS)
     }
 
-    fn was_away(&self) -> bool {
-        self.was_away.load(Ordering::Relaxed)
-    }
-
-    fn note_back(&self) {
-        self.was_away.store(false, Ordering::Relaxed);
+    fn is_recovering(&self) -> bool {
+        self.recovery.is_under_way()
     }
 
     fn check(&self) -> StoreFuture<'_, ()> {

@@ -131,16 +131,12 @@ impl Node {
                 sleep(sweeper.settle_interval().expect("the store is shared")).await;
             }
         });
-        let mut unfinished = sessions.unfinished().expect("the store is shared");
-        let finisher = sessions.clone();
+        let ending = sessions.clone();
         runtime.spawn(async move {
-            while let Some(session) = unfinished.recv().await {
-                let finisher = finisher.clone();
-                tokio::spawn(async move {
-                    while finisher.finish_unfinished(&session).await.is_err() {
-                        sleep(STORE_RETRY_INTERVAL).await;
-                    }
-                });
+            let mut ends = ending.unstored_ends();
+            while ends.wait_for(|count| *count > 0).await.is_ok() {
+                ending.store_ends().await;
+                sleep(STORE_RETRY_INTERVAL).await;
             }
         });
         let (shared, inbox) = (Arc::clone(shared), Arc::clone(inbox));

@@ -1,8 +1,8 @@
 -- Takes the lease. Also returns which other node had it before, and how long ago that lapsed; and for a turn that is
--- to begin, whether the latest one has a journal, and the record. Returns -1 if nobody waits for it any more.
-local node, asked, grant, lease, ttl, begins, latest = unpack(ARGV)
-if latest ~= '0' and now > tonumber(latest) then
-  return -1
+-- to begin, whether the latest one has a journal, and the record. Returns the time if nobody waits for it any more.
+local node, asked, grant, lease, ttl, begins, wanted_until = unpack(ARGV)
+if wanted_until ~= '0' and now > tonumber(wanted_until) then
+  return now
 end
 local has = redis.call('HMGET', SESSION, 'epoch', 'node', 'grant', 'deadline', 'asked')
 local epoch = tonumber(has[1])
@@ -18,7 +18,7 @@ else
 end
 local deadline = now + lease
 redis.call('HSET', SESSION, 'epoch', epoch, 'node', node, 'grant', grant, 'deadline', deadline,
-  'asked', asked, 'used', now, 'files_prolonged', now)
+  'asked', asked, 'used', now, 'files_extended', now)
 -- A turn that its owner has left behind is still to be cancelled.
 if redis.call('EXISTS', JOURNAL) == 0 then
   redis.call('HDEL', SESSION, 'cancel')

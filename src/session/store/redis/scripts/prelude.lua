@@ -62,17 +62,18 @@ local function last_for(ttl)
   end
 end
 
--- Files whose keys, elsewhere, are to last longer, because their session does. All at once, and seldom.
+-- The session's files, if it is time to extend their expiry: all of them, once per half `ttl`. The gateway does it,
+-- because their keys are in other slots.
 local function files_due(ttl)
   if redis.call('EXISTS', FILES) == 0 then
     return {}
   end
-  local prolonged = redis.call('HGET', SESSION, 'files_prolonged')
-  if prolonged and now - prolonged < ttl / 2 then
+  local extended = redis.call('HGET', SESSION, 'files_extended')
+  if extended and now - extended < ttl / 2 then
     return {}
   end
   -- Refused if the memory is full: then it is done each time.
-  redis.pcall('HSET', SESSION, 'files_prolonged', now)
+  redis.pcall('HSET', SESSION, 'files_extended', now)
   return redis.call('ZRANGE', FILES, 0, -1)
 end
 
