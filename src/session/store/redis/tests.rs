@@ -238,6 +238,12 @@ async fn a_foreign_key_harms_one_session_only() {
     }
 }
 
+/// A file, whose key is `tether:artifact:f`.
+fn file() -> Artifact {
+    let (owner, id, mime_type) = (String::new(), "f".to_owned(), String::new());
+    Artifact { owner, id, name: None, mime_type, bytes: RECORD }
+}
+
 /// All keys expire: those of a session together, some time after it was last used.
 #[tokio::test]
 async fn all_that_is_kept_expires() {
@@ -247,14 +253,7 @@ async fn all_that_is_kept_expires() {
     store.save(&lease, None, RECORD).await.unwrap();
     let news = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
     store.append(&lease, "t", news).await.unwrap();
-    let artifact = Artifact {
-        owner: String::new(),
-        id: "f".to_owned(),
-        name: None,
-        mime_type: String::new(),
-        bytes: RECORD,
-    };
-    store.keep_artifact("s", artifact).await.unwrap();
+    store.keep_artifact("s", file()).await.unwrap();
     let expiry = |key: &str| -> i64 {
         server.command(&["PTTL", key]).trim_start_matches(':').trim_end().parse().unwrap()
     };
@@ -290,14 +289,7 @@ async fn files_last_as_long_as_their_session_is_read_or_leased() {
     let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     store.save(&lease, None, RECORD).await.unwrap();
     store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
-    let artifact = Artifact {
-        owner: String::new(),
-        id: "f".to_owned(),
-        name: None,
-        mime_type: String::new(),
-        bytes: RECORD,
-    };
-    store.keep_artifact("s", artifact).await.unwrap();
+    store.keep_artifact("s", file()).await.unwrap();
     let file = "tether:artifact:f";
     for used_by in ["load", "read", "renew"] {
         server.command(&["HSET", "tether:{s}:session", "used", "1", "files_extended", "1"]);
