@@ -141,7 +141,7 @@ async fn check_failed_for_good(
     let (mut model, server) = (Model::listen(), RedisServer::start());
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
-    let config = config(&model, &server, "wait_sec: 0.5") + &noting(&notes);
+    let config = config(&model, &server, "wait_sec: 1") + &noting(&notes);
     let [one, two] = [Process::start(&config).await, Process::start(&config).await];
     let (mut stream, mut round, mut seen) = one.begin_saying(&mut model, "s", "One").await;
     let mut elsewhere = two.rejoin("session_id=s", &[]).await;

@@ -74,12 +74,14 @@ async fn a_turn_its_files_and_its_takeover_work_over_tls_with_the_documented_rig
     let config = config(&model, &url, &files);
     let [one, two] = [Process::start(&config).await, Process::start(&config).await];
     let mut stream = one.turn(&json!({"session_id": "s", "prompt": "Draw."})).await;
+    // Before that, nobody else can know of it.
+    let mut seen = stream.up_to("turn_started").await;
     let mut elsewhere = two.rejoin("session_id=s", &[]).await;
     model.round().await.answer(&call("odd", &json!({}))).await;
     let mut round = model.round().await;
     round.begin().await;
     round.say("Half a wo").await;
-    let seen = stream.up_to_text("Half a wo").await;
+    seen.extend(stream.up_to_text("Half a wo").await);
     assert_eq!(elsewhere.up_to_text("Half a wo").await, seen);
 
     let drawn = seen.iter().find(|frame| frame.event == "tool_completed").unwrap();

@@ -242,7 +242,7 @@ async fn a_lease_that_is_given_back_late_unlists_no_later_one() {
 async fn a_lease_that_was_given_up_is_not_taken_later() {
     let server = RedisServer::start();
     let options = |options: &mut RedisOptions| {
-        (options.lease, options.wait) = (Duration::from_millis(400), Duration::from_millis(200));
+        (options.lease, options.wait) = (Duration::from_secs(1), Duration::from_millis(600));
     };
     let [one, two] = [open_with(&server, options), open_with(&server, options)];
     assert!(one.interrupted(1).await.unwrap().is_empty(), "now it knows the server's clock");
@@ -250,7 +250,7 @@ async fn a_lease_that_was_given_up_is_not_taken_later() {
     let given_up = one.acquire("s", NodeId::random()).await;
     assert!(matches!(given_up, Err(StoreError::Unavailable(_))), "{given_up:?}");
     // Nothing happens, for more than half of a lease.
-    let _ = timeout(Duration::from_millis(300), pending::<()>()).await;
+    let _ = timeout(Duration::from_millis(600), pending::<()>()).await;
     server.signal("CONT");
     let lease = two.acquire("s", NodeId::random()).await.unwrap().unwrap();
     assert_eq!(lease.epoch, 1, "nobody had it before");
