@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc::{self, Receiver};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{debug, info_span};
 
 use super::Gateway;
@@ -155,7 +155,15 @@ async fn look_for_interrupted(gateway: Weak<Gateway>) {
             debug!(%error, "interrupted turns were not looked for");
         }
         let Some(interval) = gateway.sessions.settle_interval() else { return };
+        let sessions = gateway.sessions.clone();
         drop(gateway);
-        sleep(interval).await;
+        let until = Instant::now() + interval;
+        loop {
+            sleep(limits::STORE_BACK_WAIT.min(interval)).await;
+            // A store that has failed meanwhile is asked sooner whether it is back.
+            if Instant::now() >= until || sessions.is_store_recovering() {
+                break;
+            }
+        }
     }
 }

@@ -64,7 +64,7 @@ pub const SUPERSEDE_WAIT: Duration = Duration::from_secs(10);
 pub const INTERRUPTED_MAX: usize = 256;
 
 /// How many ends of turns are stored at a time that a store did not take before.
-pub const ENDS_STORED_AT_ONCE: usize = 8;
+pub const ENDS_STORED_AT_ONCE: usize = 64;
 
 /// How long a running turn waits for a store that does not answer.
 pub const STORE_WAIT: Duration = Duration::from_secs(5);
@@ -76,8 +76,8 @@ pub const STORE_LOAD_WAIT: Duration = Duration::from_secs(300);
 /// How long a gateway waits before it asks a store again that has failed.
 pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long a gateway leaves turns to the gateways that ran them, once a store is back: they may have told their
-/// clients that a turn has failed, and ask for its end to be stored every [`STORE_RETRY_INTERVAL`].
+/// How long a gateway leaves turns to the gateways that ran them, once a store is back, beyond the time that they may
+/// take to notice: they may have told their clients that a turn has failed, and have to store that.
 pub const STORE_BACK_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a gateway waits for a cluster in which keys are on the move: moving a few takes milliseconds.

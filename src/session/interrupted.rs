@@ -104,7 +104,12 @@ impl Sessions {
     /// How long to wait before that is done again. In a store of one node, turns are interrupted before it starts.
     pub(crate) fn settle_interval(&self) -> Option<Duration> {
         let time = self.store.lease_time()?;
-        Some(if self.store.is_recovering() { limits::STORE_BACK_WAIT } else { time / 2 })
+        Some(if self.is_store_recovering() { limits::STORE_BACK_WAIT } else { time / 2 })
+    }
+
+    /// Whether the store has just come back, or has yet to.
+    pub(crate) fn is_store_recovering(&self) -> bool {
+        self.store.is_recovering()
     }
 
     /// Takes the session's latest turn over if it was interrupted: no gateway has the session's lease.

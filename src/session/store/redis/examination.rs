@@ -55,13 +55,22 @@ impl RedisStore {
     /// only asks whether the server takes writes.
     pub(super) async fn check_now(&self) -> Result<(), StoreError> {
         if self.is_examined.load(Ordering::Relaxed) {
-            return self.write_something().await;
+            self.write_something().await?;
+            return self.check_others().await;
         }
         self.greet().await?;
         self.agree_on_format().await?;
         self.try_out().await?;
         self.is_examined.store(true, Ordering::Relaxed);
-        Ok(())
+        self.check_others().await
+    }
+
+    /// The other servers of a cluster, to which nothing was written.
+    async fn check_others(&self) -> Result<(), StoreError> {
+        if self.servers.address.cluster().is_none() {
+            return Ok(());
+        }
+        self.servers.check_all().await
     }
 
     /// The name and version of the servers. Fails if they cannot be used.

@@ -60,7 +60,8 @@ impl Servers {
             asked_at: AsyncMutex::default(),
             logged_at: Mutex::default(),
             is_failing: AtomicBool::new(false),
-            recovery: Recovery::default(),
+            // A request takes half of what a turn waits.
+            recovery: Recovery::new(2 * wait),
             metrics: metrics::SharedStoreUse::default(),
         }
     }
@@ -128,6 +129,15 @@ impl Servers {
             }
         }
         false
+    }
+
+    /// Whether all servers that have keys answer. Then the store is back, if it was away.
+    pub(super) async fn check_all(&self) -> Result<(), StoreError> {
+        for node in self.primaries().await? {
+            self.at::<Value>(node.as_ref(), &cmd("PING")).await?;
+        }
+        self.recovery.note_write();
+        Ok(())
     }
 
     /// The servers that have keys. If there is only one, it has no name.
@@ -231,6 +241,9 @@ impl Servers {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
+            if matches!(failure, Failure::Unreachable(_) | Failure::Silent(_)) {
+                self.recovery.note_failure();
+            }
             let Some(next) = next(&failure, node.as_ref()) else { return Err(failure.into()) };
             let pause = match next {
                 Next::Ask(to) => {
@@ -284,7 +297,10 @@ impl Servers {
 
     /// Notes that something was written: a server that is full can still be read.
     pub(super) fn note_written(&self) {
-        self.recovery.note_write();
+        // In a cluster, it says nothing of the other servers.
+        if self.address.cluster().is_none() {
+            self.recovery.note_write();
+        }
         if self.is_failing.swap(false, Ordering::Relaxed) {
             info!(store = %self.address, "the session store can be used again");
         }

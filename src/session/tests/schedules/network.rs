@@ -258,7 +258,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(net: &Shared) -> Arc<Self> {
         let net = Arc::clone(net);
-        let (asked, recovery) = (AtomicU64::new(1), Recovery::default());
+        let (asked, recovery) = (AtomicU64::new(1), Recovery::new(Duration::from_millis(WAIT_MS)));
         Arc::new(Self { net, node: OnceLock::new(), asked, recovery })
     }
 
