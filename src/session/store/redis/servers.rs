@@ -133,6 +133,8 @@ impl Servers {
 
     /// Whether all servers that have keys answer. Then the store is back, if it was away.
     pub(super) async fn check_all(&self) -> Result<(), StoreError> {
+        // Others may have taken keys over since, from a server that will not answer any more.
+        self.ask_slots(None).await?;
         for node in self.primaries().await? {
             self.at::<Value>(node.as_ref(), &cmd("PING")).await?;
         }
