@@ -25,7 +25,7 @@ use super::lease::{EnteredSession, Finish, OwnedLease};
 use super::log::{StoredEvents, Writer};
 use super::persister::Persister;
 use super::record::SessionRecord;
-use super::running::Claimed;
+use super::running::{Claim, Claimed};
 use super::sessions::{SessionError, Sessions};
 use super::store::{Lease, LogEnd, LogNews, StoreError, StoredLog, StoredRecord};
 use super::taken_over::{HeldSession, Successor, TakenOver, Takeover, TakeoverPlace};
@@ -133,6 +133,16 @@ impl Sessions {
             }
         };
         let Some(place) = self.takeover_place() else { return Ok(()) };
+        self.take_over_claimed(claim, session_id, place).await
+    }
+
+    /// Takes the interrupted turn of a claimed session over, unless another node has the session's lease.
+    async fn take_over_claimed(
+        &self,
+        claim: Claim,
+        session_id: &str,
+        place: TakeoverPlace,
+    ) -> Result<(), SessionError> {
         let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
         let Some(EnteredSession { lease, before, .. }) = entered else { return Ok(()) };
         // Boxed: it is rare, and long.
@@ -169,10 +179,8 @@ impl Sessions {
             Claimed::Later(_) => return Ok(false),
             Claimed::Running(_) => return Ok(true),
         };
-        let entered = OwnedLease::enter(&self.store, session_id, self.node).await?;
-        let Some(EnteredSession { lease, before, .. }) = entered else { return Ok(false) };
-        let held = HeldSession { claim, lease, before, place: TakeoverPlace::Awaited };
-        Box::pin(self.take_over(held)).await?;
+        self.take_over_claimed(claim, session_id, TakeoverPlace::Awaited).await?;
+        // The next look tells.
         Ok(false)
     }
 

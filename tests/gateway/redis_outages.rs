@@ -131,8 +131,7 @@ fn noting(notes: &Path) -> String {
 }
 
 /// A turn that was to call a tool fails, because of what `break_it` does to the server, for longer than its lease. Its
-/// client may ask again, so nobody goes on with it once `mend` is done.
-/// The gateway that ran it is told to stop meanwhile, if `stops`.
+/// client may ask again, so the turn must not go on after `mend`, even if its gateway is told to stop meanwhile (`stops`).
 async fn check_failed_for_good(
     stops: bool,
     break_it: impl Fn(&RedisServer),

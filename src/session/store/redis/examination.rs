@@ -56,21 +56,13 @@ impl RedisStore {
     pub(super) async fn check_now(&self) -> Result<(), StoreError> {
         if self.is_examined.load(Ordering::Relaxed) {
             self.write_something().await?;
-            return self.check_others().await;
+            return self.servers.check_cluster().await;
         }
         self.greet().await?;
         self.agree_on_format().await?;
         self.try_out().await?;
         self.is_examined.store(true, Ordering::Relaxed);
-        self.check_others().await
-    }
-
-    /// The other servers of a cluster, to which nothing was written.
-    async fn check_others(&self) -> Result<(), StoreError> {
-        if self.servers.address.cluster().is_none() {
-            return Ok(());
-        }
-        self.servers.check_all().await
+        self.servers.check_cluster().await
     }
 
     /// The name and version of the servers. Fails if they cannot be used.

@@ -65,7 +65,7 @@ impl RedisStore {
             // The server thinks that this comes too late. Perhaps its clock was set, or it is another server now.
             self.clock.note(u64::try_from(now).unwrap_or_default(), asked_at);
             if begun_at.elapsed() >= self.wait {
-                let cause = "it came to a request after nobody waited for it any more".to_owned();
+                let cause = "a request reached it too late".to_owned();
                 return Err(StoreError::Unavailable(cause));
             }
         };
