@@ -45,6 +45,7 @@ mod pipelining;
 mod progress;
 mod recent_turns;
 mod redis_cluster;
+mod redis_failover;
 mod redis_faults;
 mod redis_loading;
 mod redis_losses;

@@ -78,7 +78,7 @@ async fn a_turn_goes_on_while_its_session_moves() {
     let [one, two] = [start(&model, &cluster).await, start(&model, &cluster).await];
     let (mut stream, mut round, _) = one.begin_saying(&mut model, "s", "One").await;
     read_up_to(&two, "session_id=s", "One").await;
-    let to = (cluster.owner("{s}") + 1) % cluster.len();
+    let to = (cluster.owner("{s}") + 1) % RedisCluster::PRIMARIES;
     let moving = cluster.begin_move("{s}", to);
     moving.keys(1);
     round.say(" two").await;

@@ -114,7 +114,7 @@ const AGE: &str = "#!lua flags=allow-oom
 redis.call('HSET', 'tether:{s}:session', 'used', 1)";
 
 /// Configures a tool that notes each run: a second run would show.
-fn noting(notes: &Path) -> String {
+pub(super) fn noting(notes: &Path) -> String {
     format!(
         "tools:
   builtin: []

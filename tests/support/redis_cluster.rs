@@ -1,7 +1,7 @@
 //! A real Redis cluster of three primaries on loopback.
 
 use std::net::TcpListener;
-use std::ops::Index;
+use std::ops::{Deref, Index};
 use std::thread::yield_now;
 
 use super::redis_server::RedisServer;
@@ -9,7 +9,44 @@ use super::redis_server::RedisServer;
 /// A cluster that runs until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
-    servers: Vec<(u16, RedisServer)>,
+    /// The primaries, and then their replicas.
+    servers: Vec<Member>,
+}
+
+/// One of its servers, and the ports of its clients and of the others.
+#[derive(Debug)]
+struct Member {
+    server: RedisServer,
+    port: u16,
+    bus: u16,
+}
+
+impl Member {
+    fn start() -> Self {
+        let [port, bus]: [u16; 2] = free_ports();
+        let [its, others] = [port, bus].map(|port| port.to_string());
+        let ports = ["--port", &its, "--cluster-port", &others];
+        let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+        // Otherwise it waits for more replicas before it sends its data.
+        let delay = ["--repl-diskless-sync-delay", "0"];
+        let server = RedisServer::start_with(&[&ports[..], &cluster, &delay].concat());
+        Self { server, port, bus }
+    }
+
+    /// Waits until it says this of its cluster.
+    fn wait_to_hear(&self, about: &str, text: &str) {
+        while !self.command(&["CLUSTER", about]).contains(text) {
+            yield_now();
+        }
+    }
+}
+
+impl Deref for Member {
+    type Target = RedisServer;
+
+    fn deref(&self) -> &RedisServer {
+        &self.server
+    }
 }
 
 /// First and last slot of each server.
@@ -22,55 +59,65 @@ pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
 }
 
 impl RedisCluster {
+    /// How many servers have keys.
+    pub(crate) const PRIMARIES: usize = RANGES.len();
+
     /// Starts the servers and waits until they agree.
     pub(crate) fn start() -> Self {
-        let ports: [u16; 6] = free_ports();
-        let mut servers = Vec::new();
-        for (number, (first, last)) in RANGES.iter().enumerate() {
-            let (port, bus) = (ports[number], ports[number + 3]);
-            let server = RedisServer::start_with(&[
-                "--port",
-                &port.to_string(),
-                "--cluster-enabled",
-                "yes",
-                "--cluster-port",
-                &bus.to_string(),
-                "--cluster-node-timeout",
-                "2000",
-            ]);
+        let servers = RANGES.iter().enumerate().map(|(number, (first, last))| {
+            let server = Member::start();
             server.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()]);
             server.command(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
-            servers.push((port, server));
+            server
+        });
+        let cluster = Self { servers: servers.collect() };
+        for server in &cluster.servers[1..] {
+            cluster.meet(server);
         }
-        for (number, (port, _)) in servers.iter().enumerate().skip(1) {
-            let [port, bus] = [*port, ports[number + 3]].map(|port| port.to_string());
-            servers[0].1.command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
-        }
-        let cluster = Self { servers };
-        for (_, server) in &cluster.servers {
-            while !server.command(&["CLUSTER", "INFO"]).contains("cluster_state:ok") {
-                yield_now();
-            }
+        for server in &cluster.servers {
+            server.wait_to_hear("INFO", "cluster_state:ok");
         }
         cluster
     }
 
-    /// The address of one of them, which knows the others.
-    pub(crate) fn url(&self) -> String {
-        format!("redis+cluster://127.0.0.1:{}", self.servers[0].0)
+    fn meet(&self, member: &Member) {
+        let [port, bus] = [member.port, member.bus].map(|port| port.to_string());
+        self.servers[0].command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.servers.len()
+    /// Gives a server a replica, which takes its place if it dies.
+    pub(crate) fn replicate(&mut self, at: usize) {
+        let replica = Member::start();
+        self.meet(&replica);
+        let id = self.id(at);
+        while replica.command(&["CLUSTER", "REPLICATE", &id]).starts_with('-') {
+            yield_now();
+        }
+        let is_known = format!("slave {id}");
+        for server in &self.servers {
+            server.wait_to_hear("NODES", &is_known);
+        }
+        self.servers[at].wait_for_replica();
+        self.servers.push(replica);
+    }
+
+    /// Waits until all that is on a server is on its replica too.
+    pub(crate) fn wait_for_replica(&self, at: usize) {
+        self.servers[at].wait_for_replica();
+    }
+
+    /// The address of one of them, which knows the others.
+    pub(crate) fn url(&self) -> String {
+        format!("redis+cluster://127.0.0.1:{}", self.servers[0].port)
     }
 
     pub(crate) fn kill(&mut self, at: usize) {
-        self.servers[at].1.kill();
+        self.servers[at].server.kill();
     }
 
     /// Starts a server again that was killed.
     pub(crate) fn run(&mut self, at: usize) {
-        self.servers[at].1.run();
+        self.servers[at].server.run();
     }
 
     /// Which server has this key.
@@ -84,7 +131,7 @@ impl RedisCluster {
             let (first, last) = (number(at)?, number(at + 1)?);
             (first..=last).contains(&slot).then(|| number(at + 5)).flatten()
         });
-        self.servers.iter().position(|(its, _)| Some(*its) == port).unwrap()
+        self.servers.iter().position(|its| Some(its.port) == port).unwrap()
     }
 
     fn slot(&self, key: &str) -> u16 {
@@ -120,7 +167,7 @@ impl Move<'_> {
     pub(crate) fn keys(&self, count: usize) {
         let from = &self.cluster[self.from];
         let found = from.command(&["CLUSTER", "GETKEYSINSLOT", &self.slot, &count.to_string()]);
-        let port = self.cluster.servers[self.to].0.to_string();
+        let port = self.cluster.servers[self.to].port.to_string();
         for key in found.lines().skip(2).step_by(2) {
             let moved = from.command(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
             assert!(!moved.starts_with('-'), "{moved}");
@@ -141,6 +188,6 @@ impl Index<usize> for RedisCluster {
     type Output = RedisServer;
 
     fn index(&self, at: usize) -> &RedisServer {
-        &self.servers[at].1
+        &self.servers[at]
     }
 }

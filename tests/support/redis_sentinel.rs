@@ -55,19 +55,7 @@ impl RedisSentinel {
 
     /// Waits until the replica has all that the primary has.
     pub(crate) fn wait_for_replica(&self) {
-        let primary = self.primary.as_ref().expect("it runs");
-        loop {
-            let told = primary.command(&["INFO", "replication"]);
-            let after = |name: &str| {
-                let (_, rest) = told.split_once(name)?;
-                rest.split([',', '\r']).next().map(str::to_owned)
-            };
-            let all = after("master_repl_offset:");
-            if told.contains("state=online") && after(",offset=") == all {
-                return;
-            }
-            yield_now();
-        }
+        self.primary.as_ref().expect("it runs").wait_for_replica();
     }
 
     /// Kills the primary, as a crash would.

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::yield_now;
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]
@@ -78,6 +79,22 @@ impl RedisServer {
             // It may have ended already.
             let _ = child.kill();
             let _ = child.wait();
+        }
+    }
+
+    /// Waits until its replica has all that it has.
+    pub(crate) fn wait_for_replica(&self) {
+        loop {
+            let told = self.command(&["INFO", "replication"]);
+            let after = |name: &str| {
+                let (_, rest) = told.split_once(name)?;
+                rest.split([',', '\r']).next().map(str::to_owned)
+            };
+            let all = after("master_repl_offset:");
+            if told.contains("state=online") && after(",offset=") == all {
+                return;
+            }
+            yield_now();
         }
     }
 

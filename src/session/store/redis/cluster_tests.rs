@@ -114,7 +114,7 @@ async fn a_session_moves_to_another_server_while_a_turn_runs() {
     let mut watch = other.watch("s", Watched::Log).await.unwrap();
     let session = owner.keys.of_session("s").session;
     let from = cluster.owner(&session);
-    let to = (from + 1) % cluster.len();
+    let to = (from + 1) % RedisCluster::PRIMARIES;
 
     let moving = cluster.begin_move(&session, to);
     // A session that begins in a moving slot begins there. Its id has the same tag.
@@ -152,7 +152,7 @@ async fn a_server_sends_on_to_where_the_keys_are() {
     let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
     store.save(&lease, None, RECORD).await.unwrap();
     store.keep_artifact("s", artifact(id)).await.unwrap();
-    let moving = cluster.begin_move(&key, (cluster.owner(&key) + 1) % cluster.len());
+    let moving = cluster.begin_move(&key, (cluster.owner(&key) + 1) % RedisCluster::PRIMARIES);
     moving.keys(10);
     assert!(store.artifact(id).await.unwrap().is_some());
     store.forget("s").await.unwrap();
@@ -191,7 +191,7 @@ async fn a_cluster_that_lacks_a_server_says_so() {
 #[tokio::test]
 async fn a_user_with_the_documented_rights_can_use_a_cluster() {
     let cluster = RedisCluster::start();
-    for at in 0..cluster.len() {
+    for at in 0..RedisCluster::PRIMARIES {
         cluster[at].command(&documented_user());
     }
     let address = RedisAddress::new(&cluster.url(), "tether", Some("PASSWORD")).unwrap();
@@ -224,4 +224,25 @@ async fn a_wrong_kind_of_address_is_explained() {
 
 pub(super) fn free_port() -> String {
     redis_cluster::free_ports::<1>()[0].to_string()
+}
+
+#[tokio::test]
+async fn keys_are_found_on_the_replica_of_a_server_that_died() {
+    let mut cluster = RedisCluster::start();
+    let owner = cluster.owner("{s}");
+    cluster.replicate(owner);
+    let store = open_with(&cluster, |options| {
+        (options.lease, options.wait) = (Duration::from_secs(60), Duration::from_secs(40));
+    });
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let version = store.save(&lease, None, RECORD).await.unwrap();
+    store.append(&lease, "t", vec![batch(1, 1)].into()).await.unwrap();
+    let mut watch = store.watch("s", Watched::Log).await.unwrap();
+    cluster.wait_for_replica(owner);
+    cluster.kill(owner);
+    store.append(&lease, "t", vec![batch(2, 2)].into()).await.unwrap();
+    watch.changed().await;
+    assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().last, 2);
+    store.save(&lease, Some(version), RECORD).await.unwrap();
+    assert!(store.renew(&lease).await.is_ok());
 }
