@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{ErrorCode, Parser, Place, Repair, Segment, Settings, Span, Syntax, Tools};
@@ -122,13 +121,7 @@ pub enum How {
 /// If the settings are rejected.
 #[must_use]
 pub fn record(settings: &Settings, input: &[u8], lengths: &[usize], how: How) -> Record {
-    let syntax = Syntax::new(settings.clone()).expect("settings are checked by the caller");
-    record_of(&Arc::new(syntax), input, lengths, how)
-}
-
-/// The same with tables that others have too.
-fn record_of(syntax: &Arc<Syntax>, input: &[u8], lengths: &[usize], how: How) -> Record {
-    let mut parser = Parser::of(Arc::clone(syntax));
+    let mut parser = Parser::of(syntax_of(settings));
     let mut record = Record::default();
     let mut lengths = lengths.iter().copied().cycle();
     let mut rest = input;
@@ -143,6 +136,24 @@ fn record_of(syntax: &Arc<Syntax>, input: &[u8], lengths: &[usize], how: How) ->
     }
     parser.finish(|s| record.take(s));
     record
+}
+
+/// The tables for these settings. Making them takes longer than most tests and nearly all executions of a fuzzer, and
+/// most of those have the settings of one that came before.
+fn syntax_of(settings: &Settings) -> Arc<Syntax> {
+    /// Of a few kilobytes each.
+    const KEPT_MAX: usize = 8192;
+    thread_local!(static KEPT: RefCell<HashMap<String, Arc<Syntax>>> = RefCell::default());
+    KEPT.with_borrow_mut(|kept| {
+        if kept.len() == KEPT_MAX {
+            kept.clear();
+        }
+        let make = || {
+            let syntax = Syntax::new(settings.clone());
+            Arc::new(syntax.expect("settings are checked by the caller"))
+        };
+        Arc::clone(kept.entry(format!("{settings:?}")).or_insert_with(make))
+    })
 }
 
 /// Checks what must hold for every record that was made with `spans`.
@@ -211,41 +222,22 @@ pub(super) fn check_calls(settings: &Settings, record: &Record) {
 /// If that does not hold.
 pub fn parser_chunks(data: &[u8]) {
     let Some((settings, lengths, input)) = choose(data) else { return };
-    let [told, quiet] = &*syntaxes(&data[..CHOICES], &settings);
-    let whole = record_of(told, input, &[], How::Bytes);
+    let quiet = Settings { spans: false, ..settings.clone() };
+    let whole = record(&settings, input, &[], How::Bytes);
     check_conservation(&settings, input, &whole);
     for (lengths, how) in
         [(&lengths[..], How::Bytes), (&lengths[..], How::Text), (&[1][..], How::Text)]
     {
-        let mut cut = record_of(told, input, lengths, how);
+        let mut cut = record(&settings, input, lengths, how);
         check_conservation(&settings, input, &cut);
         // How much is reported of a call that fails depends on the cuts.
         cut.names.clone_from(&whole.names);
         cut.deltas.clone_from(&whole.deltas);
         assert_eq!(cut, whole, "cut into {lengths:?}, {how:?}");
         // Without spans, plain chunks take a shortcut.
-        let quick = record_of(quiet, input, lengths, how);
+        let quick = record(&quiet, input, lengths, how);
         assert_eq!(quick.events, whole.events, "without spans, cut into {lengths:?}, {how:?}");
     }
-}
-
-/// The tables for the settings that these bytes have chosen: with spans, and without. Making them takes longer
-/// than all else, and most inputs are changes of one that came before.
-fn syntaxes(choices: &[u8], settings: &Settings) -> Rc<[Arc<Syntax>; 2]> {
-    /// Of a few kilobytes each.
-    const KEPT_MAX: usize = 4096;
-    type Kept = HashMap<Vec<u8>, Rc<[Arc<Syntax>; 2]>>;
-    thread_local!(static KEPT: RefCell<Kept> = RefCell::default());
-    KEPT.with_borrow_mut(|kept| {
-        if kept.len() == KEPT_MAX {
-            kept.clear();
-        }
-        let make = || {
-            let of = |spans| Syntax::new(Settings { spans, ..settings.clone() });
-            Rc::new([true, false].map(|spans| Arc::new(of(spans).expect("valid settings"))))
-        };
-        Rc::clone(kept.entry(choices.to_vec()).or_insert_with(make))
-    })
 }
 
 /// Target `parser_repair`: repairs leave JSON alone, give JSON if they complete a call, and are the
@@ -256,11 +248,10 @@ fn syntaxes(choices: &[u8], settings: &Settings) -> Rc<[Arc<Syntax>; 2]> {
 /// If that does not hold.
 pub fn parser_repair(data: &[u8]) {
     let lenient = Settings { spans: true, strict_balancing: false, ..Settings::default() };
-    let [told, _] = &*syntaxes(&[], &lenient);
     let input = [lenient.format.opener().as_bytes(), data].concat();
-    let mended = record_of(told, &input, &[], How::Bytes);
+    let mended = record(&lenient, &input, &[], How::Bytes);
     check_conservation(&lenient, &input, &mended);
-    assert_eq!(record_of(told, &input, &[1], How::Text), mended, "cut into bytes");
+    assert_eq!(record(&lenient, &input, &[1], How::Text), mended, "cut into bytes");
     if let Ok(text) = std::str::from_utf8(data) {
         check_mend(text);
     }
@@ -306,9 +297,6 @@ fn format(choice: usize) -> CallFormat {
         None => CallFormat::of(ROWS[choice - MARKERS.len() + 1]),
     }
 }
-
-/// How many bytes choose the settings.
-const CHOICES: usize = 3;
 
 /// Takes settings and chunk lengths from the start of the data.
 fn choose(data: &[u8]) -> Option<(Settings, Vec<usize>, &[u8])> {

@@ -175,11 +175,11 @@ impl Header {
     ) -> Next {
         let is_own = addressee == Addressee::Model || self.format.is_reasoning(header);
         stream.begun = true;
-        stream.last = b'\n';
         stream.reasoning = is_own && stream.settings().reasoning;
         match addressee {
             Addressee::Tool(name) if stream.settings().calls => self.begin_call(name, stream),
             _ => {
+                stream.last = b'\n';
                 stream.buffer.clear();
                 stream.span(Place::Tag, self.opened.at..end, sink);
                 Next::prose()

@@ -198,3 +198,15 @@ fn only_one_tool_is_addressed_in_code() {
         );
     }
 }
+
+/// Its header is not shown, so the next one stands in the same line.
+#[test]
+fn a_message_to_a_tool_that_is_no_call_does_not_end_the_line() {
+    let header = "<|channel|>analysis to=f<|message|>";
+    let error = |at| format!("error missing_payload@{at} mid-line «{header}»");
+    check(
+        &named("beam"),
+        format!("Hm.{header}<|return|>{header}{{"),
+        &["text «Hm.»", &error(3), &error(48), "reasoning «{»"],
+    );
+}
