@@ -39,7 +39,7 @@ use crate::parser::SettingsError;
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store, StoreError};
 use crate::session::{
     AnswerSerializers, Cancel, Chain, DeletedAnswer, Durability, FoundTurn, LoggedTurn,
-    SessionError, Sessions, Snapshot, StoredAnswer,
+    RemoteUsage, SessionError, Sessions, Snapshot, StoredAnswer,
 };
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
@@ -363,10 +363,10 @@ impl Gateway {
         self.draining.is_cancelled()
     }
 
-    /// How many readers here read turns that run on other gateways; `None` if there are no others.
+    /// What is read here of turns that run on other gateways; `None` if there are no others.
     #[must_use]
-    pub fn remote_readers(&self) -> Option<usize> {
-        self.sessions.remote_readers()
+    pub fn remote_usage(&self) -> Option<RemoteUsage> {
+        self.sessions.remote_usage()
     }
 
     /// What the session store holds.

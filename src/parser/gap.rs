@@ -130,12 +130,17 @@ impl Gap {
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        if stream.is_message(self.opened) && self.part == Part::Space && !self.fence {
+        if stream.is_message(self.opened) && self.part == Part::Space && self.has_only_space() {
             self.complete(stream, sink);
             stream.end_call(self.opened, Place::Call, stream.offset, sink);
             return Flow::Enter(Next::prose(), 0);
         }
         self.refuse(0, stream, sink)
+    }
+
+    /// Whether nothing has been dropped: no fence, no word.
+    const fn has_only_space(&self) -> bool {
+        !self.fence && self.repaired.is_empty()
     }
 
     /// The payload after it.
@@ -183,7 +188,8 @@ impl Gap {
 
     /// What the next byte means. `before` is the gap so far.
     fn step(&mut self, byte: u8, before: &[u8], rules: GapRules, closers: &Marks) -> Step {
-        if rules.may_close && matches!(self.part, Part::Space | Part::Closer(_)) && !self.fence {
+        let is_outside_word = matches!(self.part, Part::Space | Part::Closer(_));
+        if rules.may_close && is_outside_word && self.has_only_space() {
             let held = if let Part::Closer(held) = self.part { held } else { Held::NONE };
             match closers.step(held, byte) {
                 marks::Step::Hold(held) => {

@@ -21,7 +21,6 @@ use super::sessions::{SessionError, Sessions, ended};
 use super::store::{StoredLog, Watch, Watched};
 use super::{Beginning, LoggedTurn, NotBegun};
 use crate::limits::session as limits;
-use crate::telemetry::metrics;
 
 impl Sessions {
     /// The id of the session's turn, if it runs on another node.
@@ -132,7 +131,6 @@ impl Follower {
         let lease_time = self.sessions.store.lease_time().unwrap_or(limits::FOLLOW_INTERVAL);
         let mut tick = interval(lease_time / 4);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let _counted = metrics::follow_log();
         while let Some(log) = self.log.upgrade() {
             if !self.read_on(&log).await {
                 return;

@@ -10,6 +10,15 @@ use super::log::TurnLog;
 /// A session and its turn.
 pub(super) type Key = (String, String);
 
+/// How much is read here of turns that run on other nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemoteUsage {
+    /// Logs that are followed.
+    pub logs: usize,
+    /// Their readers.
+    pub readers: usize,
+}
+
 /// See the module docs.
 #[derive(Debug, Default)]
 pub(super) struct Followed(Mutex<HashMap<Key, Weak<TurnLog>>>);
@@ -24,10 +33,11 @@ impl Followed {
         self.0.lock().insert(key, Arc::downgrade(log));
     }
 
-    /// How many readers all logs have.
-    pub(super) fn readers(&self) -> usize {
+    /// How many logs there are, and how many readers they have.
+    pub(super) fn usage(&self) -> RemoteUsage {
         let logs: Vec<_> = self.0.lock().values().filter_map(Weak::upgrade).collect();
-        logs.iter().map(|log| log.readers()).sum()
+        let readers = logs.iter().map(|log| log.readers()).sum();
+        RemoteUsage { logs: logs.len(), readers }
     }
 
     /// Removes a log, unless another one has taken its place.

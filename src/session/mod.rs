@@ -50,6 +50,7 @@ pub use answer_serializer::{AnswerSerializer, AnswerSerializers, FinishedAnswer}
 pub use answers::{Chain, DeletedAnswer, StoredAnswer};
 pub(crate) use artifacts::{ARTIFACTS, Artifacts};
 pub(crate) use codec::off_worker;
+pub use followed::RemoteUsage;
 pub(crate) use log::storing::Barrier;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::artifacts::Artifacts;
 use super::codec;
-use super::followed::Followed;
+use super::followed::{Followed, RemoteUsage};
 use super::lease::{EnteredSession, OwnedLease};
 use super::log::{TurnLog, Writer};
 use super::persister::Persister;
@@ -429,9 +429,9 @@ impl Sessions {
         self.store.sweep();
     }
 
-    /// How many readers here read turns that run on other nodes; `None` if the store has no others.
-    pub(crate) fn remote_readers(&self) -> Option<usize> {
-        self.store.is_shared().then(|| self.followed.readers())
+    /// What is read here of turns that run on other nodes; `None` if the store has no others.
+    pub(crate) fn remote_usage(&self) -> Option<RemoteUsage> {
+        self.store.is_shared().then(|| self.followed.usage())
     }
 
     /// What sessions take in this process: those in the store, and the conversations of running

@@ -276,9 +276,6 @@ pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
             counter!("tether_turns_interrupted_total", "outcome" => outcome).increment(0);
         }
     }
-    if store == StoreKind::Shared {
-        gauge!("tether_remote_logs").increment(0.0);
-    }
     for &outcome in labels.outcomes {
         counter!("tether_turns_total", "outcome" => outcome).increment(0);
     }
@@ -293,22 +290,6 @@ pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
     }
     for outcome in ["asked", "answered", "declined", "dropped", "expired"] {
         counter!("tether_clarifications_total", "outcome" => outcome).increment(0);
-    }
-}
-
-/// Counts a log of another node for as long as the value lives.
-pub(crate) fn follow_log() -> Followed {
-    gauge!("tether_remote_logs").increment(1.0);
-    Followed(())
-}
-
-/// See [`follow_log`].
-#[derive(Debug)]
-pub(crate) struct Followed(());
-
-impl Drop for Followed {
-    fn drop(&mut self) {
-        gauge!("tether_remote_logs").decrement(1.0);
     }
 }
 
@@ -348,12 +329,11 @@ pub(crate) fn store_sessions(sessions: i64) {
     gauge!("tether_store_sessions").set(sessions as f64);
 }
 
-/// Sets the gauge for those who read turns of other nodes, if there are others.
-pub(crate) fn remote_readers(readers: Option<usize>) {
-    #[expect(clippy::cast_precision_loss, reason = "no node has more than 2^53 readers")]
-    if let Some(readers) = readers {
-        gauge!("tether_remote_readers").set(readers as f64);
-    }
+/// Sets the gauges for the logs of other nodes' turns that are followed here, and for those who read them.
+#[expect(clippy::cast_precision_loss, reason = "no node has more than 2^53 readers")]
+pub(crate) fn remote_logs(logs: usize, readers: usize) {
+    gauge!("tether_remote_logs").set(logs as f64);
+    gauge!("tether_remote_readers").set(readers as f64);
 }
 
 /// Sets the gauge for the length of that file.

@@ -210,3 +210,21 @@ fn a_message_to_a_tool_that_is_no_call_does_not_end_the_line() {
         &["text «Hm.»", &error(3), &error(48), "reasoning «{»"],
     );
 }
+
+/// In front of arguments, such a word would be dropped.
+#[test]
+fn code_that_is_the_name_of_a_language_is_code() {
+    let schema = serde_json::json!({"properties": {"code": {"type": "string"}}});
+    let tools = Tools::of([("python", &schema)]);
+    let lenient = Settings { tools, strict_balancing: false, ..named("functionary_v32") };
+    check(
+        &lenient,
+        "python\ntool_call\n>>>python\njson",
+        &[
+            "start 0@0",
+            "call 0 python {\"code\":\"tool_call\"}",
+            "start 1@17",
+            "call 1 python {\"code\":\"json\"}",
+        ],
+    );
+}
