@@ -219,7 +219,7 @@ fn code_that_is_the_name_of_a_language_is_code() {
     let lenient = Settings { tools, strict_balancing: false, ..named("functionary_v32") };
     check(
         &lenient,
-        "python\ntool_call\n>>>python\njson",
+        "python\ntool_call\n>>>python\njson\n",
         &[
             "start 0@0",
             "call 0 python {\"code\":\"tool_call\"}",
