@@ -45,7 +45,7 @@ impl Chunk for Unchecked<'_> {
 }
 
 /// Text. Ranges of it begin and end between characters: openers are text themselves, so they never
-/// begin inside one.
+/// begin inside one. Only what is given up on for its length may end inside one.
 #[derive(Clone, Copy)]
 pub(super) struct Vouched<'a>(pub &'a str);
 
@@ -67,8 +67,10 @@ impl Chunk for Vouched<'_> {
 
     #[inline]
     fn say(&self, range: Range<usize>, utf8: &mut Utf8, out: &mut impl FnMut(&str)) {
+        let Some(text) = self.0.get(range.clone()) else {
+            return utf8.decode(&self.0.as_bytes()[range], out);
+        };
         utf8.flush(out);
-        let text = &self.0[range];
         if !text.is_empty() {
             out(text);
         }

@@ -170,6 +170,25 @@ fn header_bytes() {
     assert_eq!(said(&over), [Event::Text(over.clone())]);
 }
 
+/// A header, and an answer that may be a call without an opener.
+#[test]
+fn what_is_too_long_may_end_inside_a_character() {
+    for (format, begin) in [("harmony", "<|start|>"), ("llama3", "{\"name\": \"")] {
+        let settings = Settings {
+            format: CallFormat::of(Row::named(format).unwrap()),
+            tools: Tools::of([("f", &serde_json::json!({}))]),
+            ..settings()
+        };
+        for before in 0..4 {
+            let input = format!("{begin}{}{}", "x".repeat(before), "🦀".repeat(200));
+            let [bytes, text] =
+                [How::Bytes, How::Text].map(|how| record(&settings, input.as_bytes(), &[], how));
+            assert_eq!(text, bytes, "{format}");
+            assert_eq!(bytes.events, [Event::Text(input)], "{format}");
+        }
+    }
+}
+
 #[test]
 fn quoted_bytes() {
     let quoted = |payload: &[u8]| {
