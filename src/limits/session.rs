@@ -25,6 +25,10 @@ pub const REDO_BYTES_KEPT: u64 = MIB as u64;
 /// Bytes that wait in memory to be written to such a file. They survive a kill.
 pub const REDO_BUFFER_BYTES: usize = 128 * KIB;
 
+/// How long a disk that has taken a write is taken to have room for the next turn. A write for each of many turns that
+/// begin together made the first event of each a fifth later.
+pub const DISK_TRUSTED_FOR: Duration = Duration::from_millis(100);
+
 /// Turns whose ends the tables of such a file get in one transaction, under load. Of more, each costs hardly less.
 pub const ENDED_TURNS_PER_COMMIT: usize = 64;
 /// So many of them are written where they are asked for; more take longer than waking a thread.

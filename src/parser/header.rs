@@ -192,6 +192,7 @@ impl Header {
         let label = stream.row().label.as_ref().and_then(|label| label.name(name));
         stream.label = label.unwrap_or(name).to_owned();
         stream.head.clone_from(&stream.buffer);
+        stream.stand_before(self.opened);
         let is_framed = stream.row().has_special;
         stream.head_hidden = if is_framed { stream.head.len() } else { 0 };
         let opened = Opened { is_framed, ..self.opened };

@@ -200,6 +200,11 @@ impl Stream {
         !is_over
     }
 
+    /// What is read next stands where this begins, whose head is not shown.
+    pub(super) const fn stand_before(&mut self, opened: Opened) {
+        self.last = if opened.at_line_start { b'\n' } else { b' ' };
+    }
+
     /// Reports that what looked like the beginning of a call is none, unless it is one in a related format. Its
     /// head, without a message's header, and the buffer are text after all. The buffer's last bytes, which end
     /// before `at`, are read again, because they may begin a mark.
@@ -212,7 +217,7 @@ impl Stream {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         if self.try_relative(opened) {
-            self.last = if opened.at_line_start { b'\n' } else { b' ' };
+            self.stand_before(opened);
             return Flow::again(Next::prose(), [&*self.head, &self.buffer].concat(), at);
         }
         let again = self.buffer.split_off(self.buffer.len() - last);

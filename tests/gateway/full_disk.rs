@@ -5,10 +5,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use tether::limits::session::{DISK_TRUSTED_FOR, REDO_BUFFER_BYTES};
+
 use super::embedded_store::{start, upstream};
 use crate::support::client::request;
 use crate::support::process::{Log, Process};
-use crate::support::{Model, until};
+use crate::support::{Model, pass, until};
 
 /// A command that runs another one in which writes beyond a limit fail as on a full disk, instead of
 /// ending the process.
@@ -32,13 +34,14 @@ async fn start_on_a_small_disk(model: &Model, state: &Path) -> (Process, Log) {
 
 /// Too long for the buffer of what running turns write.
 fn long_text() -> String {
-    "x".repeat(tether::limits::session::REDO_BUFFER_BYTES)
+    "x".repeat(REDO_BUFFER_BYTES)
 }
 
-/// Leaves no room for what turns write while they run, nor for anything longer.
-fn fill_disk(process: &Process, state: &Path) {
+/// Leaves no room for what turns write while they run, nor for anything longer. Returns when the next turn would notice.
+async fn fill_disk(process: &Process, state: &Path) {
     let bytes = std::fs::metadata(state.join("tether.db-redo1")).unwrap().len();
     process.limit_file_bytes(Some(bytes));
+    pass(DISK_TRUSTED_FOR).await;
 }
 
 #[tokio::test]
@@ -47,7 +50,7 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let directory = tempfile::tempdir().unwrap();
     let (process, log) = start_on_a_small_disk(&model, directory.path()).await;
     let before = process.whole_turn(&mut model, "s", "Well.").await.rest().await;
-    fill_disk(&process, directory.path());
+    fill_disk(&process, directory.path()).await;
     for _ in 0..3 {
         let refused = process
             .post("/api/v1/chat/stream", &json!({"session_id": "s", "prompt": "More."}))
@@ -86,7 +89,7 @@ async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
     let directory = tempfile::tempdir().unwrap();
     let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
     let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
-    fill_disk(&process, directory.path());
+    fill_disk(&process, directory.path()).await;
     // Not on every file system.
     let is_buffered = directory.path().join("tether.db-redo-buffer").exists();
     if is_buffered {
@@ -170,7 +173,7 @@ async fn sessions_that_are_over_can_be_read_while_the_disk_is_full() {
     let settled = all_of(&process, "settled").await;
     process.whole_turn(&mut model, "ended", "Well.").await.rest().await;
     let (mut stream, mut round, _) = process.begin_saying(&mut model, "cut", "One").await;
-    fill_disk(&process, directory.path());
+    fill_disk(&process, directory.path()).await;
     round.say(&long_text()).await;
     stream.up_to("turn_failed").await;
     round.closed().await;
@@ -248,7 +251,7 @@ async fn a_delete_without_room_for_its_mark_is_refused() {
     let (process, _log) = start_on_a_small_disk(&model, directory.path()).await;
     process.whole_turn(&mut model, "kept", "Well.").await.rest().await;
     let before = all_of(&process, "kept").await;
-    fill_disk(&process, directory.path());
+    fill_disk(&process, directory.path()).await;
     let delete = async |session: &str| {
         process.exchange(request("DELETE", &format!("/api/v1/sessions/{session}"), &[], "")).await
     };

@@ -209,6 +209,22 @@ fn a_message_to_a_tool_that_is_no_call_does_not_end_the_line() {
         format!("Hm.{header}<|return|>{header}{{"),
         &["text «Hm.»", &error(3), &error(48), "reasoning «{»"],
     );
+    // After a call that is too long, the first one does not begin a line either.
+    let call = " to=f<|message|><atem:invoke name=\"f\"><atem:parameter name=\"x\">long";
+    let header = "<|start|>assistant to=f<|message|>";
+    let error = |at| format!("error missing_payload@{at} mid-line «{header}»");
+    let length = call.len();
+    check(
+        &Settings { max_payload_bytes: 26, ..named("muse") },
+        format!("{call}{header}{header}x"),
+        &[
+            "start 0@0",
+            "error payload_too_large@0 of 0 «<atem:parameter name=\"x\">l»",
+            &error(length),
+            &error(length + header.len()),
+            "text «x»",
+        ],
+    );
 }
 
 /// In front of arguments, such a word would be dropped.

@@ -176,8 +176,7 @@ impl Redo {
         Ok(written.is_fold_due)
     }
 
-    /// Appends the record of a session, and writes it to the file at once, so that a full disk shows. Returns whether
-    /// the older file should be folded.
+    /// Appends the record of a session, so that a full disk shows. Returns whether the older file should be folded.
     pub(super) fn save(
         &self,
         lease: &Lease,
@@ -186,7 +185,7 @@ impl Redo {
     ) -> io::Result<bool> {
         let encode = |records: &mut Vec<u8>, _| redo_record::save(records, lease, saved, record);
         let note = |current: &mut Segment, _| current.note_saved(&lease.session_id);
-        Ok(self.record(encode, Segment::write_now, note)?.is_fold_due)
+        Ok(self.record(encode, Segment::write_surely, note)?.is_fold_due)
     }
 
     /// Appends the end of a turn. Returns whether the older file should be folded.

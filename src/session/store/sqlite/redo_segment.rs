@@ -5,12 +5,14 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::mem;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::beside;
 use super::cause::is_full;
 use super::open_error::OpenError;
 use super::redo_buffer::{Buffer, Left, Place};
 use super::redo_record::{self, Format, HEADER_BYTES, Header};
+use crate::limits::session::DISK_TRUSTED_FOR;
 
 /// One of the two files.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(super) struct Segment {
     format: Format,
     /// Whether there may be more in it, which a failed write has left.
     is_torn: bool,
+    /// When the disk last took something of it.
+    written_at: Option<Instant>,
     /// Whether it was written since it was last synced.
     pub(super) is_dirty: bool,
     /// What the database lacks: of each session, the turns of which it does not have all. There are none if it lacks
@@ -85,6 +89,7 @@ impl Segment {
             buffer: None,
             format,
             is_torn: false,
+            written_at: None,
             is_dirty: false,
             live: HashMap::new(),
             #[cfg(test)]
@@ -207,6 +212,14 @@ impl Segment {
         if self.put(bytes) { Ok(()) } else { self.append(bytes) }
     }
 
+    /// Writes this at the end, so that a full disk shows: to the file, unless the disk has taken something a moment ago.
+    pub(super) fn write_surely(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.written_at.is_some_and(|at| at.elapsed() < DISK_TRUSTED_FOR) {
+            return self.write(bytes);
+        }
+        self.write_now(bytes)
+    }
+
     /// Writes this to the file, after what is in the buffer: whole or, as far as a reader is concerned, not at all.
     pub(super) fn write_now(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.prepare()?;
@@ -255,7 +268,9 @@ impl Segment {
             self.file.write_all(&bytes[..bytes.len() / 2])?;
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.file.write_all(bytes).inspect_err(|_| self.is_torn = true)?;
+        let written = self.file.write_all(bytes);
+        (self.is_torn, self.written_at) = (written.is_err(), written.is_ok().then(Instant::now));
+        written?;
         self.is_dirty = true;
         self.written += bytes.len() as u64;
         self.reset_buffer();
