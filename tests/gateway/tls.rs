@@ -139,6 +139,18 @@ async fn clients_that_do_not_speak_tls_disturb_nobody() {
     door.whole_turn(&mut model, "s", "Well.").await.rest().await;
 }
 
+/// hyper refuses it by itself.
+#[tokio::test]
+async fn a_head_that_cannot_be_read_is_refused_in_our_words() {
+    let model = Model::listen();
+    let (_gateway, _tunnel, door) = gateway(&model, "http/1.1", |_| {}).await;
+    let mut client = Client::connect(door.address).await;
+    client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nno header\r\n\r\n").await;
+    let reply = client.reply().await;
+    assert_eq!((reply.status(), &reply.json()["error"]["code"]), (400, &json!("invalid_request")));
+    assert!(client.closed().await.is_empty());
+}
+
 #[tokio::test]
 async fn a_handshake_that_takes_too_long_is_cut() {
     let model = Model::listen();

@@ -13,7 +13,7 @@ readonly HAPROXY_VERSION=2.6.12-1+deb12u4
 readonly PROMETHEUS_VERSION=2.42.0+ds-5+deb12u1
 # Of crates.
 # shellcheck disable=SC2034 # used by those who source this file
-readonly CARGO_DENY_VERSION=0.20.2 CARGO_FUZZ_VERSION=0.13.2 CARGO_MUTANTS_VERSION=27.1.0
+readonly CARGO_DENY_VERSION=0.20.2 CARGO_FUZZ_VERSION=0.13.2 CARGO_MUTANTS_VERSION=27.1.0 CARGO_NEXTEST_VERSION=0.9.143
 
 mkdir -p "$CACHE"
 
@@ -142,7 +142,7 @@ need_promtool() {
 # need_crate NAME VERSION: a cargo subcommand. Its own speed does not matter, so that the
 # quick build will do.
 need_crate() {
-  if [[ $("$1" --version 2>/dev/null) == *" $2" ]]; then
+  if [[ " $("$1" --version 2>/dev/null) " == *" $2 "* ]]; then
     return
   fi
   CARGO_TARGET_DIR=$CACHE/cargo-build \
