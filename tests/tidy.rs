@@ -173,7 +173,7 @@ const ROWS: &[Row] = &[
     row("session/persister", Io, &["limits"]),
     row("session/running", Io, &[]),
     row("session/sessions", Io, &["conversation", "limits"]),
-    row("session/follow", Io, &["limits", "telemetry"]),
+    row("session/follow", Io, &["limits"]),
     row("session/followed", Io, &[]),
     row("session/taken_over", Io, &["conversation", "telemetry"]),
     row("session/turn_guard", Io, &["conversation", "limits"]),

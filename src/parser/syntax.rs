@@ -51,6 +51,8 @@ pub struct Syntax {
     marks: [Marks; 2],
     /// The same with other formats whose calls begin with the same mark, made when one is needed.
     relatives: OnceLock<Vec<Arc<Self>>>,
+    /// The same, except that calls are text, made when it is needed.
+    without_calls: OnceLock<Arc<Self>>,
 }
 
 impl Syntax {
@@ -63,10 +65,11 @@ impl Syntax {
         Ok(Self::of(settings))
     }
 
-    /// The same syntax, except that calls are text.
+    /// The same syntax, except that calls are text. It is made once.
     #[must_use]
-    pub fn without_calls(&self) -> Self {
-        Self::of(Settings { calls: false, ..self.settings.clone() })
+    pub fn without_calls(&self) -> &Arc<Self> {
+        self.without_calls
+            .get_or_init(|| Arc::new(Self::of(Settings { calls: false, ..self.settings.clone() })))
     }
 
     fn of(settings: Settings) -> Self {
@@ -83,6 +86,7 @@ impl Syntax {
             after: Marks::new(after_payload(&settings.format)),
             marks: marks(&settings),
             relatives: OnceLock::new(),
+            without_calls: OnceLock::new(),
             settings,
         }
     }

@@ -104,7 +104,7 @@ impl Setup {
     pub(super) fn parser(&self, primer: &Primer) -> Parser {
         let may_call = !self.tools().is_empty() || self.call_ids_before() > 0;
         let syntax = &primer.syntax;
-        Parser::of(if may_call { Arc::clone(syntax) } else { Arc::new(syntax.without_calls()) })
+        Parser::of(Arc::clone(if may_call { syntax } else { syntax.without_calls() }))
     }
 
     /// The turn as history, before anything is said.

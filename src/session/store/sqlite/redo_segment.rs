@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::mem;
 use std::path::PathBuf;
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use super::beside;
 use super::cause::is_full;
