@@ -37,7 +37,7 @@ use crate::conversation::claimed::TurnLookup;
 use crate::gateway::{BeginError, BegunTurn, NewTurn};
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
-use crate::session::{self, Cancel, FoundTurn, LoggedTurn, RemoteUsage, off_worker};
+use crate::session::{self, Cancel, FoundTurn, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
 use crate::trace_context::TraceContext;
 use crate::{http, limits};
@@ -442,9 +442,8 @@ fn metrics_text(app: &App) -> Reply {
         app.gateway.memory_usage();
     let turn_cache_bytes = app.gateway.turn_cache_bytes();
     metrics::memory(sessions, session_bytes, turn_log_bytes, artifact_bytes, turn_cache_bytes);
-    if let Some(RemoteUsage { logs, readers }) = app.gateway.remote_usage() {
-        metrics::remote_logs(logs, readers);
-    }
+    let remote = app.gateway.remote_usage();
+    metrics::remote_logs(remote.map(|remote| (remote.logs, remote.readers)));
     whole_reply(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 

@@ -329,11 +329,14 @@ pub(crate) fn store_sessions(sessions: i64) {
     gauge!("tether_store_sessions").set(sessions as f64);
 }
 
-/// Sets the gauges for the logs of other nodes' turns that are followed here, and for those who read them.
-#[expect(clippy::cast_precision_loss, reason = "no node has more than 2^53 readers")]
-pub(crate) fn remote_logs(logs: usize, readers: usize) {
-    gauge!("tether_remote_logs").set(logs as f64);
-    gauge!("tether_remote_readers").set(readers as f64);
+/// Sets the gauges for the logs of other nodes' turns that are followed here, and for those who read them, if there
+/// are other nodes.
+pub(crate) fn remote_logs(logs_and_readers: Option<(usize, usize)>) {
+    let Some((logs, readers)) = logs_and_readers else { return };
+    #[expect(clippy::cast_precision_loss, reason = "no node has more than 2^53 readers")]
+    let [logs, readers] = [logs, readers].map(|count| count as f64);
+    gauge!("tether_remote_logs").set(logs);
+    gauge!("tether_remote_readers").set(readers);
 }
 
 /// Sets the gauge for the length of that file.

@@ -58,6 +58,10 @@ fn explained(error: &RedisError) -> Option<&'static str> {
     if error.detail().is_some_and(is_right) {
         return Some(NO_RIGHT);
     }
+    // Of one that is not logged in, it does not read long requests.
+    if error.detail().is_some_and(|detail| detail.contains("unauthenticated multibulk length")) {
+        return Some("it wants a password");
+    }
     if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) {
         return Some("it is no cluster; write `redis://` in `sessions.redis.url`");
     }

@@ -3,7 +3,7 @@
 //! All rule names are ours. Whatever comes from a tool appears only in literals, so no name,
 //! key or value of a tool can break out of the grammar.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
@@ -14,12 +14,19 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) const fn new() -> Self {
-        Self { text: String::new() }
+    pub(super) fn new() -> Self {
+        Self { text: String::with_capacity(4096) }
     }
 
     pub(super) fn push(&mut self, name: &str, body: &str) {
         let _ = writeln!(self.text, "{name} ::= {body}");
+    }
+
+    /// Pushes a rule whose body this writes.
+    pub(super) fn push_with(&mut self, name: fmt::Arguments<'_>, body: impl FnOnce(&mut String)) {
+        let _ = write!(self.text, "{name} ::= ");
+        body(&mut self.text);
+        self.text.push('\n');
     }
 
     /// The current length of the rules, to truncate back to.
@@ -55,12 +62,22 @@ pub(super) fn json_literal(value: &Value) -> String {
 
 /// A class of characters: any of `characters`, or, if `negated`, any other.
 pub(super) fn class(negated: bool, characters: impl IntoIterator<Item = char>) -> String {
-    let mut class = String::from(if negated { "[^" } else { "[" });
-    for character in characters {
-        push_escaped(&mut class, character);
-    }
-    class.push(']');
+    let mut class = String::new();
+    push_class(&mut class, negated, characters);
     class
+}
+
+/// Appends such a class.
+pub(super) fn push_class(
+    text: &mut String,
+    negated: bool,
+    characters: impl IntoIterator<Item = char>,
+) {
+    text.push_str(if negated { "[^" } else { "[" });
+    for character in characters {
+        push_escaped(text, character);
+    }
+    text.push(']');
 }
 
 /// Letters, digits and a few signs are written as they are, in literals and classes alike; all
