@@ -187,6 +187,8 @@ pub mod upstream {
     /// Bytes of extensions and trailers in a chunked body, which are ignored; more fail the round. Real servers send
     /// none.
     pub const CHUNK_OVERHEAD_BYTES_MAX: usize = 16 * KIB;
+    /// The digits of a chunk's size with its leading zeros, and the blanks after them.
+    pub const CHUNK_SIZE_BYTES_MAX: u8 = 64;
     /// The read buffer of an encrypted connection, in bytes: about sixty tokens.
     pub const READ_BUFFER_BYTES: usize = 16 * KIB;
     /// How long to wait for the end of an answer after its last event, to keep the connection.
@@ -331,6 +333,9 @@ pub mod tools {
     /// Parts of a schema that may be looked at to check a value: some hundredths of a second. A tree
     /// with twenty kinds of nodes, each of which is tried, stays below to the third level.
     pub const CHECKS_MAX: usize = 400_000;
+    /// The same for tools that a client brings along, since anyone may send them with every request: a hundredth of a
+    /// second at most, in which the thread does nothing else. The client checks what takes longer.
+    pub const CLIENT_CHECKS_MAX: usize = 25_000;
     /// The same if what is wrong is explained: an error takes half a KiB of memory.
     pub const CHECKS_EXPLAINED_MAX: usize = 50_000;
     /// What is allowed more for each value within.
@@ -832,6 +837,9 @@ pub mod openapi {
 
     /// A document, in bytes.
     pub const DOCUMENT_BYTES_MAX: usize = 8 * MIB;
+    /// The patterns in the chosen operations of a document together: each takes time and memory to prepare, up to
+    /// [`PATTERN_BYTES_MAX`](super::tools::PATTERN_BYTES_MAX).
+    pub const DOCUMENT_PATTERNS_MAX: usize = 256;
     /// How deep one in YAML may nest, so that the stack suffices.
     pub const DEPTH_MAX: usize = 64;
     /// Parts that a document in YAML may have, aliases counted where they are used.

@@ -1,11 +1,12 @@
 //! Schemas of clients' tools. Anyone may send them with every request, so together their patterns
-//! have little room. A pattern that does not fit is left to the client, which knows what it takes.
+//! have little room, and calls little time to be checked. What does not fit is left to the client, which knows what
+//! it takes.
 
 use serde_json::{Map, Value, json};
 
 use super::parts::values;
-use super::{PatternRoom, Schema, SchemaError, patterns};
-use crate::limits::tools::{CLIENT_PATTERN_BYTES_MAX, CLIENT_PATTERNS_MAX};
+use super::{Room, Schema, SchemaError, patterns};
+use crate::limits::tools::{CLIENT_CHECKS_MAX, CLIENT_PATTERN_BYTES_MAX, CLIENT_PATTERNS_MAX};
 
 /// The patterns that a client may still send with its tools.
 #[derive(Debug, Clone)]
@@ -23,20 +24,24 @@ impl Schema {
         parameters: &Value,
         left: &mut PatternsLeft,
     ) -> Result<Self, SchemaError> {
+        let room = Room {
+            pattern_bytes: CLIENT_PATTERN_BYTES_MAX,
+            checks: CLIENT_CHECKS_MAX,
+            is_of_client: true,
+        };
         let patterns = patterns(parameters);
         if patterns == 0 {
-            return Self::compile(parameters);
+            return Self::compile_in(parameters, room);
         }
         if let Some(rest) = left.0.checked_sub(patterns) {
             left.0 = rest;
-            let room = PatternRoom { bytes: CLIENT_PATTERN_BYTES_MAX };
             match Self::compile_in(parameters, room) {
                 Err(SchemaError::Invalid { .. }) => {}
                 compiled => return compiled,
             }
         }
         // An error beside the patterns is still one without them.
-        Self::compile(&without_patterns(parameters))
+        Self::compile_in(&without_patterns(parameters), room)
     }
 }
 

@@ -23,7 +23,9 @@ pub use self::effort::Unsupported;
 pub(crate) use self::effort::references;
 use self::effort::{Effort, Work};
 use self::parts::values;
-use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX};
+use crate::limits::tools::{
+    CHECKS_MAX, PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX,
+};
 use crate::tools::clean;
 
 /// A tool's parameters, ready to check arguments against.
@@ -33,6 +35,8 @@ pub(crate) struct Schema {
     parameters: Arc<Value>,
     effort: Effort,
     validator: Validator,
+    /// Whether arguments that cannot be checked in time are left to the tool's client.
+    is_of_client: bool,
 }
 
 /// Why a tool's parameters are not usable as a schema.
@@ -113,10 +117,14 @@ pub(crate) enum Refusal {
     Unchecked,
 }
 
-/// How many bytes a pattern may take once it is ready for use.
+/// How much a schema may take.
 #[derive(Debug, Clone, Copy)]
-struct PatternRoom {
-    bytes: usize,
+struct Room {
+    /// Bytes of a pattern that is ready for use.
+    pattern_bytes: usize,
+    /// Parts that may be looked at to check a value.
+    checks: usize,
+    is_of_client: bool,
 }
 
 impl Schema {
@@ -124,11 +132,13 @@ impl Schema {
     ///
     /// The standard's formats are checked, because a tool that declares a `format` relies on it.
     pub(crate) fn compile(parameters: &Value) -> Result<Self, SchemaError> {
-        Self::compile_in(parameters, PatternRoom { bytes: PATTERN_BYTES_MAX })
+        let room =
+            Room { pattern_bytes: PATTERN_BYTES_MAX, checks: CHECKS_MAX, is_of_client: false };
+        Self::compile_in(parameters, room)
     }
 
-    /// The same with this much room for a pattern.
-    fn compile_in(parameters: &Value, room: PatternRoom) -> Result<Self, SchemaError> {
+    /// The same in this much room.
+    fn compile_in(parameters: &Value, room: Room) -> Result<Self, SchemaError> {
         let declared = parameters.as_object().map(|schema| schema.get("type"));
         match declared {
             Some(None) => {}
@@ -140,16 +150,17 @@ impl Schema {
             return Err(SchemaError::Patterns);
         }
         let parameters = Arc::new(parameters.clone());
-        let effort = Effort::of(&parameters).map_err(SchemaError::Unsupported)?;
-        let limits =
-            PatternOptions::fancy_regex().size_limit(room.bytes).backtrack_limit(PATTERN_STEPS_MAX);
+        let effort = Effort::of(&parameters, room.checks).map_err(SchemaError::Unsupported)?;
+        let limits = PatternOptions::fancy_regex()
+            .size_limit(room.pattern_bytes)
+            .backtrack_limit(PATTERN_STEPS_MAX);
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(true)
             .with_pattern_options(limits)
             .build(&parameters)
             .map_err(|error| schema_error(&error))?;
-        Ok(Self { parameters, effort, validator })
+        Ok(Self { parameters, effort, validator, is_of_client: room.is_of_client })
     }
 
     /// The same, with violations explained by what models are told of the parameters.
@@ -165,21 +176,26 @@ impl Schema {
     /// small models write them for parameters they do not use.
     pub(crate) fn without_refused_nulls(&self, arguments: Value) -> Value {
         // Most calls have none: for them, the check is walked once, by `validate`.
-        if !values(&arguments).any(Value::is_null)
-            || self.effort.of_checking(&arguments) != Work::Little
-        {
+        if !values(&arguments).any(Value::is_null) {
             return arguments;
         }
-        nulls::drop_refused(&self.validator, arguments)
+        // Two find out what is refused; each property that is tried takes one more.
+        match self.effort.explanations(&arguments).checked_sub(2) {
+            Some(tries) if tries > 0 => nulls::drop_refused(&self.validator, arguments, tries),
+            _ => arguments,
+        }
     }
 
     /// Checks a call's arguments. The error lists the violations in schema order, at most
     /// [`VIOLATIONS_MAX`] of them.
     pub(crate) fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {
-        self.check(arguments).map_err(|refusal| match refusal {
-            Refusal::Violations(violations) => violations,
-            Refusal::Unchecked => vec![explain::too_much(arguments)],
-        })
+        match self.check(arguments) {
+            Err(Refusal::Violations(violations)) => Err(violations),
+            Err(Refusal::Unchecked) if !self.is_of_client => {
+                Err(vec![explain::too_much(arguments)])
+            }
+            Ok(()) | Err(Refusal::Unchecked) => Ok(()),
+        }
     }
 
     /// The same for a value that may be used if it cannot be checked.
@@ -210,7 +226,7 @@ impl Schema {
 }
 
 /// How many patterns are in a schema, and in what looks like one.
-pub(super) fn patterns(schema: &Value) -> usize {
+pub(crate) fn patterns(schema: &Value) -> usize {
     let in_part = |part: &Value| {
         let names = part.get("patternProperties").and_then(Value::as_object);
         let own = usize::from(part.get("pattern").is_some_and(Value::is_string));

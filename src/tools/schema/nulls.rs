@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::limits::tools::NULLS_DROPPED_MAX;
 
 /// The arguments without each optional property that is `null` although its schema refuses that.
-/// Required properties stay, and are reported.
-pub(super) fn drop_refused(validator: &Validator, arguments: Value) -> Value {
+/// Required properties stay, and are reported, as do those beyond so many tries.
+pub(super) fn drop_refused(validator: &Validator, arguments: Value, tries: usize) -> Value {
     let refused: Vec<Location> = validator
         .iter_errors(&arguments)
         .filter(|error| error.instance().is_null())
@@ -21,7 +21,7 @@ pub(super) fn drop_refused(validator: &Validator, arguments: Value) -> Value {
     }
     let refused: BTreeSet<&str> = refused.iter().map(Location::as_str).collect();
     let (mut kept, mut errors) = (arguments.clone(), validator.iter_errors(&arguments).count());
-    for pointer in refused.into_iter().take(NULLS_DROPPED_MAX) {
+    for pointer in refused.into_iter().take(tries.min(NULLS_DROPPED_MAX)) {
         let mut shorter = kept.clone();
         remove(&mut shorter, pointer);
         let left = validator.iter_errors(&shorter).count();

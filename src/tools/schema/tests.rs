@@ -284,3 +284,44 @@ proptest! {
         }
     }
 }
+
+/// Anyone may send such tools, and the thread does nothing else meanwhile.
+#[test]
+fn the_tools_of_a_client_have_less_work_to_be_checked() {
+    let node = json!({"anyOf": [
+        {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["x"]},
+        {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["y"]},
+    ]});
+    let schema = json!({"type": "object", "$defs": {"n": node}, "$ref": "#/$defs/n"});
+    let own = Schema::compile(&schema).unwrap();
+    let clients = Schema::of_client(&schema, &mut PatternsLeft::default()).unwrap();
+    let nested = |depth: usize| (0..depth).fold(json!({}), |inner, _| json!({ "a": inner }));
+    let deep = (1..64).find(|depth| clients.check(&nested(*depth)) == Err(Refusal::Unchecked));
+    let deep = nested(deep.unwrap());
+    assert_eq!(clients.validate(&deep), Ok(()), "the client checks it");
+    assert!(
+        matches!(own.check(&deep), Err(Refusal::Violations(_))),
+        "it is not too much for others"
+    );
+}
+
+/// Each that is tried takes as long as saying what is wrong.
+#[test]
+fn nulls_stay_if_trying_without_them_takes_too_long() {
+    let node = json!({"allOf": [
+        {"properties": {"a": {"$ref": "#/$defs/n"}}},
+        {"properties": {"a": {"$ref": "#/$defs/n"}}},
+    ]});
+    let schema = json!({
+        "type": "object",
+        "$defs": {"n": node},
+        "properties": {"a": {"$ref": "#/$defs/n"}, "b": {"type": "string"}},
+    });
+    let schema = Schema::compile(&schema).unwrap();
+    for (depth, is_dropped) in [(2, true), (14, false)] {
+        let mut value = (0..depth).fold(json!({}), |inner, _| json!({ "a": inner }));
+        value["b"] = Value::Null;
+        let left = schema.without_refused_nulls(value);
+        assert_eq!(left.get("b").is_none(), is_dropped, "{depth} levels");
+    }
+}

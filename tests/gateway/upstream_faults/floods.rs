@@ -40,6 +40,17 @@ async fn it_sends_a_head_without_end() {
     failed(&frames, "upstream_error", true);
 }
 
+#[tokio::test]
+async fn it_sends_interim_answers_without_end() {
+    let frames = turn(nothing, async |mut round, _| {
+        let many = "HTTP/1.1 100 Continue\r\n\r\n".repeat(2500);
+        let taken = round.flood(many.as_bytes(), 16 * 1024).await;
+        assert!(taken < 32 << 20, "{taken} bytes of heads were taken");
+    })
+    .await;
+    failed(&frames, "upstream_error", true);
+}
+
 /// A gigabyte of words: the turn ends at its limit, and the server is dropped.
 #[tokio::test]
 async fn it_sends_a_gigabyte_of_text() {

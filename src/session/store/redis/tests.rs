@@ -413,3 +413,19 @@ async fn a_server_that_stops_is_waited_for() {
     server.signal("CONT");
     store.save(&lease, None, RECORD).await.unwrap();
 }
+
+/// A request with many arguments is refused in other words than a short one.
+#[tokio::test]
+async fn a_server_that_begins_to_want_a_password_is_said_to_do_so() {
+    let server = RedisServer::start();
+    let store = open(&server);
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, RECORD).await.unwrap();
+    server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    server.command(&["CONFIG", "SET", "requirepass", "secret"]);
+    let news = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
+    for failed in [store.append(&lease, "t", news).await, store.check().await] {
+        let Err(StoreError::Unavailable(cause)) = failed else { panic!("{failed:?}") };
+        assert!(cause.starts_with("it wants a password"), "{cause}");
+    }
+}

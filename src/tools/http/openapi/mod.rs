@@ -34,7 +34,10 @@ use super::encode::Objects;
 use super::request::Segment;
 use super::template::Template;
 use super::{Bearer, RequestTemplate};
-use crate::limits::openapi::{DOCUMENT_BYTES_MAX, OPERATIONS_MAX, OPERATIONS_USUAL};
+use crate::limits::openapi::{
+    DOCUMENT_BYTES_MAX, DOCUMENT_PATTERNS_MAX, OPERATIONS_MAX, OPERATIONS_USUAL,
+};
+use crate::tools::schema::patterns;
 use crate::tools::source::{Declared, LeftOut};
 
 /// Why a document cannot be used at all.
@@ -141,7 +144,7 @@ impl Document {
     pub fn operations(&self, options: &OpenApiOptions) -> Result<Operations, OpenApiError> {
         let mut schemas = Schemas::new(&self.root, self.version.starts_with("3.0"));
         let mut operations = Operations::default();
-        let mut chosen = 0;
+        let (mut chosen, mut patterns_left) = (0, DOCUMENT_PATTERNS_MAX);
         let paths = operation::all(&self.root);
         for (path, reason) in paths.broken {
             if !options.excludes(path) {
@@ -156,7 +159,8 @@ impl Document {
             if chosen > OPERATIONS_MAX {
                 return Err(OpenApiError::TooMany);
             }
-            match described.operation(&mut schemas, options) {
+            let operation = described.operation(&mut schemas, options);
+            match operation.and_then(|operation| within(&mut patterns_left, operation)) {
                 Ok(operation) => operations.tools.push(operation),
                 Err(reason) => {
                     let name = described.name().into_owned();
@@ -202,4 +206,16 @@ fn is_true(object: &Value, key: &str) -> bool {
 /// A text of the document that is not blank.
 fn text<'d>(object: &'d Value, key: &str) -> Option<&'d str> {
     object.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// The operation, if so many patterns are left for the document as it has.
+fn within(patterns_left: &mut usize, operation: Operation) -> Result<Operation, String> {
+    let left = patterns_left.checked_sub(patterns(&operation.declared.parameters));
+    *patterns_left = left.ok_or_else(|| {
+        format!(
+            "the chosen operations have more than {DOCUMENT_PATTERNS_MAX} patterns, which take too much time and \
+             memory; leave some out with `exclude`"
+        )
+    })?;
+    Ok(operation)
 }

@@ -603,3 +603,20 @@ fn client_credentials_are_for_schemes_that_take_tokens() {
         assert!(tool(scheme.clone()).is_none(), "{scheme}");
     }
 }
+
+/// Each takes time and memory to prepare.
+#[test]
+fn the_patterns_of_a_document_are_limited() {
+    let path = |at: usize| {
+        let parameter =
+            json!({"name": "q", "in": "query", "schema": {"type": "string", "pattern": "^a"}});
+        (
+            format!("/{at}"),
+            json!({"get": {"operationId": format!("o{at}"), "parameters": [parameter]}}),
+        )
+    };
+    let paths: Map<_, _> = (0..=DOCUMENT_PATTERNS_MAX).map(path).collect();
+    let operations = document("3.1.0", &json!({ "paths": paths })).operations(&options()).unwrap();
+    assert_eq!((operations.tools.len(), operations.left_out.len()), (DOCUMENT_PATTERNS_MAX, 1));
+    assert!(operations.left_out[0].reason.contains("256 patterns"), "{:?}", operations.left_out);
+}

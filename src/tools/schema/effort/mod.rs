@@ -22,9 +22,7 @@ use serde_json::Value;
 use self::documents::Documents;
 use self::walk::Walk;
 use super::parts::{schemas, values};
-use crate::limits::tools::{
-    CHECKS_EXPLAINED_MAX, CHECKS_MAX, CHECKS_PER_VALUE, UNFINISHED_RUNS_MAX,
-};
+use crate::limits::tools::{CHECKS_EXPLAINED_MAX, CHECKS_PER_VALUE, UNFINISHED_RUNS_MAX};
 
 /// What keeps a schema from being compiled although it may be valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -61,12 +59,14 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct Effort {
     schema: Arc<Value>,
+    /// How many of its parts may be looked at to check a value.
+    checks_max: usize,
     documents: Documents,
 }
 
 impl Effort {
     /// The effort of a schema, or what in it must not even be compiled.
-    pub(super) fn of(schema: &Arc<Value>) -> Result<Self, Unsupported> {
+    pub(super) fn of(schema: &Arc<Value>, checks_max: usize) -> Result<Self, Unsupported> {
         let has = |keyword: &str| {
             values(schema).any(|part| part.get(keyword).is_some_and(Value::is_string))
         };
@@ -81,20 +81,31 @@ impl Effort {
             return Err(Unsupported::Drafts);
         }
         copies::check(schema, &documents)?;
-        Ok(Self { schema: Arc::clone(schema), documents })
+        Ok(Self { schema: Arc::clone(schema), checks_max, documents })
     }
 
     /// How much work it is to check the value.
     pub(super) fn of_checking(&self, value: &Value) -> Work {
-        let checks = CHECKS_MAX + CHECKS_PER_VALUE * values(value).count();
-        let mut walk = Walk::new(&self.schema, &self.documents, checks);
-        if walk.check(&self.schema, self.documents.root(), value).is_none() {
-            return Work::TooMuch;
+        match self.explained(value) {
+            None => Work::TooMuch,
+            Some(explained) if explained <= CHECKS_EXPLAINED_MAX => Work::Little,
+            Some(_) => Work::Much,
         }
+    }
+
+    /// How many times it may be told what is wrong with the value and with others like it.
+    pub(super) fn explanations(&self, value: &Value) -> usize {
+        self.explained(value).map_or(0, |explained| CHECKS_EXPLAINED_MAX / explained.max(1))
+    }
+
+    /// The parts that are looked at to say what is wrong; `None` if that is too much even to find out.
+    fn explained(&self, value: &Value) -> Option<usize> {
+        let checks = self.checks_max + CHECKS_PER_VALUE * values(value).count();
+        let mut walk = Walk::new(&self.schema, &self.documents, checks);
+        walk.check(&self.schema, self.documents.root(), value)?;
         // A pattern that is given up makes the validator start again, and keep each run's errors.
         let runs = if walk.has_backtracked() { UNFINISHED_RUNS_MAX } else { 1 };
-        let explained = walk.explained().saturating_mul(runs);
-        if explained <= CHECKS_EXPLAINED_MAX { Work::Little } else { Work::Much }
+        Some(walk.explained().saturating_mul(runs))
     }
 }
 

@@ -1,7 +1,7 @@
 use serde_json::{Map, json};
 
 use super::*;
-use crate::limits::tools::BACKTRACKS_MAX;
+use crate::limits::tools::{BACKTRACKS_MAX, CHECKS_MAX};
 use crate::tools::schema::{Schema, SchemaError};
 
 fn nested(depth: usize) -> Value {
@@ -13,7 +13,7 @@ fn work(schema: &Value, value: &Value) -> Work {
 }
 
 fn effort(schema: &Value) -> Result<Effort, Unsupported> {
-    Effort::of(&Arc::new(schema.clone()))
+    Effort::of(&Arc::new(schema.clone()), CHECKS_MAX)
 }
 
 /// A chain of 40 parts, each of which refers twice to the next, at this place.

@@ -83,6 +83,10 @@ fn by_lines(stream: &[u8]) -> Option<(Vec<u8>, usize)> {
             return None;
         }
         let digits = text.trim_start_matches('0');
+        let most = usize::from(super::CHUNK_SIZE_BYTES_MAX);
+        if text.len() > most || size.len() - text.len() > most {
+            return None;
+        }
         if digits.len() > 16 || overhead > super::CHUNK_OVERHEAD_BYTES_MAX {
             return None;
         }

@@ -20,7 +20,7 @@ mod tests;
 
 use memchr::memchr2;
 
-use crate::limits::upstream::CHUNK_OVERHEAD_BYTES_MAX;
+use crate::limits::upstream::{CHUNK_OVERHEAD_BYTES_MAX, CHUNK_SIZE_BYTES_MAX};
 
 /// The framing of one answer, as far as it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,11 +48,11 @@ pub(crate) struct Chunked {
 /// What the next byte of a chunked body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// A digit of a chunk's size, which is `bytes` so far. Once it has `begun`, also anything that
-    /// may follow the digits.
-    Size { bytes: u64, begun: bool },
+    /// A digit of a chunk's size, which is `bytes` so far. After the first of the `digits`, also anything
+    /// that may follow them.
+    Size { bytes: u64, digits: u8 },
     /// White space after a size, with which some servers pad it.
-    SizePadding { bytes: u64 },
+    SizePadding { bytes: u64, length: u8 },
     /// A chunk's extension, which is ignored.
     Extension { bytes: u64 },
     /// The LF after a chunk's size.
@@ -79,7 +79,7 @@ pub(crate) enum FramingError {
     /// There is no hexadecimal number where a chunk's size belongs.
     #[error("a chunk has no size")]
     NoSize,
-    /// A chunk's size does not fit into 64 bits.
+    /// A chunk's size does not fit into 64 bits, or is padded without end.
     #[error("a chunk's size is too large")]
     SizeTooLarge,
     /// A line ends in something other than CR LF.
@@ -176,7 +176,7 @@ enum Pushed {
 }
 
 impl At {
-    const SIZE: Self = Self::Size { bytes: 0, begun: false };
+    const SIZE: Self = Self::Size { bytes: 0, digits: 0 };
 }
 
 impl Chunked {
@@ -258,15 +258,16 @@ impl At {
     /// The state after `byte`, which is neither part of a chunk's data nor the last byte of the body.
     fn after(self, byte: u8) -> Result<Self, FramingError> {
         Ok(match self {
-            Self::Size { bytes, begun } => match hex(byte) {
+            Self::Size { bytes, digits } => match hex(byte) {
                 Some(digit) => {
                     let bytes = bytes.checked_mul(16).ok_or(FramingError::SizeTooLarge)?;
-                    Self::Size { bytes: bytes + u64::from(digit), begun: true }
+                    let digits = one_more(digits)?;
+                    Self::Size { bytes: bytes + u64::from(digit), digits }
                 }
-                None if begun => Self::after_size(bytes, byte)?,
+                None if digits > 0 => Self::after_size(bytes, 0, byte)?,
                 None => return Err(FramingError::NoSize),
             },
-            Self::SizePadding { bytes } => Self::after_size(bytes, byte)?,
+            Self::SizePadding { bytes, length } => Self::after_size(bytes, length, byte)?,
             Self::Extension { bytes } => Self::SizeLf { bytes },
             Self::SizeLf { bytes } => {
                 expect(b'\n', byte)?;
@@ -292,15 +293,20 @@ impl At {
         })
     }
 
-    fn after_size(bytes: u64, byte: u8) -> Result<Self, FramingError> {
+    fn after_size(bytes: u64, padding: u8, byte: u8) -> Result<Self, FramingError> {
         match byte {
-            b' ' | b'\t' => Ok(Self::SizePadding { bytes }),
+            b' ' | b'\t' => Ok(Self::SizePadding { bytes, length: one_more(padding)? }),
             b';' => Ok(Self::Extension { bytes }),
             b'\r' => Ok(Self::SizeLf { bytes }),
             b'\n' => Err(FramingError::NoLineEnd),
             _ => Err(FramingError::NoSize),
         }
     }
+}
+
+/// Counts the digits of a size, or what pads it.
+fn one_more(length: u8) -> Result<u8, FramingError> {
+    if length == CHUNK_SIZE_BYTES_MAX { Err(FramingError::SizeTooLarge) } else { Ok(length + 1) }
 }
 
 const fn hex(byte: u8) -> Option<u8> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::upstream::CHUNK_OVERHEAD_BYTES_MAX;
+use crate::limits::upstream::{CHUNK_OVERHEAD_BYTES_MAX, CHUNK_SIZE_BYTES_MAX};
 
 /// Checks what comes of `stream`, wherever it is cut in two: the body, how many bytes the answer has,
 /// and whether it is complete.
@@ -81,6 +81,18 @@ fn malformed_chunks_are_refused() {
         ("0\r\nX: y\nZ: \r\n", FramingError::NoLineEnd),
     ] {
         check(Framing::CHUNKED, stream, Err(error));
+    }
+}
+
+#[test]
+fn a_size_may_be_padded_up_to_the_limit() {
+    let most = usize::from(CHUNK_SIZE_BYTES_MAX);
+    let zeros = |count: usize| format!("{}1\r\n!\r\n0\r\n\r\n", "0".repeat(count - 1));
+    let blanks = |count: usize| format!("1{}\r\n!\r\n0\r\n\r\n", " ".repeat(count));
+    for make in [&zeros as &dyn Fn(usize) -> String, &blanks] {
+        let push = |stream: String| Framing::CHUNKED.clone().push(stream.as_bytes(), |_| ());
+        assert_eq!(push(make(most)), Ok(make(most).len()));
+        assert_eq!(push(make(most + 1)), Err(FramingError::SizeTooLarge));
     }
 }
 

@@ -85,10 +85,10 @@ impl Connection {
         let body = request.body().clone();
         self.unsent = head::write_request(request, body.len()).freeze().chain(body);
         (self.has_heard, self.is_reusable) = (false, true);
-        let mut searched = 0;
+        let (mut searched, mut interim) = (0, 0);
         let Head { parts, framing, is_reusable } = poll_fn(|cx| {
             let sent = self.poll_send(cx);
-            match self.poll_head(cx, &mut searched) {
+            match self.poll_head(cx, &mut searched, &mut interim) {
                 // Only now: a server that refuses a request may answer and close before it has
                 // read all of it.
                 Poll::Pending => match sent {
@@ -125,11 +125,12 @@ impl Connection {
     }
 
     /// Reads up to the end of the answer's head, skipping interim answers. The first `searched`
-    /// bytes of `early` hold no end of a head.
+    /// bytes of `early` hold no end of a head; so many bytes of `interim` answers came before them.
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
         searched: &mut usize,
+        interim: &mut usize,
     ) -> Poll<Result<Head, WireError>> {
         loop {
             while let Some(end) = head::end_of_head(&self.early, *searched) {
@@ -139,9 +140,10 @@ impl Connection {
                 if let Some(head) = read {
                     return Poll::Ready(Ok(head));
                 }
+                *interim += end;
             }
             *searched = self.early.len();
-            if self.early.len() > limits::HEAD_BYTES_MAX {
+            if *interim + self.early.len() > limits::HEAD_BYTES_MAX {
                 return Poll::Ready(Err(WireError::Head(HeadError::TooLarge)));
             }
             let (socket, early) = (&mut self.socket, &mut self.early);
