@@ -71,15 +71,15 @@ impl Auth {
             return Err(Refusal::Host(host.to_owned()));
         }
         let changes = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let Some(origin) = request.headers.get(ORIGIN).filter(|_| changes) else {
-            return Ok(());
-        };
-        let origin = origin.to_str().unwrap_or_default();
-        let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
-        if authority == host || self.origins.iter().any(|allowed| allowed == origin) {
-            return Ok(());
+        // A browser sends one. Of several, each has to be allowed.
+        for origin in request.headers.get_all(ORIGIN).iter().filter(|_| changes) {
+            let origin = origin.to_str().unwrap_or_default();
+            let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
+            if authority != host && self.origins.iter().all(|allowed| allowed != origin) {
+                return Err(Refusal::Origin(origin.to_owned()));
+            }
         }
-        Err(Refusal::Origin(origin.to_owned()))
+        Ok(())
     }
 
     /// Whether a name belongs to this machine or to a configured origin.

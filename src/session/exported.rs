@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::log::{TurnLog, encode};
@@ -211,8 +212,11 @@ fn read_log(id: &str, log: Log<'_>) -> Result<StoredLog, LineError> {
     let epochs = Epochs::of(&starts)
         .ok_or_else(|| LineError::Log { id: id.to_owned(), turn_id: turn_id.clone() })?;
     let batches = batches.into_iter().map(|WrittenBatch { first, last, events }| {
-        let lines = events.iter().flat_map(|event| [event.get().as_bytes(), b"\n"]);
-        Batch { first, last, bytes: lines.collect::<Vec<_>>().concat().into() }
+        let mut lines = Vec::new();
+        for event in events {
+            push_event(&mut lines, event);
+        }
+        Batch { first, last, bytes: lines.into() }
     });
     let batches: Vec<Batch> = batches.collect();
     let last = batches.last().map_or(0, |batch| batch.last);
@@ -220,6 +224,17 @@ fn read_log(id: &str, log: Log<'_>) -> Result<StoredLog, LineError> {
     let log = StoredLog { turn_id, epochs, last, batches, journal };
     check_log(id, &log)?;
     Ok(log)
+}
+
+/// Adds an event to the lines of a log: as it is, or as we write it if another program has put blanks into it.
+fn push_event(lines: &mut Vec<u8>, event: &RawValue) {
+    let text = event.get();
+    let is_ours = text.starts_with(r#"{"type":""#);
+    match (!is_ours).then(|| serde_json::from_str::<Value>(text)) {
+        Some(Ok(value)) => encode::serialize(&mut *lines, &value),
+        _ => lines.extend_from_slice(text.as_bytes()),
+    }
+    lines.push(b'\n');
 }
 
 fn read_file(id: &str, file: File) -> Result<Artifact, LineError> {
@@ -267,6 +282,14 @@ mod tests {
             assert_eq!(read(&written).unwrap(), copy);
             assert_eq!(String::from_utf8(written).unwrap(), format!("{line}\n"));
         }
+    }
+
+    /// Other programs that read and write JSON put blanks into it.
+    #[test]
+    fn a_line_may_have_been_written_again_by_another_program() {
+        let same: Value = serde_json::from_str(line()).unwrap();
+        let spaced = serde_json::to_string_pretty(&same).unwrap();
+        assert_eq!(read(spaced.as_bytes()).unwrap().logs, read(line().as_bytes()).unwrap().logs);
     }
 
     /// The model may have written its arguments over several lines.

@@ -186,6 +186,11 @@ async fn foreign_pages_change_nothing() {
         let reply = gateway.exchange(request("GET", "/api/v1/tools", &[&origin], "")).await;
         assert_eq!(reply.head.header("access-control-allow-origin"), None, "{origin}");
     }
+    // Whichever of two a proxy looks at.
+    let [page, evil] = [PAGE, "https://evil.example"].map(|origin| format!("Origin: {origin}"));
+    for origins in [[&*page, &evil], [&*evil, &page]] {
+        assert_eq!(begin(&gateway, &origins).await, 403, "{origins:?}");
+    }
     assert!(model.has_no_requests());
 }
 
