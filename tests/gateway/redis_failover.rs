@@ -2,12 +2,10 @@
 
 use serde_json::json;
 
-use super::redis_outages::noting;
-use super::redis_store::{config_at, ended, next_turn, play, until_closed};
+use super::redis_outages::{noting, turn_once_stored};
+use super::redis_store::{config_at, ended, next_turn, play};
 use crate::support::Model;
-use crate::support::client::post;
 use crate::support::events::Frame;
-use crate::support::gateway::STREAM;
 use crate::support::model::call;
 use crate::support::process::Process;
 use crate::support::redis_cluster::RedisCluster;
@@ -84,13 +82,7 @@ async fn a_turn_that_failed_meanwhile_does_not_go_on_elsewhere() {
     seen.extend(stream.up_to("turn_failed").await);
     assert_eq!(seen.last().unwrap().data["code"], "store_unavailable");
     let player = tokio::spawn(play(model));
-    let next = loop {
-        let body = json!({"session_id": "s", "prompt": "And then?"});
-        let stream = two.stream(&post(STREAM, &[], &body.to_string())).await;
-        if stream.head.status == 200 {
-            break until_closed(stream).await;
-        }
-    };
+    let next = turn_once_stored(&two).await;
     assert_eq!(next.last().unwrap().event, "turn_completed");
     let turns = two.get("/api/v1/sessions/s").await.json()["turns"].clone();
     assert_eq!(turns.as_array().unwrap().len(), 2, "{turns}");

@@ -130,6 +130,17 @@ pub(super) fn noting(notes: &Path) -> String {
     )
 }
 
+/// The next turn of `s`, once the gateway begins one.
+pub(super) async fn turn_once_stored(process: &Process) -> Vec<Frame> {
+    loop {
+        let body = json!({"session_id": "s", "prompt": "And then?"});
+        let stream = process.stream(&post(STREAM, &[], &body.to_string())).await;
+        if stream.head.status == 200 {
+            return until_closed(stream).await;
+        }
+    }
+}
+
 /// A turn that was to call a tool fails, because of what `break_it` does to the server, for longer than its lease. Its
 /// client may ask again, so the turn must not go on after `mend`, even if its gateway is told to stop meanwhile (`stops`).
 async fn check_failed_for_good(
@@ -158,13 +169,7 @@ async fn check_failed_for_good(
     mend(&server);
     // Its client tries again, at another gateway, before that can know. The next round is the next turn's.
     let player = tokio::spawn(play(model));
-    let next = loop {
-        let body = json!({"session_id": "s", "prompt": "And then?"});
-        let stream = two.stream(&post(STREAM, &[], &body.to_string())).await;
-        if stream.head.status == 200 {
-            break until_closed(stream).await;
-        }
-    };
+    let next = turn_once_stored(&two).await;
     assert_eq!(next.last().unwrap().event, "turn_completed");
     let end = elsewhere.up_to("turn_failed").await;
     assert_eq!(end.last().unwrap().data["code"], "store_unavailable", "{end:?}");
