@@ -200,7 +200,7 @@ impl Stream {
         !is_over
     }
 
-    /// What is read next stands where this begins, whose head is not shown.
+    /// What follows counts as standing where this began, because its head is not shown.
     pub(super) const fn stand_before(&mut self, opened: Opened) {
         self.last = if opened.at_line_start { b'\n' } else { b' ' };
     }

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-
 use tether::limits::session::{DISK_TRUSTED_FOR, REDO_BUFFER_BYTES};
 
 use super::embedded_store::{start, upstream};

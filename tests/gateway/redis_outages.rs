@@ -142,7 +142,7 @@ pub(super) async fn turn_once_stored(process: &Process) -> Vec<Frame> {
 }
 
 /// A turn that was to call a tool fails, because of what `break_it` does to the server, for longer than its lease. Its
-/// client may ask again, so the turn must not go on after `mend`, even if its gateway is told to stop meanwhile (`stops`).
+/// client may try again, so the turn must not go on after `mend`, even if its gateway has been told to stop (`stops`).
 async fn check_failed_for_good(
     stops: bool,
     break_it: impl Fn(&RedisServer),

@@ -5,16 +5,14 @@
 use serde_json::{Map, Value, json};
 
 use super::parts::values;
-use super::{Room, Schema, SchemaError, patterns};
+use super::patterns::{PatternsLeft, patterns};
+use super::{Room, Schema, SchemaError};
 use crate::limits::tools::{CLIENT_CHECKS_MAX, CLIENT_PATTERN_BYTES_MAX, CLIENT_PATTERNS_MAX};
 
-/// The patterns that a client may still send with its tools.
-#[derive(Debug, Clone)]
-pub(crate) struct PatternsLeft(usize);
-
 impl Default for PatternsLeft {
+    /// For the tools of a client.
     fn default() -> Self {
-        Self(CLIENT_PATTERNS_MAX)
+        Self::new(CLIENT_PATTERNS_MAX)
     }
 }
 
@@ -29,12 +27,10 @@ impl Schema {
             checks: CLIENT_CHECKS_MAX,
             is_of_client: true,
         };
-        let patterns = patterns(parameters);
-        if patterns == 0 {
+        if patterns(parameters) == 0 {
             return Self::compile_in(parameters, room);
         }
-        if let Some(rest) = left.0.checked_sub(patterns) {
-            left.0 = rest;
+        if left.take([parameters]) {
             match Self::compile_in(parameters, room) {
                 Err(SchemaError::Invalid { .. }) => {}
                 compiled => return compiled,
@@ -140,7 +136,7 @@ mod tests {
             json!({"properties": {"a": {"oneOf": [{"pattern": "("}, {"pattern": "a"}]}}}),
             json!({"properties": {"a": {"enum": ["1", {"pattern": "("}]}}}),
         ] {
-            let left = &mut PatternsLeft(0);
+            let left = &mut PatternsLeft::new(0);
             check(&schema, left, &json!({"a": "1"}), true);
         }
     }

@@ -8,6 +8,7 @@ mod effort;
 mod explain;
 mod nulls;
 pub(crate) mod parts;
+mod patterns;
 #[cfg(test)]
 mod tests;
 
@@ -18,11 +19,12 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, Validator};
 use serde_json::Value;
 
-pub(crate) use self::client::PatternsLeft;
 pub use self::effort::Unsupported;
 pub(crate) use self::effort::references;
 use self::effort::{Effort, Work};
 use self::parts::values;
+pub(crate) use self::patterns::PatternsLeft;
+use self::patterns::patterns;
 use crate::limits::tools::{
     CHECKS_MAX, PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX,
 };
@@ -223,16 +225,6 @@ impl Schema {
         violations.truncate(VIOLATIONS_MAX);
         violations
     }
-}
-
-/// How many patterns are in a schema, and in what looks like one.
-pub(crate) fn patterns(schema: &Value) -> usize {
-    let in_part = |part: &Value| {
-        let names = part.get("patternProperties").and_then(Value::as_object);
-        let own = usize::from(part.get("pattern").is_some_and(Value::is_string));
-        own + names.map_or(0, serde_json::Map::len)
-    };
-    values(schema).map(in_part).sum()
 }
 
 fn schema_error(error: &jsonschema::ValidationError<'_>) -> SchemaError {

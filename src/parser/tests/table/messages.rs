@@ -199,7 +199,7 @@ fn only_one_tool_is_addressed_in_code() {
     }
 }
 
-/// Its header is not shown, so the next one stands in the same line.
+/// Its header is not shown, so the next message is still on the same line.
 #[test]
 fn a_message_to_a_tool_that_is_no_call_does_not_end_the_line() {
     let header = "<|channel|>analysis to=f<|message|>";

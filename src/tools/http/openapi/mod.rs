@@ -37,7 +37,7 @@ use super::{Bearer, RequestTemplate};
 use crate::limits::openapi::{
     DOCUMENT_BYTES_MAX, DOCUMENT_PATTERNS_MAX, OPERATIONS_MAX, OPERATIONS_USUAL,
 };
-use crate::tools::schema::patterns;
+use crate::tools::schema::PatternsLeft;
 use crate::tools::source::{Declared, LeftOut};
 
 /// Why a document cannot be used at all.
@@ -144,7 +144,7 @@ impl Document {
     pub fn operations(&self, options: &OpenApiOptions) -> Result<Operations, OpenApiError> {
         let mut schemas = Schemas::new(&self.root, self.version.starts_with("3.0"));
         let mut operations = Operations::default();
-        let (mut chosen, mut patterns_left) = (0, DOCUMENT_PATTERNS_MAX);
+        let (mut chosen, mut patterns_left) = (0, PatternsLeft::new(DOCUMENT_PATTERNS_MAX));
         let paths = operation::all(&self.root);
         for (path, reason) in paths.broken {
             if !options.excludes(path) {
@@ -209,13 +209,12 @@ fn text<'d>(object: &'d Value, key: &str) -> Option<&'d str> {
 }
 
 /// The operation, if so many patterns are left for the document as it has.
-fn within(patterns_left: &mut usize, operation: Operation) -> Result<Operation, String> {
-    let left = patterns_left.checked_sub(patterns(&operation.declared.parameters));
-    *patterns_left = left.ok_or_else(|| {
-        format!(
-            "the chosen operations have more than {DOCUMENT_PATTERNS_MAX} patterns, which take too much time and \
-             memory; leave some out with `exclude`"
-        )
-    })?;
-    Ok(operation)
+fn within(patterns_left: &mut PatternsLeft, operation: Operation) -> Result<Operation, String> {
+    if patterns_left.take([&operation.declared.parameters]) {
+        return Ok(operation);
+    }
+    Err(format!(
+        "the chosen operations have more than {DOCUMENT_PATTERNS_MAX} patterns, which take too much time and \
+         memory; leave some out with `exclude`"
+    ))
 }

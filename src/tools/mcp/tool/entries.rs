@@ -10,7 +10,7 @@ use crate::tools::mcp::connection::Connection;
 use crate::tools::mcp::link::Link;
 use crate::tools::mcp::list::ListedTool;
 use crate::tools::mcp::options::McpOptions;
-use crate::tools::schema::{self, Schema};
+use crate::tools::schema::{PatternsLeft, Schema};
 use crate::tools::source::LeftOut;
 
 /// The tools that can be offered, and the others.
@@ -21,21 +21,18 @@ pub(in crate::tools::mcp) fn entries(
     connection: &Arc<Connection>,
 ) -> (Vec<Entry>, Vec<LeftOut>) {
     let (mut tools, mut left_out) = (Vec::new(), Vec::new());
-    let mut patterns_left = limits::LIST_PATTERNS_MAX;
+    let mut patterns_left = PatternsLeft::new(limits::LIST_PATTERNS_MAX);
     for tool in listed {
         let name = tool.declared.name.clone();
-        let patterns = schema::patterns(&tool.declared.parameters);
-        let patterns = patterns + tool.output.as_ref().map_or(0, schema::patterns);
-        let entry = match patterns_left.checked_sub(patterns) {
-            Some(left) => {
-                patterns_left = left;
-                entry(tool, options, link, connection)
-            }
-            None => Err(format!(
+        let schemas = [&tool.declared.parameters].into_iter().chain(&tool.output);
+        let entry = if patterns_left.take(schemas) {
+            entry(tool, options, link, connection)
+        } else {
+            Err(format!(
                 "the schemas of the list have more than {} patterns, which take too much time and \
                  memory; leave some out with `deny`",
                 limits::LIST_PATTERNS_MAX
-            )),
+            ))
         };
         match entry {
             Ok(entry) => tools.push(entry),
