@@ -42,7 +42,7 @@ pub(super) fn run(
         if let Some(draft) = &mut kept.draft {
             span.in_scope(|| draft.begin(guard.log()));
         }
-        let ran = guard.store_while(drive(driver)).await;
+        let ran = guard.store_while(pin!(drive(driver))).await;
         // Boxed, so that a turn keeps no room for its end while it runs.
         Box::pin(end_turn(ran, place, guard, kept).instrument(span)).await;
     }

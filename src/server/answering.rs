@@ -33,11 +33,6 @@ impl Progress {
         AnswerEnd(self.clone())
     }
 
-    /// Another connection of hyper goes on with the socket.
-    pub(super) fn restart(&self) {
-        self.0.store(BETWEEN, Ordering::Relaxed);
-    }
-
     /// Whether a head was refused.
     pub(super) fn has_refused(&self) -> bool {
         self.0.load(Ordering::Relaxed) == REFUSED

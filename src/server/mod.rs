@@ -44,6 +44,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower_http::cors::CorsLayer;
 use tracing::{debug, warn};
 
 use crate::gateway::Gateway;
@@ -159,6 +160,8 @@ const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
 struct App {
     gateway: Arc<Gateway>,
     auth: Auth,
+    /// What pages of other origins may do.
+    cors: CorsLayer,
     admission: Admission,
     metrics: PrometheusHandle,
     max_body_bytes: usize,
@@ -199,6 +202,7 @@ impl App {
         let started_sec = now_sec();
         Self {
             gateway,
+            cors: route::cors(auth.origins()),
             auth,
             admission: Admission::new(options.clients),
             metrics,
@@ -265,18 +269,16 @@ impl Server {
                 let Some(place) = place.map(Arc::new) else { continue };
                 let (app, stop) = (Arc::clone(&self.app), stop.clone());
                 let accepted = Accepted { socket, guard, place, app, stop };
-                match &self.tls {
-                    Some(tls) => {
-                        let served = tls::serve(accepted, tls.place().await, Arc::clone(tls));
-                        connections.spawn(Box::pin(served));
-                    }
-                    None if is_over => {
-                        let told = serve_plain(accepted);
-                        connections.spawn(timeout(REFUSED_CONNECTION_TIMEOUT, told));
-                    }
-                    None => {
-                        connections.spawn(serve_plain(accepted));
-                    }
+                if let Some(tls) = &self.tls {
+                    let served = tls::serve(accepted, tls.place().await, Arc::clone(tls));
+                    connections.spawn(Box::pin(served));
+                    continue;
+                }
+                let Some(served) = serve_plain(accepted) else { continue };
+                if is_over {
+                    connections.spawn(timeout(REFUSED_CONNECTION_TIMEOUT, served));
+                } else {
+                    connections.spawn(served);
                 }
             }
         };
@@ -323,16 +325,15 @@ struct Accepted {
     stop: CancellationToken,
 }
 
-/// Serves a connection without TLS.
-async fn serve_plain(Accepted { socket, guard, place, app, stop }: Accepted) {
+/// Serves a connection without TLS. `None` if it is gone already.
+fn serve_plain(
+    Accepted { socket, guard, place, app, stop }: Accepted,
+) -> Option<impl Future<Output = ()>> {
     match Transport::plain(socket) {
-        Ok(transport) => {
-            connection::serve(transport, guard, Arc::clone(&place), app, stop).await;
-            // The socket is closed by now.
-            drop(place);
-        }
+        Ok(transport) => Some(connection::serve(transport, guard, place, app, stop)),
         Err(error) => {
             debug!(peer = %guard.peer(), %error, "connection lost before it was served");
+            None
         }
     }
 }

@@ -9,7 +9,7 @@
 //! | [`leave`](TurnGuard::leave) | all as the store has it, for another gateway to go on with |
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -71,11 +71,17 @@ impl TurnGuard {
 
     /// Runs the future that writes the turn's log, and meanwhile stores what is new of it. If only the store has woken
     /// the task, the future is not polled: it has nothing to write.
-    pub(crate) async fn store_while<T>(&mut self, writing: impl Future<Output = T>) -> T {
-        let mut writing = pin!(writing);
+    ///
+    /// The future stays where it is pinned: as an argument, it would be kept twice.
+    pub(crate) async fn store_while<T>(&mut self, writing: Pin<&mut impl Future<Output = T>>) -> T {
         if self.persister.is_none() {
             return writing.await;
         }
+        // Boxed, so that turns that are not stored keep no room for it.
+        Box::pin(self.store_beside(writing)).await
+    }
+
+    async fn store_beside<T>(&mut self, mut writing: Pin<&mut impl Future<Output = T>>) -> T {
         let part = PartWaker::new();
         let waker = Waker::from(Arc::clone(&part));
         // Whether the future was polled with that waker. Until the store is first asked something that it cannot answer

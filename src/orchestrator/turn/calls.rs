@@ -163,7 +163,7 @@ impl OpenRound<'_> {
         self.core.script.act(if is_open {
             Action::ResumeTool { call: at }
         } else {
-            Action::StartTool { call: at, arguments }
+            Action::StartTool { call: at, arguments: Box::new(arguments) }
         });
     }
 

@@ -26,6 +26,7 @@ impl TurnMachine {
                     Origin::Again(resumption) => Some(resumption.clone()),
                     _ => None,
                 };
+                let arguments = *arguments;
                 Output::StartTool { call, call_id, name, position, arguments, resumption }
             }
             Action::ResumeTool { call } => {

@@ -43,7 +43,8 @@ pub(super) enum EventDraft {
 pub(super) enum Action {
     StartRound(Box<RoundRequest>),
     StopRound,
-    StartTool { call: CallAt, arguments: Value },
+    // Boxed: with a value in it, each place in the queue would be half as large again.
+    StartTool { call: CallAt, arguments: Box<Value> },
     ResumeTool { call: CallAt },
     ParkTool { call: CallAt },
     StopTool { call: CallAt },

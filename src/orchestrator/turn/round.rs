@@ -113,7 +113,13 @@ impl Message {
         match self.pieces.last_mut() {
             _ if range.is_empty() => {}
             Some(Piece::Text(last)) => last.end = range.end,
-            _ => self.pieces.push(Piece::Text(range)),
+            _ => {
+                if self.pieces.is_empty() {
+                    // Most messages have no more than this one.
+                    self.pieces.reserve_exact(1);
+                }
+                self.pieces.push(Piece::Text(range));
+            }
         }
     }
 

@@ -5,10 +5,11 @@ mod protocol;
 mod refused_head;
 
 use std::convert::Infallible;
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::Incoming;
@@ -33,7 +34,7 @@ use super::direct::{self, Ended};
 use super::places::Place;
 use super::reply::Reply;
 use super::request_body::RequestBody;
-use super::route::{self, Route};
+use super::route::Route;
 use super::socket::Socket;
 use super::stall::{Pace, StreamExecutor, Streams, Watched};
 use super::transport::Transport;
@@ -45,6 +46,7 @@ use crate::telemetry::metrics;
 struct Connection {
     socket: Socket,
     guard: Arc<ConnectionGuard>,
+    // After the socket: it is free again once that is closed.
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
@@ -60,31 +62,37 @@ enum Driven {
 }
 
 /// Serves one connection until its client leaves, stalls or loses its place, or until `stop`
-/// shuts it down.
-pub(super) async fn serve(
+/// shuts it down. This is no `async fn`, which would keep its arguments twice.
+pub(super) fn serve(
     mut transport: Transport,
     guard: Arc<ConnectionGuard>,
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
-) {
-    let _open = metrics::connection_open();
+) -> impl Future<Output = ()> {
     let socket = transport.socket().clone();
     let connection = Connection { socket, guard, place, app, stop, pace: Pace::new() };
-    let mut read = BytesMut::new();
-    match connection.detect_protocol(&mut transport, &mut read).await {
-        Some(Protocol::Http1) => connection.serve_http1(transport, read.freeze()).await,
-        // Boxed, so that the futures of other connections need no room for it.
-        Some(Protocol::Http2) => Box::pin(connection.serve_http2(transport, read.freeze())).await,
-        None => {}
+    async move {
+        let _open = metrics::connection_open();
+        let mut read = BytesMut::new();
+        // Boxed, so that it takes no room afterwards.
+        match Box::pin(connection.detect_protocol(&mut transport, &mut read)).await {
+            Some(Protocol::Http1) => connection.serve_http1(transport, read.freeze()).await,
+            // Boxed, so that the futures of other connections need no room for it.
+            Some(Protocol::Http2) => {
+                Box::pin(connection.serve_http2(transport, read.freeze())).await;
+            }
+            None => {}
+        }
     }
 }
 
-/// How HTTP/1 connections are served.
-fn http1() -> http1::Builder {
+/// How HTTP/1 connections are served, to clients that may take so long for the head of a request.
+fn http1(head: Duration) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
+        .header_read_timeout(head)
         // A client may close its sending side after the request and keep reading. Response
         // bodies find out whether it is gone.
         .half_close(true)
@@ -95,13 +103,13 @@ fn http1() -> http1::Builder {
     builder
 }
 
-/// Takes a connection apart for a stream. What is kept is its service, and what has been read of the next requests:
-/// first what hyper has not parsed, then what it has not taken yet. hyper's buffer, which is freed, would be the
-/// largest part of a stream's memory.
-fn take_apart<S>(parts: http1::Parts<TokioIo<Refusing<Watched<Transport>>>, S>) -> (S, Bytes) {
+/// Takes a connection apart for a stream. What is kept is what has been read of the next requests: first what hyper
+/// has not parsed, then what it has not taken yet. hyper's buffer, which is freed, would be the largest part of a
+/// stream's memory.
+fn take_apart<S>(parts: http1::Parts<TokioIo<Refusing<Watched<Transport>>>, S>) -> Bytes {
     let not_taken = parts.io.into_inner().into_inner().into_unread();
     // A copy, because even an empty slice of hyper's buffer keeps the whole buffer.
-    (parts.service, [&*parts.read_buf, &*not_taken].concat().into())
+    [&*parts.read_buf, &*not_taken].concat().into()
 }
 
 /// How HTTP/2 connections are served.
@@ -122,8 +130,7 @@ fn answers<B: RequestBody>(
     app: &Arc<App>,
     guard: &Arc<ConnectionGuard>,
 ) -> impl Service<Request<B>, Response = Reply, Error = Infallible, Future: Send> + Clone + use<B> {
-    let (cors, app) = (route::cors(app.auth.origins()), Arc::clone(app));
-    let guard = Arc::clone(guard);
+    let (cors, app, guard) = (&app.cors, Arc::clone(app), Arc::clone(guard));
     let answer = tower::service_fn(move |mut request: Request<B>| {
         let app = Arc::clone(&app);
         request.extensions_mut().insert(Arc::clone(&guard));
@@ -168,18 +175,18 @@ impl Connection {
     /// Serves HTTP/1. hyper reads the requests and writes the responses, except for streams: while one is
     /// written, the connection has its socket back. Under TLS, hyper writes the streams, too.
     async fn serve_http1(&self, mut transport: Transport, mut unread: Bytes) {
-        let (handover, progress) = (Handover::default(), Progress::default());
         let is_plain = matches!(transport, Transport::Plain(_));
-        let mut service = self.http1_service(handover.clone(), progress.clone(), is_plain);
-        let mut builder = http1();
-        builder.header_read_timeout(self.app.timeouts.head);
         loop {
+            // Nothing of hyper is kept while a stream is written.
             let begun = {
-                progress.restart();
+                let (handover, progress) = (Handover::default(), Progress::default());
+                let service = self.http1_service(handover.clone(), progress.clone(), is_plain);
                 let io = Watched::new(transport, Arc::clone(&self.pace), unread);
                 let io = Refusing::new(io, progress.clone());
+                let connection =
+                    http1(self.app.timeouts.head).serve_connection(TokioIo::new(io), service);
                 // Boxed, as what drives it is, so that they take no room in this future while that streams.
-                let mut connection = Box::new(builder.serve_connection(TokioIo::new(io), service));
+                let mut connection = Box::new(connection);
                 let begun = Box::pin(self.drive(|cx, shuts_down| {
                     let mut connection = Pin::new(&mut *connection);
                     if shuts_down {
@@ -200,15 +207,15 @@ impl Connection {
                 let Some(begun) = begun.await else {
                     drop(connection);
                     if progress.has_refused() {
-                        self.discard_rest().await;
+                        Box::pin(self.discard_rest()).await;
                     }
                     return;
                 };
-                (service, unread) = take_apart(connection.into_parts());
+                unread = take_apart(connection.into_parts());
                 begun
             };
             transport = Transport::Plain(self.socket.clone());
-            let (head, events, closes) = self.head_of(*begun);
+            let (head, events, closes) = self.head_of(begun);
             let (socket, patience) = (self.socket.clone(), self.app.timeouts.reader);
             let ended = direct::serve(socket, head, events, patience).await;
             if !self.goes_on_after(ended, closes).await {
@@ -255,14 +262,15 @@ impl Connection {
     /// overtake our answer.
     async fn discard_rest(&self) {
         tokio::select! {
-            () = Box::pin(self.socket.clone().close()) => {}
+            () = self.socket.clone().close() => {}
             () = self.place.lost() => {}
         }
     }
 
     /// The head of a stream as it is sent, its events, and whether the connection closes after it. A stream may last
     /// for hours, and needs nothing else of its reply.
-    fn head_of(&self, Begun { head, closes, events }: Begun) -> (Bytes, Events, bool) {
+    fn head_of(&self, begun: Box<Begun>) -> (Bytes, Events, bool) {
+        let Begun { head, closes, events } = *begun;
         let closes = closes || self.stop.is_cancelled();
         (direct::write_head(&head, closes), events, closes)
     }

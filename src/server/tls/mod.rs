@@ -131,9 +131,7 @@ pub(super) async fn serve(
     match outcome {
         Ok(Ok(transport)) => {
             metrics::tls_handshake("done");
-            connection::serve(transport, guard, Arc::clone(&place), app, stop).await;
-            // The socket is closed by now.
-            drop(place);
+            connection::serve(transport, guard, place, app, stop).await;
         }
         Ok(Err(error)) => {
             metrics::tls_handshake("failed");

@@ -1,5 +1,7 @@
 //! Turns that were interrupted, and the next process.
 
+use std::pin::pin;
+
 use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
@@ -24,7 +26,7 @@ async fn say(guard: &mut TurnGuard, writer: &mut Writer, text: &str) {
         writer.push(&Event::TextDelta { text });
         writer.publish();
     };
-    guard.store_while(saying).await;
+    guard.store_while(pin!(saying)).await;
 }
 
 /// Its gateway is stopped after the key is stored, and before anything else is.

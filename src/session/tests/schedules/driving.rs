@@ -1,6 +1,7 @@
 //! Who stands in for the gateway: takes a turn, says numbered words, runs tools, and ends it.
 
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -168,7 +169,7 @@ async fn told(log: &TurnLog) -> End {
 
 impl Play {
     async fn run(mut self, mut guard: TurnGuard) {
-        let end = match guard.store_while(self.go_on()).await {
+        let end = match guard.store_while(pin!(self.go_on())).await {
             Ok(()) => End::Stop,
             Err(end) => end,
         };
