@@ -1,9 +1,11 @@
 //! What a server has been asked to hold its model to, and what it has refused.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use tracing::{debug, warn};
 
+use super::kept::{Fields, Kept};
 use super::{Constrain, Constraint};
 use crate::upstream::ChatRequest;
 use crate::upstream::models::Flavour;
@@ -17,18 +19,31 @@ pub(crate) struct Held {
     refusals: AtomicU8,
     /// Whether there was anything to refuse.
     has_asked: AtomicBool,
+    kept: Kept,
 }
 
 impl Held {
     /// The configured constraint.
     #[must_use]
-    pub(crate) const fn new(constrain: Constrain) -> Self {
-        Self { constrain, refusals: AtomicU8::new(0), has_asked: AtomicBool::new(false) }
+    pub(crate) fn new(constrain: Constrain) -> Self {
+        Self { constrain, ..Self::default() }
+    }
+
+    /// The request fields that ask a server of this kind for it. `prompt` is what the model reads, or empty if
+    /// the server writes that itself. `None` if there is nothing to ask for.
+    #[must_use]
+    pub(crate) fn request_fields(
+        &self,
+        flavour: Flavour,
+        round: &ChatRequest,
+        prompt: &str,
+    ) -> Option<Arc<Fields>> {
+        self.kept.request_fields(self.on(flavour)?, round, prompt)
     }
 
     /// What to ask a server of this kind for.
     #[must_use]
-    pub(crate) fn on(&self, flavour: Flavour) -> Option<Constraint> {
+    fn on(&self, flavour: Flavour) -> Option<Constraint> {
         let wanted = self.constrain.on(flavour);
         let asked =
             (0..self.refusals()).fold(wanted, |asked, _| asked.and_then(Constraint::weaker));

@@ -11,16 +11,19 @@ mod cases;
 pub(crate) mod grammar;
 mod held;
 mod json_schema;
+mod kept;
 mod llama_grammar;
 mod structural_tag;
 
 pub(crate) use held::Held;
+pub(crate) use kept::Fields;
 pub(crate) use structural_tag::Form;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use self::grammar::{Besides, Callable};
+use crate::call_format::Row;
 use crate::upstream::models::Flavour;
 use crate::upstream::{ChatRequest, ToolChoice};
 
@@ -39,6 +42,22 @@ pub enum Constrain {
     StructuralTag,
     /// A JSON Schema for answers that must be a call, for all others.
     JsonSchema,
+}
+
+/// What a constraint has to know of the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PromptEnd {
+    /// Whether the server writes the prompt itself.
+    is_unknown: bool,
+    /// What closes the reasoning that the prompt has begun.
+    reasoning: Option<&'static str>,
+}
+
+impl PromptEnd {
+    /// The end of this prompt, for a model that writes calls like this. It is empty if the server writes it.
+    fn of(prompt: &str, row: &Row) -> Self {
+        Self { is_unknown: prompt.is_empty(), reasoning: row.reasoning_open_in(prompt) }
+    }
 }
 
 /// What a request is restricted by.
@@ -81,13 +100,9 @@ impl Constrain {
 impl Constraint {
     /// The request fields that ask a server for the constraint. `None` if no tool is offered,
     /// because there is nothing to restrict the model to, or if the constraint has no words for the
-    /// calls. `prompt` is what the model reads, if that is known.
+    /// calls.
     #[must_use]
-    pub(crate) fn request_fields(
-        self,
-        round: &ChatRequest,
-        prompt: &str,
-    ) -> Option<Map<String, Value>> {
+    fn request_fields(self, round: &ChatRequest, end: PromptEnd) -> Option<Map<String, Value>> {
         let ChatRequest { tools, named, tool_choice, answer, format, .. } = round;
         let answer = answer.as_deref();
         // With native calls, the server itself ensures that they are valid; llama.cpp refuses a
@@ -102,15 +117,14 @@ impl Constraint {
                 // Chat Completions ignores the request to sleep, so asking is harmless there.
                 // `/completion` honours it, and then breaks the stream if a token joins the opener's
                 // last character to what follows. Only an opener that is a special token is safe.
-                let may_sleep = prompt.is_empty() || row.has_special;
-                let reasoning = row.reasoning_open_in(prompt);
+                let may_sleep = end.is_unknown || row.has_special;
                 let sleeps =
                     may_sleep && *tool_choice == ToolChoice::Auto && grammar::has_trigger(row);
                 let grammar = grammar::of_answers(
                     callable,
                     tool_choice,
                     format,
-                    Besides { reasoning, answer },
+                    Besides { reasoning: end.reasoning, answer },
                 );
                 Some(llama_grammar::request_fields(grammar, sleeps.then(|| format.trigger())))
             }
@@ -149,7 +163,7 @@ mod tests {
             format: CallFormat::of(row),
             ..ChatRequest::default()
         };
-        Constraint::LlamaGrammar.request_fields(&round, prompt).unwrap()
+        Constraint::LlamaGrammar.request_fields(&round, PromptEnd::of(prompt, row)).unwrap()
     }
 
     #[test]

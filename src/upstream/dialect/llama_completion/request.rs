@@ -1,11 +1,13 @@
 //! Writes a round as two requests.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Decoder;
 use crate::call_format::CallContract;
-use crate::upstream::constrain::Held;
+use crate::upstream::constrain::{Fields, Held};
 use crate::upstream::dialect::chat_message::{ChatMessage, ChatTool};
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
 use crate::upstream::models::Flavour;
@@ -23,7 +25,7 @@ pub(crate) struct LlamaCompletion {
 
 impl LlamaCompletion {
     /// llama.cpp's own API, with the options of one upstream.
-    pub(in crate::upstream::dialect) const fn new(options: &Options) -> Self {
+    pub(in crate::upstream::dialect) fn new(options: &Options) -> Self {
         Self { constraint: Held::new(options.constrain) }
     }
 }
@@ -66,10 +68,10 @@ impl Dialect for LlamaCompletion {
             preserved_tokens: Vec<&'a str>,
             response_fields: [&'a str; 5],
             #[serde(flatten)]
-            constraint: Option<Map<String, Value>>,
+            constraint: Option<Arc<Fields>>,
         }
         // No other server has this API.
-        let constraint = self.constraint.on(Flavour::LlamaCpp);
+        let flavour = Flavour::LlamaCpp;
         let row = round.format.row();
         let body = Body {
             model: server.model,
@@ -79,7 +81,7 @@ impl Dialect for LlamaCompletion {
             extra: extra(round),
             preserved_tokens: round.format.marks().chain(row.reasoning_tags()).collect(),
             response_fields: LAST_FRAME,
-            constraint: constraint.and_then(|it| it.request_fields(round, server.prompt)),
+            constraint: self.constraint.request_fields(flavour, round, server.prompt),
         };
         serde_json::to_vec(&body).expect("plain data always serialises")
     }

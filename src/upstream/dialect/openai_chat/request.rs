@@ -1,12 +1,14 @@
 //! Writes a round as a request body.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Decoder;
 use super::prologue::Prologue;
 use crate::limits::upstream::REQUEST_ROOM_BYTES;
-use crate::upstream::constrain::{Constraint, Held};
+use crate::upstream::constrain::{Fields, Held};
 use crate::upstream::dialect::chat_message::ChatTool;
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
 use crate::upstream::models::Flavour;
@@ -32,7 +34,8 @@ impl Dialect for OpenaiChat {
     }
 
     fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8> {
-        request_body(round, &self.prologue, self.constraint.on(server.flavour), server)
+        let constraint = self.constraint.request_fields(server.flavour, round, server.prompt);
+        request_body(round, &self.prologue, constraint, server)
     }
 
     fn decoder(&self, _round: &ChatRequest) -> Box<dyn Decode> {
@@ -50,7 +53,7 @@ impl Dialect for OpenaiChat {
 fn request_body(
     round: &ChatRequest,
     prologue: &Prologue,
-    constraint: Option<Constraint>,
+    constraint: Option<Arc<Fields>>,
     server: &Server<'_>,
 ) -> Vec<u8> {
     #[derive(Serialize)]
@@ -77,7 +80,7 @@ fn request_body(
         #[serde(skip_serializing_if = "Option::is_none")]
         add_generation_prompt: Option<bool>,
         #[serde(flatten)]
-        constraint: Option<Map<String, Value>>,
+        constraint: Option<Arc<Fields>>,
     }
     #[derive(Serialize)]
     struct StreamOptions {
@@ -97,7 +100,7 @@ fn request_body(
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
         continue_final_message: goes_on.then_some(true),
         add_generation_prompt: goes_on.then_some(false),
-        constraint: constraint.and_then(|it| it.request_fields(round, server.prompt)),
+        constraint,
     };
     let mut out = Vec::with_capacity(REQUEST_ROOM_BYTES);
     out.extend_from_slice(b"{\"messages\":");
@@ -124,10 +127,11 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
 mod tests {
     use super::*;
     use crate::call_format::CallContract;
+    use crate::upstream::constrain::Constrain;
     use crate::upstream::{ExtraSampling, Message, MessageCall, MessagePart, OfferedTool, Role};
 
     #[track_caller]
-    fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {
+    fn check(round: &ChatRequest, constraint: Option<Arc<Fields>>, expected: &Value) {
         let server = Server { model: "m", ..Server::default() };
         let body = request_body(round, &Prologue::default(), constraint, &server);
         assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expected);
@@ -246,13 +250,14 @@ mod tests {
         let tool =
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
         let round = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
-        let constraint = Constraint::LlamaGrammar;
-        let fields = constraint.request_fields(&round, "").unwrap();
+        let fields = Held::new(Constrain::LlamaGrammar).request_fields(Flavour::Other, &round, "");
         let mut expected = json!({
             "model": "m", "messages": [], "stream": true, "stream_options": {"include_usage": true},
         });
-        expected.as_object_mut().unwrap().extend(fields);
-        check(&round, Some(constraint), &expected);
+        let added = serde_json::to_value(&fields).unwrap();
+        assert!(added["grammar"].is_string());
+        expected.as_object_mut().unwrap().extend(added.as_object().unwrap().clone());
+        check(&round, fields, &expected);
     }
 
     #[test]
