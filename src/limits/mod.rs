@@ -97,8 +97,10 @@ pub mod upstream {
     /// JSON that is kept of the messages with which all requests begin, in bytes: even a system message with many
     /// tools fits.
     pub const PROLOGUE_BYTES_MAX: usize = 256 * KIB;
-    /// JSON that is kept of the constraint that turns with the same tools share, in bytes: that of many tools fits.
+    /// JSON that is kept of a constraint that turns with the same tools share, in bytes: enough for many tools.
     pub const CONSTRAINT_BYTES_MAX: usize = 256 * KIB;
+    /// Constraints of which that is kept: turns of all tools have two, and others come in between.
+    pub const CONSTRAINTS_KEPT_MAX: usize = 4;
     /// Room for the body of a request, in bytes: a usual one fits.
     pub const REQUEST_ROOM_BYTES: usize = 8 * KIB;
     /// Arguments that may be a placeholder, `{}` with white space around it, in bytes.

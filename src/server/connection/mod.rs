@@ -46,7 +46,7 @@ use crate::telemetry::metrics;
 struct Connection {
     socket: Socket,
     guard: Arc<ConnectionGuard>,
-    // After the socket: it is free again once that is closed.
+    // Dropped after the socket: the place is free only once that is closed.
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
@@ -82,12 +82,13 @@ pub(super) fn serve(
             Some(Protocol::Http2) => {
                 Box::pin(connection.serve_http2(transport, read.freeze())).await;
             }
-            None => {}
+            // Closes the socket before the place is free again.
+            None => drop(transport),
         }
     }
 }
 
-/// How HTTP/1 connections are served, to clients that may take so long for the head of a request.
+/// How HTTP/1 connections are served. A client has `head` to send a request's head.
 fn http1(head: Duration) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder

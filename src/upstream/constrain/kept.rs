@@ -1,4 +1,5 @@
-//! The fields of the last constraint, kept as JSON: with the same tools, they are the same for every turn.
+//! The fields of the last constraints, kept as JSON. Turns that are offered all tools share the list of them, so their
+//! fields are the same.
 
 use std::sync::{Arc, Weak};
 
@@ -9,12 +10,13 @@ use serde_json::{Map, Value};
 
 use super::{Constraint, PromptEnd};
 use crate::call_format::CallFormat;
-use crate::limits::upstream::CONSTRAINT_BYTES_MAX;
+use crate::limits::upstream::{CONSTRAINT_BYTES_MAX, CONSTRAINTS_KEPT_MAX};
 use crate::upstream::{ChatRequest, OfferedTool, ToolChoice};
 
-/// The fields of the last constraint.
+/// The fields of the last constraints, the latest first. A turn that must make a call has two: one until it has made
+/// it, and one for the rest.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<Option<(Basis, Arc<Fields>)>>);
+pub(super) struct Kept(Mutex<Vec<(Basis, Arc<Fields>)>>);
 
 /// Request fields, with their values as JSON.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub(crate) struct Fields(Vec<(String, Box<RawValue>)>);
 struct Basis {
     constraint: Constraint,
     end: PromptEnd,
-    // The tools of a client go with its turn; others cannot get their address as long as this is held.
+    // Weak: a client's tools are freed with its turn, but their address is not used again.
     tools: Weak<[OfferedTool]>,
     named: Weak<[String]>,
     choice: ToolChoice,
@@ -42,19 +44,22 @@ impl Kept {
     ) -> Option<Arc<Fields>> {
         let end = PromptEnd::of(prompt, round.format.row());
         let write = || constraint.request_fields(round, end).map(Fields::from).map(Arc::new);
+        if !Constraint::applies_to(round) {
+            return None;
+        }
         if round.answer.is_some() {
             // Each client wants another answer.
             return write();
         }
         let basis = Basis::of(constraint, end, round);
-        if let Some((known, fields)) = &*self.0.lock()
-            && known.is(&basis)
-        {
+        if let Some((_, fields)) = self.0.lock().iter().find(|(known, _)| known.is(&basis)) {
             return Some(Arc::clone(fields));
         }
         let fields = write()?;
         if fields.bytes() <= CONSTRAINT_BYTES_MAX {
-            *self.0.lock() = Some((basis, Arc::clone(&fields)));
+            let mut kept = self.0.lock();
+            kept.truncate(CONSTRAINTS_KEPT_MAX - 1);
+            kept.insert(0, (basis, Arc::clone(&fields)));
         }
         Some(fields)
     }
@@ -104,7 +109,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::call_format::{HERMES, MARKER_JSON};
+    use crate::call_format::{CallContract, HERMES, MARKER_JSON};
 
     fn tool(name: &str) -> OfferedTool {
         let parameters = json!({"type": "object", "properties": {}});
@@ -157,12 +162,40 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_that_must_call_has_two_kinds_of_rounds() {
+        let (kept, round) = (Kept::default(), round());
+        let required = ChatRequest { tool_choice: ToolChoice::Required, ..round.clone() };
+        let first = (fields(&kept, &required), fields(&kept, &round));
+        let then = (fields(&kept, &required), fields(&kept, &round));
+        assert!(Arc::ptr_eq(&first.0, &then.0) && Arc::ptr_eq(&first.1, &then.1));
+        for name in 0..=CONSTRAINTS_KEPT_MAX {
+            fields(
+                &kept,
+                &ChatRequest { tools: [tool(&name.to_string())].into(), ..round.clone() },
+            );
+            assert!(kept.0.lock().len() <= CONSTRAINTS_KEPT_MAX);
+        }
+        assert!(!Arc::ptr_eq(&first.1, &fields(&kept, &round)), "others have come since");
+    }
+
+    #[test]
+    fn native_calls_are_not_constrained_though_text_in_the_same_format_was() {
+        let kept = Kept::default();
+        let format = CallFormat::of(&MARKER_JSON);
+        let in_text = CallContract::InText(&MARKER_JSON);
+        let in_text = ChatRequest { contract: in_text, format, ..round() };
+        fields(&kept, &in_text);
+        let native = ChatRequest { contract: CallContract::Native, ..in_text };
+        assert!(kept.request_fields(Constraint::LlamaGrammar, &native, "").is_none());
+    }
+
+    #[test]
     fn the_fields_of_too_many_tools_are_not_kept() {
         let kept = Kept::default();
         let bytes = |name: &str| {
             let round = ChatRequest { tools: [tool(name)].into(), ..round() };
             let fields = fields(&kept, &round);
-            let is_kept = kept.0.lock().as_ref().is_some_and(|(_, it)| Arc::ptr_eq(it, &fields));
+            let is_kept = kept.0.lock().iter().any(|(_, it)| Arc::ptr_eq(it, &fields));
             assert_eq!(is_kept, fields.bytes() <= CONSTRAINT_BYTES_MAX);
             fields.bytes()
         };

@@ -105,9 +105,7 @@ impl Constraint {
     fn request_fields(self, round: &ChatRequest, end: PromptEnd) -> Option<Map<String, Value>> {
         let ChatRequest { tools, named, tool_choice, answer, format, .. } = round;
         let answer = answer.as_deref();
-        // With native calls, the server itself ensures that they are valid; llama.cpp refuses a
-        // constraint beside them.
-        if tools.is_empty() || !round.contract.is_in_text() {
+        if !Self::applies_to(round) {
             return None;
         }
         let callable = Callable { tools, named };
@@ -133,6 +131,12 @@ impl Constraint {
             }
             Self::JsonSchema => json_schema::request_fields(callable, tool_choice, format),
         }
+    }
+
+    /// Whether the round has calls to restrict. With native calls, the server itself ensures that they are valid;
+    /// llama.cpp refuses a constraint beside them.
+    fn applies_to(round: &ChatRequest) -> bool {
+        !round.tools.is_empty() && round.contract.is_in_text()
     }
 
     /// What to ask for if a server has refused this.
