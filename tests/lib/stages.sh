@@ -25,7 +25,7 @@ checked() {
 
 stage_scripts() {
   need_package shellcheck shellcheck
-  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run benches/*/run fuzz/nightly examples/*.sh examples/*/run .ci/run
+  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run benches/*/run fuzz/nightly packaging/release examples/*.sh examples/*/run .ci/run
   check count tests/lib/count_test.sh
   checked
 }

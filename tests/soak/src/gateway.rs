@@ -6,10 +6,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
 use crate::Error;
 use crate::token::decimal;
 
-/// A running gateway. Dropping it kills the process.
+/// How long a gateway may take to stop. After that it is killed, whatever runs in it.
+const STOP_TIME: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// A running gateway. Dropping it stops the process.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
@@ -68,6 +74,12 @@ fn address(output: &mut Lines<BufReader<ChildStdout>>) -> Result<SocketAddr, Err
 
 impl Drop for Gateway {
     fn drop(&mut self) {
+        // It may have something to write at its end, such as a profile of itself.
+        let pid = Pid::from_child(&self.child);
+        if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
+            let _ = kill_process(pid, Signal::TERM);
+            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&STOP_TIME));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
