@@ -10,6 +10,7 @@
 )]
 
 mod alloc;
+mod dynamo;
 mod measure;
 mod options;
 mod ours;
@@ -26,6 +27,7 @@ mod call_format;
 #[path = "../../../src/limits/mod.rs"]
 mod limits;
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "the gateway uses the rest")]
+#[allow(unfulfilled_lint_expectations, reason = "some hold only for what is public")]
 #[path = "../../../src/parser/mod.rs"]
 mod parser;
 
@@ -57,6 +59,7 @@ const PARTICIPANTS: &[Participant] = &[
     participant("tool-parser llama", Markup::Llama, smg::llama),
     participant("smg-symphony qwen2_5", Markup::Hermes, smg::symphony_qwen),
     participant("smg-symphony, our marker", Markup::MarkerLine, smg::symphony_marker_line),
+    participant("dynamo-parsers hermes", Markup::Hermes, dynamo::hermes),
 ];
 
 const fn participant(name: &'static str, markup: Markup, set_up: Setup) -> Participant {

@@ -53,6 +53,11 @@ impl Output {
         self.deadline = now() + cap;
     }
 
+    /// When the run is stopped.
+    pub(crate) const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Whether a run has taken too long.
     pub(crate) fn is_late(&self) -> bool {
         is_past(self.deadline, self.fed)

@@ -34,7 +34,7 @@ fn tools() -> Vec<Tool> {
             description: None,
             parameters,
             strict: None,
-            extra: Default::default(),
+            extra: serde_json::Map::default(),
         },
     };
     tool_schemas().into_iter().map(tool).collect()
