@@ -39,7 +39,8 @@ stage_fmt() {
 stage_clippy() {
   check gateway cargo clippy --all-targets --locked -- -D warnings
   # It compiles our parser from its source, outside of the gateway.
-  check peers cargo clippy --locked --manifest-path benches/peers/Cargo.toml --target-dir target/peers -- -D warnings
+  check peers cargo clippy --locked --manifest-path benches/peers/Cargo.toml \
+    --target-dir "${CARGO_TARGET_DIR-target}/peers" -- -D warnings
   checked
 }
 
