@@ -13,7 +13,7 @@ use crate::call_format::CallFormat;
 use crate::limits::upstream::{CONSTRAINT_BYTES_MAX, CONSTRAINTS_KEPT_MAX};
 use crate::upstream::{ChatRequest, OfferedTool, ToolChoice};
 
-/// The fields of the last constraints, the latest first. A turn that must make a call has two: one until it has made
+/// The fields of the last constraints, those used last first. A turn that must make a call has two: one until it has made
 /// it, and one for the rest.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<Vec<(Basis, Arc<Fields>)>>);
@@ -52,8 +52,8 @@ impl Kept {
             return write();
         }
         let basis = Basis::of(constraint, end, round);
-        if let Some((_, fields)) = self.0.lock().iter().find(|(known, _)| known.is(&basis)) {
-            return Some(Arc::clone(fields));
+        if let Some(fields) = self.find(&basis) {
+            return Some(fields);
         }
         let fields = write()?;
         if fields.bytes() <= CONSTRAINT_BYTES_MAX {
@@ -62,6 +62,14 @@ impl Kept {
             kept.insert(0, (basis, Arc::clone(&fields)));
         }
         Some(fields)
+    }
+
+    /// The fields for this basis, which become the first.
+    fn find(&self, basis: &Basis) -> Option<Arc<Fields>> {
+        let mut kept = self.0.lock();
+        let at = kept.iter().position(|(known, _)| known.is(basis))?;
+        kept[..=at].rotate_right(1);
+        Some(Arc::clone(&kept[0].1))
     }
 }
 
@@ -168,14 +176,22 @@ mod tests {
         let first = (fields(&kept, &required), fields(&kept, &round));
         let then = (fields(&kept, &required), fields(&kept, &round));
         assert!(Arc::ptr_eq(&first.0, &then.0) && Arc::ptr_eq(&first.1, &then.1));
-        for name in 0..=CONSTRAINTS_KEPT_MAX {
-            fields(
-                &kept,
-                &ChatRequest { tools: [tool(&name.to_string())].into(), ..round.clone() },
-            );
+    }
+
+    #[test]
+    fn those_that_are_used_stay() {
+        let (kept, round) = (Kept::default(), round());
+        let others = || ChatRequest { tools: [tool("g")].into(), ..round.clone() };
+        let first = fields(&kept, &round);
+        for _ in 0..2 * CONSTRAINTS_KEPT_MAX {
+            fields(&kept, &others());
+            assert!(Arc::ptr_eq(&first, &fields(&kept, &round)));
             assert!(kept.0.lock().len() <= CONSTRAINTS_KEPT_MAX);
         }
-        assert!(!Arc::ptr_eq(&first.1, &fields(&kept, &round)), "others have come since");
+        (1..CONSTRAINTS_KEPT_MAX).for_each(|_| drop(fields(&kept, &others())));
+        assert!(Arc::ptr_eq(&first, &fields(&kept, &round)), "there was room for it");
+        (0..CONSTRAINTS_KEPT_MAX).for_each(|_| drop(fields(&kept, &others())));
+        assert!(!Arc::ptr_eq(&first, &fields(&kept, &round)), "one too many has come since");
     }
 
     #[test]
