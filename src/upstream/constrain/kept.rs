@@ -35,18 +35,20 @@ struct Basis {
 }
 
 impl Kept {
-    /// See [`Constraint::request_fields`].
+    /// See [`Constraint::request_fields`]. `None`, too, if the round has no calls to restrict.
     pub(super) fn request_fields(
         &self,
         constraint: Constraint,
         round: &ChatRequest,
         prompt: &str,
     ) -> Option<Arc<Fields>> {
-        let end = PromptEnd::of(prompt, round.format.row());
-        let write = || constraint.request_fields(round, end).map(Fields::from).map(Arc::new);
-        if !Constraint::applies_to(round) {
+        // With native calls, the server itself ensures that they are valid; llama.cpp refuses a
+        // constraint beside them.
+        if round.tools.is_empty() || !round.contract.is_in_text() {
             return None;
         }
+        let end = PromptEnd::of(prompt, round.format.row());
+        let write = || constraint.request_fields(round, end).map(Fields::from).map(Arc::new);
         if round.answer.is_some() {
             // Each client wants another answer.
             return write();

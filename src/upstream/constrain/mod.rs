@@ -98,16 +98,12 @@ impl Constrain {
 }
 
 impl Constraint {
-    /// The request fields that ask a server for the constraint. `None` if no tool is offered,
-    /// because there is nothing to restrict the model to, or if the constraint has no words for the
-    /// calls.
+    /// The request fields that ask a server to hold the round's calls to the constraint. `None` if it has no words
+    /// for them.
     #[must_use]
     fn request_fields(self, round: &ChatRequest, end: PromptEnd) -> Option<Map<String, Value>> {
         let ChatRequest { tools, named, tool_choice, answer, format, .. } = round;
         let answer = answer.as_deref();
-        if !Self::applies_to(round) {
-            return None;
-        }
         let callable = Callable { tools, named };
         match self {
             Self::LlamaGrammar => {
@@ -131,12 +127,6 @@ impl Constraint {
             }
             Self::JsonSchema => json_schema::request_fields(callable, tool_choice, format),
         }
-    }
-
-    /// Whether the round has calls to restrict. With native calls, the server itself ensures that they are valid;
-    /// llama.cpp refuses a constraint beside them.
-    fn applies_to(round: &ChatRequest) -> bool {
-        !round.tools.is_empty() && round.contract.is_in_text()
     }
 
     /// What to ask for if a server has refused this.
