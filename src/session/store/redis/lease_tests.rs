@@ -237,7 +237,7 @@ async fn a_lease_that_is_given_back_late_unlists_no_later_one() {
     assert_eq!(server.command(&["ZCARD", "tether:running"]), ":1\r\n");
 }
 
-/// A server that wakes up runs the requests that arrived while it was stopped, although nobody is waiting for them.
+/// Once it wakes up, a server runs the requests that arrived while it was stopped, even if nobody waits for them any more.
 #[tokio::test]
 async fn a_lease_that_was_given_up_is_not_taken_later() {
     let server = RedisServer::start();
