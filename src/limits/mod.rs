@@ -358,9 +358,7 @@ pub mod tools {
     /// A pattern that is ready for use, in bytes: a hundred letters of any alphabet, with a look-ahead.
     pub const PATTERN_BYTES_MAX: usize = 4 * MIB;
     /// Steps that a pattern with a look-ahead may take on one text before it is given up.
-    pub const PATTERN_STEPS_MAX: usize = 100_000;
-    /// Texts that are matched like that to check one value, each for up to two milliseconds.
-    pub const BACKTRACKS_MAX: usize = 1000;
+    pub const PATTERN_STEPS_MAX: usize = 10_000;
     /// Runs of the validator for matches that are given up, since each may have two outcomes. This is
     /// the validator's own limit.
     pub const UNFINISHED_RUNS_MAX: usize = 64;
@@ -391,6 +389,9 @@ pub mod tools {
     /// A tool's result as JSON text, in bytes. A longer result is cut. What a model is told of it
     /// depends on its context.
     pub const OUTPUT_BYTES_MAX: usize = 256 * KIB;
+    /// The values that references bring into a call's arguments, as JSON text, in bytes: one whole
+    /// result.
+    pub const REFERRED_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
     /// A question to the user as JSON text, in bytes: half a frame of an event stream.
     pub const QUESTION_BYTES_MAX: usize = 32 * KIB;
     /// A file that a tool returns, in bytes. A longer one is not kept.
@@ -483,12 +484,18 @@ pub mod stream {
 
 /// Limits of the programs that tools run.
 pub mod process {
-    use super::{Duration, KIB};
+    use super::{Duration, KIB, MIB};
 
     /// Bytes of standard error that are kept: its end, where programs say why they failed.
     pub const STDERR_BYTES_MAX: usize = 64 * KIB;
     /// A line of standard error that is passed on, in bytes; the rest of it is dropped.
     pub const STDERR_LINE_BYTES_MAX: usize = 4 * KIB;
+    /// Output of a program that is read at full speed, in bytes: more than any that is used.
+    pub const OUTPUT_AT_ONCE: usize = 16 * MIB;
+    /// What is read after that in each [`OUTPUT_PAUSE`]: 4 MiB a second.
+    pub const OUTPUT_PER_PAUSE: usize = 64 * KIB;
+    /// See there.
+    pub const OUTPUT_PAUSE: Duration = Duration::from_millis(16);
     /// How long a program has to end after its input was closed.
     pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
     /// How long it then has to end after it was asked to.
@@ -858,6 +865,8 @@ pub mod openapi {
     pub const OPERATIONS_MAX: usize = 2000;
     /// Operations above which the operator is told to choose.
     pub const OPERATIONS_USUAL: usize = 40;
+    /// Parameters that an operation may have, and as many in each of the items that it refers to.
+    pub const PARAMETERS_MAX: usize = 256;
     /// The schema of one operation with everything it refers to, in bytes.
     pub const SCHEMA_BYTES_MAX: usize = 256 * KIB;
     /// The schemas of all operations of a document, in bytes.

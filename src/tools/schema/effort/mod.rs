@@ -12,6 +12,7 @@
 
 mod copies;
 mod documents;
+mod matching;
 mod walk;
 
 use std::collections::BTreeMap;

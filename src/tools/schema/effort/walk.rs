@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::documents::Documents;
+use super::matching;
 use super::{DEPENDENT, SAME, UNEVALUATED, UNIONS};
-use crate::limits::tools::{BACKTRACKS_MAX, CHECK_DEPTH_MAX};
+use crate::limits::tools::CHECK_DEPTH_MAX;
 use crate::tools::schema::parts::values;
 
 /// Keywords with a schema for each item, or for each member.
@@ -34,8 +35,8 @@ pub(super) struct Walk<'s> {
     explained: usize,
     /// Unions that the part is in.
     unions: usize,
-    /// Patterns that may still be tried by backtracking.
-    backtracks: usize,
+    /// Whether a pattern is matched by backtracking.
+    has_backtracked: bool,
     depth: usize,
 }
 
@@ -48,7 +49,7 @@ impl<'s> Walk<'s> {
             left: checks,
             explained: 0,
             unions: 0,
-            backtracks: BACKTRACKS_MAX,
+            has_backtracked: false,
             depth: 0,
         }
     }
@@ -59,7 +60,7 @@ impl<'s> Walk<'s> {
     }
 
     pub(super) const fn has_backtracked(&self) -> bool {
-        self.backtracks < BACKTRACKS_MAX
+        self.has_backtracked
     }
 
     fn spend(&mut self, checks: usize) -> Option<()> {
@@ -245,11 +246,9 @@ impl<'s> Walk<'s> {
     }
 
     fn match_pattern(&mut self, pattern: &str, text: &str) -> Option<()> {
+        self.has_backtracked |= matching::backtracks(pattern);
         self.spend((pattern.len() + text.len()) / COPIED_BYTES)?;
-        if backtracks(pattern) {
-            self.backtracks = self.backtracks.checked_sub(1)?;
-        }
-        Some(())
+        self.spend(matching::checks(pattern, text.len()))
     }
 }
 
@@ -287,11 +286,4 @@ fn size(value: &Value) -> usize {
         _ => 0,
     };
     values(value).map(|value| 1 + bytes(value) / COPIED_BYTES).sum()
-}
-
-/// Whether a pattern may have what only backtracking can match: looking around and back.
-fn backtracks(pattern: &str) -> bool {
-    let looks = ["(?=", "(?!", "(?<"].iter().any(|look| pattern.contains(look));
-    let is_back = |pair: &[u8]| matches!(pair, [b'\\', b'1'..=b'9' | b'k']);
-    looks || pattern.as_bytes().windows(2).any(is_back)
 }
