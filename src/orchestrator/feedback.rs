@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::call_format::CallFormat;
 use crate::event::FeedbackReason;
-use crate::limits::tools::FEEDBACK_BYTES_MAX;
+use crate::limits::tools::{FEEDBACK_BYTES_MAX, REFERRED_BYTES_MAX};
 use crate::parser::{ErrorCode, ParseError};
 use crate::text;
 use crate::tools::{InvalidCall, ToolResult, ToolSpec};
@@ -107,6 +107,15 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
     format!(
         "The call to {name} was not run. The results that its arguments refer to are nested too \
          deeply. Refer to a smaller part of them, or write the value itself."
+    )
+}
+
+/// The arguments are fine until they get too long with the results they refer to.
+pub(super) fn resolved_too_long(name: &str) -> String {
+    format!(
+        "The call to {name} was not run. The results that its arguments refer to have more than \
+         {REFERRED_BYTES_MAX} bytes together. Refer to a smaller part of them, or write the value \
+         itself."
     )
 }
 

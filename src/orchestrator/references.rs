@@ -8,6 +8,9 @@
 
 use serde_json::Value;
 
+use crate::limits::tools::REFERRED_BYTES_MAX;
+use crate::text::json_len;
+
 /// The one key of a reference.
 const KEY: &str = "$result";
 
@@ -36,30 +39,55 @@ pub(super) fn target<'a>(
     calls.position(|call| call == id)
 }
 
-/// Replaces each reference in the arguments by a value from `result_of` its call.
+/// Why references cannot be replaced.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unresolved<'a> {
+    /// The path of this one leads nowhere.
+    Missing(&'a str),
+    /// Together, the values have more than [`REFERRED_BYTES_MAX`] bytes.
+    TooLong,
+}
+
+/// Replaces each reference in the arguments by a value from the result of its call. `result_of` is asked for each
+/// reference, so it has to be fast.
 ///
 /// # Errors
-/// The first reference whose path leads nowhere.
-pub(super) fn resolve<'a>(
+/// See [`Unresolved`]. No value is copied that does not fit.
+pub(super) fn resolve<'a, 'r>(
     arguments: &'a Value,
-    result_of: &impl Fn(&str) -> Option<Value>,
-) -> Result<Value, &'a str> {
-    if let Some(reference) = reference(arguments) {
-        return look_up(reference, result_of).ok_or(reference);
+    result_of: &impl Fn(&str) -> Option<&'r Value>,
+) -> Result<Value, Unresolved<'a>> {
+    Resolver { result_of, room: REFERRED_BYTES_MAX }.resolve(arguments)
+}
+
+/// Replaces references as long as there is room for their values.
+struct Resolver<'f, F> {
+    result_of: &'f F,
+    /// The bytes of JSON that may still come.
+    room: usize,
+}
+
+impl<'r, F: Fn(&str) -> Option<&'r Value>> Resolver<'_, F> {
+    fn resolve<'a>(&mut self, arguments: &'a Value) -> Result<Value, Unresolved<'a>> {
+        if let Some(reference) = reference(arguments) {
+            let value = look_up(reference, self.result_of).ok_or(Unresolved::Missing(reference))?;
+            self.room = self.room.checked_sub(json_len(value)).ok_or(Unresolved::TooLong)?;
+            return Ok(value.clone());
+        }
+        Ok(match arguments {
+            Value::Object(members) => {
+                let mut resolve = |(key, value): (&String, &'a Value)| {
+                    self.resolve(value).map(|value| (key.clone(), value))
+                };
+                Value::Object(members.iter().map(&mut resolve).collect::<Result<_, _>>()?)
+            }
+            Value::Array(items) => {
+                let resolved = items.iter().map(|item| self.resolve(item));
+                Value::Array(resolved.collect::<Result<_, _>>()?)
+            }
+            plain => plain.clone(),
+        })
     }
-    Ok(match arguments {
-        Value::Object(members) => {
-            let resolved = members
-                .iter()
-                .map(|(key, value)| resolve(value, result_of).map(|value| (key.clone(), value)));
-            Value::Object(resolved.collect::<Result<_, _>>()?)
-        }
-        Value::Array(items) => {
-            let resolved = items.iter().map(|item| resolve(item, result_of));
-            Value::Array(resolved.collect::<Result<_, _>>()?)
-        }
-        plain => plain.clone(),
-    })
 }
 
 fn reference(value: &Value) -> Option<&str> {
@@ -67,13 +95,16 @@ fn reference(value: &Value) -> Option<&str> {
     members.get(KEY)?.as_str()
 }
 
-fn look_up(reference: &str, result_of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
+fn look_up<'r>(
+    reference: &str,
+    result_of: &impl Fn(&str) -> Option<&'r Value>,
+) -> Option<&'r Value> {
     let result = result_of(reference)?;
     let path = || reference.split('.').skip(1);
-    follow(&result, path()).or_else(|| follow(result.get("data")?, path())).cloned()
+    follow(result, path()).or_else(|| follow(result.get("data")?, path()))
 }
 
-fn follow<'v>(value: &'v Value, mut path: impl Iterator<Item = &'v str>) -> Option<&'v Value> {
+fn follow<'v, 'p>(value: &'v Value, mut path: impl Iterator<Item = &'p str>) -> Option<&'v Value> {
     path.try_fold(value, |at, part| match at {
         Value::Object(members) => members.get(part),
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),
@@ -91,8 +122,9 @@ mod tests {
     fn check(arguments: &Value, expected: &Result<Value, &str>) {
         let result = json!({ "success": true, "data": { "id": 7, "list": ["a", { "b": null }] } });
         let result_of =
-            |reference: &str| target(reference, ["call_4"].into_iter()).map(|_| result.clone());
-        assert_eq!(&resolve(arguments, &result_of), expected);
+            |reference: &str| target(reference, ["call_4"].into_iter()).map(|_| &result);
+        let expected = expected.clone().map_err(Unresolved::Missing);
+        assert_eq!(resolve(arguments, &result_of), expected);
     }
 
     #[test]
@@ -128,6 +160,19 @@ mod tests {
         ] {
             check(&json!({ "a": { "$result": path } }), &Err(path));
         }
+    }
+
+    #[test]
+    fn the_values_have_a_limit_together() {
+        // With its quotes, an eighth of the limit.
+        let text = json!("x".repeat(REFERRED_BYTES_MAX / 8 - 2));
+        let references = |count| json!(vec![json!({ "$result": "call_4" }); count]);
+        let eight = references(8);
+        assert_eq!(resolve(&eight, &|_| Some(&text)), Ok(json!(vec![&text; 8])));
+        let more = json!([eight, { "$result": "call_4.success" }]);
+        let result = json!({ "success": true });
+        let result_of = |reference: &str| Some(if reference == "call_4" { &text } else { &result });
+        assert_eq!(resolve(&more, &result_of), Err(Unresolved::TooLong));
     }
 
     #[test]

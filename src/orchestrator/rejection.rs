@@ -11,6 +11,8 @@ pub(super) enum Rejection {
     Reference(String),
     /// With references filled in, its arguments are nested too deeply.
     ResolvedTooDeep,
+    /// The results that its arguments refer to are too long.
+    ResolvedTooLong,
     /// It would mutate something using an option that the user has not chosen.
     NotChosen(String),
 }

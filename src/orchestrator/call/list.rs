@@ -1,11 +1,13 @@
 //! The calls of a turn.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::{Index, IndexMut};
 
 use serde_json::Value;
 
 use super::{CallAt, CallDraft, CallState, Origin, Ready};
-use crate::orchestrator::references;
+use crate::orchestrator::references::{self, Unresolved};
 use crate::orchestrator::rejection::Rejection;
 use crate::tools::Continuation;
 
@@ -160,12 +162,20 @@ impl Calls {
         at: CallAt,
     ) -> Result<Value, Rejection> {
         let Some(Ready { arguments, .. }) = self[at].waiting() else { return Ok(Value::Null) };
-        let result_of = |reference: &str| {
-            let named = self.target(first, at, reference)?;
-            serde_json::to_value(self[named].ended()?.result()).ok()
-        };
-        references::resolve(arguments, &result_of)
-            .map_err(|reference| Rejection::Reference(reference.to_owned()))
+        // Each result once, however often it is named.
+        let mut results = BTreeMap::new();
+        for named in self[at].needs() {
+            if let (Entry::Vacant(place), Some(call)) =
+                (results.entry(*named), self[*named].ended())
+            {
+                place.insert(serde_json::to_value(call.result()).unwrap_or_default());
+            }
+        }
+        let result_of = |reference: &str| results.get(&self.target(first, at, reference)?);
+        references::resolve(arguments, &result_of).map_err(|unresolved| match unresolved {
+            Unresolved::Missing(reference) => Rejection::Reference(reference.to_owned()),
+            Unresolved::TooLong => Rejection::ResolvedTooLong,
+        })
     }
 
     fn target(&self, first: CallAt, at: CallAt, reference: &str) -> Option<CallAt> {

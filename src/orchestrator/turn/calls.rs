@@ -69,6 +69,9 @@ impl OpenRound<'_> {
             Rejection::ResolvedTooDeep => {
                 (FeedbackReason::InvalidArguments, feedback::resolved_too_deep(name))
             }
+            Rejection::ResolvedTooLong => {
+                (FeedbackReason::InvalidArguments, feedback::resolved_too_long(name))
+            }
             Rejection::NotChosen(id) => {
                 (FeedbackReason::InvalidArguments, feedback::not_chosen(name, &id))
             }

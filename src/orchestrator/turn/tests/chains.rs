@@ -286,6 +286,18 @@ fn resolved_arguments_are_validated() {
 }
 
 #[test]
+fn results_do_not_multiply_in_arguments() {
+    let mut scene = scene();
+    let references = vec![json!({ "$result": "call_1.data" }); 3];
+    scene.says(&call("read")).says(&call_with("read", &json!({ "n": references }))).stops();
+    scene.tool_returns(0, ToolResult::data(json!("x".repeat(100_000))));
+    let feedback = scene.event("feedback");
+    assert_eq!(feedback["reason"], "invalid_arguments");
+    assert!(feedback["message"].as_str().unwrap().contains("bytes together"), "{feedback}");
+    assert_eq!(scene.started(), ["call_1"]);
+}
+
+#[test]
 fn a_call_that_refers_to_a_failed_result_is_not_run() {
     let mut scene = scene();
     scene
