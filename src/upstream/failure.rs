@@ -124,6 +124,20 @@ impl RoundFailure {
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
+    /// An answer in one piece broke off.
+    pub(super) fn cut_short() -> Self {
+        let message = "the model server did not finish its answer; its log may say why";
+        Self::new(FailureCode::UpstreamError, true, message.to_owned())
+    }
+
+    /// An answer in one piece is longer than this many bytes.
+    pub(super) fn too_long(bytes_max: usize) -> Self {
+        let message = format!(
+            "the model server's answer has more than {bytes_max} bytes; check whether base_url is right"
+        );
+        Self::new(FailureCode::UpstreamError, false, message)
+    }
+
     /// The event stream is compressed.
     pub(super) fn compressed(coding: &str) -> Self {
         let message = format!(

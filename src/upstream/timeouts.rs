@@ -5,9 +5,10 @@
 //! without words are counted as well, so that a server cannot send gigabytes of them.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tokio::task::coop;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::Delta;
@@ -86,19 +87,21 @@ impl Timeouts {
             if let Some(end) = self.end(self.heard) {
                 return Poll::Ready(end);
             }
-            if self.is_armed {
+            // A timer that has fired wakes nobody again, unless it is reset.
+            if self.is_armed && now < self.timer.deadline() {
                 return Poll::Pending;
             }
         }
-        self.is_armed = true;
-        while self.timer.as_mut().poll(cx).is_ready() {
+        loop {
+            // Otherwise the timer does not take the waker: the task is polled again at once instead.
+            self.is_armed = coop::has_budget_remaining();
+            ready!(self.timer.as_mut().poll(cx));
             if let Some(end) = self.end(Instant::now()) {
                 return Poll::Ready(end);
             }
             let next = (self.heard + self.idle).min(self.spoke + self.wordless());
             self.timer.as_mut().reset(next);
         }
-        Poll::Pending
     }
 
     fn end(&self, now: Instant) -> Option<TimedOut> {
@@ -133,6 +136,7 @@ pub(super) const fn words_bytes(delta: &Delta<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::pin::pin;
 
     use tokio::time::{advance, timeout};
 
@@ -166,6 +170,35 @@ mod tests {
         let mut heard = Some(begun);
         let end = poll_fn(|cx| timeouts.poll(cx, heard.take()));
         // Without the timer, this one wakes the task.
+        let end = timeout(IDLE * 2, end).await;
+        assert_eq!((end, begun.elapsed()), (Ok(TimedOut::Silent(IDLE)), IDLE));
+    }
+
+    /// The timer fires, and bytes arrive before the task is polled: the timer must be armed again.
+    #[tokio::test(start_paused = true)]
+    async fn silence_after_bytes_that_came_with_the_timer_ends_the_round() {
+        let begun = Instant::now();
+        let mut timeouts = Timeouts::new(IDLE);
+        let mut polls = 0;
+        let end = poll_fn(|cx| {
+            polls += 1;
+            timeouts.poll(cx, (polls == 2).then(Instant::now))
+        });
+        let end = timeout(IDLE * 4, end).await;
+        assert_eq!((end, begun.elapsed()), (Ok(TimedOut::Silent(IDLE)), IDLE * 2));
+    }
+
+    /// A task that has done much in one poll does not get to its timer, and is polled again instead.
+    #[tokio::test(start_paused = true)]
+    async fn silence_after_a_flood_of_bytes_ends_the_round() {
+        let begun = Instant::now();
+        let mut timeouts = Timeouts::new(IDLE);
+        let mut polls = 0;
+        let end = poll_fn(|cx| {
+            polls += 1;
+            while polls == 1 && pin!(coop::consume_budget()).poll(cx).is_ready() {}
+            timeouts.poll(cx, (polls < 3).then_some(begun))
+        });
         let end = timeout(IDLE * 2, end).await;
         assert_eq!((end, begun.elapsed()), (Ok(TimedOut::Silent(IDLE)), IDLE));
     }

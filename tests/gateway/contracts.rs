@@ -115,6 +115,17 @@ async fn auto_teaches_a_model_of_which_nothing_is_known() {
     assert!(round.request.contents().contains("<<function_call>>"));
 }
 
+/// Half of an answer says nothing for good.
+#[tokio::test]
+async fn auto_looks_again_after_an_answer_that_broke_off() {
+    let model = Model::listen();
+    model.show_half_a_template("<tool_call>");
+    let gateway = gateway(vec![upstream("auto", &model, ContractSetting::Auto)], &model).await;
+    assert_eq!(upstreams(&gateway).await[0]["call_contract"], Value::Null);
+    model.show_template("<tool_call>");
+    assert_eq!(upstreams(&gateway).await[0]["call_contract"], "hermes");
+}
+
 /// Another model may have been loaded meanwhile.
 #[tokio::test]
 async fn auto_looks_again_after_the_server_was_away() {

@@ -52,6 +52,8 @@ struct Listing {
     body: String,
     /// What llama.cpp says about itself; empty for servers that are not llama.cpp.
     props: String,
+    /// Whether that breaks off in the middle.
+    cuts_props: bool,
     /// What Ollama says about a model; empty for servers that are not Ollama.
     shown: String,
     asked: usize,
@@ -70,6 +72,7 @@ impl Model {
             status: "200 OK",
             body,
             props: String::new(),
+            cuts_props: false,
             shown: String::new(),
             asked: 0,
         }));
@@ -104,7 +107,14 @@ impl Model {
     pub(crate) fn show_template(&self, template: &str) {
         let caps = json!({"supports_tools": true, "supports_tool_calls": true});
         let props = json!({"chat_template": template, "chat_template_caps": caps});
-        self.listing.lock().props = props.to_string();
+        let mut listing = self.listing.lock();
+        (listing.props, listing.cuts_props) = (props.to_string(), false);
+    }
+
+    /// The same, but its connection breaks in the middle of that.
+    pub(crate) fn show_half_a_template(&self, template: &str) {
+        self.show_template(template);
+        self.listing.lock().cuts_props = true;
     }
 
     /// Makes it Ollama, which says this about its model.
@@ -116,6 +126,11 @@ impl Model {
     /// Makes it refuse to list models.
     pub(crate) fn refuse_to_list(&self) {
         self.listing.lock().status = "500 Oh";
+    }
+
+    /// Makes it say that it is still starting up.
+    pub(crate) fn start_up(&self) {
+        self.listing.lock().status = "503 Wait";
     }
 
     /// Makes it leave requests for its models unanswered.
@@ -235,12 +250,12 @@ impl Round {
                 self.request = request;
                 return true;
             }
-            let reply = {
+            let (reply, is_cut) = {
                 let mut listing = self.listing.lock();
                 let is_props = request.head.starts_with("GET /props?");
                 let is_list = !is_props && !is_show;
                 listing.asked += usize::from(is_list);
-                let Listing { status, body, props, shown, .. } = &*listing;
+                let Listing { status, body, props, shown, cuts_props, .. } = &*listing;
                 let own = if is_props { props } else { shown };
                 let (status, body) = match (is_list, &**own) {
                     (true, _) => (*status, body),
@@ -251,12 +266,16 @@ impl Round {
                     continue;
                 }
                 let length = body.len();
-                format!(
+                let sent = if is_props && *cuts_props { length / 2 } else { length };
+                let (body, is_cut) = (&body[..sent], sent < length);
+                let reply = format!(
                     "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\
                      Content-Length: {length}\r\n\r\n{body}"
-                )
+                );
+                (reply, is_cut)
             };
-            if self.socket.write_all(reply.as_bytes()).await.is_err() {
+            let is_sent = self.socket.write_all(reply.as_bytes()).await.is_ok();
+            if is_cut || !is_sent {
                 return false;
             }
         }

@@ -33,6 +33,24 @@ pub(crate) struct AnswerBody {
     keep_alive: Duration,
 }
 
+/// What was read of a body.
+#[derive(Debug)]
+pub(crate) struct ReadText {
+    pub(crate) text: String,
+    pub(crate) extent: Extent,
+}
+
+/// How much of a body was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of it.
+    Whole,
+    /// As many bytes as were asked for; there are more.
+    Longer,
+    /// Its beginning: the connection broke, or the rest did not come in time.
+    Cut,
+}
+
 impl Answer {
     pub(super) fn new(head: Parts, connection: Connection, client: Client) -> Self {
         let keep_alive = pool::keep_alive(&head.headers);
@@ -58,24 +76,28 @@ impl AnswerBody {
 
     /// Reads the rest of the body as text: at most `bytes_max` bytes, and only those that arrive
     /// within `within`.
-    pub(crate) async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> String {
-        let mut body = Vec::new();
+    pub(crate) async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> ReadText {
+        let (mut body, mut is_longer) = (Vec::new(), false);
         let read = async {
-            while body.len() < bytes_max {
+            loop {
                 let read = poll_fn(|cx| {
                     self.poll_read(cx, |piece| {
                         let room = bytes_max - body.len();
+                        is_longer |= piece.len() > room;
                         body.extend_from_slice(&piece[..piece.len().min(room)]);
                     })
                 });
-                if !matches!(read.await, Ok(Progress::More)) {
-                    break;
+                match read.await {
+                    _ if is_longer => return Extent::Longer,
+                    Ok(Progress::More) => {}
+                    Ok(Progress::End) => return Extent::Whole,
+                    Err(_) => return Extent::Cut,
                 }
             }
         };
         // Half of an error message is more useful than the fact that it was cut.
-        let _ = timeout(within, read).await;
-        String::from_utf8_lossy(&body).into_owned()
+        let extent = timeout(within, read).await.unwrap_or(Extent::Cut);
+        ReadText { text: String::from_utf8_lossy(&body).into_owned(), extent }
     }
 
     /// Waits briefly for the end of the body, then keeps the connection for the next request.

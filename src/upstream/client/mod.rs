@@ -17,7 +17,7 @@ mod pool;
 mod progress;
 mod wire_error;
 
-pub(crate) use answer::{Answer, AnswerBody};
+pub(crate) use answer::{Answer, AnswerBody, Extent, ReadText};
 pub(crate) use connect_fault::ConnectFault;
 pub(crate) use progress::Progress;
 pub(crate) use wire_error::WireError;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hyper::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tracing::{debug, info};
 use url::form_urlencoded;
 
@@ -14,6 +15,13 @@ use super::failed::Failed;
 use crate::call_format::{CallContract, ContractSetting, Row};
 use crate::upstream::detect::{self, Detected, Report, detect};
 use crate::upstream::models::{Flavour, Models};
+
+/// The contract that a server suggests which did not say all that it could.
+#[derive(Debug)]
+pub(super) struct Guess {
+    detected: Detected,
+    at: Instant,
+}
 
 impl Server {
     /// How the model makes calls, as configured or as its server suggests. The server is asked once,
@@ -42,20 +50,28 @@ impl Server {
 
     /// Finds the contract that the server suggests.
     pub(super) async fn detect(&self) -> Result<Detected, Failed> {
-        // Rounds that begin together look once and share the result.
-        let _detecting = self.detecting.lock().await;
+        // Rounds that begin together look once and share the result, even if it is a guess or a failure.
+        let since = Instant::now();
+        let mut guessed = self.guessed.lock().await;
         if let Some(known) = self.detected() {
             return Ok(known);
         }
-        let since = self.replacements.load(Ordering::Relaxed);
-        let models = self.models().await?;
+        if let Some(Guess { detected, at }) = &*guessed
+            && *at >= since
+        {
+            return Ok(detected.clone());
+        }
+        let replacements = self.replacements.load(Ordering::Relaxed);
+        let models = self.models_since(since).await?;
         let (report, is_complete) = self.report(&models).await;
         let detected = detect(&report);
         let (upstream, contract) = (&*self.name, detected.contract.name());
         info!(upstream, contract, because = %detected.reason, "call contract chosen");
         // A server that was too busy to answer is asked again.
         if is_complete {
-            self.keep(&self.detected, detected.clone(), since);
+            self.keep(&self.detected, detected.clone(), replacements);
+        } else {
+            *guessed = Some(Guess { detected: detected.clone(), at: Instant::now() });
         }
         Ok(detected)
     }
@@ -129,7 +145,7 @@ impl Server {
             Err(failed) => {
                 debug!(path, reason = %failed.failure.message, "the server does not answer this");
                 // A server that is still loading its model says so with an error.
-                (failed.status.is_some() && !failed.failure.retryable).then_some(Value::Null)
+                (!failed.failure.retryable).then_some(Value::Null)
             }
         }
     }

@@ -20,13 +20,14 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
+use self::detecting::Guess;
 use self::failed::Failed;
 use crate::call_format::ContractSetting;
 use crate::http;
 use crate::limits::upstream as limits;
 use crate::trace_context::TraceContext;
 use crate::upstream::chat_template::Losses;
-use crate::upstream::client::{Answer, Client, ClientError};
+use crate::upstream::client::{Answer, Client, ClientError, Extent, ReadText};
 use crate::upstream::constrain::Constrain;
 use crate::upstream::detect::Detected;
 use crate::upstream::dialect::{self, Dialect};
@@ -109,7 +110,7 @@ pub(super) struct Server {
     /// The model's contract, if it was looked for and found.
     detected: Mutex<Option<Detected>>,
     /// Locked by the round that looks for it.
-    detecting: tokio::sync::Mutex<()>,
+    guessed: tokio::sync::Mutex<Option<Guess>>,
     /// Counts how many times the model may have been replaced: what was learnt of an earlier one is
     /// not kept.
     replacements: AtomicU64,
@@ -186,7 +187,7 @@ impl Server {
             idle_timeout,
             known: Mutex::new(Known::Nothing),
             detected: Mutex::default(),
-            detecting: tokio::sync::Mutex::default(),
+            guessed: tokio::sync::Mutex::default(),
             replacements: AtomicU64::new(0),
             listed: Mutex::default(),
             losses: Mutex::default(),
@@ -288,7 +289,7 @@ impl Server {
     /// The body of an answer that is an error. A server that never ends it does not delay the turn's own end for long.
     async fn read_error(&self, answer: &mut Answer) -> String {
         let within = self.idle_timeout.min(limits::ERROR_BODY_TIMEOUT);
-        read_body(answer, limits::ERROR_BODY_BYTES_MAX, within).await
+        read_body(answer, limits::ERROR_BODY_BYTES_MAX, within).await.text
     }
 
     /// The name of the model to ask.
@@ -301,9 +302,12 @@ impl Server {
     /// only when there is a sign that the server has been replaced. A server that gives none is
     /// used as it is, unless the name of a model is needed.
     async fn models(&self) -> Result<Models, Failed> {
+        self.models_since(Instant::now()).await
+    }
+
+    /// The same for a round that began to ask at `since`. Rounds that begin together ask once and share the result.
+    async fn models_since(&self, since: Instant) -> Result<Models, Failed> {
         let needs_name = self.model.is_empty();
-        // Rounds that begin together ask once and share the result.
-        let since = Instant::now();
         let mut asked = self.asking.lock().await;
         match &*self.known.lock() {
             Known::Models { models, .. } if !needs_name || models.first.is_some() => {
@@ -315,20 +319,28 @@ impl Server {
         if let Some(FailedListing { failed, at }) = &*asked
             && *at >= since
         {
-            return Err(failed.clone());
+            return self.without_list(failed.clone());
         }
-        match self.fetch_models().await {
-            Err(failed) if !needs_name && failed.was_reached => {
-                debug!(reason = %failed.failure.message, "the server does not list its models");
-                *self.known.lock() = Known::Unlisted;
-                Ok(Models::default())
-            }
-            Err(failed) => {
-                *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now() });
-                Err(failed)
-            }
-            Ok(models) => Ok(models),
+        let failed = match self.fetch_models().await {
+            Ok(models) => return Ok(models),
+            Err(failed) => failed,
+        };
+        *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now() });
+        let listed = self.without_list(failed.clone());
+        // A server that is starting up, or a proxy in front of it, is asked again.
+        if listed.is_ok() && !failed.status.is_some_and(http::is_transient) {
+            *self.known.lock() = Known::Unlisted;
         }
+        listed
+    }
+
+    /// What is known of a server that has not listed its models.
+    fn without_list(&self, failed: Failed) -> Result<Models, Failed> {
+        if self.model.is_empty() || !failed.was_reached {
+            return Err(failed);
+        }
+        debug!(reason = %failed.failure.message, "the server does not list its models");
+        Ok(Models::default())
     }
 
     /// Checks whether the server can be reached now. If it can, the model's contract is known from
@@ -374,11 +386,7 @@ impl Server {
         let request = self.request(method, path, body);
         let mut answer = self.send(request, within).await?;
         let body = read_body(&mut answer, limits::MODELS_BYTES_MAX, within).await;
-        if !answer.head.status.is_success() {
-            return Err(Failed::refused(&answer, &body));
-        }
-        answer.body.finish();
-        Ok(body)
+        finished(answer, body)
     }
 
     /// Forgets what was learnt; the server may have been replaced.
@@ -429,9 +437,27 @@ fn coding(answer: &Answer) -> Option<&str> {
 
 /// The body of an answer that is not an event stream: at most `bytes_max` bytes, and only what
 /// arrives within this time.
-async fn read_body(answer: &mut Answer, bytes_max: usize, within: Duration) -> String {
+async fn read_body(answer: &mut Answer, bytes_max: usize, within: Duration) -> ReadText {
     match coding(answer) {
-        Some(coding) => format!("(unreadable, Content-Encoding: {coding})"),
+        Some(coding) => {
+            let text = format!("(unreadable, Content-Encoding: {coding})");
+            ReadText { text, extent: Extent::Whole }
+        }
         None => answer.body.read_to_string(bytes_max, within).await,
+    }
+}
+
+/// The body of an answer that was read. It has to be whole, unless it is an error.
+fn finished(answer: Answer, body: ReadText) -> Result<String, Failed> {
+    if !answer.head.status.is_success() {
+        return Err(Failed::refused(&answer, &body.text));
+    }
+    match body.extent {
+        Extent::Whole => {
+            answer.body.finish();
+            Ok(body.text)
+        }
+        Extent::Longer => Err(Failed::permanent(RoundFailure::too_long(body.text.len()))),
+        Extent::Cut => Err(Failed::permanent(RoundFailure::cut_short())),
     }
 }

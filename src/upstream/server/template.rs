@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tracing::info;
 
 use super::failed::Failed;
-use super::{Server, read_body};
+use super::{Server, finished, read_body};
 use crate::call_format::{CallContract, Row};
 use crate::limits::upstream as limits;
 use crate::upstream::chat_template::Losses;
@@ -93,10 +93,7 @@ impl Server {
         let request = self.request(Method::POST, &path, body);
         let mut answer = self.send(request, self.idle_timeout).await?;
         let body = read_body(&mut answer, limits::PROMPT_BYTES_MAX, self.idle_timeout).await;
-        if !answer.head.status.is_success() {
-            return Err(Failed::refused(&answer, &body));
-        }
-        answer.body.finish();
+        let body = finished(answer, body)?;
         let rendered = serde_json::from_str::<Rendered>(&body);
         rendered.map(|Rendered { prompt }| prompt).map_err(|_| {
             let error = ServerError::from_body(body.as_bytes());

@@ -1,6 +1,7 @@
 //! Identifying the server: on first use, kept, and again when it may have been replaced.
 
 use serde_json::{Value, json};
+use tether::call_format::{CallContract, ContractSetting};
 
 use super::{failed, nothing};
 use crate::support::events::said;
@@ -39,11 +40,23 @@ async fn answer_and_close(mut round: Round) {
 /// Turns do not queue to ask a silent server.
 #[tokio::test]
 async fn turns_that_begin_together_share_the_wait() {
+    share_the_wait(ContractSetting::Is(CallContract::default())).await;
+}
+
+#[tokio::test]
+async fn turns_that_begin_together_share_the_wait_for_the_contract() {
+    share_the_wait(ContractSetting::Auto).await;
+}
+
+async fn share_the_wait(contract: ContractSetting) {
     const TURNS: usize = 12;
     let model = Model::listen();
     model.stall_listing();
-    let gateway =
-        Gateway::with(model.address, |setup| setup.upstream().model = String::new()).await;
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.config.tools.call_contract = contract;
+        setup.upstream().model = String::new();
+    })
+    .await;
     let asked_at_start = model.listed();
     let mut streams = Vec::new();
     for turn in 0..TURNS {
@@ -85,6 +98,18 @@ async fn a_server_without_a_model_list_is_asked_once() {
         assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], Value::Null);
     }
     assert_eq!(model.listed(), listed + 1);
+}
+
+/// One that is starting up, or a proxy in front of it, may have more to say later.
+#[tokio::test]
+async fn a_server_that_is_starting_up_is_asked_again() {
+    let mut model = Model::listen();
+    model.start_up();
+    let gateway = Gateway::with(model.address, nothing).await;
+    until(|| model.listed() > 0).await;
+    assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], Value::Null);
+    model.list("fake-model", "vllm");
+    assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], false);
 }
 
 #[tokio::test]

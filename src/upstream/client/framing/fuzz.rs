@@ -103,8 +103,7 @@ fn by_lines(stream: &[u8]) -> Option<(Vec<u8>, usize)> {
         if line.is_empty() {
             return Some((body, stream.len() - rest.len()));
         }
-        // The decoder does not count the first byte.
-        overhead += line.len() - 1;
+        overhead += line.len();
         if overhead > super::CHUNK_OVERHEAD_BYTES_MAX {
             return None;
         }

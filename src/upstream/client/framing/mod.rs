@@ -207,6 +207,8 @@ impl Chunked {
                     expect(b'\n', *byte)?;
                     return Ok(Pushed::Complete { taken: next + 1 });
                 }
+                // Its first byte counts with the rest.
+                At::TrailerStart if !matches!(byte, b'\r' | b'\n') => self.at = At::Trailer,
                 at => {
                     self.at = at.after(*byte)?;
                     next += 1;
@@ -281,9 +283,10 @@ impl At {
                 expect(b'\n', byte)?;
                 Self::SIZE
             }
-            Self::TrailerStart if byte == b'\r' => Self::LastLf,
-            Self::TrailerStart if byte == b'\n' => return Err(FramingError::NoLineEnd),
-            Self::TrailerStart => Self::Trailer,
+            Self::TrailerStart => {
+                expect(b'\r', byte)?;
+                Self::LastLf
+            }
             Self::Trailer => Self::TrailerLf,
             Self::TrailerLf => {
                 expect(b'\n', byte)?;

@@ -102,8 +102,11 @@ fn extensions_and_trailers_are_ignored_up_to_the_limit() {
         let half = "x".repeat(bytes / 2);
         format!("1;{half}\r\n!\r\n1;{}\r\n!\r\n0\r\n\r\n", "x".repeat(bytes - bytes / 2))
     };
-    let trailers = |bytes: usize| format!("0\r\n_{}\r\n\r\n", "x".repeat(bytes));
-    for (make, body) in [(&extensions as &dyn Fn(usize) -> String, "!!"), (&trailers, "")] {
+    let trailers = |bytes: usize| format!("0\r\n{}\r\n\r\n", "x".repeat(bytes));
+    let short_trailers = |bytes: usize| format!("0\r\n{}\r\n", "x\r\n".repeat(bytes));
+    for (make, body) in
+        [(&extensions as &dyn Fn(usize) -> String, "!!"), (&trailers, ""), (&short_trailers, "")]
+    {
         for (bytes, is_taken) in
             [(CHUNK_OVERHEAD_BYTES_MAX, true), (CHUNK_OVERHEAD_BYTES_MAX + 1, false)]
         {
