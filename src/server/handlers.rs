@@ -27,7 +27,7 @@ use super::dialect::{
 };
 use super::ready::ready;
 use super::refusal::Refusal;
-use super::reply::{Reply, empty, json_reply, whole_reply};
+use super::reply::{Reply, empty, json_reply, whole_reply, without_body};
 use super::request_body::{self, RequestBody};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
@@ -58,6 +58,9 @@ pub(super) async fn answer(request: Request<impl RequestBody>, app: Arc<App>) ->
         let status = reply.status().as_u16();
         metrics::request(route.name(), status);
         debug!(method = %request.method, path = request.uri.path(), status, "answered");
+        if request.method == Method::HEAD {
+            reply = without_body(reply, request.version);
+        }
         reply.headers_mut().insert(REQUEST_ID, id);
         reply
     }
@@ -107,7 +110,7 @@ async fn dispatch(
         (&Method::POST, Route::AgUi) => begin(request, body, app, |_| &AgUi).await,
         (&Method::POST, Route::AiSdkChat) => begin(request, body, app, |_| &AiSdk).await,
         (&Method::POST, Route::Responses) => respond(request, body, app).await,
-        (&Method::POST, Route::Response("compact")) => responses::compact(body, app).await,
+        (&Method::POST, Route::Response("compact")) => responses::compact(request, body, app).await,
         (&Method::DELETE, Route::Response(id)) => responses::delete(request, id, app).await,
         (_, Route::Response(id)) if reads => responses::get(request, id, app).await,
         (&Method::POST, Route::ResponseCancel(id)) => responses::cancel(request, id, app).await,
@@ -141,7 +144,8 @@ async fn begin(
 ) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
-    let body = request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let body =
+        request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
     let key = key.map(Cow::into_owned);
     let in_dialect =
         move |request: &ClientRequest<'_>, app: &App| reader(&app.dialects).read(request);
@@ -157,12 +161,15 @@ async fn respond(
 ) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
-    let body = request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let body =
+        request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
-    let _place = place(body.len(), app).await;
     let conversation = conversation_name(&request.headers, &app.session_headers);
     let named = responses::Named { key: key.as_deref(), conversation };
-    let read = || responses::read(body.clone(), owner.clone(), named, app);
+    let read = async || {
+        let _place = place(body.len(), app).await;
+        responses::read(body.clone(), owner.clone(), named, app).await
+    };
     let (parsed, continues) = read().await?;
     match start(request, parsed, app).await {
         // Another request continued the same response meanwhile, so this one branches off.
@@ -223,7 +230,8 @@ async fn count_tokens(
     app: &Arc<App>,
 ) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
-    let body = request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let body =
+        request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
     let counting =
         read(request, body, None, app, |it, app| app.dialects.messages.read_to_count(it));
     let Counting { turn, message_tokens } = counting.await?;
@@ -343,7 +351,8 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
 
 async fn cancel(request: &Parts, body: impl RequestBody, app: &App) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
-    let body = request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let body =
+        request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
     match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
         Cancel::Cancelling => Ok(cancelling()),

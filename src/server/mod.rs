@@ -30,6 +30,7 @@ mod stall;
 mod stream;
 mod tls;
 mod transport;
+mod unread;
 mod waiting;
 
 use std::net::SocketAddr;

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode, Version};
 
 use super::answering::AnswerEnd;
 use super::body::{Cut, EventBody, Events};
@@ -147,6 +147,18 @@ pub(super) fn whole_reply(
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     reply
+}
+
+/// What GET would be answered with, for HEAD. hyper leaves the body out by itself on HTTP/1, but not on HTTP/2.
+pub(super) fn without_body(reply: Reply, version: Version) -> Reply {
+    if version != Version::HTTP_2 {
+        return reply;
+    }
+    let (mut head, body) = reply.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Reply::from_parts(head, ReplyBody::default())
 }
 
 /// A response without a body.

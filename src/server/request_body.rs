@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
-use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_ENCODING, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use tokio::time::timeout;
 
 use super::refusal::Refusal;
@@ -47,13 +47,17 @@ pub(super) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refusal>
 
 /// Reads a body of at most `bytes_max` bytes within this time.
 pub(super) async fn read(
+    headers: &HeaderMap,
     body: impl RequestBody,
     bytes_max: usize,
     within: Duration,
 ) -> Result<Bytes, Refusal> {
     let mut body = pin!(body);
     if body.size_hint().lower() > bytes_max as u64 {
-        discard(body, DISCARDED_BYTES_MAX).await;
+        // A client that waits for `100 Continue` has sent nothing, and must not be asked to.
+        if !headers.contains_key(EXPECT) {
+            discard(body, DISCARDED_BYTES_MAX).await;
+        }
         return Err(Refusal::BodyTooLarge { bytes_max });
     }
     let collected = timeout(within, Limited::new(body.as_mut(), bytes_max).collect()).await;

@@ -216,8 +216,12 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
 
 /// `POST /v1/responses/compact`. The body is read first: a client that is still sending it would see
 /// a broken connection instead of the refusal.
-pub(super) async fn compact(body: impl RequestBody, app: &App) -> Result<Reply, Refusal> {
-    request_body::read(body, app.max_body_bytes, app.timeouts.body).await?;
+pub(super) async fn compact(
+    request: &Parts,
+    body: impl RequestBody,
+    app: &App,
+) -> Result<Reply, Refusal> {
+    request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
     Err(Refusal::NO_COMPACTION)
 }
 

@@ -10,13 +10,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::socket::Socket;
+use super::stall::{Pace, Watched};
 use crate::limits;
 
 /// An open connection.
 #[derive(Debug)]
 pub(super) enum Transport {
-    Plain(Socket),
-    Tls(Box<TlsStream<Socket>>),
+    Plain(Watched<Socket>),
+    Tls(Box<TlsStream<Watched<Socket>>>),
 }
 
 impl Transport {
@@ -26,7 +27,7 @@ impl Transport {
     /// If it is gone already.
     pub(super) fn plain(socket: TcpStream) -> io::Result<Self> {
         set_options(&socket)?;
-        Ok(Self::Plain(Socket::new(socket)))
+        Ok(Self::Plain(Watched { socket: Socket::new(socket), pace: Pace::new() }))
     }
 
     /// A connection with TLS. Waits for the handshake.
@@ -35,14 +36,15 @@ impl Transport {
     /// If the client leaves or the handshake fails.
     pub(super) async fn accept_tls(socket: TcpStream, acceptor: &TlsAcceptor) -> io::Result<Self> {
         set_options(&socket)?;
-        let stream = acceptor.accept(Socket::under_tls(socket)).await?;
+        let watched = Watched { socket: Socket::under_tls(socket), pace: Pace::new() };
+        let stream = acceptor.accept(watched).await?;
         Ok(Self::Tls(Box::new(stream)))
     }
 
-    /// The socket underneath.
-    pub(super) fn socket(&self) -> &Socket {
+    /// The socket underneath, and its pace.
+    pub(super) fn watched(&self) -> &Watched<Socket> {
         match self {
-            Self::Plain(socket) => socket,
+            Self::Plain(watched) => watched,
             Self::Tls(stream) => stream.get_ref().0,
         }
     }
@@ -93,5 +95,69 @@ impl AsyncWrite for Transport {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+
+    /// Both ends of TLS on a certificate of its own.
+    fn tls() -> (TlsAcceptor, TlsConnector) {
+        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(own.cert.der().clone()).unwrap();
+        let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![own.cert.der().clone()], key)
+            .unwrap();
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)))
+    }
+
+    /// rustls keeps what its socket does not take. A client that reads nothing has to show all the same.
+    #[tokio::test]
+    async fn under_tls_a_connection_is_blocked_as_soon_as_its_socket_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (acceptor, connector) = tls();
+        let connect = async {
+            let socket = TcpStream::connect(address).await.unwrap();
+            connector.connect(ServerName::try_from("localhost").unwrap(), socket).await.unwrap()
+        };
+        let accept = async {
+            let (socket, _) = listener.accept().await.unwrap();
+            Transport::accept_tls(socket, &acceptor).await.unwrap()
+        };
+        let (_client, mut transport) = tokio::join!(connect, accept);
+        let is_taken = |transport: &mut Transport, cx: &mut Context<'_>| {
+            let written = Pin::new(&mut *transport).poll_write(cx, &[b'x'; 1024]);
+            assert!(written.is_ready(), "rustls has room");
+            Pin::new(transport).poll_flush(cx).is_ready()
+        };
+        poll_fn(|cx| {
+            while is_taken(&mut transport, cx) {
+                assert!(!transport.watched().pace.is_blocked());
+            }
+            Poll::Ready(())
+        })
+        .await;
+        assert!(transport.watched().pace.is_blocked());
     }
 }

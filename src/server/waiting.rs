@@ -6,6 +6,7 @@
 
 use std::future::Future as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::Version;
@@ -13,6 +14,7 @@ use hyper::http::request::Parts;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::socket::Socket;
+use super::stall::Pace;
 use crate::limits::stream as limits;
 
 /// What is known about the client's side of the connection.
@@ -22,36 +24,51 @@ pub(super) enum Waiting {
     /// interim responses, and unread data hides the end of the stream.
     Unwatched,
     /// It may still send.
-    Open(Socket),
+    Open(Wire),
     /// It stopped sending at `at`; so many probes have been sent since.
-    Ended { socket: Socket, at: Instant, probes: usize, timer: Pin<Box<Sleep>> },
+    Ended { wire: Wire, at: Instant, probes: usize, timer: Pin<Box<Sleep>> },
+}
+
+/// The HTTP/1 connection of a request.
+#[derive(Debug, Clone)]
+pub(super) struct Wire {
+    pub(super) socket: Socket,
+    pub(super) pace: Arc<Pace>,
+}
+
+impl Wire {
+    /// Whether the client is gone, as far as a probe can tell. hyper may have begun this request while the answer before
+    /// it still waits for the client to read; a probe would land in the middle of that.
+    fn is_gone(&self) -> bool {
+        !self.pace.is_blocked() && self.socket.probe(PROBE).is_err()
+    }
 }
 
 const PROBE: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\n";
 
 impl Waiting {
-    /// Watches the client of a request, if its connection has a socket.
+    /// Watches the client of a request.
     pub(super) fn new(request: &Parts) -> Self {
-        match request.extensions.get::<Socket>() {
-            Some(socket) if request.version == Version::HTTP_11 => Self::Open(socket.clone()),
+        match request.extensions.get::<Wire>() {
+            Some(wire) if request.version == Version::HTTP_11 => Self::Open(wire.clone()),
             _ => Self::Unwatched,
         }
     }
 
     /// Completes when the client is gone.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Self::Open(socket) = self {
-            *self = if ready!(socket.poll_ended(cx)) {
+        if let Self::Open(wire) = self {
+            *self = if ready!(wire.socket.poll_ended(cx)) {
                 let (at, timer) = (Instant::now(), Box::pin(sleep(limits::PROBES[0])));
-                Self::Ended { socket: socket.clone(), at, probes: 0, timer }
+                Self::Ended { wire: wire.clone(), at, probes: 0, timer }
             } else {
                 Self::Unwatched
             };
         }
-        let Self::Ended { socket, at, probes, timer } = self else { return Poll::Pending };
+        let Self::Ended { wire, at, probes, timer } = self else { return Poll::Pending };
         loop {
             ready!(timer.as_mut().poll(cx));
-            if socket.probe(PROBE).is_err() {
+            if wire.is_gone() {
                 return Poll::Ready(());
             }
             *probes += 1;

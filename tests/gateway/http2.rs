@@ -49,6 +49,21 @@ async fn a_turn() {
     assert_eq!(said(&frames), "Well.");
 }
 
+/// A client takes a body of an answer to HEAD for an error of the protocol.
+#[tokio::test]
+async fn head_has_the_length_and_no_body() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut connection = Connection::open(gateway.address, WINDOW).await;
+    for path in ["/healthz", "/v1/models", "/nowhere"] {
+        let got = connection.send("GET", path, "").await.unwrap();
+        let length = collect(got.into_body()).await.unwrap().len();
+        let reply = connection.send("HEAD", path, "").await.unwrap();
+        assert_eq!(reply.headers()["content-length"], length.to_string(), "{path}");
+        assert_eq!(collect(reply.into_body()).await.unwrap(), b"");
+    }
+}
+
 #[tokio::test]
 async fn turns_share_a_connection_and_end_in_any_order() {
     let mut model = Model::listen();

@@ -60,6 +60,10 @@ async fn a_body_that_announces_too_many_bytes() {
         let reply = gateway.exchange(request("POST", STREAM, &headers, "")).await;
         assert_eq!(reply.refusal().0, 413);
     }
+    // It is not asked for, though it is short enough to be thrown away.
+    let headers = ["Content-Length: 9000000", "Expect: 100-continue"];
+    let reply = gateway.exchange(request("POST", STREAM, &headers, "")).await;
+    assert_eq!(reply.refusal().0, 413);
 }
 
 /// The answer must not be lost in a reset while the body is still being sent.

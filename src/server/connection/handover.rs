@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, TRANSFER_ENCODING};
 use hyper::http::response::Parts;
-use hyper::{Request, StatusCode, Version};
+use hyper::{Method, Request, StatusCode, Version};
 use parking_lot::Mutex;
 
 use crate::http;
@@ -60,7 +60,9 @@ impl Handover {
         // HTTP/1.0 knows no chunks. A chunked body may have had a length, too: then the connection has to close after the
         // response (RFC 9112, section 6.1), and only hyper has seen it.
         let may_be_ambiguous = request.headers().contains_key(TRANSFER_ENCODING);
-        request.version() == Version::HTTP_11 && !may_be_ambiguous
+        // Nor does anything but hyper know that an answer to HEAD has no body.
+        let has_body = request.method() != Method::HEAD;
+        request.version() == Version::HTTP_11 && has_body && !may_be_ambiguous
     }
 
     /// Takes a stream that can be written without hyper. Returns any other reply.

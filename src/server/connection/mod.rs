@@ -38,6 +38,8 @@ use super::route::Route;
 use super::socket::Socket;
 use super::stall::{Pace, StreamExecutor, Streams, Watched};
 use super::transport::Transport;
+use super::unread::Unread;
+use super::waiting::Wire;
 use super::{App, handlers};
 use crate::limits;
 use crate::telemetry::metrics;
@@ -70,8 +72,15 @@ pub(super) fn serve(
     app: Arc<App>,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> {
-    let socket = transport.socket().clone();
-    let connection = Connection { socket, guard, place, app, stop, pace: Pace::new() };
+    let watched = transport.watched();
+    let connection = Connection {
+        socket: watched.socket.clone(),
+        guard,
+        place,
+        app,
+        stop,
+        pace: Arc::clone(&watched.pace),
+    };
     async move {
         let _open = metrics::connection_open();
         let mut read = BytesMut::new();
@@ -107,8 +116,8 @@ fn http1(head: Duration) -> http1::Builder {
 /// Takes a connection apart for a stream. What is kept is what has been read of the next requests: first what hyper
 /// has not parsed, then what it has not taken yet. hyper's buffer, which is freed, would be the largest part of a
 /// stream's memory.
-fn take_apart<S>(parts: http1::Parts<TokioIo<Refusing<Watched<Transport>>>, S>) -> Bytes {
-    let not_taken = parts.io.into_inner().into_inner().into_unread();
+fn take_apart<S>(parts: http1::Parts<TokioIo<Refusing<Unread<Transport>>>, S>) -> Bytes {
+    let not_taken = parts.io.into_inner().into_inner().bytes;
     // A copy, because even an empty slice of hyper's buffer keeps the whole buffer.
     [&*parts.read_buf, &*not_taken].concat().into()
 }
@@ -182,7 +191,7 @@ impl Connection {
             let begun = {
                 let (handover, progress) = (Handover::default(), Progress::default());
                 let service = self.http1_service(handover.clone(), progress.clone(), is_plain);
-                let io = Watched::new(transport, Arc::clone(&self.pace), unread);
+                let io = Unread { stream: transport, bytes: unread };
                 let io = Refusing::new(io, progress.clone());
                 let connection =
                     http1(self.app.timeouts.head).serve_connection(TokioIo::new(io), service);
@@ -215,7 +224,10 @@ impl Connection {
                 unread = take_apart(connection.into_parts());
                 begun
             };
-            transport = Transport::Plain(self.socket.clone());
+            transport = Transport::Plain(Watched {
+                socket: self.socket.clone(),
+                pace: Arc::clone(&self.pace),
+            });
             let (head, events, closes) = self.head_of(begun);
             let (socket, patience) = (self.socket.clone(), self.app.timeouts.reader);
             let ended = direct::serve(socket, head, events, patience).await;
@@ -235,12 +247,13 @@ impl Connection {
     {
         let answers = answers(&self.app, &self.guard);
         let (place, socket) = (Arc::clone(&self.place), self.socket.clone());
+        let wire = Wire { socket: socket.clone(), pace: Arc::clone(&self.pace) };
         service_fn(move |mut request: Request<Incoming>| {
             place.keep();
             progress.begin();
             let (socket, handover, progress) = (socket.clone(), handover.clone(), progress.clone());
             let may_take = is_plain && handover.expect(&request);
-            request.extensions_mut().insert(socket.clone());
+            request.extensions_mut().insert(wire.clone());
             let noted = handover.clone();
             let reply = answers.call(request.map(|body| NotedBody { body, handover: noted }));
             async move {
@@ -296,7 +309,7 @@ impl Connection {
             place.keep();
             answers.call(request)
         });
-        let io = Watched::new(transport, Arc::clone(&self.pace), unread);
+        let io = Unread { stream: transport, bytes: unread };
         let (streams, timeouts) = (Streams::new(), self.app.timeouts);
         let executor =
             StreamExecutor::new(Arc::clone(&self.pace), Arc::clone(&streams), timeouts.reader);

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -122,25 +121,12 @@ pub(super) fn stall_due(longest: Duration, since: Option<Instant>) -> Instant {
     since.unwrap_or_else(Instant::now) + longest
 }
 
-/// A socket that reports to its [`Pace`] whether writes get through.
+/// A socket that reports to its [`Pace`] whether writes get through. Under TLS, it is the one underneath: the layer above
+/// takes some data even while the socket takes none.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
-    socket: S,
-    pace: Arc<Pace>,
-    /// Bytes that were read from the socket before, and are read from here first.
-    unread: Bytes,
-}
-
-impl<S> Watched<S> {
-    /// Watches `socket`, from which `unread` was read before.
-    pub(super) const fn new(socket: S, pace: Arc<Pace>, unread: Bytes) -> Self {
-        Self { socket, pace, unread }
-    }
-
-    /// What was read before, and has not been read again.
-    pub(super) fn into_unread(self) -> Bytes {
-        self.unread
-    }
+    pub(super) socket: S,
+    pub(super) pace: Arc<Pace>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -149,11 +135,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.unread.is_empty() {
-            let taken = self.unread.len().min(buf.remaining());
-            buf.put_slice(&self.unread.split_to(taken));
-            return Poll::Ready(Ok(()));
-        }
         Pin::new(&mut self.socket).poll_read(cx, buf)
     }
 }
@@ -166,19 +147,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write(cx, bytes);
         self.pace.note(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, slices);
-        self.pace.note(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -21,7 +21,7 @@ async fn stalled_after(pace: &Pace) -> Option<Duration> {
 async fn a_socket_is_stalled_while_it_takes_nothing() {
     let pace = Pace::new();
     let (ours, mut theirs) = tokio::io::duplex(8);
-    let mut socket = Watched::new(ours, Arc::clone(&pace), Bytes::new());
+    let mut socket = Watched { socket: ours, pace: Arc::clone(&pace) };
     socket.write_all(b"12345678").await.unwrap();
     assert_eq!(stalled_after(&pace).await, None, "it was asked to take nothing more");
     let waiting = tokio::spawn(async move { socket.write_all(b"9").await });
@@ -37,7 +37,7 @@ async fn a_socket_is_stalled_while_it_takes_nothing() {
 async fn a_socket_that_takes_a_byte_now_and_then_moves() {
     let pace = Pace::new();
     let (ours, mut theirs) = tokio::io::duplex(1);
-    let mut socket = Watched::new(ours, Arc::clone(&pace), Bytes::new());
+    let mut socket = Watched { socket: ours, pace: Arc::clone(&pace) };
     let writing = tokio::spawn(async move { socket.write_all(&[b'x'; 100]).await });
     let reading = async {
         for _ in 0..100 {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tether::config::Secret;
+use tether::limits::server::READINGS_MAX;
+use tether::limits::session::INLINE_RECORD_BYTES_MAX;
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Client, Piece, post, request};
@@ -106,6 +108,37 @@ async fn our_tools_run_behind_a_response_that_can_be_fetched() {
     assert_eq!(response["output"][1]["server_label"], "builtin");
     assert_eq!(response["status"], "completed");
     assert_eq!(get(&gateway, &response).await, response);
+}
+
+/// A place to read a long body is free as soon as that has been read.
+#[tokio::test]
+async fn responses_that_are_waited_for_hold_up_no_other_requests() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let long = |more| body("Hello?", &more).to_string() + &" ".repeat(INLINE_RECORD_BYTES_MAX);
+    let mut waiting = Vec::new();
+    for _ in 0..READINGS_MAX {
+        let mut client = gateway.client().await;
+        client.send(post(RESPONSES, &[], &long(json!({})))).await;
+        waiting.push((client, model.round().await));
+    }
+    let mut client = gateway.client().await;
+    client.send(post(RESPONSES, &[], &long(json!({"stream": true})))).await;
+    model.round().await.answer("Hello.").await;
+    assert_eq!(client.reply().await.status(), 200);
+}
+
+/// What is streamed to others has no body for HEAD.
+#[tokio::test]
+async fn head_of_a_stream_leaves_the_connection_in_order() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let asking = body("Hello?", &json!({"background": true}));
+    let (response, _) = asked(&gateway, &mut model, &asking, &["Hello."]).await;
+    let stream = format!("{}?stream=true", path(&response));
+    let mut client = gateway.client().await;
+    client.send(request("HEAD", &stream, &[], "")).await;
+    assert_eq!(client.head().await.status, 200);
+    client.send(request("GET", "/healthz", &[], "")).await;
+    assert_eq!(client.reply().await.json()["status"], "ok");
 }
 
 #[tokio::test]
