@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hyper::Request;
 use hyper::header::ACCEPT;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
@@ -99,11 +100,17 @@ impl OpenApiSource {
         let starting = Offering { report: self.starting(), tools: Vec::new() };
         let (sender, receiver) = watch::channel(starting);
         tokio::spawn(async move {
-            let mut pause = FETCH_BACKOFF_MIN;
+            let (source, mut pause) = (Arc::new(self), FETCH_BACKOFF_MIN);
             loop {
-                let fetched = self.fetch(&url).await;
+                let fetched = source.fetch(&url).await;
                 let is_there = fetched.is_ok();
-                sender.send_replace(self.offering(fetched.as_deref().map_err(Clone::clone)));
+                let reader = Arc::clone(&source);
+                // A large document takes a second.
+                let offering = spawn_blocking(move || {
+                    reader.offering(fetched.as_deref().map_err(Clone::clone))
+                });
+                let Ok(offering) = offering.await else { return };
+                sender.send_replace(offering);
                 if is_there {
                     return;
                 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
-use rmcp::service::PeerRequestOptions;
+use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
@@ -97,11 +97,10 @@ pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
     let mut pages = Pages::default();
     let mut cursor = None;
     loop {
-        let page = timeout_at(until, page(connection, cursor.clone())).await;
-        let page = page.unwrap_or_else(|_| {
-            let seconds = LIST_TIMEOUT.as_secs();
-            Err(format!("it did not list its tools within {seconds} s"))
-        })?;
+        // rmcp gives up a little earlier than we do, so that it forgets the request and tells the server.
+        let page = page(connection, cursor.clone(), until);
+        let page = timeout_at(until + Duration::from_secs(1), page).await;
+        let page = page.unwrap_or_else(|_| Err(too_late()))?;
         match pages.add(page)? {
             Some(next) => cursor = Some(next),
             None => break,
@@ -114,7 +113,11 @@ pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
     Ok(listing)
 }
 
-async fn page(connection: &Connection, cursor: Option<String>) -> Result<Value, String> {
+async fn page(
+    connection: &Connection,
+    cursor: Option<String>,
+    until: Instant,
+) -> Result<Value, String> {
     let request = match cursor {
         Some(cursor) => ListToolsRequest::with_param(
             PaginatedRequestParams::default().with_cursor(Some(cursor)),
@@ -122,16 +125,22 @@ async fn page(connection: &Connection, cursor: Option<String>) -> Result<Value, 
         None => ListToolsRequest::default(),
     };
     let request = ClientRequest::ListToolsRequest(request);
-    // rmcp gives up a little later than we do, so that it forgets the request.
-    let options = PeerRequestOptions::with_timeout(LIST_TIMEOUT + Duration::from_secs(1));
+    let left = until.saturating_duration_since(Instant::now());
+    let options = PeerRequestOptions::with_timeout(left);
     let handle = connection.peer.send_cancellable_request(request, options).await;
     let answer = match handle {
         Ok(handle) => handle.await_response().await,
         Err(error) => Err(error),
     };
-    let answer =
-        answer.map_err(|error| format!("it does not list its tools: {}", told_request(&error)))?;
+    let answer = answer.map_err(|error| match error {
+        ServiceError::Timeout { .. } => too_late(),
+        error => format!("it does not list its tools: {}", told_request(&error)),
+    })?;
     message::unwrap(answer).ok_or_else(|| "its list of tools cannot be read".to_owned())
+}
+
+fn too_late() -> String {
+    format!("it did not list its tools within {} s", LIST_TIMEOUT.as_secs())
 }
 
 /// The pages that have come so far.

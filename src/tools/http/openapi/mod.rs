@@ -10,6 +10,7 @@
 mod body;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod names;
 mod operation;
 mod parameters;
 mod read;

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use super::names::Names;
 use super::reference;
 use super::schema::Converter;
-use crate::limits::openapi::PARAMETER_NAME_BYTES_MAX;
+use crate::limits::openapi::{PARAMETER_NAME_BYTES_MAX, PARAMETERS_MAX};
 use crate::tools::http::encode::{Objects, Separator, Style, is_dot_segment};
 use crate::tools::http::request::{Field, Header, Segment};
 use crate::tools::http::template::Template;
@@ -15,6 +16,7 @@ use crate::tools::http::written::{is_forbidden_header, is_token};
 /// The arguments of a tool, while they are collected.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
+    names: Names,
     pub(super) properties: Map<String, Value>,
     pub(super) required: Vec<Value>,
 }
@@ -46,16 +48,8 @@ impl Arguments {
     /// place.
     pub(super) fn add(&mut self, place: &str, name: &str, schema: Value, required: bool) -> String {
         let plain = plain(name);
-        let mut key = plain.clone();
-        let mut number = 1;
-        while self.properties.contains_key(&key) {
-            key = if number == 1 {
-                format!("{place}_{plain}")
-            } else {
-                format!("{place}_{plain}_{number}")
-            };
-            number += 1;
-        }
+        let is_taken = self.properties.contains_key(&plain);
+        let key = self.names.give(if is_taken { format!("{place}_{plain}") } else { plain });
         self.properties.insert(key.clone(), schema);
         if required {
             self.required.push(key.clone().into());
@@ -91,6 +85,9 @@ pub(super) fn of_operation<'d>(
     let mut parameters: Vec<Parameter<'d>> = Vec::new();
     for object in items.iter().rev().chain([&operation]) {
         let list = object.get("parameters").and_then(Value::as_array);
+        if list.is_some_and(|list| list.len() > PARAMETERS_MAX) {
+            return Err(format!("it has more than {PARAMETERS_MAX} parameters"));
+        }
         for written in list.into_iter().flatten() {
             let object = reference::resolve(root, written)?;
             let text = |key| object.get(key).and_then(Value::as_str);

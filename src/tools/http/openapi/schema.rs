@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::names::Names;
 use super::reference;
 use crate::limits::openapi::{DOCUMENT_SCHEMAS_BYTES_MAX, SCHEMA_BYTES_MAX};
 use crate::text::quote;
@@ -52,7 +53,13 @@ impl<'d> Schemas<'d> {
 
     /// For the schemas of one operation.
     pub(super) fn operation(&mut self) -> Converter<'_, 'd> {
-        Converter { names: BTreeMap::new(), open: Vec::new(), room: SCHEMA_BYTES_MAX, all: self }
+        Converter {
+            names: BTreeMap::new(),
+            given: Names::default(),
+            open: Vec::new(),
+            room: SCHEMA_BYTES_MAX,
+            all: self,
+        }
     }
 }
 
@@ -62,6 +69,7 @@ pub(super) struct Converter<'s, 'd> {
     all: &'s mut Schemas<'d>,
     /// The names of definitions, by reference.
     names: BTreeMap<String, String>,
+    given: Names,
     /// References whose definitions have not been copied yet.
     open: Vec<String>,
     room: usize,
@@ -162,13 +170,7 @@ impl<'d> Converter<'_, 'd> {
         let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.');
         let plain: String =
             last.chars().map(|char| if is_plain(char) { char } else { '_' }).collect();
-        let is_taken = |name: &str| self.names.values().any(|taken| taken == name);
-        let mut name = plain.clone();
-        let mut number = 1;
-        while is_taken(&name) {
-            number += 1;
-            name = format!("{plain}_{number}");
-        }
+        let name = self.given.give(plain);
         self.names.insert(reference.to_owned(), name.clone());
         self.open.push(reference.to_owned());
         Ok(name)

@@ -3,6 +3,7 @@
 use serde_json::{Map, json};
 
 use super::*;
+use crate::limits::openapi::PARAMETERS_MAX;
 use crate::tools::http::request::{FillError, Filled};
 use crate::tools::oauth::{ClientCredentials, Proof};
 use crate::tools::source::Effects;
@@ -158,6 +159,19 @@ fn parameters_with_the_same_name_are_prefixed_with_their_place() {
     let arguments = json!({ "id": "1", "query_id": "2", "header_id": "3", "filter_name": "4" });
     check_url(&operation, &arguments, "1?id=2&filter%5Bname%5D=4");
     assert_eq!(filled(&operation, &arguments).headers, [("id".to_owned(), "3".to_owned())]);
+}
+
+#[test]
+fn an_operation_has_only_so_many_parameters() {
+    let operation = |count: usize| {
+        let parameter = |at| json!({ "in": "query", "name": format!("p{at}") });
+        let parameters: Vec<_> = (0..count).map(parameter).collect();
+        json!({ "paths": { "/a": { "get": { "operationId": "a", "parameters": parameters } } } })
+    };
+    let most = only(&operation(PARAMETERS_MAX));
+    assert_eq!(most.declared.parameters["properties"].as_object().unwrap().len(), PARAMETERS_MAX);
+    let reason = left_out(&operation(PARAMETERS_MAX + 1));
+    assert!(reason.contains("more than 256 parameters"), "{reason}");
 }
 
 #[test]

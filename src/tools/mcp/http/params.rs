@@ -1,6 +1,8 @@
 //! Arguments that are repeated in the headers of a call (MCP 2026-07-28, `x-mcp-header`), so that
 //! proxies can route by them.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hyper::header::{HeaderName, HeaderValue};
@@ -31,33 +33,38 @@ pub(in crate::tools::mcp) fn params(schema: &Value) -> Result<Vec<Param>, String
     if is_elsewhere(root, true) {
         return Err("its `x-mcp-header` is inside something other than `properties`".to_owned());
     }
-    let mut params = Vec::new();
-    collect(root, &mut Vec::new(), &mut params)?;
-    Ok(params)
+    let mut collected = Collected::default();
+    collected.add(root, &mut Vec::new())?;
+    Ok(collected.params)
 }
 
 const ANNOTATION: &str = "x-mcp-header";
 
-fn collect(
-    schema: &Map<String, Value>,
-    path: &mut Vec<String>,
-    params: &mut Vec<Param>,
-) -> Result<(), String> {
-    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    for (name, property) in properties {
-        let Some(property) = property.as_object() else { continue };
-        path.push(name.clone());
-        if let Some(annotation) = property.get(ANNOTATION) {
-            let header = header(annotation, property)?;
-            if params.iter().any(|param| param.header == header) {
-                return Err(format!("two of its `x-mcp-header` are {header}"));
+/// The parameters found so far.
+#[derive(Debug, Default)]
+struct Collected {
+    params: Vec<Param>,
+    headers: HashSet<HeaderName>,
+}
+
+impl Collected {
+    fn add(&mut self, schema: &Map<String, Value>, path: &mut Vec<String>) -> Result<(), String> {
+        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        for (name, property) in properties {
+            let Some(property) = property.as_object() else { continue };
+            path.push(name.clone());
+            if let Some(annotation) = property.get(ANNOTATION) {
+                let header = header(annotation, property)?;
+                if !self.headers.insert(header.clone()) {
+                    return Err(format!("two of its `x-mcp-header` are {header}"));
+                }
+                self.params.push(Param { path: path.clone(), header });
             }
-            params.push(Param { path: path.clone(), header });
+            self.add(property, path)?;
+            path.pop();
         }
-        collect(property, path, params)?;
-        path.pop();
+        Ok(())
     }
-    Ok(())
 }
 
 fn header(annotation: &Value, property: &Map<String, Value>) -> Result<HeaderName, String> {

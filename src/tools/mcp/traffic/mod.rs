@@ -7,7 +7,7 @@
 //!                        ├─ answers to requests that are not open: dropped
 //!                        ├─ progress: to its call, in order; dropped once the call is over
 //!                        ├─ "the list of tools has changed": to the server's task
-//!                        ├─ requests beyond those that are still to be answered: dropped
+//!                        ├─ requests beyond those that are still to be answered, or with the id of one: dropped
 //!                        └─ more notifications than anyone needs: dropped
 //! ```
 //! rmcp would run each notification in a task of its own, so that progress arrives out of order,
@@ -16,7 +16,7 @@
 mod given_up;
 mod open_call;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ struct Requests {
     /// Requests without an answer, by their ids on the wire.
     open: HashMap<RequestId, Request>,
     /// The server's own requests that are still to be answered.
-    unanswered: HashSet<RequestId>,
+    unanswered: HashMap<RequestId, Answer>,
     /// Calls by their progress tokens.
     by_token: HashMap<ProgressToken, Arc<OpenCall>>,
     /// Ids of calls on the wire, by rmcp's.
@@ -68,6 +68,15 @@ struct Requests {
     next: i64,
     given_up: GivenUp,
     notifications: Budget,
+}
+
+/// How far the answer to a request of the server has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// It is being worked out.
+    Due,
+    /// It is on its way, or waits until the server reads. Nothing calls it back.
+    Sending,
 }
 
 /// A request without an answer.
@@ -97,7 +106,7 @@ impl Default for Traffic {
     fn default() -> Self {
         let requests = Requests {
             open: HashMap::new(),
-            unanswered: HashSet::new(),
+            unanswered: HashMap::new(),
             by_token: HashMap::new(),
             ids: HashMap::new(),
             next: first_id(),
@@ -190,13 +199,18 @@ impl Traffic {
             RxJsonRpcMessage::<RoleClient>::Request(request) => {
                 let unanswered = &mut self.shared.requests.lock().unanswered;
                 // Their answers would be kept until the server reads them.
-                if unanswered.len() >= SERVER_REQUESTS_MAX {
+                if unanswered.len() >= SERVER_REQUESTS_MAX || unanswered.contains_key(&request.id) {
                     return None;
                 }
-                unanswered.insert(request.id.clone());
+                unanswered.insert(request.id.clone(), Answer::Due);
                 Some(RxJsonRpcMessage::<RoleClient>::Request(request))
             }
         }
+    }
+
+    /// An answer to the server's own request is about to be sent.
+    fn answers(&self, id: &RequestId) {
+        self.shared.requests.lock().unanswered.insert(id.clone(), Answer::Sending);
     }
 
     /// An answer to the server's own request has been sent.
@@ -236,7 +250,9 @@ impl Traffic {
             // Without it, a subscription would not begin.
             ServerNotification::SubscriptionsAcknowledgedNotification(_) => false,
             ServerNotification::CancelledNotification(cancelled) => {
-                if let Some(id) = &cancelled.params.request_id {
+                if let Some(id) = &cancelled.params.request_id
+                    && requests.unanswered.get(id) == Some(&Answer::Due)
+                {
                     requests.unanswered.remove(id);
                 }
                 is_too_much
@@ -355,6 +371,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
             TxJsonRpcMessage::<RoleClient>::Error(answer) => answer.id.clone(),
             _ => None,
         };
+        if let Some(id) = &answered {
+            self.traffic.answers(id);
+        }
         let (sending, traffic) = (self.transport.send(message), self.traffic.clone());
         async move {
             let sent = sending.await;
@@ -378,3 +397,6 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
         self.transport.close()
     }
 }
+
+#[cfg(test)]
+mod tests;

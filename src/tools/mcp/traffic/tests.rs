@@ -1,0 +1,56 @@
+use serde_json::json;
+
+use super::*;
+
+type Incoming = RxJsonRpcMessage<RoleClient>;
+
+fn ping(id: usize) -> Incoming {
+    serde_json::from_value(json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })).unwrap()
+}
+
+fn cancelled(id: usize) -> Incoming {
+    let params = json!({ "requestId": id });
+    let message =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+    serde_json::from_value(message).unwrap()
+}
+
+fn id(id: usize) -> RequestId {
+    NumberOrString::Number(i64::try_from(id).unwrap())
+}
+
+#[test]
+fn as_many_requests_of_a_server_wait_as_the_limit_allows() {
+    let traffic = Traffic::default();
+    for at in 0..SERVER_REQUESTS_MAX {
+        assert!(traffic.incoming(ping(at)).is_some());
+    }
+    assert!(traffic.incoming(ping(SERVER_REQUESTS_MAX)).is_none());
+    traffic.has_answered(&id(0));
+    assert!(traffic.incoming(ping(SERVER_REQUESTS_MAX)).is_some());
+}
+
+#[test]
+fn an_id_waits_once() {
+    let traffic = Traffic::default();
+    assert!(traffic.incoming(ping(1)).is_some());
+    assert!(traffic.incoming(ping(1)).is_none());
+    traffic.answers(&id(1));
+    assert!(traffic.incoming(ping(1)).is_none());
+    traffic.has_answered(&id(1));
+    assert!(traffic.incoming(ping(1)).is_some());
+}
+
+#[test]
+fn a_cancelled_request_waits_until_the_answer_on_its_way_is_read() {
+    let traffic = Traffic::default();
+    for at in 1..=2 {
+        assert!(traffic.incoming(ping(at)).is_some());
+    }
+    traffic.answers(&id(2));
+    for at in 1..=2 {
+        assert!(traffic.incoming(cancelled(at)).is_some());
+    }
+    assert!(traffic.incoming(ping(1)).is_some(), "it was not answered yet");
+    assert!(traffic.incoming(ping(2)).is_none());
+}
