@@ -36,6 +36,18 @@ impl Held {
         assert_eq!(read, expected.as_bytes());
     }
 
+    /// Waits for a line.
+    async fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        within(async {
+            while line.last() != Some(&b'\n') {
+                line.push(self.pipe.read_u8().await.unwrap());
+            }
+        })
+        .await;
+        String::from_utf8(line).unwrap().trim_end().to_owned()
+    }
+
     /// Waits until no process is left.
     async fn closes(&mut self) {
         let mut rest = Vec::new();
@@ -87,6 +99,26 @@ async fn a_cancelled_call_ends_the_whole_tree() {
     let tool = held.script(&format!("{FAMILY} wait")).tool();
     let call = tokio::spawn(tool.call(json!({}), CallContext::first("call")));
     held.reads("ready\n").await;
+    call.abort();
+    held.closes().await;
+}
+
+/// The program is over, and what it has left holds its standard error.
+#[tokio::test]
+async fn a_call_that_is_cancelled_at_its_end_ends_what_is_left() {
+    let mut held = Held::new();
+    // The shell waits until the other one has left its group, and with that its output.
+    let leave = "setsid sh -c 'exec sleep 1000 >/dev/null' &";
+    let tool = held.script(&format!(": \"$({leave})\"; echo $$ >&3")).tool();
+    let call = tokio::spawn(tool.call(json!({}), CallContext::first("call")));
+    let program = format!("/proc/{}", held.line().await);
+    within(async {
+        while Path::new(&program).exists() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // The call waits for that, up to a second.
     call.abort();
     held.closes().await;
 }

@@ -14,7 +14,7 @@ use super::output::{self, Stdout};
 use super::progress::Lines;
 use super::{Input, ProgressFrom, Shared, template};
 use crate::limits::process::KILL_WAIT;
-use crate::tools::process::{Child, OnLine, Options};
+use crate::tools::process::{Child, OnLine, Options, Throttled};
 use crate::tools::{CallContext, Reporter, ToolFault, ToolResult};
 
 /// Runs the program and waits for its end. Dropping the future ends the program.
@@ -57,7 +57,7 @@ fn spawn(io: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()>
 }
 
 /// Reads until the pipe closes, even beyond the limit, or the program would block.
-async fn read(mut pipe: ChildStdout, stdout: Arc<Mutex<Stdout>>) {
+async fn read(mut pipe: Throttled<ChildStdout>, stdout: Arc<Mutex<Stdout>>) {
     let mut chunk = [0; 8192];
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
         stdout.lock().push(&chunk[..read]);

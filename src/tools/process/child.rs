@@ -20,6 +20,7 @@ use super::launcher::Launcher;
 use super::sandbox::Confinement;
 use super::stderr::{OnLine, Stderr};
 use super::stragglers::{self, Mark, Search};
+use super::throttled::Throttled;
 use crate::limits::process::{CLOSE_WAIT, KILL_WAIT, SHORT_LIFE, TERM_WAIT};
 
 /// How a program is started.
@@ -64,7 +65,7 @@ pub struct Child {
     /// Its standard input, if it has one.
     pub stdin: Option<ChildStdin>,
     /// Its standard output.
-    pub stdout: Option<ChildStdout>,
+    pub stdout: Option<Throttled<ChildStdout>>,
     /// The end of its standard error.
     pub stderr: Stderr,
     group: Option<Group>,
@@ -141,12 +142,12 @@ impl Child {
         let reading = stderr.clone();
         let reading = tokio::spawn(async move {
             if let Some(pipe) = pipe {
-                reading.read(pipe, on_line).await;
+                reading.read(Throttled::new(pipe), on_line).await;
             }
         });
         Ok(Self {
             stdin: leader.stdin.take(),
-            stdout: leader.stdout.take(),
+            stdout: leader.stdout.take().map(Throttled::new),
             stderr,
             group: Some(Group {
                 leader,
@@ -181,9 +182,12 @@ impl Child {
 
     /// Ends at once whatever is left of the group after the program itself has ended.
     pub async fn finish(mut self) -> Stderr {
-        if let Some(mut group) = self.group.take() {
+        if let Some(group) = &mut self.group {
             group.kill();
+            // If nobody waits any more, dropping this cleans up.
             group.drain_stderr(KILL_WAIT).await;
+        }
+        if let Some(group) = self.group.take() {
             group.clean_up();
         }
         self.stderr.clone()
@@ -193,7 +197,8 @@ impl Child {
     /// ended, if that can be told.
     pub async fn end(mut self) -> Option<ExitStatus> {
         let had_input = self.stdin.take().is_some();
-        self.group.take()?.end(had_input).await
+        // In a task of its own, so that it goes on if nobody waits any more.
+        tokio::spawn(self.group.take()?.end(had_input)).await.ok()?
     }
 }
 

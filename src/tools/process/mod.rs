@@ -22,6 +22,7 @@ mod stderr;
 mod stragglers;
 #[cfg(target_os = "linux")]
 mod system_calls;
+mod throttled;
 
 pub use child::{Child, Options, ProcessError};
 pub use environment::{ALWAYS, environment, find_program};
@@ -30,3 +31,4 @@ pub use sandbox::{Confinement, Layers, Limits, Sandbox};
 pub use status::describe;
 pub(super) use stderr::OnLine;
 pub use stderr::{Stderr, last_lines};
+pub use throttled::Throttled;

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 
+use super::throttled::Throttled;
 use crate::limits::process::{STDERR_BYTES_MAX, STDERR_LINE_BYTES_MAX};
 
 /// What takes each line as it is written.
@@ -27,7 +28,7 @@ impl fmt::Debug for Stderr {
 impl Stderr {
     /// Reads until the program closes it. Lines go to `on_line`, cut at
     /// [`STDERR_LINE_BYTES_MAX`].
-    pub(super) async fn read(self, mut pipe: ChildStderr, mut on_line: Option<OnLine>) {
+    pub(super) async fn read(self, mut pipe: Throttled<ChildStderr>, mut on_line: Option<OnLine>) {
         let (mut chunk, mut line) = ([0; 4096], Vec::new());
         while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
             self.push(&chunk[..read]);

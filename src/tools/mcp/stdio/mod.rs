@@ -24,6 +24,7 @@ use tracing::debug;
 use crate::limits::mcp::RAW_ANSWERS_MAX;
 use crate::text::quote;
 use crate::tools::mcp::message;
+use crate::tools::process::Throttled;
 use lines::{Line, Lines};
 
 pub(super) use program::Program;
@@ -32,7 +33,7 @@ pub(super) use program::Program;
 #[derive(Debug)]
 pub(super) struct Stdio {
     input: Arc<AsyncMutex<Option<ChildStdin>>>,
-    output: ChildStdout,
+    output: Throttled<ChildStdout>,
     lines: Lines,
     raw: Arc<Mutex<Raw>>,
     /// Set once the process has exited, though its children may still hold the output.
@@ -40,7 +41,11 @@ pub(super) struct Stdio {
 }
 
 impl Stdio {
-    pub(super) fn new(input: ChildStdin, output: ChildStdout, exited: CancellationToken) -> Self {
+    pub(super) fn new(
+        input: ChildStdin,
+        output: Throttled<ChildStdout>,
+        exited: CancellationToken,
+    ) -> Self {
         Self {
             exited,
             input: Arc::new(AsyncMutex::new(Some(input))),

@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::debug;
 
 use crate::limits::mcp::{EXIT_WAIT, STDERR_WAIT};
-use crate::tools::process::{Child, Options, ProcessError, describe};
+use crate::tools::process::{Child, Options, ProcessError, Throttled, describe};
 
 /// A server's process. **Dropping it ends the process and everything that it has started.**
 #[derive(Debug)]
@@ -20,6 +20,9 @@ pub(in crate::tools::mcp) struct Program {
     _stop: DropGuard,
 }
 
+/// Its input and output.
+type Pipes = (ChildStdin, Throttled<ChildStdout>);
+
 impl Program {
     /// Starts a process. Its standard error goes to the log.
     ///
@@ -28,7 +31,7 @@ impl Program {
     pub(in crate::tools::mcp) fn start(
         name: Arc<str>,
         options: &Options,
-    ) -> Result<(Self, Option<(ChildStdin, ChildStdout)>), ProcessError> {
+    ) -> Result<(Self, Option<Pipes>), ProcessError> {
         let on_line = Box::new(move |line: &str| debug!(server = &*name, line, "stderr"));
         let mut child = Child::start(options, Some(on_line))?;
         let pipes = child.stdin.take().zip(child.stdout.take());
