@@ -66,6 +66,17 @@ pub fn run(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), Ru
     served
 }
 
+/// From now on, a write beyond the limit on the size of files (`ulimit -f`) fails, as on a full disk. By default, it ends
+/// the process.
+///
+/// # Errors
+/// If the system refuses signal handlers.
+pub fn survive_full_files() -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    // tokio never takes a handler back. Programs that are started do not inherit it.
+    runtime.block_on(async { signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop) })
+}
+
 /// One thread per processor. With a single processor, the current thread runs everything, so tasks are not shared
 /// between threads.
 fn runtime(processors: usize) -> io::Result<Runtime> {
@@ -146,7 +157,7 @@ async fn drain(running: &Running, mut signals: Signals, within: Duration) {
         }
         name = signals.stop_requested(async || running.reload().await) => {
             warn!(signal = name, "stopping now; running turns are cancelled");
-            gateway.cancel_all();
+            gateway.stop().await;
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, chat, check,
     completions, exit, parse, print_diagnostic, sessions, tools,
 };
-use crate::app::{self, Parts, PartsError};
+use crate::app::{self, Parts, PartsError, RunError};
 use crate::call_format::CallContract;
 use crate::config::{self, Config, Overrides};
 use crate::parser::Parser;
@@ -37,7 +37,10 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), CliError> {
     let mut out = BufWriter::new(io::stdout().lock());
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
-        Command::Serve(args) => serve(&args, &mut out),
+        Command::Serve(args) => {
+            app::survive_full_files().map_err(RunError::System)?;
+            serve(&args, &mut out)
+        }
         Command::Check(args) => {
             telemetry::check_filter()?;
             check::run(&args, &mut out)
@@ -54,6 +57,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         }
         Command::Chat(args) => chat::run(args),
         Command::Sessions(args) => {
+            app::survive_full_files().map_err(RunError::System)?;
             telemetry::check_filter()?;
             sessions::run(&args, &mut out)
         }

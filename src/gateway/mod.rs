@@ -390,9 +390,7 @@ impl Gateway {
     /// store go on with the rest; turns that cannot be left to others are cancelled, and get at most
     /// [`limits::turn::CANCEL_TIMEOUT`] to end. Returns whether all turns finished by themselves.
     pub async fn drain(&self, within: Duration) -> bool {
-        self.draining.cancel();
-        self.sessions.take_over_no_more();
-        self.turns.close();
+        self.accept_no_more();
         // No turn can answer them any more.
         self.parked.stop_all();
         let deadline = Instant::now() + within;
@@ -410,11 +408,30 @@ impl Gateway {
             return true;
         }
         self.sessions.leave_all();
+        self.end_cancelled().await;
+        false
+    }
+
+    /// Accepts no new turns, and cancels the running ones: they get at most [`limits::turn::CANCEL_TIMEOUT`] to end,
+    /// and so does the store to take their ends.
+    pub async fn stop(&self) {
+        self.accept_no_more();
+        self.end_cancelled().await;
+        self.ends_are_stored(Instant::now() + limits::turn::CANCEL_TIMEOUT).await;
+    }
+
+    fn accept_no_more(&self) {
+        self.draining.cancel();
+        self.sessions.take_over_no_more();
+        self.turns.close();
+    }
+
+    /// Cancels all turns, and waits for their ends.
+    async fn end_cancelled(&self) {
         self.cancel_all();
         if timeout(limits::turn::CANCEL_TIMEOUT, self.turns.wait()).await.is_err() {
             warn!(running = self.running(), "cancelled turns did not end");
         }
-        false
     }
 
     /// Cancels all turns that run or are about to begin. Their readers see how they end.

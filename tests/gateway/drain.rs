@@ -97,6 +97,30 @@ async fn a_running_turn_finishes_and_no_new_turn_begins() {
     assert_eq!(process.exit().await.code(), Some(0));
 }
 
+/// Nobody reads it, so nothing but the turn itself is waited for.
+#[tokio::test]
+async fn a_second_signal_waits_for_the_end_of_a_turn_in_the_background() {
+    let mut model = Model::listen();
+    let state = tempfile::tempdir().unwrap();
+    let path = state.path().join("tether.db");
+    let config = upstream(&model)
+        + &format!("sessions: {{store: embedded, embedded: {{path: {path:?}}}}}\n");
+    // With one, nothing goes on once the main task does not wait.
+    let process = Process::start_on_one_processor(&config).await;
+    let asking = json!({"model": "fake", "input": "Hello?", "background": true});
+    let (response, mut round) = tokio::join!(process.post("/v1/responses", &asking), model.round());
+    process.signal("TERM");
+    draining(&process).await;
+    process.signal("TERM");
+    round.closed().await;
+    assert_eq!(process.exit().await.code(), Some(0));
+    let process = Process::start_on_one_processor(&config).await;
+    let id = response.json()["id"].as_str().unwrap().to_owned();
+    let response = process.get(&format!("/v1/responses/{id}")).await.json();
+    assert_eq!(response["status"], "cancelled", "{response}");
+    assert!(model.has_no_requests());
+}
+
 /// A running turn may still run its tools and further rounds.
 #[tokio::test]
 async fn a_running_turn_goes_through_its_rounds() {
