@@ -7,15 +7,14 @@ use std::task::Poll;
 
 use hyper::body::Bytes;
 use hyper::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
+    HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
 use tokio::sync::SemaphorePermit;
 use tracing::{Instrument as _, debug, info_span};
-use uuid::Uuid;
 
 use super::dialect::ag_ui::AgUi;
 use super::dialect::ai_sdk::{self, AiSdk};
@@ -29,18 +28,18 @@ use super::ready::ready;
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply, without_body};
 use super::request_body::{self, RequestBody};
+use super::request_headers::{accept, check_body_headers, conversation_name, request_id, trace};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
 use super::{App, now_sec, openapi, owner_turns, query, responses};
 use crate::conversation::claimed::TurnLookup;
 use crate::gateway::{BeginError, BegunTurn, NewTurn};
-use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
+use crate::limits;
+use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, FoundTurn, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
-use crate::trace_context::TraceContext;
-use crate::{http, limits};
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
@@ -66,17 +65,6 @@ pub(super) async fn answer(request: Request<impl RequestBody>, app: Arc<App>) ->
     }
     .instrument(span)
     .await
-}
-
-/// The client's own request id, if it can be logged; otherwise a new one.
-pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let given = headers.get(REQUEST_ID).filter(|id| {
-        (1..=limits::server::REQUEST_ID_BYTES_MAX).contains(&id.len())
-            && id.as_bytes().iter().all(u8::is_ascii_graphic)
-    });
-    given.cloned().unwrap_or_else(|| {
-        HeaderValue::try_from(Uuid::new_v4().to_string()).expect("a UUID is hex and dashes")
-    })
 }
 
 async fn dispatch(
@@ -213,16 +201,6 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
     }
 }
 
-/// The trace that a request belongs to (W3C Trace Context): several `traceparent` fields count
-/// as none, and several `tracestate` fields are one list.
-fn trace(headers: &HeaderMap) -> Option<TraceContext> {
-    let mut parents = headers.get_all("traceparent").iter();
-    let parent = parents.next().filter(|_| parents.next().is_none())?.to_str().ok()?;
-    let states = headers.get_all("tracestate").iter();
-    let states: Option<Vec<_>> = states.map(|state| state.to_str().ok()).collect();
-    TraceContext::parse(parent, &states.unwrap_or_default().join(","))
-}
-
 /// Answers about how many tokens a request would take. No turn begins.
 async fn count_tokens(
     request: &Parts,
@@ -279,18 +257,6 @@ async fn place(length: usize, app: &App) -> Option<SemaphorePermit<'_>> {
     app.readings.acquire().await.ok()
 }
 
-/// The name that the client gives to a conversation, in the first of these headers that it sends.
-fn conversation_name<'h>(headers: &'h HeaderMap, names: &[HeaderName]) -> Option<&'h str> {
-    let mut values = names.iter().filter_map(|name| headers.get(name)?.to_str().ok());
-    values.find(|value| (1..=CONVERSATION_NAME_BYTES_MAX).contains(&value.len()))
-}
-
-/// The media types that a client accepts. Several lines are one list (RFC 9110, section 5.3).
-fn accept(headers: &HeaderMap) -> String {
-    let lines: Vec<_> = headers.get_all(ACCEPT).iter().flat_map(HeaderValue::to_str).collect();
-    lines.join(", ")
-}
-
 /// Answers in one piece, once the turn is over. If the client leaves first, the turn loses its
 /// reader.
 async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Collector>, mut client: Waiting) -> Reply {
@@ -320,15 +286,6 @@ fn models(app: &App) -> Reply {
 
 fn model(name: &str, app: &App) -> Result<Reply, Refusal> {
     Ok(json_reply(StatusCode::OK, &app.models.find(name, app.started_sec)?))
-}
-
-/// Refuses a compressed body, and one from a web page that does not say it is JSON, so that the browser sends a
-/// preflight.
-fn check_body_headers(headers: &HeaderMap) -> Result<(), Refusal> {
-    request_body::check_content_encoding(headers)?;
-    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let is_json = media_type.is_some_and(|field| http::is_media_type(field, "application/json"));
-    if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
 }
 
 async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {

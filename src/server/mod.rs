@@ -21,6 +21,7 @@ mod ready;
 mod refusal;
 mod reply;
 mod request_body;
+mod request_headers;
 mod rescue;
 mod responses;
 mod route;
