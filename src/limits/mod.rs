@@ -342,6 +342,10 @@ pub mod tools {
     pub const CLIENT_CHECKS_MAX: usize = 25_000;
     /// The same if what is wrong is explained: an error takes half a KiB of memory.
     pub const CHECKS_EXPLAINED_MAX: usize = 50_000;
+    /// Nanoseconds that the patterns of a schema may take to check a value, at worst; most take a millionth of that.
+    pub const MATCH_NS_MAX: usize = 1_000_000_000;
+    /// The same for what a client brings along: a hundredth of a second.
+    pub const CLIENT_MATCH_NS_MAX: usize = 10_000_000;
     /// What is allowed more for each value within.
     pub const CHECKS_PER_VALUE: usize = 50;
     /// The longest reference in a schema, in bytes.
@@ -490,11 +494,11 @@ pub mod process {
     pub const STDERR_BYTES_MAX: usize = 64 * KIB;
     /// A line of standard error that is passed on, in bytes; the rest of it is dropped.
     pub const STDERR_LINE_BYTES_MAX: usize = 4 * KIB;
-    /// Output of a program that is read at full speed, in bytes: more than any that is used.
+    /// Output of a program that is read at full speed, in bytes: enough for any result.
     pub const OUTPUT_AT_ONCE: usize = 16 * MIB;
     /// What is read after that in each [`OUTPUT_PAUSE`]: 4 MiB a second.
     pub const OUTPUT_PER_PAUSE: usize = 64 * KIB;
-    /// See there.
+    /// The interval of [`OUTPUT_PER_PAUSE`].
     pub const OUTPUT_PAUSE: Duration = Duration::from_millis(16);
     /// How long a program has to end after its input was closed.
     pub const CLOSE_WAIT: Duration = Duration::from_secs(2);

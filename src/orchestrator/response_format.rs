@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::limits::tools::SCHEMA_BYTES_MAX;
 use crate::text::json_len;
 use crate::tools::SchemaError;
-use crate::tools::schema::Schema;
+use crate::tools::schema::{PatternsLeft, Schema};
 
 /// See the module docs.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl ResponseFormat {
         if json_len(&schema) > SCHEMA_BYTES_MAX {
             return Err(ResponseFormatError::TooLong);
         }
-        let compiled = Schema::compile(&schema)?;
+        let compiled = Schema::of_client(&schema, &mut PatternsLeft::default())?;
         let given = json!({ "name": name, "schema": schema, "strict": true });
         let field = json!({ "type": "json_schema", "json_schema": given });
         Ok(Self { schema: Some((schema, compiled)), field })

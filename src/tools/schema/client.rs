@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 use super::parts::values;
 use super::patterns::{PatternsLeft, patterns};
 use super::{Room, Schema, SchemaError};
-use crate::limits::tools::{CLIENT_CHECKS_MAX, CLIENT_PATTERN_BYTES_MAX, CLIENT_PATTERNS_MAX};
+use crate::limits::tools::{
+    CLIENT_CHECKS_MAX, CLIENT_MATCH_NS_MAX, CLIENT_PATTERN_BYTES_MAX, CLIENT_PATTERNS_MAX,
+};
 
 impl Default for PatternsLeft {
     /// For the tools of a client.
@@ -25,6 +27,7 @@ impl Schema {
         let room = Room {
             pattern_bytes: CLIENT_PATTERN_BYTES_MAX,
             checks: CLIENT_CHECKS_MAX,
+            match_ns: CLIENT_MATCH_NS_MAX,
             is_of_client: true,
         };
         if patterns(parameters) == 0 {

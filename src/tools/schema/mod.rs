@@ -26,7 +26,7 @@ use self::parts::values;
 pub(crate) use self::patterns::PatternsLeft;
 use self::patterns::patterns;
 use crate::limits::tools::{
-    CHECKS_MAX, PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX,
+    CHECKS_MAX, MATCH_NS_MAX, PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX,
 };
 use crate::tools::clean;
 
@@ -126,6 +126,9 @@ struct Room {
     pattern_bytes: usize,
     /// Parts that may be looked at to check a value.
     checks: usize,
+    /// Nanoseconds that patterns may take to check a value.
+    match_ns: usize,
+    /// Whether a client has sent it. Then patterns that only backtracking can match are no patterns.
     is_of_client: bool,
 }
 
@@ -134,8 +137,12 @@ impl Schema {
     ///
     /// The standard's formats are checked, because a tool that declares a `format` relies on it.
     pub(crate) fn compile(parameters: &Value) -> Result<Self, SchemaError> {
-        let room =
-            Room { pattern_bytes: PATTERN_BYTES_MAX, checks: CHECKS_MAX, is_of_client: false };
+        let room = Room {
+            pattern_bytes: PATTERN_BYTES_MAX,
+            checks: CHECKS_MAX,
+            match_ns: MATCH_NS_MAX,
+            is_of_client: false,
+        };
         Self::compile_in(parameters, room)
     }
 
@@ -152,16 +159,16 @@ impl Schema {
             return Err(SchemaError::Patterns);
         }
         let parameters = Arc::new(parameters.clone());
-        let effort = Effort::of(&parameters, room.checks).map_err(SchemaError::Unsupported)?;
-        let limits = PatternOptions::fancy_regex()
-            .size_limit(room.pattern_bytes)
-            .backtrack_limit(PATTERN_STEPS_MAX);
-        let validator = jsonschema::options()
-            .offline()
-            .should_validate_formats(true)
-            .with_pattern_options(limits)
-            .build(&parameters)
-            .map_err(|error| schema_error(&error))?;
+        let effort = Effort::of(&parameters, room.checks, room.match_ns);
+        let effort = effort.map_err(SchemaError::Unsupported)?;
+        let options = jsonschema::options().offline().should_validate_formats(true);
+        let options = if room.is_of_client {
+            options.with_pattern_options(PatternOptions::regex().size_limit(room.pattern_bytes))
+        } else {
+            let patterns = PatternOptions::fancy_regex().size_limit(room.pattern_bytes);
+            options.with_pattern_options(patterns.backtrack_limit(PATTERN_STEPS_MAX))
+        };
+        let validator = options.build(&parameters).map_err(|error| schema_error(&error))?;
         Ok(Self { parameters, effort, validator, is_of_client: room.is_of_client })
     }
 

@@ -1,146 +1,186 @@
 //! How long it takes to match a pattern with a text, at worst.
 //!
-//! | a pattern | is matched by | in |
+//! | a pattern | is matched by | nanoseconds |
 //! | --- | --- | --- |
-//! | without what looks around or back | automata | positions × bytes: each byte may be at each position of the pattern |
-//! | with it | backtracking | (steps + bytes) × parts × bytes: a step may run each part over the whole text |
+//! | that looks neither around nor back | automata | positions × bytes: each byte may be at each position of the pattern |
+//! | that does | backtracking | bytes^n, where n grows with the loops around what looks around |
 //!
-//! Most matches are much faster. But a pattern can be made for the worst case, and a model can be
-//! asked to write the text for it.
+//! Most matches are much faster. But a pattern can be made for the worst case, and a model can be asked to write the
+//! text for it. The limit on steps alone is not enough: a step may read the whole text, and what is left at once is no
+//! step.
 
 use crate::limits::tools::PATTERN_STEPS_MAX;
 
-/// Nanoseconds that a check takes, that a byte takes at a position, and that a step takes by itself. A part takes one for
-/// each byte.
-const CHECK_NS: usize = 400;
+/// Nanoseconds for a byte at a position of an automaton, and for a step that reads nothing.
 const POSITION_NS: usize = 12;
 const STEP_NS: usize = 20;
+/// Bytes that backtracking reads in a nanosecond.
+const BYTES_PER_NS: usize = 4;
 
-/// How many checks a match with a text of so many bytes takes.
-pub(super) fn checks(pattern: &str, bytes: usize) -> usize {
-    let ns = if backtracks(pattern) {
-        let parts = weight(pattern, |atom| usize::from(atom != Atom::Char)) + 1;
-        let step = parts.saturating_mul(bytes).saturating_add(STEP_NS);
-        PATTERN_STEPS_MAX.saturating_add(bytes).saturating_mul(step)
-    } else {
-        let positions = weight(pattern, |_| 1);
-        positions.saturating_mul(bytes).saturating_mul(POSITION_NS)
+/// Nanoseconds that a match with a text of so many bytes takes.
+pub(super) fn time(pattern: &str, bytes: usize) -> usize {
+    let Shape { positions, loops, is_anchored } = Shape::of(pattern);
+    let Some(loops) = loops else {
+        return positions.saturating_mul(bytes).saturating_mul(POSITION_NS);
     };
-    ns / CHECK_NS
+    let power = if is_anchored { 1 + loops.max(1) } else { 2 + loops };
+    let steps = PATTERN_STEPS_MAX * STEP_NS;
+    (bytes.saturating_pow(power) / BYTES_PER_NS).saturating_add(steps)
 }
 
-/// Whether a pattern may have what only backtracking can match: looking around and back, groups and repetitions
-/// that give nothing back.
+/// Whether a pattern is matched by backtracking.
 pub(super) fn backtracks(pattern: &str) -> bool {
-    let is_group = |three: &[u8]| {
-        let [b'(', b'?', kind] = three else { return false };
-        !kind.is_ascii_alphabetic() && !matches!(kind, b':' | b'-')
-    };
-    let is_back = |two: &[u8]| {
-        matches!(
-            two,
-            [b'\\', b'1'..=b'9' | b'k' | b'g' | b'G' | b'K'] | [b'*' | b'+' | b'?' | b'}', b'+']
-        )
-    };
-    let bytes = pattern.as_bytes();
-    bytes.windows(3).any(is_group) || bytes.windows(2).any(is_back)
+    Shape::of(pattern).loops.is_some()
 }
 
-/// A piece of a pattern that is matched at one position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Atom {
-    /// A character, a class of them, or where they may be.
-    Char,
-    /// A group of its own kind, or what a group has matched.
-    Group,
+/// What the time depends on.
+#[derive(Debug, PartialEq, Eq)]
+struct Shape {
+    /// Characters, each as often as it is repeated; a class is one.
+    positions: usize,
+    /// If it needs backtracking, how deep the loops around that are nested.
+    loops: Option<u32>,
+    /// Whether it can only match at the start of a text.
+    is_anchored: bool,
 }
 
-/// The weight of a pattern's atoms together, each as often as it is repeated. If the pattern cannot be taken apart, all
-/// repetitions count for all of it.
-fn weight(pattern: &str, of: impl Fn(Atom) -> usize) -> usize {
-    let mut groups: Vec<usize> = Vec::new();
-    // What was weighed in the innermost group, and the last atom of it.
-    let (mut whole, mut last) = (0_usize, 0_usize);
-    let mut most = 1_usize;
-    let mut is_clear = true;
-    let mut rest = pattern;
-    while let Some(char) = rest.chars().next() {
-        rest = &rest[char.len_utf8()..];
-        match char {
-            '(' => {
-                is_clear &= !has_verbose_flag(rest);
-                groups.push(whole);
-                whole = if rest.starts_with('?') { of(Atom::Group) } else { 0 };
-                last = 0;
+/// A part of a pattern, with what is repeated in it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    positions: usize,
+    /// See [`Shape::loops`].
+    loops: Option<u32>,
+}
+
+impl Part {
+    fn add(&mut self, part: Self) {
+        self.positions = self.positions.saturating_add(part.positions);
+        self.loops = self.loops.max(part.loops);
+    }
+
+    fn repeat(&mut self, Repetition { most, is_loop, is_possessive, .. }: Repetition<'_>) {
+        self.positions = self.positions.saturating_mul(most);
+        if is_possessive {
+            self.loops = self.loops.max(Some(0));
+        }
+        if is_loop {
+            self.loops = self.loops.map(|loops| loops + 1);
+        }
+    }
+}
+
+impl Shape {
+    /// If a pattern cannot be parsed, its whole length is multiplied by all its repetitions.
+    fn of(pattern: &str) -> Self {
+        // The groups around, without their last atom, and that of the innermost one.
+        let (mut groups, mut last) = (vec![Part::default()], Part::default());
+        let (mut most, mut is_clear, mut has_choice) = (1_usize, true, false);
+        let mut rest = pattern;
+        while let Some(char) = rest.chars().next() {
+            if let Some(repetition) = Repetition::read(rest) {
+                last.repeat(repetition);
+                most = most.saturating_mul(repetition.most);
+                rest = repetition.rest;
                 continue;
             }
-            ')' => match groups.pop() {
-                Some(before) => {
-                    (whole, last) = (before.saturating_add(whole), whole);
-                    continue;
-                }
-                None => is_clear = false,
-            },
-            '{' => {
-                if let Some((times, after)) = repetition(rest) {
-                    whole = whole.saturating_add(last.saturating_mul(times.saturating_sub(1)));
-                    last = last.saturating_mul(times);
-                    most = most.saturating_mul(times.max(1));
-                    rest = after;
-                    continue;
-                }
+            rest = &rest[char.len_utf8()..];
+            let depth = groups.len();
+            if let Some(group) = groups.last_mut() {
+                group.add(std::mem::take(&mut last));
             }
-            '*' | '+' | '?' | '|' => continue,
-            _ => {}
-        }
-        let mut atom = Atom::Char;
-        match char {
-            '\\' => {
-                let escaped = rest.chars().next();
-                rest = &rest[escaped.map_or(0, char::len_utf8)..];
-                if escaped.is_some_and(|it| matches!(it, '1'..='9' | 'k' | 'g')) {
-                    atom = Atom::Group;
+            last = Part { positions: 1, loops: None };
+            match char {
+                '(' => {
+                    is_clear &= !has_verbose_flag(rest);
+                    groups.push(Part { positions: 1, loops: looks_around(rest).then_some(0) });
+                    last = Part::default();
                 }
+                ')' if depth > 1 => last = groups.pop().unwrap_or_default(),
+                ')' => is_clear = false,
+                '|' => has_choice |= depth == 1,
+                '\\' => {
+                    let escaped = rest.chars().next();
+                    rest = &rest[escaped.map_or(0, char::len_utf8)..];
+                    let looks_back = |char| matches!(char, '1'..='9' | 'k' | 'g' | 'G' | 'K');
+                    last.loops = escaped.is_some_and(looks_back).then_some(0);
+                }
+                '[' if is_clear => match after_class(rest) {
+                    Some(after) => rest = after,
+                    None => is_clear = false,
+                },
+                _ => {}
             }
-            '[' => match after_class(rest) {
-                Some(after) => rest = after,
-                None => is_clear = false,
-            },
-            _ => {}
         }
-        last = of(atom);
-        whole = whole.saturating_add(last);
+        is_clear &= groups.len() == 1;
+        let mut whole = last;
+        for group in groups {
+            whole.add(group);
+        }
+        if !is_clear {
+            whole.positions = most.saturating_mul(pattern.len());
+        }
+        let is_anchored = pattern.starts_with('^') && !has_choice && is_clear;
+        Self { positions: whole.positions, loops: whole.loops, is_anchored }
     }
-    if is_clear && groups.is_empty() { whole } else { most.saturating_mul(pattern.len()) }
 }
 
-/// How often `{2}` or `{2,5}` repeats, and what follows it, given what follows its brace.
-fn repetition(rest: &str) -> Option<(usize, &str)> {
-    let (inside, after) = rest.split_once('}')?;
-    let (least, most) = inside.split_once(',').unwrap_or((inside, inside));
-    let number = |digits: &str| digits.trim().parse::<usize>().ok();
-    let least = if least.trim().is_empty() { 0 } else { number(least)? };
-    let most = if most.trim().is_empty() { least } else { number(most)? };
-    Some((least.max(most), after))
+/// How often an atom is repeated.
+#[derive(Debug, Clone, Copy)]
+struct Repetition<'p> {
+    /// How many positions each of the atom's becomes.
+    most: usize,
+    is_loop: bool,
+    /// Whether it gives nothing back, which takes backtracking.
+    is_possessive: bool,
+    /// What follows.
+    rest: &'p str,
 }
 
-/// What follows a class, given what follows its bracket. Classes nest.
+impl<'p> Repetition<'p> {
+    /// Reads `*`, `+`, `?`, `{2}` or `{2,5}`, with what may follow each of them.
+    fn read(pattern: &'p str) -> Option<Self> {
+        let (most, is_loop, rest) = match pattern.as_bytes().first()? {
+            b'*' | b'+' => (1, true, &pattern[1..]),
+            b'?' => (1, false, &pattern[1..]),
+            b'{' => {
+                let (inside, rest) = pattern[1..].split_once('}')?;
+                let (least, most) = inside.split_once(',').unwrap_or((inside, inside));
+                let number = |digits: &str| digits.trim().parse::<usize>().ok();
+                let least = if least.trim().is_empty() { 0 } else { number(least)? };
+                let is_open = most.trim().is_empty();
+                let most = if is_open { least } else { number(most)? };
+                (least.max(most).max(1), is_open || most > 1, rest)
+            }
+            _ => return None,
+        };
+        let is_possessive = rest.starts_with('+');
+        let rest = rest.strip_prefix(['+', '?']).unwrap_or(rest);
+        Some(Self { most, is_loop, is_possessive, rest })
+    }
+}
+
+/// Whether a group looks around or gives nothing back. `rest` follows its parenthesis.
+fn looks_around(rest: &str) -> bool {
+    let Some(kind) = rest.strip_prefix('?') else { return false };
+    let is_named = kind.starts_with('<') && !kind.starts_with("<=") && !kind.starts_with("<!");
+    !is_named
+        && !kind.starts_with(|char: char| char.is_ascii_alphabetic() || matches!(char, ':' | '-'))
+}
+
+/// What follows a class, given what follows its bracket. `None` if it has another bracket in it: in some dialects,
+/// classes nest.
 fn after_class(rest: &str) -> Option<&str> {
     let rest = rest.strip_prefix('^').unwrap_or(rest);
     // The first bracket is a character.
     let mut rest = rest.strip_prefix(']').unwrap_or(rest);
-    let mut depth = 1;
     loop {
         let char = rest.chars().next()?;
         rest = &rest[char.len_utf8()..];
         match char {
             '\\' => rest = &rest[rest.chars().next()?.len_utf8()..],
-            '[' => depth += 1,
-            ']' => depth -= 1,
+            '[' => return None,
+            ']' => return Some(rest),
             _ => {}
-        }
-        if depth == 0 {
-            return Some(rest);
         }
     }
 }
@@ -162,41 +202,58 @@ mod tests {
             ("abc", 3),
             ("^[a-z]+$", 3),
             (r"\d{4}-\d{2}", 7),
-            ("a{3,}|b{2,5}", 8),
-            ("(?:a[ab]{300}c|d){2}", 610),
-            ("(a(bc){3}){4}", 28),
+            ("a{3,}|b{2,5}", 9),
+            ("(a[ab]{300}c|d){2}", 610),
+            ("(a(bc){3}){4}", 44),
             ("a{x}{,2}", 5),
             (r"[]\]()]{2}\{3}", 5),
-            ("[[:alpha:]&&[^x]]{2}", 2),
-            // They cannot be taken apart.
+            // They cannot be parsed.
             ("a)b{3}", 18),
             ("[a{5}", 25),
+            ("[[]|a{5}]", 45),
             ("((a{2}){3}", 60),
             ("(?x)#[\n a{100}", 1400),
         ] {
-            assert_eq!(weight(pattern, |_| 1), expected, "{pattern}");
+            assert_eq!(Shape::of(pattern).positions, expected, "{pattern}");
         }
     }
 
     #[test]
-    fn what_only_backtracking_can_match() {
-        for pattern in
-            ["a(?=b)", "(?!a)b", "(?<!a)b", r"(a)\1", "(?>a)", "(?(1)a|b)", "a++", "a{2}+"]
-        {
-            assert!(backtracks(pattern), "{pattern}");
+    fn loops_around_what_looks_around_nest() {
+        for (pattern, expected) in [
+            ("a(?=b)", 0),
+            ("(?!a)b", 0),
+            ("(?<!a)b", 0),
+            (r"(a)\1", 0),
+            ("(?>a)", 0),
+            ("(?(1)a|b)", 0),
+            ("a?+", 0),
+            ("a++", 1),
+            ("^((?!a).)*$", 1),
+            ("((?!a).){2,5}", 1),
+            ("(((?=a)a)*b)+", 2),
+            ("(?:(?=(?:(?=a*)(?>a?))*+)(?>a?))*+", 2),
+        ] {
+            assert_eq!(Shape::of(pattern).loops, Some(expected), "{pattern}");
         }
-        for pattern in ["", "(?:a)", "(?i)a", "(?-i:a)", "(?P<n>a)", "a+b*?", r"\d{2,3}[+]"] {
-            assert!(!backtracks(pattern), "{pattern}");
+        for pattern in [
+            "", "(?:a)", "(?i)a", "(?-i:a)", "(?P<n>a)", "(?<n>a)", "a+b*?", r"\++", "[*+]",
+            "[(?=]",
+        ] {
+            assert_eq!(Shape::of(pattern).loops, None, "{pattern}");
         }
     }
 
     #[test]
     fn time_grows_with_the_text_and_what_is_repeated() {
-        let millis = |pattern, bytes| checks(pattern, bytes) * CHECK_NS / 1_000_000;
+        let millis = |pattern, bytes| time(pattern, bytes) / 1_000_000;
         assert_eq!(millis("^[a-z0-9]{1,64}$", 64), 0);
         assert_eq!(millis("a[ab]{300}c|b[ab]{300}e", 30_000), 217);
         assert_eq!(millis(r"^(?=.*[A-Z])(?=.*\d).{8,}$", 12), 0);
-        assert_eq!(millis(r"(?=(a+))\1b", 100_000), 33_002);
-        assert_eq!(checks(&"(?=a)".repeat(1000), usize::MAX), usize::MAX / CHECK_NS);
+        assert_eq!(millis(r"(?=(a+))\1b", 100_000), 2500);
+        assert_eq!(millis("^((?!<script).)*$", 10_000), 25);
+        let nested = (0..6).fold("a*".to_owned(), |inner, _| format!("(?:(?={inner})(?>a?))*+"));
+        assert!(millis(&format!("(?=a){nested}$"), 35) > 100_000);
+        assert_eq!(time("((?=a)a)*b", usize::MAX), usize::MAX / BYTES_PER_NS + 200_000);
     }
 }

@@ -62,12 +62,18 @@ pub(super) struct Effort {
     schema: Arc<Value>,
     /// How many of its parts may be looked at to check a value.
     checks_max: usize,
+    /// Nanoseconds that its patterns may take to check a value.
+    match_ns_max: usize,
     documents: Documents,
 }
 
 impl Effort {
     /// The effort of a schema, or what in it must not even be compiled.
-    pub(super) fn of(schema: &Arc<Value>, checks_max: usize) -> Result<Self, Unsupported> {
+    pub(super) fn of(
+        schema: &Arc<Value>,
+        checks_max: usize,
+        match_ns_max: usize,
+    ) -> Result<Self, Unsupported> {
         let has = |keyword: &str| {
             values(schema).any(|part| part.get(keyword).is_some_and(Value::is_string))
         };
@@ -82,7 +88,7 @@ impl Effort {
             return Err(Unsupported::Drafts);
         }
         copies::check(schema, &documents)?;
-        Ok(Self { schema: Arc::clone(schema), checks_max, documents })
+        Ok(Self { schema: Arc::clone(schema), checks_max, match_ns_max, documents })
     }
 
     /// How much work it is to check the value.
@@ -102,7 +108,7 @@ impl Effort {
     /// The parts that are looked at to say what is wrong; `None` if that is too much even to find out.
     fn explained(&self, value: &Value) -> Option<usize> {
         let checks = self.checks_max + CHECKS_PER_VALUE * values(value).count();
-        let mut walk = Walk::new(&self.schema, &self.documents, checks);
+        let mut walk = Walk::new(&self.schema, &self.documents, checks, self.match_ns_max);
         walk.check(&self.schema, self.documents.root(), value)?;
         // A pattern that is given up makes the validator start again, and keep each run's errors.
         let runs = if walk.has_backtracked() { UNFINISHED_RUNS_MAX } else { 1 };
