@@ -113,8 +113,8 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
 /// The arguments are fine until they get too long with the results they refer to.
 pub(super) fn resolved_too_long(name: &str) -> String {
     format!(
-        "The call to {name} was not run. The results that its arguments refer to have more than \
-         {REFERRED_BYTES_MAX} bytes together. Refer to a smaller part of them, or write the value \
+        "The call to {name} was not run. The results that its arguments refer to are longer than \
+         {REFERRED_BYTES_MAX} bytes in total. Refer to a smaller part of them, or write the value \
          itself."
     )
 }

@@ -130,7 +130,8 @@ impl Gap {
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        if stream.is_message(self.opened) && self.part == Part::Space && self.has_only_space() {
+        let is_whole = stream.is_message(self.opened) && !stream.is_cut_off;
+        if is_whole && self.part == Part::Space && self.has_only_space() {
             self.complete(stream, sink);
             stream.end_call(self.opened, Place::Call, stream.offset, sink);
             return Flow::Enter(Next::prose(), 0);

@@ -72,7 +72,7 @@ impl Opening {
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         let is_open = self.awaits == Awaits::Arguments && self.held.is_empty();
-        if is_open && stream.is_message(self.opened) {
+        if is_open && stream.is_message(self.opened) && !stream.is_cut_off {
             return Flow::Enter(Next::Arguments(self.opened), 0);
         }
         self.refuse(self.held.len(), 0, stream, sink)

@@ -88,7 +88,7 @@ impl OpenRound<'_> {
     /// about it. That includes refused calls, because they affect the ones after them.
     fn verdict(&mut self, at: CallAt) -> Verdict {
         let CallState::Whole(written) = &self.core.calls[at].state else { return Verdict::Taken };
-        if written.end_is_repaired && self.round.message.ran_into_token_limit() {
+        if written.end_is_repaired && self.round.message.is_cut() {
             return Verdict::Cut;
         }
         let as_written = written.arguments.to_value();

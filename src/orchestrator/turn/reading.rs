@@ -64,7 +64,7 @@ impl State {
             }
             Self::Planning(_) => {
                 let Some(mut round) = self.open_round(core) else { return };
-                if round.round.message.ran_into_token_limit() {
+                if round.round.message.is_cut() {
                     parser.cut_off(|segment| round.note(segment));
                 } else {
                     parser.finish(|segment| round.note(segment));

@@ -108,6 +108,11 @@ impl Message {
         self.finish == Some(RoundFinish::Length)
     }
 
+    /// Whether it was cut off, by the token limit or by a filter.
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self.finish, Some(RoundFinish::Length | RoundFinish::ContentFilter))
+    }
+
     /// Adds text from the end of the turn's text.
     pub(super) fn push_text(&mut self, range: Range<usize>) {
         match self.pieces.last_mut() {
@@ -214,12 +219,8 @@ impl Round {
 
     /// How a message ended, once no more of it is read.
     pub(super) fn message_end(&self, was_stopped: bool) -> MessageEnd {
-        match self.message.finish {
-            Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
-            // A model that moves on to other words is done with its calls.
-            _ if self.ends_early() => MessageEnd::Complete,
-            _ if was_stopped => MessageEnd::Cut,
-            _ => MessageEnd::Complete,
-        }
+        // A model that moves on to other words is done with its calls.
+        let is_unfinished = was_stopped && !self.ends_early();
+        if self.message.is_cut() || is_unfinished { MessageEnd::Cut } else { MessageEnd::Complete }
     }
 }

@@ -81,7 +81,7 @@ impl Payload {
         let bytes = mem::take(&mut stream.buffer);
         let text = unfinished(&bytes);
         let mended = if stream.row().body.ends_at_closer() {
-            text.map(Cow::Borrowed)
+            text.filter(|_| !stream.is_cut_off).map(Cow::Borrowed)
         } else {
             text.and_then(|text| self.mended(text, stream)).map(Cow::Owned)
         };

@@ -155,25 +155,27 @@ impl Tagged {
 
     /// At the end of the input, what would follow the last closing tag is missing. A value without a
     /// closing tag ends at the first end of the call in it or, if there is none, at the last closing tag.
+    /// If the input was cut off, more arguments might have followed.
     pub(super) fn finish(
         mut self,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let code = ErrorCode::IncompletePayload;
+        let is_over = |over: &Over| !stream.is_cut_off || matches!(over, Over::Mark(_));
         let open = match self.part {
             Part::Value(value) => Some(value),
             Part::AfterValue(Closed { value, .. }, held) if !held.is_empty() => Some(value),
             _ => None,
         };
-        if let Some(over) = open.and_then(|value| value.over()) {
+        if let Some(over) = open.and_then(|value| value.over()).filter(is_over) {
             self.blame_end();
             return self.end(over, 0, stream, sink);
         }
         let place = match self.part {
             Part::Discard(_) => Place::Error(ErrorCode::PayloadTooLarge),
-            Part::Between(held) if held.is_empty() => self.tell(stream, sink),
-            Part::AfterValue(closed, held) if held.is_empty() => {
+            Part::Between(held) if held.is_empty() && !stream.is_cut_off => self.tell(stream, sink),
+            Part::AfterValue(closed, held) if held.is_empty() && !stream.is_cut_off => {
                 self.add(closed.value.start..closed.tag, stream, sink);
                 self.tell(stream, sink)
             }

@@ -43,8 +43,8 @@ pub(super) struct Value {
 #[derive(Debug, Clone, Copy)]
 enum Wrap {
     None,
-    /// It may begin.
-    Before([&'static str; 2]),
+    /// It may begin, with white space from here on before it.
+    Before([&'static str; 2], usize),
     /// It ends with this, which does not begin before here.
     Inside(&'static str, usize),
 }
@@ -93,7 +93,7 @@ pub(super) enum Over {
 
 impl Value {
     pub(super) fn new(start: usize, wrap: Option<[&'static str; 2]>) -> Self {
-        let wrap = wrap.map_or(Wrap::None, Wrap::Before);
+        let wrap = wrap.map_or(Wrap::None, |tags| Wrap::Before(tags, start));
         let inner = Inner::default();
         Self {
             start,
@@ -151,9 +151,11 @@ impl Value {
 
     /// Skips what the value is wrapped in. `None` if more bytes are needed.
     fn unwrap(&mut self, buffer: &[u8], at: &mut usize) -> Option<()> {
-        if let Wrap::Before([open, close]) = self.wrap {
-            let rest = buffer[self.start..].trim_ascii_start();
+        if let Wrap::Before(tags @ [open, close], space) = self.wrap {
+            examined::note(buffer.len() - space);
+            let rest = buffer[space..].trim_ascii_start();
             if rest.len() < open.len() && open.as_bytes().starts_with(rest) {
+                self.wrap = Wrap::Before(tags, buffer.len() - rest.len());
                 return None;
             }
             let from = buffer.len() - rest.len() + open.len();

@@ -53,6 +53,15 @@ fn call(fill: &str) -> impl Fn(usize) -> Vec<u8> {
 }
 
 #[test]
+fn white_space_before_what_a_value_is_wrapped_in() {
+    let spaces = |size: usize| {
+        let space = " ".repeat(size);
+        format!("<function name=\"f\"><param name=\"k\">{space}").into_bytes()
+    };
+    check(&row("minicpm5"), spaces, 6.0);
+}
+
+#[test]
 fn plain_text() {
     check(&settings(), repeat("just words, some naïve, some 日本語. "), 3.0);
 }

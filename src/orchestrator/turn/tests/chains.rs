@@ -293,7 +293,7 @@ fn results_do_not_multiply_in_arguments() {
     scene.tool_returns(0, ToolResult::data(json!("x".repeat(100_000))));
     let feedback = scene.event("feedback");
     assert_eq!(feedback["reason"], "invalid_arguments");
-    assert!(feedback["message"].as_str().unwrap().contains("bytes together"), "{feedback}");
+    assert!(feedback["message"].as_str().unwrap().contains("bytes in total"), "{feedback}");
     assert_eq!(scene.started(), ["call_1"]);
 }
 

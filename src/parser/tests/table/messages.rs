@@ -184,6 +184,33 @@ fn code_that_a_token_limit_cuts_off_is_refused() {
     }
 }
 
+/// What would have followed might have been another argument.
+#[test]
+fn a_call_whose_end_a_token_limit_cuts_off_is_refused() {
+    for (row, text) in [
+        ("qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\nx\n</parameter>\n"),
+        ("qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\nx\n</parameter>"),
+        ("harmony", "<|channel|>commentary to=f<|message|>"),
+        ("functionary_v32", ">>>f\n"),
+        ("beam", " to=f<|message|>"),
+    ] {
+        for is_cut in [false, true] {
+            let mut parser = Parser::new(named(row)).unwrap();
+            let mut calls = 0;
+            let mut take = |segment: Segment<'_>| {
+                calls += u32::from(matches!(segment, Segment::CallCompleted(_)));
+            };
+            parser.push_str(text, &mut take);
+            if is_cut {
+                parser.cut_off(&mut take);
+            } else {
+                parser.finish(&mut take);
+            }
+            assert_eq!(calls, u32::from(!is_cut), "{row}: {text}");
+        }
+    }
+}
+
 /// Words to a tool that takes arguments are no call.
 #[test]
 fn only_one_tool_is_addressed_in_code() {
