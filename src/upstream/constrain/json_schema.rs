@@ -23,24 +23,28 @@ pub(super) fn request_fields(
     if *choice == ToolChoice::Auto || bare.bracket != b'{' {
         return None;
     }
-    let described = tools.iter().filter(|tool| choice.allows(&tool.name));
-    let described = described.map(|tool| call(keys, &tool.name, &simplified(&tool.parameters, 0)));
     let nothing = json!({"type": "object", "properties": {}, "additionalProperties": false});
-    let by_name = named.iter().filter(|name| choice.allows(name));
-    let calls: Vec<Value> =
-        described.chain(by_name.map(|name| call(keys, name, &nothing))).collect();
-    let schema = match <[Value; 1]>::try_from(calls) {
-        Ok([only]) => only,
-        Err(calls) => json!({ "anyOf": calls }),
+    let described = tools.iter().map(|tool| (&*tool.name, &tool.parameters));
+    let by_name = named.iter().map(|name| (&**name, &nothing));
+    let all: Vec<_> = described.chain(by_name).filter(|(name, _)| choice.allows(name)).collect();
+    let schema = if let [(name, parameters)] = *all {
+        call(keys, name, parameters, "#")
+    } else {
+        let place = |at| format!("#/anyOf/{at}");
+        let calls = all.iter().enumerate();
+        let calls = calls.map(|(at, (name, parameters))| call(keys, name, parameters, &place(at)));
+        json!({ "anyOf": calls.collect::<Vec<_>>() })
     };
     let schema = json!({"name": "call", "strict": true, "schema": schema});
     let format = json!({"type": "json_schema", "json_schema": schema});
     Some(Map::from_iter([("response_format".to_owned(), format)]))
 }
 
-/// A call of one tool.
-fn call(keys: &JsonKeys, name: &str, arguments: &Value) -> Value {
+/// A call of one tool, at this place in the schema.
+fn call(keys: &JsonKeys, name: &str, parameters: &Value, place: &str) -> Value {
     let (name_key, arguments_key) = (keys.name[0], keys.arguments[0]);
+    let place = format!("{place}/properties/{arguments_key}");
+    let arguments = Simplifier { parameters, place: &place }.schema(parameters, 0);
     json!({
         "type": "object",
         "properties": {
@@ -52,40 +56,66 @@ fn call(keys: &JsonKeys, name: &str, arguments: &Value) -> Value {
     })
 }
 
-/// A schema without what some servers refuse: one keyword that they do not know makes every request
-/// fail. What is left out is checked when the call is there.
-fn simplified(schema: &Value, depth: usize) -> Value {
-    let Value::Object(keywords) = schema else { return json!({}) };
-    if depth >= GRAMMAR_SCHEMA_DEPTH_MAX {
-        return json!({});
-    }
-    let mut kept = Map::new();
-    for (keyword, value) in keywords {
-        let value = match &**keyword {
-            "type" | "required" | "enum" | "const" | "$ref" => value.clone(),
-            "properties" | "$defs" | "definitions" => all(value, depth),
-            "additionalProperties" if value.is_boolean() => value.clone(),
-            "items" | "additionalProperties" => simplified(value, depth + 1),
-            "anyOf" | "oneOf" | "allOf" => {
-                let schemas = value.as_array().into_iter().flatten();
-                schemas.map(|schema| simplified(schema, depth + 1)).collect()
-            }
-            "minItems" | "maxItems" | "minLength" | "maxLength"
-                if value.as_u64().is_some_and(|bound| bound <= SCHEMA_BOUND_MAX) =>
-            {
-                value.clone()
-            }
-            _ => continue,
-        };
-        kept.insert(keyword.clone(), value);
-    }
-    Value::Object(kept)
+/// Leaves out what some servers refuse: one keyword that they do not know makes every request fail. What is left
+/// out is checked when the call is there.
+struct Simplifier<'s> {
+    /// The schema of a tool's arguments.
+    parameters: &'s Value,
+    /// Where it will be. References in it begin with this.
+    place: &'s str,
 }
 
-fn all(schemas: &Value, depth: usize) -> Value {
-    let schemas = schemas.as_object().into_iter().flatten();
-    let schemas = schemas.map(|(key, schema)| (key.clone(), simplified(schema, depth + 1)));
-    Value::Object(schemas.collect())
+impl Simplifier<'_> {
+    fn schema(&self, schema: &Value, depth: usize) -> Value {
+        let Value::Object(keywords) = schema else { return json!({}) };
+        if depth >= GRAMMAR_SCHEMA_DEPTH_MAX {
+            return json!({});
+        }
+        let mut kept = Map::new();
+        for (keyword, value) in keywords {
+            let value = match &**keyword {
+                "type" | "required" | "enum" | "const" => value.clone(),
+                "$ref" => match self.reference(value) {
+                    Some(reference) => reference.into(),
+                    None => continue,
+                },
+                "properties" | "$defs" | "definitions" => self.all(value, depth),
+                "additionalProperties" if value.is_boolean() => value.clone(),
+                "items" | "additionalProperties" => self.schema(value, depth + 1),
+                "anyOf" | "oneOf" | "allOf" => {
+                    let schemas = value.as_array().into_iter().flatten();
+                    schemas.map(|schema| self.schema(schema, depth + 1)).collect()
+                }
+                "minItems" | "maxItems" | "minLength" | "maxLength"
+                    if value.as_u64().is_some_and(|bound| bound <= SCHEMA_BOUND_MAX) =>
+                {
+                    value.clone()
+                }
+                _ => continue,
+            };
+            kept.insert(keyword.clone(), value);
+        }
+        Value::Object(kept)
+    }
+
+    fn all(&self, schemas: &Value, depth: usize) -> Value {
+        let schemas = schemas.as_object().into_iter().flatten();
+        let schemas = schemas.map(|(key, schema)| (key.clone(), self.schema(schema, depth + 1)));
+        Value::Object(schemas.collect())
+    }
+
+    /// A reference as it has to be at the new place. `None` if it leads to nothing that is kept.
+    fn reference(&self, written: &Value) -> Option<String> {
+        let pointer = written.as_str()?.strip_prefix('#')?;
+        let first = pointer.split('/').nth(1);
+        let is_kept = first.is_none_or(|first| {
+            let kept = ["properties", "$defs", "definitions", "items", "anyOf", "oneOf", "allOf"];
+            kept.contains(&first)
+        });
+        // An anchor has no slash, and no schema is there.
+        let is_there = self.parameters.pointer(pointer).is_some();
+        (is_kept && is_there).then(|| format!("{}{pointer}", self.place))
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +164,42 @@ mod tests {
     }
 
     #[test]
+    fn references_lead_to_where_the_definitions_are() {
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "at": {"$ref": "#/$defs/place"},
+                "inside": {"$ref": "#"},
+                "nowhere": {"$ref": "#/$defs/none"},
+                "anchored": {"$ref": "#place"},
+                "left_out": {"$ref": "#/x-more/place"},
+                "data": {"enum": [{"$ref": "#/$defs/place"}]},
+            },
+            "$defs": {"place": {"type": "string"}},
+            "x-more": {"place": {"type": "string"}},
+        });
+        let tools = [("f", parameters)];
+        for (choice, place) in
+            [(ToolChoice::Named("f".to_owned()), ""), (ToolChoice::Required, "/anyOf/0")]
+        {
+            let schema = fields(&HERMES, &choice, &tools).unwrap();
+            let arguments = format!("{place}/properties/arguments");
+            let reads = &schema.pointer(&arguments).unwrap()["properties"];
+            for (name, target) in [("at", json!({"type": "string"})), ("inside", Value::Null)] {
+                let reference = reads[name]["$ref"].as_str().unwrap().strip_prefix('#').unwrap();
+                let found = schema.pointer(reference).unwrap();
+                let expected =
+                    if target.is_null() { schema.pointer(&arguments).unwrap() } else { &target };
+                assert_eq!(found, expected, "{reference}");
+            }
+            for name in ["nowhere", "anchored", "left_out"] {
+                assert_eq!(reads[name], json!({}), "{name}");
+            }
+            assert_eq!(reads["data"]["enum"][0], json!({"$ref": "#/$defs/place"}));
+        }
+    }
+
+    #[test]
     fn keywords_that_servers_refuse_are_left_out() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -149,7 +215,7 @@ mod tests {
             "required": ["mail"],
         });
         assert_eq!(
-            simplified(&schema, 0),
+            Simplifier { parameters: &schema, place: "#" }.schema(&schema, 0),
             json!({
                 "type": "object",
                 "properties": {

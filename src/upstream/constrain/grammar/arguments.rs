@@ -15,8 +15,9 @@ impl<'a> Arguments<'a> {
     pub(super) fn of(schema: &'a Value) -> Self {
         const NOTHING: &Value = &Value::Null;
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-            let is_empty = schema.get("additionalProperties") == Some(&Value::Bool(false))
-                || schema.as_object().is_some_and(says_nothing);
+            let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
+                && schema.get("patternProperties").is_none();
+            let is_empty = is_closed || schema.as_object().is_some_and(says_nothing);
             return Self { named: Vec::new(), may_have_others: !is_empty };
         };
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();

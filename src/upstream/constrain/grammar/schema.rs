@@ -190,11 +190,11 @@ impl<'a> Writer<'a> {
     fn visit_object(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> String {
         let Some(properties) = keywords.get("properties").and_then(Value::as_object) else {
             return match self.extra_members(keywords, depth) {
-                _ if keywords.get("additionalProperties") == Some(&Value::Bool(false)) => {
-                    "\"{}\"".to_owned()
-                }
                 Some(member) => {
                     self.named(&format!("\"{{\" s ({member} (s \",\" s {member})*)? s \"}}\""))
+                }
+                None if keywords.get("additionalProperties") == Some(&Value::Bool(false)) => {
+                    "\"{}\"".to_owned()
                 }
                 None => "object".to_owned(),
             };

@@ -348,6 +348,11 @@ fn undescribed_members_are_allowed_if_the_schema_says_so() {
         &[r#"{"x1": 1}"#],
         &["[]"],
     );
+    check(
+        json!({"type": "object", "patternProperties": {"^x": number}, "additionalProperties": false}),
+        &["{}", r#"{"x1": 1}"#],
+        &["[]"],
+    );
     check(json!({}), &["{}", r#"{"a": 1}"#], &["1", "[]", "null"]);
     check(json!(true), &["{}"], &["1"]);
 }
