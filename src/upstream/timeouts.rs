@@ -93,7 +93,7 @@ impl Timeouts {
             }
         }
         loop {
-            // Otherwise the timer does not take the waker: the task is polled again at once instead.
+            // Without budget, the timer does not keep the waker, and the task is polled again at once.
             self.is_armed = coop::has_budget_remaining();
             ready!(self.timer.as_mut().poll(cx));
             if let Some(end) = self.end(Instant::now()) {

@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 use url::form_urlencoded;
 
-use super::Server;
 use super::failed::Failed;
+use super::{Known, Server};
 use crate::call_format::{CallContract, ContractSetting, Row};
 use crate::upstream::detect::{self, Detected, Report, detect};
 use crate::upstream::models::{Flavour, Models};
 
-/// The contract that a server suggests which did not say all that it could.
+/// The contract chosen from an incomplete answer of the server, and when.
 #[derive(Debug)]
 pub(super) struct Guess {
     detected: Detected,
@@ -68,7 +68,8 @@ impl Server {
         let (upstream, contract) = (&*self.name, detected.contract.name());
         info!(upstream, contract, because = %detected.reason, "call contract chosen");
         // A server that was too busy to answer is asked again.
-        if is_complete {
+        let is_known = !matches!(*self.known.lock(), Known::Nothing);
+        if is_complete && is_known {
             self.keep(&self.detected, detected.clone(), replacements);
         } else {
             *guessed = Some(Guess { detected: detected.clone(), at: Instant::now() });

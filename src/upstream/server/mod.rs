@@ -109,7 +109,7 @@ pub(super) struct Server {
     known: Mutex<Known>,
     /// The model's contract, if it was looked for and found.
     detected: Mutex<Option<Detected>>,
-    /// Locked by the round that looks for it.
+    /// The last guess; locked while a round looks for the contract.
     guessed: tokio::sync::Mutex<Option<Guess>>,
     /// Counts how many times the model may have been replaced: what was learnt of an earlier one is
     /// not kept.
@@ -386,7 +386,7 @@ impl Server {
         let request = self.request(method, path, body);
         let mut answer = self.send(request, within).await?;
         let body = read_body(&mut answer, limits::MODELS_BYTES_MAX, within).await;
-        finished(answer, body)
+        finished(answer, body, limits::MODELS_BYTES_MAX)
     }
 
     /// Forgets what was learnt; the server may have been replaced.
@@ -447,8 +447,8 @@ async fn read_body(answer: &mut Answer, bytes_max: usize, within: Duration) -> R
     }
 }
 
-/// The body of an answer that was read. It has to be whole, unless it is an error.
-fn finished(answer: Answer, body: ReadText) -> Result<String, Failed> {
+/// The body of an answer, of which at most `bytes_max` bytes were read. It has to be whole, unless it is an error.
+fn finished(answer: Answer, body: ReadText, bytes_max: usize) -> Result<String, Failed> {
     if !answer.head.status.is_success() {
         return Err(Failed::refused(&answer, &body.text));
     }
@@ -457,7 +457,7 @@ fn finished(answer: Answer, body: ReadText) -> Result<String, Failed> {
             answer.body.finish();
             Ok(body.text)
         }
-        Extent::Longer => Err(Failed::permanent(RoundFailure::too_long(body.text.len()))),
+        Extent::Longer => Err(Failed::permanent(RoundFailure::too_long(bytes_max))),
         Extent::Cut => Err(Failed::permanent(RoundFailure::cut_short())),
     }
 }

@@ -93,7 +93,7 @@ impl Server {
         let request = self.request(Method::POST, &path, body);
         let mut answer = self.send(request, self.idle_timeout).await?;
         let body = read_body(&mut answer, limits::PROMPT_BYTES_MAX, self.idle_timeout).await;
-        let body = finished(answer, body)?;
+        let body = finished(answer, body, limits::PROMPT_BYTES_MAX)?;
         let rendered = serde_json::from_str::<Rendered>(&body);
         rendered.map(|Rendered { prompt }| prompt).map_err(|_| {
             let error = ServerError::from_body(body.as_bytes());
