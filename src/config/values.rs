@@ -74,6 +74,12 @@ pub(super) fn secret(node: &Node) -> Result<Option<Secret>, Refused> {
     Ok(Some(text).filter(|text| !text.is_empty()).map(|text| Secret::new(text.to_owned())))
 }
 
+/// Reads a text that is a secret, whatever it consists of.
+pub(super) fn secret_text(node: &Node) -> Result<Secret, Refused> {
+    let text = text(node).map_err(|_| Refused::hidden(node, "text (put it in quotes)"))?;
+    Ok(Secret::new(text.to_owned()))
+}
+
 pub(super) fn name(node: &Node) -> Result<String, Refused> {
     let text = text(node)?;
     let fits = (1..=NAME_BYTES_MAX).contains(&text.len());

@@ -222,6 +222,19 @@ fn mistakes_in_entries_with_a_document_are_told_at_their_key() {
 }
 
 #[test]
+fn a_secret_is_not_quoted_in_a_mistake() {
+    for tools in [
+        "http: [{name: a, description: b, url: 'https://a.example', headers: {K: 918273}}]",
+        "command: [{name: a, description: b, command: [x], env: {K: 918273}}]",
+        "http: [{openapi: 'https://u:918273@a.example/a.json', name: a, base_url: 'https://a.example'}]",
+        "mcp: [{name: m, command: [x], env: {K: 918273}}]",
+    ] {
+        let told = load(&format!("tools: {{{tools}}}")).unwrap_err().to_string();
+        assert!(told.contains("expected") && !told.contains("918273"), "{told}");
+    }
+}
+
+#[test]
 fn what_comes_from_the_environment_is_not_shown() {
     let entry = "{name: a, description: b, url: \"https://a.example\", headers: {K: open}, \
                  query: {k: \"${KEY}\", l: shown}, body: {json: [\"${KEY}\"]}, method: POST}";
@@ -231,6 +244,12 @@ fn what_comes_from_the_environment_is_not_shown() {
     assert!(!shown.contains("sesame") && !shown.contains("open\n"), "{shown}");
     assert!(shown.contains("l: shown"), "{shown}");
     assert_eq!(shown.matches("[redacted]").count(), 3, "{shown}");
+    let entry =
+        "{openapi: 'https://a.example/a.json?key=${KEY}', name: a, base_url: 'https://a.example'}";
+    let text = format!("tools: {{http: [{entry}]}}");
+    let config = load_with(&text, &Overrides::default(), &[("KEY", "sesame")]);
+    let shown = config.unwrap().to_yaml().unwrap();
+    assert!(!shown.contains("sesame") && shown.contains("key=${KEY}"), "{shown}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) fn add(sources: &mut Sources, entry: &HttpConfig) {
                 sources.push(source.offering(document.as_deref().map_err(Clone::clone)));
             }
             DocumentAt::Web(url) => {
-                let (source, url) = (openapi(entry), url.clone());
+                let (source, url) = (openapi(entry), url.reveal().clone());
                 sources.push_live(source.starting(), move || source.follow(url));
             }
         },

@@ -7,7 +7,7 @@ use super::address::{range, ranges, url_text_opt, web};
 use crate::config::Secret;
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, text};
-use crate::config::values::choice;
+use crate::config::values::{choice, secret_text};
 use crate::tools::oauth::{Algorithm, ClientCredentials, Proof, SigningKey};
 use crate::tools::outbound::Cidr;
 
@@ -74,7 +74,7 @@ pub(super) fn of_http(mut keys: Keys<'_, '_>) -> AuthConfig {
 fn read(mut keys: Keys<'_, '_>, token_url: Option<Url>, issuer: Option<Url>) -> AuthConfig {
     let kinds = &[("client_credentials", ())];
     keys.read("type", (), choice("type", kinds));
-    let secret = |node: &Node| text(node).map(|text| Some(Secret::new(text.to_owned())));
+    let secret = |node: &Node| secret_text(node).map(Some);
     let one = |node: &Node| text(node).map(str::to_owned);
     let algorithm = choice("signing_algorithm", &Algorithm::ALL);
     let auth = AuthConfig {

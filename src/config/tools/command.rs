@@ -13,7 +13,7 @@ use super::values::{as_map, parameters, path, scalar, some_seconds, tool_name, w
 use crate::config::Secret;
 use crate::config::raw::{self, Node};
 use crate::config::reader::{Keys, Refused, integer, text, wait};
-use crate::config::values::choice;
+use crate::config::values::{choice, secret_text};
 use crate::limits::config as bounds;
 use crate::tools::PolicyPatch;
 use crate::tools::command::{Element, Input, Output, ProgressFrom, Template};
@@ -86,7 +86,7 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> CommandConfig {
         progress: keys.read("progress", ProgressFrom::None, choice("progress", progresses)),
         timeout: keys.read("timeout_sec", None, |node| timeout(node).map(Some)),
         cwd: keys.read("cwd", None, |node| path(node).map(Some)),
-        env: keys.pairs("env", |node| Ok(Secret::new(text(node)?.to_owned()))),
+        env: keys.pairs("env", secret_text),
         env_inherit: keys.list("env_inherit", Vec::new(), |node| text(node).map(str::to_owned)),
         sandbox: sandbox::read(keys.section("sandbox")),
         policy: policy(keys.section("policy")),

@@ -10,12 +10,12 @@ use url::Url;
 use super::address::{range, ranges};
 use super::auth::{self, AuthConfig};
 use super::policy::{by_glob, policies, policy};
-use super::shown::{Shown, shown, shown_as_written};
+use super::shown::{Shown, as_written, shown, shown_as_written};
 use super::values::{as_map, parameters, some_seconds, tool_name, words};
 use crate::config::Secret;
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, integer, text, wait};
-use crate::config::values::entry_name;
+use crate::config::values::{entry_name, secret_text};
 use crate::limits::config as bounds;
 use crate::limits::outbound::REDIRECTS_MAX;
 use crate::tools::PolicyPatch;
@@ -151,14 +151,14 @@ pub enum DocumentAt {
     /// In a file.
     File(PathBuf),
     /// On the web, over https.
-    Web(Url),
+    Web(Shown<Url>),
 }
 
 impl Serialize for DocumentAt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::File(path) => path.serialize(serializer),
-            Self::Web(url) => serializer.serialize_str(url.as_str()),
+            Self::Web(url) => url.serialize(serializer),
         }
     }
 }
@@ -219,7 +219,7 @@ fn read_request(mut keys: Keys<'_, '_>) -> RequestConfig {
             keys.required("url", String::new(), |node| text(node).map(str::to_owned))
         }),
         query: keys.pairs("query", shown),
-        headers: keys.pairs("headers", secret),
+        headers: keys.pairs("headers", secret_text),
         body: body(&mut keys),
         parameters: keys.read("parameters", no_parameters, parameters),
         result: result(keys.section("result")),
@@ -253,7 +253,7 @@ fn read_openapi(mut keys: Keys<'_, '_>) -> OpenApiConfig {
         exclude: keys.list("exclude", Vec::new(), select),
         auth: keys.pairs_or_sections(
             "auth",
-            |node| secret(node).map(CredentialConfig::Key),
+            |node| secret_text(node).map(CredentialConfig::Key),
             |keys| CredentialConfig::Client(Box::new(auth::of_http(keys))),
         ),
         prefix: keys.read("prefix", None, |node| text(node).map(|text| Some(text.to_owned()))),
@@ -317,10 +317,6 @@ fn select(node: &Node) -> Result<Select, Refused> {
     text(node).map(Select::parse)
 }
 
-fn secret(node: &Node) -> Result<Secret, Refused> {
-    text(node).map(|text| Secret::new(text.to_owned()))
-}
-
 /// Reads where a document's paths begin.
 fn base_url(node: &Node) -> Result<Url, Refused> {
     let expected = "an http or https URL without a user, query or fragment";
@@ -336,11 +332,18 @@ fn base_url(node: &Node) -> Result<Url, Refused> {
 }
 
 fn document_at(node: &Node) -> Result<DocumentAt, Refused> {
+    const EXPECTED: &str = "an https URL or a file";
     let text = text(node)?;
     match Url::parse(text) {
-        Ok(url) if url.scheme() == "https" => Ok(DocumentAt::Web(url)),
-        Ok(url) if url.scheme() == "http" => Err(Refused::new(node, "an https URL or a file")),
-        _ if text.is_empty() => Err(Refused::new(node, "an https URL or a file")),
+        // It would be refused when it is fetched.
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            Err(Refused::hidden(node, "an https URL without a user, or a file"))
+        }
+        Ok(url) if url.scheme() == "https" => {
+            Ok(DocumentAt::Web(Shown::new(url, as_written(node))))
+        }
+        Ok(url) if url.scheme() == "http" => Err(Refused::new(node, EXPECTED)),
+        _ if text.is_empty() => Err(Refused::new(node, EXPECTED)),
         _ => Ok(DocumentAt::File(PathBuf::from(text))),
     }
 }

@@ -8,7 +8,7 @@ use crate::config::raw::{self, Node};
 use crate::config::reader::{Keys, Refused, json};
 
 /// A value, with every text that came from the environment replaced where it is shown.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown<T = Value> {
     value: T,
     shown: Value,

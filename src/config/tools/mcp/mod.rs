@@ -19,7 +19,7 @@ use super::shown::{Shown, as_written, shown_as_written};
 use super::values::{as_map, path, scalar};
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, boolean, integer, text, wait};
-use crate::config::values::{choice, entry_name};
+use crate::config::values::{choice, entry_name, secret_text};
 use crate::config::{Secret, seconds};
 use crate::limits::config as bounds;
 use crate::limits::mcp as limits;
@@ -135,17 +135,16 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
         keys.refuse_all(&["env", "env_inherit", "cwd", "sandbox"], not_for);
     }
     let one = |node: &Node| text(node).map(str::to_owned);
-    let secret = |node: &Node| text(node).map(|text| Secret::new(text.to_owned()));
     let config = McpConfig {
         command: shown_as_written(&mut keys, "command", |keys| {
             keys.list("command", Vec::new(), scalar)
         }),
-        env: keys.pairs("env", secret),
+        env: keys.pairs("env", secret_text),
         env_inherit: keys.list("env_inherit", Vec::new(), one),
         cwd: keys.read("cwd", None, |node| path(node).map(Some)),
         sandbox: is_program.then(|| program_sandbox(&mut keys)),
         url: keys.read("url", None, |node| Ok(Some(Shown::new(web(node)?, as_written(node))))),
-        headers: keys.pairs("headers", secret),
+        headers: keys.pairs("headers", secret_text),
         auth: (!is_program && keys.has("auth")).then(|| auth::of_mcp(keys.section("auth"))),
         prefix: keys.read("prefix", format!("{name}__"), one),
         pin: keys.read("pin", None, |node| pin(node).map(Some)),
