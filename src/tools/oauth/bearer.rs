@@ -50,13 +50,20 @@ impl From<SendError> for ToolFault {
 pub(crate) struct Bearer<I> {
     issuer: I,
     token: Mutex<Option<Token>>,
+    /// What the server said when it last wanted a token, for when the token has to be renewed.
+    challenge: Mutex<Option<String>>,
     /// Held while a token is asked for, so that calls that fail together ask once.
     asking: AsyncMutex<()>,
 }
 
 impl<I: Issuer> Bearer<I> {
     pub(crate) fn new(issuer: I) -> Self {
-        Self { issuer, token: Mutex::default(), asking: AsyncMutex::default() }
+        Self {
+            issuer,
+            token: Mutex::default(),
+            challenge: Mutex::default(),
+            asking: AsyncMutex::default(),
+        }
     }
 
     /// Sends a request with a token. If the server refuses the token, the request is sent once
@@ -77,7 +84,10 @@ impl<I: Issuer> Bearer<I> {
         let challenge = response.headers().get(WWW_AUTHENTICATE);
         let challenge = challenge.and_then(|value| value.to_str().ok()).map(str::to_owned);
         drop(response);
-        let renewed = self.renew(token.as_ref(), challenge.as_deref()).await?;
+        if challenge.is_some() {
+            *self.challenge.lock() = challenge;
+        }
+        let renewed = self.renew(token.as_ref()).await?;
         Ok(client.send(with(&request, Some(&renewed))).await?)
     }
 
@@ -86,25 +96,34 @@ impl<I: Issuer> Bearer<I> {
         let held = self.token.lock().clone();
         match held {
             Some(Token { header, until }) if Instant::now() < until => Ok(Some(header)),
-            Some(Token { header, .. }) => self.renew(Some(&header), None).await.map(Some),
+            Some(Token { header, .. }) => {
+                let renewed = self.renew(Some(&header)).await;
+                if renewed.is_err() && I::NEEDS_CHALLENGE {
+                    // The next request goes without, and the server says where tokens come from now.
+                    self.forget(&header);
+                }
+                renewed.map(Some)
+            }
             None if I::NEEDS_CHALLENGE => Ok(None),
-            None => self.renew(None, None).await.map(Some),
+            None => self.renew(None).await.map(Some),
         }
     }
 
+    fn forget(&self, header: &HeaderValue) {
+        let mut token = self.token.lock();
+        token.take_if(|token| token.header == *header);
+    }
+
     /// A token in place of `refused`, which is asked for unless another call has got one meanwhile.
-    async fn renew(
-        &self,
-        refused: Option<&HeaderValue>,
-        challenge: Option<&str>,
-    ) -> Result<HeaderValue, NoToken> {
+    async fn renew(&self, refused: Option<&HeaderValue>) -> Result<HeaderValue, NoToken> {
         let _asking = self.asking.lock().await;
         if let Some(token) = &*self.token.lock()
             && Some(&token.header) != refused
         {
             return Ok(token.header.clone());
         }
-        let asked = timeout(TIMEOUT, self.issuer.ask(challenge)).await;
+        let challenge = self.challenge.lock().clone();
+        let asked = timeout(TIMEOUT, self.issuer.ask(challenge.as_deref())).await;
         let token = asked.unwrap_or_else(|_| Err(NoToken::unreachable("it took too long")))?;
         let header = token.header.clone();
         *self.token.lock() = Some(token);
@@ -118,4 +137,54 @@ fn with(request: &Request<Bytes>, token: Option<&HeaderValue>) -> Request<Bytes>
         request.headers_mut().insert(AUTHORIZATION, token.clone());
     }
     request
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Notes what it is asked with, and gives tokens that last for a second, if any.
+    #[derive(Default)]
+    struct Noting {
+        challenges: Mutex<Vec<Option<String>>>,
+        refuses: bool,
+    }
+
+    impl Issuer for Noting {
+        const NEEDS_CHALLENGE: bool = true;
+
+        async fn ask(&self, challenge: Option<&str>) -> Result<Token, NoToken> {
+            self.challenges.lock().push(challenge.map(str::to_owned));
+            if self.refuses {
+                return Err(NoToken::unreachable("it is away"));
+            }
+            let until = Instant::now() + Duration::from_secs(1);
+            Ok(Token { header: HeaderValue::from_static("Bearer t"), until })
+        }
+    }
+
+    fn expired(issuer: Noting) -> Bearer<Noting> {
+        let bearer = Bearer::new(issuer);
+        *bearer.challenge.lock() = Some("Bearer scope=a".to_owned());
+        let header = HeaderValue::from_static("Bearer old");
+        *bearer.token.lock() = Some(Token { header, until: Instant::now() });
+        bearer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_renewed_as_the_server_has_said() {
+        let bearer = expired(Noting::default());
+        assert_eq!(bearer.current().await.unwrap().unwrap(), "Bearer t");
+        assert_eq!(*bearer.issuer.challenges.lock(), [Some("Bearer scope=a".to_owned())]);
+    }
+
+    /// Otherwise nothing would ever be sent again.
+    #[tokio::test(start_paused = true)]
+    async fn without_a_new_token_the_server_is_asked_again() {
+        let bearer = expired(Noting { refuses: true, ..Noting::default() });
+        assert!(bearer.current().await.is_err());
+        assert_eq!(bearer.current().await.unwrap(), None);
+    }
 }
