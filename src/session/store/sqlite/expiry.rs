@@ -102,7 +102,9 @@ impl Expiry {
             return Ok(Vec::new());
         }
         let mut expired = statements::unused_since(connection, self.oldest(), session_id)?;
-        expired.retain(|session_id| self.may_expire(session_id));
+        // What the tables do not have yet is newer.
+        expired
+            .retain(|session_id| self.may_expire(session_id) && !self.redo.has(Some(session_id)));
         Ok(expired)
     }
 

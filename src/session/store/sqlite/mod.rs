@@ -43,6 +43,7 @@ pub(super) mod fuzz;
 #[cfg(test)]
 mod history_tests;
 mod leases;
+mod offer;
 mod open_error;
 mod probe;
 mod redo;
@@ -84,6 +85,7 @@ use awaited_thread::AwaitedThread;
 use ended::EndedTurns;
 use expiry::Expiry;
 use leases::{Leases, Released};
+use offer::Offer;
 pub use open_error::OpenError;
 pub use probe::FileReport;
 use redo::Redo;
@@ -199,22 +201,16 @@ impl SqliteStore {
             let version = record.as_ref().map(|record| record.version);
             let epoch = holder.map_or_else(|| known.epoch_for(node), |(_, epoch)| epoch);
             let lease = leases.grant(&id, node, epoch, version);
-            Ok(Some(Entered {
-                lease,
-                before: None,
-                is_interrupted: *is_interrupted,
-                record: known.record,
-            }))
+            let is_interrupted = *is_interrupted;
+            let entered = Entered { lease, before: None, is_interrupted, record: known.record };
+            Ok(Some(Offer::new(entered, leases)))
         };
-        let Some(entered) = self.look(session_id, enter).await? else { return Ok(None) };
+        let Some(offer) = self.look(session_id, enter).await? else { return Ok(None) };
         // A turn that cannot be written is better refused than begun. One that begins a session writes at once.
-        if entered.record.is_some()
-            && let Err(failure) = self.mark(Redo::probe)
-        {
-            self.leases.release(&entered.lease);
-            return Err(failure);
+        if offer.has_record() {
+            self.mark(Redo::probe)?;
         }
-        Ok(Some(entered))
+        Ok(offer.take())
     }
 
     async fn release_now(&self, lease: &Lease) -> Result<(), StoreError> {

@@ -148,10 +148,16 @@ impl Segment {
     }
 
     /// Takes what an earlier process has left in its buffer, or returns it if it does not belong here.
-    pub(super) fn take_left(&mut self, left: Left) -> Result<Option<Left>, OpenError> {
+    pub(super) fn take_left(&mut self, mut left: Left) -> Result<Option<Left>, OpenError> {
         let Place { generation, offset } = left.place;
         if generation != self.generation || offset > self.written {
             return Ok(Some(left));
+        }
+        // After a power cut, some of its pages may be older than others. What follows them could not be read.
+        let readable = redo_record::whole(&left.records).len();
+        if readable < left.records.len() {
+            left.keep_damaged();
+            left.records.truncate(readable);
         }
         let after = self.read_after(offset)?;
         // What follows the last whole record was never acknowledged.
