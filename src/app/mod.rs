@@ -157,7 +157,11 @@ async fn drain(running: &Running, mut signals: Signals, within: Duration) {
         }
         name = signals.stop_requested(async || running.reload().await) => {
             warn!(signal = name, "stopping now; running turns are cancelled");
-            gateway.stop().await;
+            tokio::select! {
+                () = gateway.stop() => {}
+                // A third one does not wait for their ends.
+                _ = signals.stop_requested(async || running.reload().await) => {}
+            }
         }
     }
 }

@@ -91,6 +91,13 @@ struct Told<'l> {
     source: Option<AcknowledgementSource>,
 }
 
+/// Reads an event. Results in it may be nested as deep as JSON may be by itself.
+fn read_line(line: &[u8]) -> serde_json::Result<Line<'_>> {
+    let mut deserializer = serde_json::Deserializer::from_slice(line);
+    deserializer.disable_recursion_limit();
+    Line::deserialize(&mut deserializer)
+}
+
 impl Interrupted {
     /// A turn whose whole steps end with event `after`, and that has counted this. `events` are all that its log
     /// has: sequences and lines of JSON.
@@ -105,7 +112,7 @@ impl Interrupted {
         let mut call_ids = HashSet::new();
         for (sequence, line) in events {
             // One that a later version tells.
-            let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else { continue };
+            let Ok(line) = read_line(line) else { continue };
             interrupted.note(&line);
             if sequence > after {
                 if !line.data.call_id.is_empty() {

@@ -155,7 +155,10 @@ impl Asked {
     }
 
     pub(super) fn read(json: &RawValue) -> serde_json::Result<Self> {
-        serde_json::from_str(json.get())
+        let mut deserializer = serde_json::Deserializer::from_str(json.get());
+        // Results that a client claims are nested as deep as JSON may be by itself.
+        deserializer.disable_recursion_limit();
+        Self::deserialize(&mut deserializer)
     }
 
     /// The draft of its entry among the recent turns, with the claim of its question.

@@ -1,4 +1,4 @@
-//! Bytes that were read from a connection before whoever reads it now.
+//! Bytes of a connection that an earlier reader took and did not use.
 
 use std::io;
 use std::pin::Pin;

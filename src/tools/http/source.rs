@@ -105,7 +105,7 @@ impl OpenApiSource {
                 let fetched = source.fetch(&url).await;
                 let is_there = fetched.is_ok();
                 let reader = Arc::clone(&source);
-                // A large document takes a second.
+                // Reading a large document takes a second, and would block a worker.
                 let offering = spawn_blocking(move || {
                     reader.offering(fetched.as_deref().map_err(Clone::clone))
                 });

@@ -1,4 +1,4 @@
-//! The output of a program, read no faster than a gateway can spare the time for.
+//! The output of a program, read at a bounded rate.
 
 use std::io;
 use std::pin::Pin;
@@ -9,8 +9,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::limits::process::{OUTPUT_AT_ONCE, OUTPUT_PAUSE, OUTPUT_PER_PAUSE};
 
-/// A program's output. A program that prints without end waits for its reader, and keeps a processor busy neither here
-/// nor there.
+/// A program's output. A program that prints without end has to wait, so it keeps no processor busy: neither ours nor
+/// its own.
 ///
 /// ```text
 ///   room   [################    ]   bytes that are read without a pause, OUTPUT_AT_ONCE at most

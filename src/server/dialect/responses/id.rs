@@ -67,6 +67,11 @@ impl ResponseId {
         self.turn.to_string()
     }
 
+    /// The response of another turn in the chain; the same if that is no turn's id.
+    pub(in crate::server::dialect) fn in_turn(self, turn_id: &str) -> Self {
+        Self { turn: Uuid::try_parse(turn_id).unwrap_or(self.turn), ..self }
+    }
+
     /// The id of an item of the response.
     pub(in crate::server::dialect) fn item(
         self,

@@ -189,9 +189,10 @@ impl Items {
         self.close_text(frames, Status::Completed);
         let index = self.reserve();
         let name = text_of(data, "tool_name");
-        let (_, number) = text_of(data, "clarification_id").rsplit_once('.').unwrap_or_default();
+        // A question that has waited behind another one belongs to the turn before.
+        let (turn, number) = text_of(data, "clarification_id").rsplit_once('.').unwrap_or_default();
         let item = json!({
-            "id": self.id.item(APPROVAL_REQUEST, number), "type": "mcp_approval_request",
+            "id": self.id.in_turn(turn).item(APPROVAL_REQUEST, number), "type": "mcp_approval_request",
             "server_label": self.labels.of(name), "name": name,
             "arguments": arguments_of(data, "arguments"),
         });

@@ -52,7 +52,9 @@ fn servers(tools: &[Value], labels: &Labels) -> RequestTools {
             allowed.is_none_or(|allowed| allowed.iter().any(|it| it.as_str() == Some(name)))
         };
         server_tools.get_or_insert_default().extend(names.into_iter().filter(is_allowed));
-        if tool["require_approval"] == "always" {
+        // As an object, it names tools. Others are asked about, too, rather than too few.
+        let asks = &tool["require_approval"];
+        if asks == "always" || asks.is_object() {
             confirm = Some(Confirm::Always);
         }
     }

@@ -251,6 +251,7 @@ impl Traffic {
             ServerNotification::SubscriptionsAcknowledgedNotification(_) => false,
             ServerNotification::CancelledNotification(cancelled) => {
                 if let Some(id) = &cancelled.params.request_id
+                    && !is_too_much
                     && requests.unanswered.get(id) == Some(&Answer::Due)
                 {
                     requests.unanswered.remove(id);
