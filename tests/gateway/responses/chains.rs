@@ -45,6 +45,40 @@ async fn two_children_of_one_response_know_nothing_of_each_other() {
     }
 }
 
+/// Some clients send the call again, beside its output.
+#[tokio::test]
+async fn a_call_that_is_repeated_with_its_output_is_told_once() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let first = body("Open it.", &open_file());
+    let call = call("open_file", &json!({"path": "a"}));
+    let (first, _) = asked(&gateway, &mut model, &first, &[&call]).await;
+    let call = &first["output"][0];
+    let output =
+        json!({"type": "function_call_output", "call_id": call["call_id"], "output": "Milk."});
+    let mut more = open_file();
+    more["previous_response_id"] = first["id"].clone();
+    let next = body(json!([call, output]), &more);
+    let (next, told) = asked(&gateway, &mut model, &next, &["Done."]).await;
+    assert_eq!(next["output"][0]["content"][0]["text"], "Done.");
+    for words in ["Open it.", "Milk."] {
+        assert_eq!(told.matches(words).count(), 1, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn instructions_that_come_with_each_request_are_told_once() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let said = |words| json!([{"role": "developer", "content": "Be brief."}, {"role": "user", "content": words}]);
+    let first = body(said("Hello?"), &json!({}));
+    let (mut last, _) = asked(&gateway, &mut model, &first, &["Yes."]).await;
+    for words in ["Really?", "And now?"] {
+        let next = body(said(words), &after(&last));
+        let (next, told) = asked(&gateway, &mut model, &next, &["Yes."]).await;
+        assert_eq!(told.matches("Be brief.").count(), 1, "{told}");
+        last = next;
+    }
+}
+
 #[tokio::test]
 async fn outputs_of_the_clients_tools_continue_the_response_again_and_again() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;

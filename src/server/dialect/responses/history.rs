@@ -130,7 +130,7 @@ fn is_user_message(item: &Value) -> bool {
 }
 
 /// Takes the results of this turn's client calls out of a list, by the calls' ids in the turn. The
-/// first result of a call counts.
+/// first result of a call counts. Calls that are repeated with their results are taken out, too: the turn has them.
 pub(super) fn take_results(
     items: &mut Vec<Value>,
     turn_id: &str,
@@ -139,9 +139,13 @@ pub(super) fn take_results(
     let mut results = HashMap::new();
     items.retain(|item| {
         let is_output = matches!(type_of(item), "function_call_output" | "custom_tool_call_output");
-        let inside = item["call_id"].as_str().filter(|_| is_output).and_then(call_id::parse);
+        let is_call = matches!(type_of(item), "function_call" | "custom_tool_call");
+        let id = item["call_id"].as_str().filter(|_| is_output || is_call);
+        let inside = id.and_then(call_id::parse);
         let Some((_, call)) = inside.filter(|(turn, _)| turn == turn_id) else { return true };
-        results.entry(call).or_insert_with(|| output_of(item, images));
+        if is_output {
+            results.entry(call).or_insert_with(|| output_of(item, images));
+        }
         false
     });
     results

@@ -221,7 +221,7 @@ impl Request {
         if lacks_images {
             repairs.count(Repair::LostImage);
         }
-        let system = instructions::join(chain_system.as_deref(), system);
+        let system = with_new(chain_system.as_deref(), system);
         let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
         let head = ResponseHead {
             created_at: clock(),
@@ -267,6 +267,15 @@ impl Request {
         };
         Ok(ParsedRequest { turn, form: form(&raw, options), repairs })
     }
+}
+
+/// The instructions in a chain, with what is new in them. Some clients send theirs again with each request.
+fn with_new(chain: Option<&str>, system: Option<String>) -> Option<String> {
+    let is_there = |chain: &str, new: &str| {
+        chain.strip_suffix(new).is_some_and(|before| before.is_empty() || before.ends_with("\n\n"))
+    };
+    let system = system.filter(|new| !chain.is_some_and(|chain| is_there(chain, new)));
+    instructions::join(chain, system)
 }
 
 fn form(raw: &Raw, options: AnswerOptions) -> Form {
