@@ -5,6 +5,7 @@ use std::io;
 
 use memchr::memchr2;
 use serde::Serialize;
+use serde::de::{Deserialize, Error as _};
 use serde_json::Value;
 
 use crate::limits::tools::QUOTED_BYTES_MAX;
@@ -70,6 +71,23 @@ pub(crate) fn is_deeper(json: &[u8], depth_max: usize) -> bool {
         at += 1;
     }
     false
+}
+
+/// Reads JSON that is nested up to this deep, which may be deeper than `serde_json` takes by itself.
+pub(crate) fn read_deep<'j, T: Deserialize<'j>>(
+    json: &'j [u8],
+    depth_max: usize,
+) -> serde_json::Result<T> {
+    if is_deeper(json, depth_max) {
+        return Err(serde_json::Error::custom(format_args!(
+            "it is nested deeper than {depth_max}"
+        )));
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    deserializer.disable_recursion_limit();
+    let read = T::deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(read)
 }
 
 /// The position of the quotation mark that ends a string, or the end of the text.

@@ -14,7 +14,9 @@ use serde_json::value::RawValue;
 
 use super::{Call, Ending, Outcome, Part, Step, Turn};
 use crate::event::{AcknowledgementSource, FailureCode, TurnFinish, Usage};
+use crate::limits::session::RECORD_DEPTH_MAX;
 use crate::parser::Arguments;
+use crate::text::read_deep;
 use crate::tools::ToolResult;
 
 /// What a running turn has counted, beside its steps.
@@ -91,13 +93,6 @@ struct Told<'l> {
     source: Option<AcknowledgementSource>,
 }
 
-/// Reads an event. Results in it may be nested as deep as JSON may be by itself.
-fn read_line(line: &[u8]) -> serde_json::Result<Line<'_>> {
-    let mut deserializer = serde_json::Deserializer::from_slice(line);
-    deserializer.disable_recursion_limit();
-    Line::deserialize(&mut deserializer)
-}
-
 impl Interrupted {
     /// A turn whose whole steps end with event `after`, and that has counted this. `events` are all that its log
     /// has: sequences and lines of JSON.
@@ -112,7 +107,7 @@ impl Interrupted {
         let mut call_ids = HashSet::new();
         for (sequence, line) in events {
             // One that a later version tells.
-            let Ok(line) = read_line(line) else { continue };
+            let Ok(line) = read_deep::<Line<'_>>(line, RECORD_DEPTH_MAX) else { continue };
             interrupted.note(&line);
             if sequence > after {
                 if !line.data.call_id.is_empty() {

@@ -75,7 +75,7 @@ async fn dispatch(
 ) -> Result<Reply, Refusal> {
     if let Err(refusal) = app.admission.count_request(request) {
         if refusal.closes() {
-            request_body::discard_short(body).await;
+            request_body::discard_short(request, body).await;
         }
         return Err(refusal);
     }
@@ -132,8 +132,7 @@ async fn begin(
 ) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
-    let body =
-        request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
+    let body = request_body::read(request, body, app).await?;
     let key = key.map(Cow::into_owned);
     let in_dialect =
         move |request: &ClientRequest<'_>, app: &App| reader(&app.dialects).read(request);
@@ -149,8 +148,7 @@ async fn respond(
 ) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
-    let body =
-        request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
+    let body = request_body::read(request, body, app).await?;
     let owner = app.auth.owner(&request.headers);
     let conversation = conversation_name(&request.headers, &app.session_headers);
     let named = responses::Named { key: key.as_deref(), conversation };
@@ -208,8 +206,7 @@ async fn count_tokens(
     app: &Arc<App>,
 ) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
-    let body =
-        request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
+    let body = request_body::read(request, body, app).await?;
     let counting =
         read(request, body, None, app, |it, app| app.dialects.messages.read_to_count(it));
     let Counting { turn, message_tokens } = counting.await?;
@@ -308,8 +305,7 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
 
 async fn cancel(request: &Parts, body: impl RequestBody, app: &App) -> Result<Reply, Refusal> {
     check_body_headers(&request.headers)?;
-    let body =
-        request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
+    let body = request_body::read(request, body, app).await?;
     let session_id = request::parse_cancel(&body)?;
     match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
         Cancel::Cancelling => Ok(cancelling()),

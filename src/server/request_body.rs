@@ -1,13 +1,14 @@
 //! The body of a request, read within bounds.
 
 use std::pin::{Pin, pin};
-use std::time::Duration;
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::request::Parts;
 use tokio::time::timeout;
 
+use super::App;
 use super::refusal::Refusal;
 use crate::http;
 use crate::limits::server::{DISCARD_TIMEOUT, DISCARDED_BYTES_MAX, UNWANTED_BYTES_MAX};
@@ -45,19 +46,16 @@ pub(super) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refusal>
     unknown.map_or(Ok(()), |coding| Err(Refusal::ContentEncoding(coding.to_owned())))
 }
 
-/// Reads a body of at most `bytes_max` bytes within this time.
+/// Reads the body of a request, within the bounds of the server.
 pub(super) async fn read(
-    headers: &HeaderMap,
+    request: &Parts,
     body: impl RequestBody,
-    bytes_max: usize,
-    within: Duration,
+    app: &App,
 ) -> Result<Bytes, Refusal> {
+    let (bytes_max, within) = (app.max_body_bytes, app.timeouts.body);
     let mut body = pin!(body);
     if body.size_hint().lower() > bytes_max as u64 {
-        // A client that waits for `100 Continue` has sent nothing, and must not be asked to.
-        if !headers.contains_key(EXPECT) {
-            discard(body, DISCARDED_BYTES_MAX).await;
-        }
+        discard_unread(request, body, DISCARDED_BYTES_MAX).await;
         return Err(Refusal::BodyTooLarge { bytes_max });
     }
     let collected = timeout(within, Limited::new(body.as_mut(), bytes_max).collect()).await;
@@ -73,8 +71,16 @@ pub(super) async fn read(
 }
 
 /// Discards a short body on a connection that is about to close: see [`discard`].
-pub(super) async fn discard_short(body: impl RequestBody) {
-    discard(pin!(body), UNWANTED_BYTES_MAX).await;
+pub(super) async fn discard_short(request: &Parts, body: impl RequestBody) {
+    discard_unread(request, pin!(body), UNWANTED_BYTES_MAX).await;
+}
+
+/// Discards a body of which nothing has been read.
+async fn discard_unread(request: &Parts, body: Pin<&mut impl RequestBody>, bytes_max: usize) {
+    // A client that waits for `100 Continue` has sent nothing, and must not be asked to.
+    if !request.headers.contains_key(EXPECT) {
+        discard(body, bytes_max).await;
+    }
 }
 
 /// Reads on, within bounds, before a body is refused. A client that is still sending it when its

@@ -221,7 +221,7 @@ pub(super) async fn compact(
     body: impl RequestBody,
     app: &App,
 ) -> Result<Reply, Refusal> {
-    request_body::read(&request.headers, body, app.max_body_bytes, app.timeouts.body).await?;
+    request_body::read(request, body, app).await?;
     Err(Refusal::NO_COMPACTION)
 }
 

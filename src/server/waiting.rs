@@ -6,7 +6,6 @@
 
 use std::future::Future as _;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::Version;
@@ -14,7 +13,7 @@ use hyper::http::request::Parts;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::socket::Socket;
-use super::stall::Pace;
+use super::stall::Watched;
 use crate::limits::stream as limits;
 
 /// What is known about the client's side of the connection.
@@ -24,24 +23,9 @@ pub(super) enum Waiting {
     /// interim responses, and unread data hides the end of the stream.
     Unwatched,
     /// It may still send.
-    Open(Wire),
+    Open(Watched<Socket>),
     /// It stopped sending at `at`; so many probes have been sent since.
-    Ended { wire: Wire, at: Instant, probes: usize, timer: Pin<Box<Sleep>> },
-}
-
-/// The HTTP/1 connection of a request.
-#[derive(Debug, Clone)]
-pub(super) struct Wire {
-    pub(super) socket: Socket,
-    pub(super) pace: Arc<Pace>,
-}
-
-impl Wire {
-    /// Whether the client is gone, as far as a probe can tell. hyper may have begun this request while the answer before
-    /// it still waits for the client to read; a probe would land in the middle of that.
-    fn is_gone(&self) -> bool {
-        !self.pace.is_blocked() && self.socket.probe(PROBE).is_err()
-    }
+    Ended { wire: Watched<Socket>, at: Instant, probes: usize, timer: Pin<Box<Sleep>> },
 }
 
 const PROBE: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\n";
@@ -49,7 +33,7 @@ const PROBE: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\n";
 impl Waiting {
     /// Watches the client of a request.
     pub(super) fn new(request: &Parts) -> Self {
-        match request.extensions.get::<Wire>() {
+        match request.extensions.get::<Watched<Socket>>() {
             Some(wire) if request.version == Version::HTTP_11 => Self::Open(wire.clone()),
             _ => Self::Unwatched,
         }
@@ -68,7 +52,7 @@ impl Waiting {
         let Self::Ended { wire, at, probes, timer } = self else { return Poll::Pending };
         loop {
             ready!(timer.as_mut().poll(cx));
-            if wire.is_gone() {
+            if is_gone(wire) {
                 return Poll::Ready(());
             }
             *probes += 1;
@@ -77,4 +61,10 @@ impl Waiting {
             timer.as_mut().reset(after.unwrap_or_else(|| Instant::now() + limits::KEEP_ALIVE));
         }
     }
+}
+
+/// Whether the client is gone, as far as a probe can tell. hyper may have begun this request while the answer before it
+/// still waits for the client to read; a probe would land in the middle of that.
+fn is_gone(wire: &Watched<Socket>) -> bool {
+    !wire.pace.is_blocked() && wire.socket.probe(PROBE).is_err()
 }

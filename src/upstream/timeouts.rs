@@ -87,7 +87,7 @@ impl Timeouts {
             if let Some(end) = self.end(self.heard) {
                 return Poll::Ready(end);
             }
-            // A timer that has fired wakes nobody again, unless it is reset.
+            // A timer that has fired wakes nobody until it is reset.
             if self.is_armed && now < self.timer.deadline() {
                 return Poll::Pending;
             }

@@ -115,7 +115,7 @@ async fn auto_teaches_a_model_of_which_nothing_is_known() {
     assert!(round.request.contents().contains("<<function_call>>"));
 }
 
-/// Half of an answer says nothing for good.
+/// Half an answer settles nothing.
 #[tokio::test]
 async fn auto_looks_again_after_an_answer_that_broke_off() {
     let model = Model::listen();

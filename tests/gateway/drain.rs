@@ -97,7 +97,7 @@ async fn a_running_turn_finishes_and_no_new_turn_begins() {
     assert_eq!(process.exit().await.code(), Some(0));
 }
 
-/// Nobody reads it, so nothing but the turn itself is waited for.
+/// No client reads the turn, so only the turn itself can hold up the exit.
 #[tokio::test]
 async fn a_second_signal_waits_for_the_end_of_a_turn_in_the_background() {
     let mut model = Model::listen();
@@ -105,7 +105,7 @@ async fn a_second_signal_waits_for_the_end_of_a_turn_in_the_background() {
     let path = state.path().join("tether.db");
     let config = upstream(&model)
         + &format!("sessions: {{store: embedded, embedded: {{path: {path:?}}}}}\n");
-    // With one, nothing goes on once the main task does not wait.
+    // With a single one, nothing runs any more once the main task stops waiting.
     let process = Process::start_on_one_processor(&config).await;
     let asking = json!({"model": "fake", "input": "Hello?", "background": true});
     let (response, mut round) = tokio::join!(process.post("/v1/responses", &asking), model.round());

@@ -11,7 +11,7 @@ use crate::support::client::request;
 use crate::support::process::{Log, Process};
 use crate::support::{Model, pass, until};
 
-/// A limit on the size of files stands in for a full disk.
+/// A limit on file size stands in for a full disk.
 fn logs_errors(command: &mut Command) {
     command.args(["--log-format", "json"]).env("TETHER_LOG", "error").stderr(Stdio::piped());
 }

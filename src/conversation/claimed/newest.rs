@@ -18,13 +18,18 @@ pub(super) fn keep(messages: &mut Vec<ClaimedMessage>) -> bool {
     for message in messages.drain(..).rev() {
         newest.add(message);
     }
-    let Newest { kept, calls_left_out, .. } = newest;
-    // Without its call, a result says nothing. Some clients use ids again.
-    let calls_kept: HashSet<String> = kept.iter().flat_map(ids_of_calls).collect();
-    let is_left_out = |message: &ClaimedMessage| match message {
-        ClaimedMessage::Result { call_id, .. } => {
-            calls_left_out.contains(call_id) && !calls_kept.contains(call_id)
+    let Newest { kept, mut calls_left_out, .. } = newest;
+    // Some clients use ids again.
+    for message in &kept {
+        if let ClaimedMessage::Assistant { calls, .. } = message {
+            for call in calls {
+                calls_left_out.remove(&call.id);
+            }
         }
+    }
+    // Without its call, a result says nothing.
+    let is_left_out = |message: &ClaimedMessage| match message {
+        ClaimedMessage::Result { call_id, .. } => calls_left_out.contains(call_id),
         _ => false,
     };
     messages.extend(kept.into_iter().rev().filter(|message| !is_left_out(message)));
@@ -73,15 +78,6 @@ impl Newest {
             let over = calls.len().saturating_sub(most);
             self.calls_left_out.extend(calls.drain(..over).map(|call| call.id));
         }
-    }
-}
-
-fn ids_of_calls(message: &ClaimedMessage) -> Vec<String> {
-    match message {
-        ClaimedMessage::Assistant { calls, .. } => {
-            calls.iter().map(|call| call.id.clone()).collect()
-        }
-        _ => Vec::new(),
     }
 }
 

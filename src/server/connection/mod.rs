@@ -36,23 +36,21 @@ use super::reply::Reply;
 use super::request_body::RequestBody;
 use super::route::Route;
 use super::socket::Socket;
-use super::stall::{Pace, StreamExecutor, Streams, Watched};
+use super::stall::{StreamExecutor, Streams, Watched};
 use super::transport::Transport;
 use super::unread::Unread;
-use super::waiting::Wire;
 use super::{App, handlers};
 use crate::limits;
 use crate::telemetry::metrics;
 
 /// A connection to a client.
 struct Connection {
-    socket: Socket,
+    wire: Watched<Socket>,
     guard: Arc<ConnectionGuard>,
     // Dropped after the socket: the place is free only once that is closed.
     place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
-    pace: Arc<Pace>,
 }
 
 /// How the driving of a connection of hyper ends.
@@ -72,15 +70,8 @@ pub(super) fn serve(
     app: Arc<App>,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> {
-    let watched = transport.watched();
-    let connection = Connection {
-        socket: watched.socket.clone(),
-        guard,
-        place,
-        app,
-        stop,
-        pace: Arc::clone(&watched.pace),
-    };
+    let wire = transport.watched().clone();
+    let connection = Connection { wire, guard, place, app, stop };
     async move {
         let _open = metrics::connection_open();
         let mut read = BytesMut::new();
@@ -207,7 +198,7 @@ impl Connection {
                     }
                     // hyper may have read this request while it is still sending the previous answer. Once the
                     // socket takes more, this is polled again.
-                    if self.pace.is_blocked() {
+                    if self.wire.pace.is_blocked() {
                         return Poll::Pending;
                     }
                     handover
@@ -224,12 +215,9 @@ impl Connection {
                 unread = take_apart(connection.into_parts());
                 begun
             };
-            transport = Transport::Plain(Watched {
-                socket: self.socket.clone(),
-                pace: Arc::clone(&self.pace),
-            });
+            transport = Transport::Plain(self.wire.clone());
             let (head, events, closes) = self.head_of(begun);
-            let (socket, patience) = (self.socket.clone(), self.app.timeouts.reader);
+            let (socket, patience) = (self.wire.socket.clone(), self.app.timeouts.reader);
             let ended = direct::serve(socket, head, events, patience).await;
             if !self.goes_on_after(ended, closes).await {
                 return;
@@ -246,12 +234,12 @@ impl Connection {
     ) -> impl Service<Request<Incoming>, Response = Reply, Error = Infallible, Future: Send> + use<>
     {
         let answers = answers(&self.app, &self.guard);
-        let (place, socket) = (Arc::clone(&self.place), self.socket.clone());
-        let wire = Wire { socket: socket.clone(), pace: Arc::clone(&self.pace) };
+        let (place, wire) = (Arc::clone(&self.place), self.wire.clone());
         service_fn(move |mut request: Request<Incoming>| {
             place.keep();
             progress.begin();
-            let (socket, handover, progress) = (socket.clone(), handover.clone(), progress.clone());
+            let (socket, handover, progress) =
+                (wire.socket.clone(), handover.clone(), progress.clone());
             let may_take = is_plain && handover.expect(&request);
             request.extensions_mut().insert(wire.clone());
             let noted = handover.clone();
@@ -276,7 +264,7 @@ impl Connection {
     /// overtake our answer.
     async fn discard_rest(&self) {
         tokio::select! {
-            () = self.socket.clone().close() => {}
+            () = self.wire.socket.clone().close() => {}
             () = self.place.lost() => {}
         }
     }
@@ -294,7 +282,7 @@ impl Connection {
         match ended {
             Ended::Properly if !closes && !self.stop.is_cancelled() => return true,
             // Boxed, so that a connection keeps no room for it while it streams.
-            Ended::Properly => Box::pin(self.socket.clone().close()).await,
+            Ended::Properly => Box::pin(self.wire.socket.clone().close()).await,
             Ended::Stalled => self.note_stalled(),
             Ended::Left | Ended::Cut => {}
         }
@@ -312,7 +300,7 @@ impl Connection {
         let io = Unread { stream: transport, bytes: unread };
         let (streams, timeouts) = (Streams::new(), self.app.timeouts);
         let executor =
-            StreamExecutor::new(Arc::clone(&self.pace), Arc::clone(&streams), timeouts.reader);
+            StreamExecutor::new(Arc::clone(&self.wire.pace), Arc::clone(&streams), timeouts.reader);
         let connection = http2(executor).serve_connection(TokioIo::new(io), service);
         let mut connection = pin!(connection);
         let (mut idle, mut is_idle) = (pin!(streams.idle_for(timeouts.head)), false);
@@ -341,7 +329,7 @@ impl Connection {
         mut poll: impl FnMut(&mut Context<'_>, bool) -> Poll<Driven>,
     ) -> Option<Box<Begun>> {
         let peer = self.guard.peer();
-        let mut stalled = pin!(self.pace.stalled(self.app.timeouts.reader));
+        let mut stalled = pin!(self.wire.pace.stalled(self.app.timeouts.reader));
         let mut lost = pin!(self.place.lost());
         let (mut stop, mut stopping) = (pin!(self.stop.cancelled()), false);
         poll_fn(|cx| {

@@ -123,7 +123,7 @@ pub(super) fn stall_due(longest: Duration, since: Option<Instant>) -> Instant {
 
 /// A socket that reports to its [`Pace`] whether writes get through. Under TLS, it is the one underneath: the layer above
 /// takes some data even while the socket takes none.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Watched<S> {
     pub(super) socket: S,
     pub(super) pace: Arc<Pace>,

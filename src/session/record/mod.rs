@@ -9,12 +9,12 @@
 mod answers;
 pub(crate) mod turn;
 
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Conversation;
 use crate::limits::session as limits;
-use crate::text::is_deeper;
+use crate::text::read_deep;
 
 pub(crate) use answers::{AnswerRecords, Replaced};
 
@@ -127,15 +127,7 @@ fn read_as<T: DeserializeOwned>(json: &[u8]) -> Result<T, RecordError> {
     }
     // `serde_json`'s own limit would reject the deepest results, because the record adds levels
     // around them.
-    if is_deeper(json, limits::RECORD_DEPTH_MAX) {
-        let message = format_args!("it is nested deeper than {}", limits::RECORD_DEPTH_MAX);
-        return Err(serde_json::Error::custom(message).into());
-    }
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    deserializer.disable_recursion_limit();
-    let record = T::deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(record)
+    Ok(read_deep(json, limits::RECORD_DEPTH_MAX)?)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinis
 use crate::limits::session::RECORD_DEPTH_MAX;
 use crate::limits::tools::DATA_DEPTH_MAX;
 use crate::parser::Arguments;
+use crate::text::is_deeper;
 use crate::tools::{Clarification, ClarificationOption, Continuation, Source, ToolResult};
 use crate::upstream::ReasoningItem;
 

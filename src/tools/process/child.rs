@@ -184,7 +184,7 @@ impl Child {
     pub async fn finish(mut self) -> Stderr {
         if let Some(group) = &mut self.group {
             group.kill();
-            // If nobody waits any more, dropping this cleans up.
+            // If the caller gives up here, `Drop` cleans up.
             group.drain_stderr(KILL_WAIT).await;
         }
         if let Some(group) = self.group.take() {
@@ -197,7 +197,7 @@ impl Child {
     /// ended, if that can be told.
     pub async fn end(mut self) -> Option<ExitStatus> {
         let had_input = self.stdin.take().is_some();
-        // In a task of its own, so that it goes on if nobody waits any more.
+        // In its own task, so that it finishes even if the caller gives up.
         tokio::spawn(self.group.take()?.end(had_input)).await.ok()?
     }
 }

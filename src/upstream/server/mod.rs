@@ -327,7 +327,7 @@ impl Server {
         };
         *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now() });
         let listed = self.without_list(failed.clone());
-        // A server that is starting up, or a proxy in front of it, is asked again.
+        // A server that is still starting, or a proxy in front of one, is asked again.
         if listed.is_ok() && !failed.status.is_some_and(http::is_transient) {
             *self.known.lock() = Known::Unlisted;
         }
@@ -384,9 +384,8 @@ impl Server {
         body: Bytes,
     ) -> Result<String, Failed> {
         let request = self.request(method, path, body);
-        let mut answer = self.send(request, within).await?;
-        let body = read_body(&mut answer, limits::MODELS_BYTES_MAX, within).await;
-        finished(answer, body, limits::MODELS_BYTES_MAX)
+        let answer = self.send(request, within).await?;
+        read_whole(answer, limits::MODELS_BYTES_MAX, within).await
     }
 
     /// Forgets what was learnt; the server may have been replaced.
@@ -447,8 +446,13 @@ async fn read_body(answer: &mut Answer, bytes_max: usize, within: Duration) -> R
     }
 }
 
-/// The body of an answer, of which at most `bytes_max` bytes were read. It has to be whole, unless it is an error.
-fn finished(answer: Answer, body: ReadText, bytes_max: usize) -> Result<String, Failed> {
+/// The same, which has to be whole, unless it is an error.
+async fn read_whole(
+    mut answer: Answer,
+    bytes_max: usize,
+    within: Duration,
+) -> Result<String, Failed> {
+    let body = read_body(&mut answer, bytes_max, within).await;
     if !answer.head.status.is_success() {
         return Err(Failed::refused(&answer, &body.text));
     }

@@ -100,7 +100,7 @@ async fn a_server_without_a_model_list_is_asked_once() {
     assert_eq!(model.listed(), listed + 1);
 }
 
-/// One that is starting up, or a proxy in front of it, may have more to say later.
+/// A server that is still starting, or a proxy in front of one, may say more later.
 #[tokio::test]
 async fn a_server_that_is_starting_up_is_asked_again() {
     let mut model = Model::listen();

@@ -189,7 +189,7 @@ impl Items {
         self.close_text(frames, Status::Completed);
         let index = self.reserve();
         let name = text_of(data, "tool_name");
-        // A question that has waited behind another one belongs to the turn before.
+        // A question that waited behind another one belongs to the earlier turn.
         let (turn, number) = text_of(data, "clarification_id").rsplit_once('.').unwrap_or_default();
         let item = json!({
             "id": self.id.in_turn(turn).item(APPROVAL_REQUEST, number), "type": "mcp_approval_request",

@@ -81,8 +81,7 @@ impl Expiry {
 
     /// Whether this session has expired, even if the tables have yet to be completed.
     pub(super) fn has_expired(&self, connection: &Connection, session_id: &str) -> Done<bool> {
-        let may_expire = self.may_expire(session_id) && !self.redo.has(Some(session_id));
-        Ok(may_expire && self.is_old(connection, session_id)?)
+        Ok(self.may_be_swept(session_id) && self.is_old(connection, session_id)?)
     }
 
     /// Whether the session has been unused for that long, by the tables alone.
@@ -97,14 +96,17 @@ impl Expiry {
         !self.leases.is_held(session_id) && !self.ended.has(Some(session_id))
     }
 
+    /// The same if the tables are to say when it was used: what they do not have yet is newer.
+    fn may_be_swept(&self, session_id: &str) -> bool {
+        self.may_expire(session_id) && !self.redo.has(Some(session_id))
+    }
+
     fn expired(&self, connection: &Connection, session_id: Option<&str>) -> Done<Vec<String>> {
         if session_id.is_some_and(|session_id| !self.may_expire(session_id)) {
             return Ok(Vec::new());
         }
         let mut expired = statements::unused_since(connection, self.oldest(), session_id)?;
-        // What the tables do not have yet is newer.
-        expired
-            .retain(|session_id| self.may_expire(session_id) && !self.redo.has(Some(session_id)));
+        expired.retain(|session_id| self.may_be_swept(session_id));
         Ok(expired)
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::leases::Leases;
 use crate::session::store::Entered;
 
-/// A lease that was granted. **Dropping it gives the lease back**: nobody may wait for it any more, or the store may have
-/// failed meanwhile.
+/// A lease that has been granted. **Dropping it gives the lease back**: whoever asked may be gone, or the store may have
+/// failed in the meantime.
 #[derive(Debug)]
 pub(super) struct Offer {
     entered: Option<Entered>,

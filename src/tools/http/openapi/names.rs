@@ -1,4 +1,4 @@
-//! Names that are told apart by numbers.
+//! Unique names: a name that is taken gets a number.
 
 use std::collections::{HashMap, HashSet};
 

@@ -17,25 +17,9 @@ const STEP_NS: usize = 20;
 /// Bytes that backtracking reads in a nanosecond.
 const BYTES_PER_NS: usize = 4;
 
-/// Nanoseconds that a match with a text of so many bytes takes.
-pub(super) fn time(pattern: &str, bytes: usize) -> usize {
-    let Shape { positions, loops, is_anchored } = Shape::of(pattern);
-    let Some(loops) = loops else {
-        return positions.saturating_mul(bytes).saturating_mul(POSITION_NS);
-    };
-    let power = if is_anchored { 1 + loops.max(1) } else { 2 + loops };
-    let steps = PATTERN_STEPS_MAX * STEP_NS;
-    (bytes.saturating_pow(power) / BYTES_PER_NS).saturating_add(steps)
-}
-
-/// Whether a pattern is matched by backtracking.
-pub(super) fn backtracks(pattern: &str) -> bool {
-    Shape::of(pattern).loops.is_some()
-}
-
 /// What the time depends on.
 #[derive(Debug, PartialEq, Eq)]
-struct Shape {
+pub(super) struct Shape {
     /// Characters, each as often as it is repeated; a class is one.
     positions: usize,
     /// If it needs backtracking, how deep the loops around that are nested.
@@ -70,8 +54,24 @@ impl Part {
 }
 
 impl Shape {
+    /// Nanoseconds that a match with a text of so many bytes takes.
+    pub(super) fn time(&self, bytes: usize) -> usize {
+        let &Self { positions, loops, is_anchored } = self;
+        let Some(loops) = loops else {
+            return positions.saturating_mul(bytes).saturating_mul(POSITION_NS);
+        };
+        let power = if is_anchored { 1 + loops.max(1) } else { 2 + loops };
+        let steps = PATTERN_STEPS_MAX * STEP_NS;
+        (bytes.saturating_pow(power) / BYTES_PER_NS).saturating_add(steps)
+    }
+
+    /// Whether the pattern is matched by backtracking.
+    pub(super) const fn backtracks(&self) -> bool {
+        self.loops.is_some()
+    }
+
     /// If a pattern cannot be parsed, its whole length is multiplied by all its repetitions.
-    fn of(pattern: &str) -> Self {
+    pub(super) fn of(pattern: &str) -> Self {
         // The groups around, without their last atom, and that of the innermost one.
         let (mut groups, mut last) = (vec![Part::default()], Part::default());
         let (mut most, mut is_clear, mut has_choice) = (1_usize, true, false);
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn time_grows_with_the_text_and_what_is_repeated() {
-        let millis = |pattern, bytes| time(pattern, bytes) / 1_000_000;
+        let millis = |pattern, bytes| Shape::of(pattern).time(bytes) / 1_000_000;
         assert_eq!(millis("^[a-z0-9]{1,64}$", 64), 0);
         assert_eq!(millis("a[ab]{300}c|b[ab]{300}e", 30_000), 217);
         assert_eq!(millis(r"^(?=.*[A-Z])(?=.*\d).{8,}$", 12), 0);
@@ -254,6 +254,7 @@ mod tests {
         assert_eq!(millis("^((?!<script).)*$", 10_000), 25);
         let nested = (0..6).fold("a*".to_owned(), |inner, _| format!("(?:(?={inner})(?>a?))*+"));
         assert!(millis(&format!("(?=a){nested}$"), 35) > 100_000);
-        assert_eq!(time("((?=a)a)*b", usize::MAX), usize::MAX / BYTES_PER_NS + 200_000);
+        let most = Shape::of("((?=a)a)*b").time(usize::MAX);
+        assert_eq!(most, usize::MAX / BYTES_PER_NS + 200_000);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::documents::Documents;
-use super::matching;
+use super::matching::Shape;
 use super::{DEPENDENT, SAME, UNEVALUATED, UNIONS};
 use crate::limits::tools::CHECK_DEPTH_MAX;
 use crate::tools::schema::parts::values;
@@ -254,9 +254,10 @@ impl<'s> Walk<'s> {
     }
 
     fn match_pattern(&mut self, pattern: &str, text: &str) -> Option<()> {
-        self.has_backtracked |= matching::backtracks(pattern);
         self.spend((pattern.len() + text.len()) / COPIED_BYTES)?;
-        self.match_ns = self.match_ns.checked_sub(matching::time(pattern, text.len()))?;
+        let shape = Shape::of(pattern);
+        self.has_backtracked |= shape.backtracks();
+        self.match_ns = self.match_ns.checked_sub(shape.time(text.len()))?;
         Some(())
     }
 }
