@@ -229,9 +229,13 @@ impl Endpoint {
 
     /// A connection whose receiving side buffers less than a megabyte.
     pub(crate) async fn narrow_client(&self) -> Client {
-        let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(128 * 1024).unwrap();
-        let socket: TcpStream = socket.connect(self.address).await.unwrap();
-        Client::from(socket)
+        Client::from(connect_narrowly(self.address).await)
     }
+}
+
+/// A socket that buffers less than a megabyte of what it receives. The kernel would let it grow to 32.
+pub(crate) async fn connect_narrowly(address: SocketAddr) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(128 * 1024).unwrap();
+    socket.connect(address).await.unwrap()
 }

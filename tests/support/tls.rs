@@ -14,6 +14,8 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
+use super::gateway::connect_narrowly;
+
 /// The names in the certificates: a gateway's, and a store's on this machine.
 const NAME: &str = "gateway.example";
 pub(crate) const LOCAL_NAME: &str = "localhost";
@@ -123,7 +125,7 @@ pub(crate) async fn connect(
     connector: &TlsConnector,
     gateway: SocketAddr,
 ) -> Option<tokio_rustls::client::TlsStream<TcpStream>> {
-    let socket = TcpStream::connect(gateway).await.unwrap();
+    let socket = connect_narrowly(gateway).await;
     let name = ServerName::try_from(NAME).unwrap();
     connector.connect(name, socket).await.ok()
 }
