@@ -70,6 +70,13 @@ impl Tagged {
         if !is_told || self.fault.is_some() {
             return;
         }
+        // First, because the key takes less time than a long value, which comes in many pieces.
+        let key = if self.streamed.is_some() {
+            None
+        } else {
+            let Some(key) = self.key_of_text(stream) else { return };
+            Some(key)
+        };
         let mut text = &stream.buffer[value.so_far(self.at)];
         if self.tags.is_trimmed {
             text = &text[between_line_breaks(text)];
@@ -78,27 +85,24 @@ impl Tagged {
         let streamed = self.streamed.unwrap_or_default();
         let more = whole_characters(&text[streamed..]);
         examined::note(2 * more.len());
-        if more.is_empty() || self.streamed.is_none() && !self.begin_text(stream) {
+        if more.is_empty() {
             return;
+        }
+        if let Some(key) = key {
+            self.push_key(key);
+            self.json.push('"');
         }
         push_escaped(&mut self.json, more);
         self.streamed = Some(streamed + more.len());
         self.tell_arguments(stream, sink);
     }
 
-    /// Adds the key of a text, and the quote before it. False if the argument is none.
-    fn begin_text(&mut self, stream: &Stream) -> bool {
-        let text = |range: Range<usize>| std::str::from_utf8(&stream.buffer[range]).ok();
-        let (key, hint) = (text(self.key.clone()), text(self.hint.clone()));
-        let (Some(key), Some(hint)) = (key.map(str::trim), hint.map(str::trim)) else {
-            return false;
-        };
-        if self.keys.contains(key) || kinds_of(key, hint, stream) != Some(types::TEXT) {
-            return false;
-        }
-        self.push_key(key);
-        self.json.push('"');
-        true
+    /// The key of an argument that is text; `None` if it is something else, or may be.
+    fn key_of_text<'s>(&self, stream: &'s Stream) -> Option<&'s str> {
+        let text = |range: &Range<usize>| std::str::from_utf8(&stream.buffer[range.clone()]).ok();
+        let (key, hint) = (text(&self.key)?.trim(), text(&self.hint)?.trim());
+        let is_text = !self.keys.contains(key) && kinds_of(key, hint, stream) == Some(types::TEXT);
+        is_text.then_some(key)
     }
 
     fn push_key(&mut self, key: &str) {

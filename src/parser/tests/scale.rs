@@ -1,6 +1,8 @@
 //! How much work an input takes, counted rather than timed. Each place that reads bytes counts
 //! them, and an input eight times as long must take eight times the work.
 
+use serde_json::json;
+
 use super::*;
 use crate::parser::examined;
 
@@ -154,7 +156,7 @@ fn frames_labels_and_code() {
 /// A call with this text as an argument, in a row that tells deltas.
 #[track_caller]
 fn check_told(name: &str, [open, close]: [&str; 2], fill: &str, most: f64) {
-    let schema = serde_json::json!({"properties": {"s": {"type": "string"}}});
+    let schema = json!({"properties": {"s": {"type": "string"}, "l": {"type": "array"}}});
     let tools = Tools::of([("f", &schema)]);
     let settings = Settings { argument_deltas: true, tools, ..row(name) };
     let call = |size: usize| {
@@ -177,6 +179,9 @@ fn one_long_call_that_is_told() {
     let tags = ["<tool_call>\n<function=f>\n<parameter=s>\n", "</parameter></function>"];
     check_told("qwen3_coder", tags, "some words\n", 8.0);
     check_told("qwen3_coder", tags, "</parameter> ", 24.0);
+    // It is told at its end.
+    let tags = ["<tool_call>\n<function=f>\n<parameter=l>\n", "</parameter></function>"];
+    check_told("qwen3_coder", tags, "1, ", 8.0);
     let prefix = "]<]minimax[>[";
     let open = format!("{prefix}<tool_call>{prefix}<invoke name=\"f\">{prefix}<s>");
     let close = format!("{prefix}</s>{prefix}</invoke>");
@@ -209,7 +214,7 @@ fn strings_in_messages() {
 
 #[test]
 fn code_in_messages() {
-    let schema = serde_json::json!({"properties": {"code": {"type": "string"}}});
+    let schema = json!({"properties": {"code": {"type": "string"}}});
     let tools = Tools::of([("python", &schema)]);
     for (name, header) in [("harmony", " to=python<|message|>"), ("functionary_v32", "python\n")] {
         for fill in ["print(1) ", "<|call|<", ">>> f(x)\n", "\n", ">>>"] {
