@@ -54,6 +54,8 @@ struct Listing {
     props: String,
     /// Whether that breaks off in the middle.
     cuts_props: bool,
+    /// Whether the list does.
+    cuts_list: bool,
     /// What Ollama says about a model; empty for servers that are not Ollama.
     shown: String,
     asked: usize,
@@ -73,6 +75,7 @@ impl Model {
             body,
             props: String::new(),
             cuts_props: false,
+            cuts_list: false,
             shown: String::new(),
             asked: 0,
         }));
@@ -131,6 +134,11 @@ impl Model {
     /// Makes it say that it is still starting up.
     pub(crate) fn start_up(&self) {
         self.listing.lock().status = "503 Wait";
+    }
+
+    /// Makes its connection break in the middle of its list of models, or no longer.
+    pub(crate) fn break_off_list(&self, breaks_off: bool) {
+        self.listing.lock().cuts_list = breaks_off;
     }
 
     /// Makes it leave requests for its models unanswered.
@@ -255,7 +263,7 @@ impl Round {
                 let is_props = request.head.starts_with("GET /props?");
                 let is_list = !is_props && !is_show;
                 listing.asked += usize::from(is_list);
-                let Listing { status, body, props, shown, cuts_props, .. } = &*listing;
+                let Listing { status, body, props, shown, cuts_props, cuts_list, .. } = &*listing;
                 let own = if is_props { props } else { shown };
                 let (status, body) = match (is_list, &**own) {
                     (true, _) => (*status, body),
@@ -266,8 +274,9 @@ impl Round {
                     continue;
                 }
                 let length = body.len();
-                let sent = if is_props && *cuts_props { length / 2 } else { length };
-                let (body, is_cut) = (&body[..sent], sent < length);
+                let is_cut = is_props && *cuts_props || is_list && *cuts_list;
+                let sent = if is_cut { length / 2 } else { length };
+                let body = &body[..sent];
                 let reply = format!(
                     "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\
                      Content-Length: {length}\r\n\r\n{body}"

@@ -327,8 +327,9 @@ impl Server {
         };
         *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now() });
         let listed = self.without_list(failed.clone());
-        // A server that is still starting, or a proxy in front of one, is asked again.
-        if listed.is_ok() && !failed.status.is_some_and(http::is_transient) {
+        // A server that is still starting, or a proxy in front of one, is asked again, and so is one whose list broke off.
+        let may_list = failed.wait.is_some() || failed.status.is_some_and(http::is_transient);
+        if listed.is_ok() && !may_list {
             *self.known.lock() = Known::Unlisted;
         }
         listed
@@ -462,6 +463,9 @@ async fn read_whole(
             Ok(body.text)
         }
         Extent::Longer => Err(Failed::permanent(RoundFailure::too_long(bytes_max))),
-        Extent::Cut => Err(Failed::permanent(RoundFailure::cut_short())),
+        Extent::Cut => Err(Failed {
+            wait: Some(Duration::ZERO),
+            ..Failed::permanent(RoundFailure::cut_short())
+        }),
     }
 }

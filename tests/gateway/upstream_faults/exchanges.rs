@@ -113,6 +113,18 @@ async fn a_server_that_is_starting_up_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_server_whose_list_broke_off_is_asked_again() {
+    let mut model = Model::listen();
+    model.list("fake-model", "vllm");
+    model.break_off_list(true);
+    let gateway = Gateway::with(model.address, nothing).await;
+    until(|| model.listed() > 0).await;
+    assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], Value::Null);
+    model.break_off_list(false);
+    assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], false);
+}
+
+#[tokio::test]
 async fn it_is_identified_again_after_a_404() {
     let mut model = Model::listen();
     model.list("fake-model", "vllm");
