@@ -40,8 +40,8 @@ pub(super) fn save(
     record: &[u8],
 ) -> Result<Written<Version>, StoreError> {
     let version = leases.next_version(lease, expected)?;
-    let saved = redo.save(lease, (version, now_ms()), record);
-    let is_fold_due = saved.map_err(|error| unavailable_beside(&error))?;
+    let saved = redo.save(|| leases.holds(lease), lease, (version, now_ms()), record);
+    let is_fold_due = unless_late(saved)?;
     leases.note_version(lease, version);
     Ok(Written { result: version, is_fold_due })
 }
@@ -54,10 +54,13 @@ pub(super) fn append(
     turn_id: &str,
     news: &LogNews,
 ) -> Result<Written<()>, StoreError> {
-    leases.check(lease)?;
-    let appended = redo.append(lease, turn_id, news);
-    let is_fold_due = appended.map_err(|error| unavailable_beside(&error))?;
+    let is_fold_due = unless_late(redo.append(|| leases.holds(lease), lease, turn_id, news))?;
     Ok(Written { result: (), is_fold_due })
+}
+
+/// What was written, unless the lease was lost before.
+fn unless_late<T>(written: io::Result<Option<T>>) -> Result<T, StoreError> {
+    written.map_err(|error| unavailable_beside(&error))?.ok_or(StoreError::Superseded)
 }
 
 /// Does something on the thread, and hands its result over once that is durable.

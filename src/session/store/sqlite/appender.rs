@@ -41,11 +41,10 @@ impl SqliteAppender {
 
 impl Appender for SqliteAppender {
     fn append(&self, news: &LogNewsRef<'_>) -> bool {
-        if self.is_stopped.load(Ordering::Acquire) {
-            return false;
-        }
-        match self.redo.append_aliased(&self.turn, news) {
-            Ok(is_fold_due) => {
+        let is_held = || !self.is_stopped.load(Ordering::Acquire);
+        match self.redo.append_aliased(is_held, &self.turn, news) {
+            Ok(None) => false,
+            Ok(Some(is_fold_due)) => {
                 if is_fold_due && let Some(jobs) = self.jobs.upgrade() {
                     fold_later(&jobs);
                 }

@@ -139,3 +139,17 @@ fn an_alias_means_the_turn_that_it_was_last_assigned_to() {
     });
     assert_eq!(read.collect::<Vec<_>>(), [("a", 2), ("b", 3), ("c", 4), ("b", 6)]);
 }
+
+/// As when the session is deleted between the check of the lease and the write.
+#[tokio::test]
+async fn what_comes_after_the_lease_is_lost_is_not_written() {
+    let place = Place::new(SyncMode::Normal);
+    let (lease, version) = place.begin("s").await;
+    let redo = &place.store.redo;
+    assert_eq!(redo.append(|| false, &lease, "t", &news(1)).unwrap(), None);
+    let saved = (Version(version.0 + 1), 0);
+    assert_eq!(redo.save(|| false, &lease, saved, b"{}").unwrap(), None);
+    let next = place.killed();
+    assert_eq!(next.read("s", "t").await, None);
+    assert_eq!(next.store.load("s").await.unwrap().unwrap().version, version);
+}

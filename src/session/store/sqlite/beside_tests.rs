@@ -18,7 +18,7 @@ async fn a_file_with_a_deletion_is_not_emptied() {
         } else {
             let bytes = vec![b'x'; usize::try_from(limits::REDO_BYTES_KEPT).unwrap()].into();
             let long = vec![Batch { first: 1, last: 1, bytes }];
-            redo.append(&lease, "long", &long.into()).unwrap();
+            redo.append(|| true, &lease, "long", &long.into()).unwrap();
             redo.settle([("s", "long")].into_iter());
         }
         redo.empty_unneeded();

@@ -103,11 +103,9 @@ impl Leases {
         held.by_session.values().filter_map(|it| it.appender.as_ref()).for_each(|it| it.stop());
     }
 
-    /// # Errors
-    /// [`StoreError::Superseded`] if the lease is lost.
-    pub(super) fn check(&self, lease: &Lease) -> Result<(), StoreError> {
-        let is_held = self.0.lock().holding(lease).is_some();
-        if is_held { Ok(()) } else { Err(StoreError::Superseded) }
+    /// Whether a lease is held.
+    pub(super) fn holds(&self, lease: &Lease) -> bool {
+        self.0.lock().holding(lease).is_some()
     }
 
     /// A version for a record that is to be written over the version `expected`. Once it is written,

@@ -215,7 +215,7 @@ impl SqliteStore {
 
     async fn release_now(&self, lease: &Lease) -> Result<(), StoreError> {
         let session_id = &lease.session_id;
-        if self.leases.check(lease).is_err() {
+        if !self.leases.holds(lease) {
             return Ok(());
         }
         let noted = self.note_left(session_id).await;

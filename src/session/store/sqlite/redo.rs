@@ -154,38 +154,52 @@ impl Redo {
         TurnAlias { alias, assigned_in: AtomicU64::new(0), lease, turn_id }
     }
 
-    /// Appends what is new of a running turn that has an alias. Returns whether the older file should be folded.
+    /// Appends what is new of a running turn that has an alias. Returns whether the older file should be folded; `None`
+    /// if the lease is no longer held, and nothing was written.
     pub(super) fn append_aliased(
         &self,
+        is_held: impl FnOnce() -> bool,
         turn: &TurnAlias,
         news: &LogNewsRef<'_>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<bool>> {
         let encode = |records: &mut Vec<u8>, incarnation| turn.encode(records, incarnation, news);
         let note = |current: &mut Segment, incarnation| turn.note(current, incarnation);
-        let written = self.record(encode, Segment::write, note)?;
-        self.appends.note(written.bytes);
-        Ok(written.is_fold_due)
+        let written = self.record(is_held, encode, Segment::write, note)?;
+        Ok(written.map(|written| self.appended(&written)))
     }
 
-    /// Appends what is new of a running turn. Returns whether the older file should be folded.
-    pub(super) fn append(&self, lease: &Lease, turn_id: &str, news: &LogNews) -> io::Result<bool> {
+    /// The same for one without an alias.
+    pub(super) fn append(
+        &self,
+        is_held: impl FnOnce() -> bool,
+        lease: &Lease,
+        turn_id: &str,
+        news: &LogNews,
+    ) -> io::Result<Option<bool>> {
         let encode = |records: &mut Vec<u8>, _| redo_record::append(records, lease, turn_id, news);
         let note = |current: &mut Segment, _| current.note_turn(&lease.session_id, turn_id);
-        let written = self.record(encode, Segment::write, note)?;
-        self.appends.note(written.bytes);
-        Ok(written.is_fold_due)
+        let written = self.record(is_held, encode, Segment::write, note)?;
+        Ok(written.map(|written| self.appended(&written)))
     }
 
-    /// Appends the record of a session, so that a full disk shows. Returns whether the older file should be folded.
+    fn appended(&self, written: &Recorded) -> bool {
+        self.appends.note(written.bytes);
+        written.is_fold_due
+    }
+
+    /// Appends the record of a session, so that a full disk shows. Returns whether the older file should be folded;
+    /// `None` if the lease is no longer held, and nothing was written.
     pub(super) fn save(
         &self,
+        is_held: impl FnOnce() -> bool,
         lease: &Lease,
         saved: (Version, u64),
         record: &[u8],
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<bool>> {
         let encode = |records: &mut Vec<u8>, _| redo_record::save(records, lease, saved, record);
         let note = |current: &mut Segment, _| current.note_saved(&lease.session_id);
-        Ok(self.record(encode, Segment::write_surely, note)?.is_fold_due)
+        let written = self.record(is_held, encode, Segment::write_surely, note)?;
+        Ok(written.map(|written| written.is_fold_due))
     }
 
     /// Appends the end of a turn. Returns whether the older file should be folded.
@@ -193,32 +207,38 @@ impl Redo {
         let encode = |records: &mut Vec<u8>, _| redo_record::ended(records, turn);
         let (session_id, turn_id) = turn.ids();
         let note = |current: &mut Segment, _| current.note_turn(session_id, turn_id);
-        Ok(self.record(encode, Segment::write, note)?.is_fold_due)
+        let written = self.record(|| true, encode, Segment::write, note)?;
+        Ok(written.is_some_and(|written| written.is_fold_due))
     }
 
-    /// Appends a record, and notes what the database lacks from then on. Both learn the
-    /// [incarnation](State::incarnation) of the current file.
+    /// Appends a record if it `is_in_time`, and notes what the database lacks from then on. Both learn the
+    /// [incarnation](State::incarnation) of the current file. Whoever deletes a session takes its lease first. So a
+    /// record that is in time comes before the deletion in the file, and goes with it.
     fn record(
         &self,
+        is_in_time: impl FnOnce() -> bool,
         encode: impl FnOnce(&mut Vec<u8>, u64),
         write: impl FnOnce(&mut Segment, &[u8]) -> io::Result<()>,
         note: impl FnOnce(&mut Segment, u64),
-    ) -> io::Result<Recorded> {
+    ) -> io::Result<Option<Recorded>> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        if !is_in_time() {
+            return Ok(None);
+        }
         // First, because an alias holds in one file alone.
         state.change_files_if_long()?;
         state.scratch.clear();
         encode(&mut state.scratch, state.incarnation);
         write(&mut state.current, &state.scratch)?;
         note(&mut state.current, state.incarnation);
-        Ok(Recorded { bytes: state.scratch.len(), is_fold_due: state.is_fold_due() })
+        Ok(Some(Recorded { bytes: state.scratch.len(), is_fold_due: state.is_fold_due() }))
     }
 
     /// Writes an empty record to the disk, to see whether that works.
     pub(super) fn probe(&self) -> io::Result<()> {
         let encode = |records: &mut Vec<u8>, _| redo_record::probe(records);
-        self.record(encode, Segment::write_now, |_, _| {}).map(drop)
+        self.record(|| true, encode, Segment::write_now, |_, _| {}).map(drop)
     }
 
     /// Notes that the database has these turns, each as its session and its id, and the records of their sessions. If

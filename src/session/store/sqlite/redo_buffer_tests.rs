@@ -141,7 +141,7 @@ async fn nothing_is_written_after_a_record_that_was_cut() {
     fs::write(left.path().join(FILE), &whole[..whole.len() - 1]).unwrap();
     // As if the tables could not be completed, because the disk is full.
     let redo = Redo::open(&left.path().join("tether.db"), SyncMode::Normal).unwrap();
-    redo.append(&lease, "t", &news(3)).unwrap();
+    redo.append(|| true, &lease, "t", &news(3)).unwrap();
     drop(redo);
     assert_running(Place::of(left, SyncMode::Normal).read("s", "t").await, 3);
 }

@@ -329,7 +329,7 @@ async fn what_counts_only_on_the_disk_is_brought_there() {
     for sync in [SyncMode::Normal, SyncMode::Full] {
         let place = Place::new(sync);
         let (lease, _) = place.begin("s").await;
-        place.store.redo.append(&lease, "t", &news(1)).unwrap();
+        place.store.redo.append(|| true, &lease, "t", &news(1)).unwrap();
         place.store.redo.change_files();
         place.store.append(&lease, "t", news(2)).await.unwrap();
         // On the thread, whatever the mode.
