@@ -50,6 +50,16 @@ async fn what_is_asked_twice_is_done_once() {
     for _ in 0..2 {
         store.release(&lease).await.unwrap();
     }
+    let keys = store.keys.of_session("s");
+    let all = keys.all();
+    let forgetting = store.forgetting(&all);
+    for is_anew in [false, true] {
+        assert_eq!(store.forget_by(&forgetting, "s").await, Ok(Some(true)));
+        if !is_anew {
+            store.acquire("s", node).await.unwrap().unwrap();
+        }
+    }
+    assert_eq!(store.acquire("s", NodeId::random()).await, Ok(None), "it has begun anew since");
 }
 
 #[tokio::test]

@@ -20,6 +20,13 @@ impl Command {
         Self { key, command }
     }
 
+    /// A script for one key. It runs as one step, unlike several commands.
+    pub(super) fn script(script: &str, key: String) -> Self {
+        let mut command = cmd("EVAL");
+        command.arg(script).arg(1).arg(&key);
+        Self { key, command }
+    }
+
     pub(super) fn arg(&mut self, argument: impl redis::ToRedisArgs) -> &mut Self {
         self.command.arg(argument);
         self
@@ -32,7 +39,11 @@ pub(super) struct Commands(Vec<Command>);
 
 impl Commands {
     pub(super) fn add(&mut self, name: &str, key: String) -> &mut Command {
-        self.0.push(Command::new(name, key));
+        self.push(Command::new(name, key))
+    }
+
+    pub(super) fn push(&mut self, command: Command) -> &mut Command {
+        self.0.push(command);
         self.0.last_mut().expect("one was added")
     }
 

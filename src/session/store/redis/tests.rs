@@ -174,7 +174,10 @@ async fn each_session_keeps_its_newest_logs_and_files() {
     // The note, for the turn whose lease is held.
     assert_eq!(server.command(&["KEYS", "*"]), "*1\r\n$18\r\ntether:{s}:session\r\n");
     let fields = server.command(&["HKEYS", "tether:{s}:session"]);
-    assert_eq!(fields, "*2\r\n$9\r\nforgotten\r\n$15\r\nforgotten_until\r\n");
+    assert_eq!(
+        fields,
+        "*4\r\n$9\r\nforgotten\r\n$15\r\nforgotten_until\r\n$7\r\nrequest\r\n$6\r\nanswer\r\n"
+    );
     assert_ne!(server.command(&["PTTL", "tether:{s}:session"]), ":-1\r\n");
     let artifact = Artifact {
         owner: String::new(),

@@ -25,6 +25,10 @@ use crate::telemetry::millis;
 #[derive(Debug, Default)]
 pub(super) struct Ids(Mutex<Option<(Instant, Arc<[String]>)>>);
 
+/// Writes a file. Without its expiry, nobody would delete it if the gateway is killed in between.
+const ADD_FILE: &str =
+    "redis.call('HSET', KEYS[1], unpack(ARGV, 2)) redis.call('PEXPIRE', KEYS[1], ARGV[1])";
+
 /// A file in the list of its session.
 fn listed_file(id: &str, bytes: usize) -> String {
     format!("{id} {bytes}")
@@ -61,20 +65,14 @@ impl RedisStore {
 
     fn add_file(&self, commands: &mut Commands, session_id: &str, artifact: &Artifact) {
         let Artifact { owner, id, name, mime_type, bytes } = artifact;
-        let key = self.keys.artifact(id);
-        let command = commands.add("HSET", key.clone()).arg("session").arg(session_id);
-        command
-            .arg("owner")
-            .arg(owner)
-            .arg("mime_type")
-            .arg(mime_type)
-            .arg("bytes")
-            .arg(&bytes[..]);
+        let command = commands.push(Command::script(ADD_FILE, self.keys.artifact(id)));
+        // Those that a session still lists are made to last when it is used.
+        command.arg(2 * self.ttl_leased());
+        command.arg("session").arg(session_id).arg("owner").arg(owner);
+        command.arg("mime_type").arg(mime_type).arg("bytes").arg(&bytes[..]);
         if let Some(name) = name {
             command.arg("name").arg(name);
         }
-        // Those that a session still lists are made to last when it is used.
-        commands.add("PEXPIRE", key).arg(2 * self.ttl_leased());
     }
 
     fn file(&self, id: &str) -> Command {
@@ -95,15 +93,15 @@ impl RedisStore {
 
     pub(super) async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
         let keys = self.keys.of_session(session_id);
-        let call = Call::new(&self.scripts.forget, &keys.all()).number(self.note_ms());
-        self.forget_by(call, session_id).await.map(Option::unwrap_or_default)
+        self.forget_by(&self.forgetting(&keys.all()), session_id)
+            .await
+            .map(Option::unwrap_or_default)
     }
 
     pub(super) async fn discard_now(&self, lease: &Lease) -> Result<(), StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
-        let call = Call::new(&self.scripts.forget, &keys.all());
-        let call = call.number(self.note_ms()).number(lease.grant);
-        let forgotten = self.forget_by(call, &lease.session_id).await?;
+        let call = self.forgetting(&keys.all()).number(lease.grant);
+        let forgotten = self.forget_by(&call, &lease.session_id).await?;
         forgotten.map(drop).ok_or(StoreError::Superseded)
     }
 
@@ -119,13 +117,18 @@ impl RedisStore {
         plain(self.servers.call(&call).await?)
     }
 
+    /// Repeated after its connection was cut, it has the same answer.
+    pub(super) fn forgetting<'a>(&'a self, keys: &[&'a str]) -> Call<'a> {
+        Call::new(&self.scripts.forget, keys).number(self.note_ms()).number(random())
+    }
+
     /// Forgets a session by this call of the script. Whether it had a record; `None` if the call was refused.
-    async fn forget_by(
+    pub(super) async fn forget_by(
         &self,
-        call: Call<'_>,
+        call: &Call<'_>,
         session_id: &str,
     ) -> Result<Option<bool>, StoreError> {
-        let answer = self.servers.call(&call).await?;
+        let answer = self.servers.call(call).await?;
         let Some([had_record, files]) = parts(answer)? else { return Ok(None) };
         let files: Vec<String> = plain(files)?;
         let mut commands = Commands::default();
