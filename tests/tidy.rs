@@ -274,7 +274,7 @@ const ROWS: &[Row] = &[
     row(
         "server/dialect/responses",
         Nothing,
-        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "limits", "session", "text", "tools", "upstream"],
     ),
     row(
         "server/dialect/messages",

@@ -126,11 +126,10 @@ impl Conversation {
         }
     }
 
-    /// Whether both end with the same turn.
+    /// The latest turn's id.
     #[must_use]
-    pub(crate) fn ends_as(&self, other: &Self) -> bool {
-        let last = |it: &Self| it.turns().next_back().map(|turn| turn.turn_id.clone());
-        last(self) == last(other)
+    pub(crate) fn last_turn_id(&self) -> Option<&str> {
+        self.turns().next_back().map(|turn| &*turn.turn_id)
     }
 
     /// The first `turns` turns, counting those that were dropped, and then this one. What the user

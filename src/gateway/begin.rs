@@ -1,9 +1,9 @@
 //! Begins a turn.
 
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{mem, slice};
 
 use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -85,7 +85,8 @@ impl Gateway {
         if let Some(refusal) = self.stale_answer(&new).await? {
             return self.repeated(new, refusal).await;
         }
-        let images = new.client_history.as_mut().map(|it| std::mem::take(&mut it.images));
+        let images = new.client_history.as_mut().map(|it| mem::take(&mut it.images));
+        let follows = new.client_history.as_mut().and_then(|it| it.follows.take());
         let admitted = Admitted {
             requested_at,
             cancellations,
@@ -108,6 +109,7 @@ impl Gateway {
             is_new: ids.is_new,
             is_passing: ids.is_passing,
             client_history,
+            follows,
             supersedes: new.supersedes,
             head: kept.serializer.as_ref().and_then(|serializer| serializer.head()),
         };

@@ -75,6 +75,9 @@ pub struct NewTurn {
 pub struct ClientHistory {
     /// The turns before this one.
     pub history: Conversation,
+    /// The id of the turn that its session ends with, if the answer is stored; `None` if it is the first. What the
+    /// client itself adds to the history comes after it.
+    pub follows: Option<String>,
     /// Instructions to the model, in place of `model.system_prompt`.
     pub instructions: Option<String>,
     /// The hash of everything that the client has seen before the answer.

@@ -554,6 +554,8 @@ pub mod server {
     /// Earlier responses whose items a request may refer to, the latest of them: more turns than fit
     /// into a local model's context.
     pub const REFERENCES_MAX: usize = 64;
+    /// What may take the place of a request's references to items, in bytes of JSON; the latest get it.
+    pub const REFERENCED_BYTES_MAX: usize = 4 * MIB;
     /// Input items of a response in one page, unless the client says how many.
     pub const INPUT_ITEMS_LISTED: usize = 20;
     /// Most that it may ask for: the same as at `OpenAI`.

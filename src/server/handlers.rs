@@ -13,7 +13,6 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
-use tokio::sync::SemaphorePermit;
 use tracing::{Instrument as _, debug, info_span};
 
 use super::dialect::ag_ui::AgUi;
@@ -35,7 +34,6 @@ use super::waiting::Waiting;
 use super::{App, now_sec, openapi, owner_turns, query, responses};
 use crate::conversation::claimed::TurnLookup;
 use crate::gateway::{BeginError, BegunTurn, NewTurn};
-use crate::limits;
 use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, FoundTurn, LoggedTurn, off_worker};
@@ -152,10 +150,7 @@ async fn respond(
     let owner = app.auth.owner(&request.headers);
     let conversation = conversation_name(&request.headers, &app.session_headers);
     let named = responses::Named { key: key.as_deref(), conversation };
-    let read = async || {
-        let _place = place(body.len(), app).await;
-        responses::read(body.clone(), owner.clone(), named, app).await
-    };
+    let read = async || responses::read(body.clone(), owner.clone(), named, app).await;
     let (parsed, continues) = read().await?;
     match start(request, parsed, app).await {
         // Another request continued the same response meanwhile, so this one branches off.
@@ -227,7 +222,7 @@ async fn read<T: Send + 'static>(
     let conversation = conversation_name(&request.headers, &app.session_headers);
     let conversation = conversation.map(str::to_owned);
     let length = body.len();
-    let _place = place(length, app).await;
+    let _place = request_body::place(length, app).await;
     let whose = owner.clone();
     let read = move |lookup: &dyn TurnLookup, app: &App| {
         let client_request = ClientRequest {
@@ -244,14 +239,6 @@ async fn read<T: Send + 'static>(
         in_dialect(&client_request, app)
     };
     owner_turns::read(app, &whose, length, read).await
-}
-
-/// A place to read a body of this length; a short one needs none.
-async fn place(length: usize, app: &App) -> Option<SemaphorePermit<'_>> {
-    if length <= limits::session::INLINE_RECORD_BYTES_MAX {
-        return None;
-    }
-    app.readings.acquire().await.ok()
 }
 
 /// Answers in one piece, once the turn is over. If the client leaves first, the turn loses its

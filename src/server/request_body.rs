@@ -6,12 +6,14 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
+use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
 use super::App;
 use super::refusal::Refusal;
 use crate::http;
 use crate::limits::server::{DISCARD_TIMEOUT, DISCARDED_BYTES_MAX, UNWANTED_BYTES_MAX};
+use crate::limits::session::INLINE_RECORD_BYTES_MAX;
 
 /// The body of a request, from any server implementation.
 pub(super) trait RequestBody:
@@ -44,6 +46,14 @@ pub(super) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refusal>
     let fields = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::to_str);
     let unknown = http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "identity");
     unknown.map_or(Ok(()), |coding| Err(Refusal::ContentEncoding(coding.to_owned())))
+}
+
+/// A place to make values of JSON of this length; short JSON needs none.
+pub(super) async fn place(length: usize, app: &App) -> Option<SemaphorePermit<'_>> {
+    if length <= INLINE_RECORD_BYTES_MAX {
+        return None;
+    }
+    app.readings.acquire().await.ok()
 }
 
 /// Reads the body of a request, within the bounds of the server.

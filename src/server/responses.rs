@@ -1,14 +1,16 @@
 //! The handlers of `/v1/responses`: they fetch what the dialect needs from the sessions.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use parking_lot::Mutex;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::SemaphorePermit;
 use uuid::Uuid;
 
 use super::dialect::responses::{
@@ -23,12 +25,13 @@ use super::stream::{forbid_buffering, stream};
 use super::{App, now_sec, owner_turns, query};
 use crate::conversation::claimed::TurnLookup;
 use crate::gateway::BeginError;
-use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
+use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX, REFERENCED_BYTES_MAX};
 use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
 use crate::session::{
     self, AnswerSerializer, AnswerSerializers, Chain, DeletedAnswer, LoggedTurn, StoredAnswer,
     off_worker,
 };
+use crate::text::json_len;
 
 /// What the headers of a request name.
 #[derive(Clone, Copy)]
@@ -53,9 +56,10 @@ pub(super) async fn read(
         ));
     }
     let (length, sent) = (body.len(), body.clone());
+    let mut place = request_body::place(length, app).await;
     let request = off_worker(length, move || Request::read(&sent)).await?;
     let continues = request.parent().is_some();
-    let found = find(&request, &owner, key, app).await?;
+    let found = find(&request, &owner, key, &mut place, app).await?;
     let (key, conversation) = (key.map(str::to_owned), conversation.map(str::to_owned));
     let (whose, request) = (owner.clone(), Mutex::new(Some(request)));
     let parse = move |lookup: &dyn TurnLookup, app: &App| {
@@ -88,11 +92,12 @@ fn root(key: Option<&str>) -> Uuid {
 
 /// Finds what a request refers to. Items that are not found are ignored; a previous response must
 /// exist.
-async fn find(
+async fn find<'a>(
     request: &Request,
     owner: &str,
     key: Option<&str>,
-    app: &App,
+    place: &mut Option<SemaphorePermit<'a>>,
+    app: &'a App,
 ) -> Result<Referents, Refusal> {
     let mut found = Referents::default();
     if let Some(id) = request.parent() {
@@ -114,16 +119,40 @@ async fn find(
             }
         });
     }
-    for id in request.references() {
+    found.items = find_items(request, owner, place, app).await?;
+    Ok(found)
+}
+
+/// Finds the items that a request refers to, the latest first, up to [`REFERENCED_BYTES_MAX`].
+async fn find_items<'a>(
+    request: &Request,
+    owner: &str,
+    place: &mut Option<SemaphorePermit<'a>>,
+    app: &'a App,
+) -> Result<HashMap<String, Value>, Refusal> {
+    let (mut items, mut room) = (HashMap::new(), REFERENCED_BYTES_MAX);
+    for (id, wanted) in request.references() {
         let stored_as = session::id_of(owner, &id.session_id());
         let Some(stored_answer) = app.gateway.answer(&stored_as, &id.turn_id()).await? else {
             continue;
         };
-        let StoredAnswer { head, answer, .. } = stored_answer;
-        let response = StoredResponse::read(id, &head, answer.as_deref());
-        found.items.extend(response.known_items(answer.as_deref()));
+        let length = length(&stored_answer);
+        if place.is_none() {
+            *place = request_body::place(length, app).await;
+        }
+        let found = off_worker(length, move || {
+            let StoredAnswer { head, answer, .. } = stored_answer;
+            let response = StoredResponse::read(id, &head, answer.as_deref());
+            let items = response.items(answer.as_deref(), &wanted);
+            items.into_iter().map(|(id, item)| (id, json_len(&item), item)).collect::<Vec<_>>()
+        });
+        for (id, length, item) in found.await {
+            let Some(left) = room.checked_sub(length) else { return Ok(items) };
+            room = left;
+            items.insert(id, item);
+        }
     }
-    Ok(found)
+    Ok(items)
 }
 
 /// A stored response, found by its id.
@@ -141,8 +170,15 @@ async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
     let stored_as = session::id_of(&app.auth.owner(&request.headers), &session_id);
     let stored_answer =
         app.gateway.answer(&stored_as, &turn_id).await?.ok_or(Refusal::NO_RESPONSE)?;
-    let response = StoredResponse::read(id, &stored_answer.head, stored_answer.answer.as_deref());
+    let (head, answer) = (Arc::clone(&stored_answer.head), stored_answer.answer.clone());
+    let read = move || StoredResponse::read(id, &head, answer.as_deref());
+    let response = off_worker(length(&stored_answer), read).await;
     Ok(Loaded { response, stored_answer, stored_as, turn_id, session_id })
+}
+
+/// The length of an answer and what was known before it, as JSON.
+fn length(StoredAnswer { head, answer, .. }: &StoredAnswer) -> usize {
+    head.get().len() + answer.as_ref().map_or(0, |answer| answer.get().len())
 }
 
 /// Makes the serializers of responses whose turns other gateways have begun.
@@ -270,8 +306,9 @@ pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<
         limit,
         is_ascending: query::value(query, "order").as_deref() == Some("asc"),
     };
-    let Loaded { response, .. } = load(request, id, app).await?;
-    Ok(json_reply(StatusCode::OK, &response.input_items(&page)))
+    let Loaded { response, stored_answer, .. } = load(request, id, app).await?;
+    let list = move || json_reply(StatusCode::OK, &response.input_items(&page));
+    Ok(off_worker(stored_answer.head.get().len(), list).await)
 }
 
 /// A number in the query.

@@ -98,14 +98,15 @@ pub(crate) struct Beginning<'a> {
     pub(crate) input: &'a ClientInput,
     /// A conversation that takes the place of the session's own.
     pub(crate) client_history: Option<Conversation>,
+    /// The id of the turn that the session must end with, if `head` is given; `None` if it must have no turn.
+    pub(crate) follows: Option<String>,
     /// Whether its id was made up for this turn, so that nobody has used it before.
     pub(crate) is_new: bool,
     /// Whether nobody else knows the session. It is then not stored before the turn has ended.
     pub(crate) is_passing: bool,
     /// Whether a turn that still runs is cancelled to make room.
     pub(crate) supersedes: bool,
-    /// The head of the turn's answer, if the answer is stored in the client's own form. The session
-    /// must then end with the turn that `client_history` ends with.
+    /// The head of the turn's answer, if the answer is stored in the client's own form.
     pub(crate) head: Option<Arc<RawValue>>,
 }
 

@@ -180,7 +180,7 @@ impl Sessions {
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
         let Beginning { turn_id, key, input, is_passing, .. } = *beginning;
-        let Beginning { client_history, head, .. } = beginning;
+        let Beginning { client_history, follows, head, .. } = beginning;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
             None => SessionRecord::default(),
@@ -201,10 +201,11 @@ impl Sessions {
         }
         if let Some(client_history) = client_history {
             // Another request may have continued the session since this one read it.
-            if head.is_some() && stored.is_some() && !record.conversation.ends_as(client_history) {
+            let last = record.conversation.last_turn_id();
+            if head.is_some() && stored.is_some() && last != follows.as_deref() {
                 return Err(NotBegun::Busy);
             }
-            record.conversation = client_history.clone();
+            record.replace_conversation(client_history.clone());
         }
         let opening = record.conversation.open(input, is_parked).map_err(NotBegun::Refused)?;
         record.epoch = lease.epoch;

@@ -2,10 +2,25 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
+
+use crate::conversation::Choice;
 
 /// A name of this kind for `id`: the same for the same id, and never too long or of characters that
 /// have a meaning.
 pub(super) fn name(kind: &str, id: &str) -> String {
     format!("{kind}.{}", URL_SAFE_NO_PAD.encode(Sha256::digest(id)))
+}
+
+/// The idempotency key of an answer to a question. The same answer again joins its turn; another one does not.
+pub(super) fn answer(clarification_id: &str, choice: &Choice) -> String {
+    let said = match choice {
+        Choice::Option(id) => json!({ "option": id }),
+        Choice::Text(text) => json!({ "text": text }),
+        Choice::Content(content) => json!({ "content": content }),
+        Choice::Decline => json!("decline"),
+        Choice::Cancel => json!("cancel"),
+    };
+    name("answer", &json!([clarification_id, said]).to_string())
 }

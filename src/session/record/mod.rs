@@ -95,6 +95,16 @@ impl SessionRecord {
         self.keys.retain(|(_, begun)| begun != turn_id);
     }
 
+    /// Puts what a client has made of the conversation in its place. If the latest turn is another one there, because
+    /// results of its calls came with the next message, its answer can still be continued as it was.
+    pub(super) fn replace_conversation(&mut self, conversation: Conversation) {
+        let last = self.conversation.turns().next_back();
+        if last.is_some_and(|last| conversation.turns().all(|turn| turn != last)) {
+            self.answers.keep_replaced(&self.conversation);
+        }
+        self.conversation = conversation;
+    }
+
     /// Deletes the answer of a turn; false if there is none. Its turn stays in the conversation,
     /// because later ones continue from it, but its key begins a new one.
     pub(super) fn delete_answer(&mut self, turn_id: &str) -> bool {

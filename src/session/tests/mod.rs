@@ -49,6 +49,7 @@ const fn beginning<'a>(
         key,
         input,
         client_history: None,
+        follows: None,
         is_new: false,
         is_passing: false,
         supersedes: false,
@@ -668,9 +669,8 @@ async fn a_session_that_nobody_else_knows_is_not_stored_before_its_end() {
     let sessions = of(Arc::clone(&store) as Arc<dyn Store>);
     for is_kept in [false, true] {
         let input = ClientInput::default();
-        let client_history = Some(Conversation::default());
-        let passing =
-            Beginning { client_history, is_passing: true, ..beginning("one", None, &input) };
+        let (history, first) = (Some(Conversation::default()), beginning("one", None, &input));
+        let passing = Beginning { client_history: history, is_passing: true, ..first };
         let begun = sessions.begin(passing, |_| false).await.unwrap();
         assert!(store.load("s").await.unwrap().is_none());
         assert!(sessions.snapshot("s").await.unwrap().is_some(), "it runs");

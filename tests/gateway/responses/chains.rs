@@ -102,6 +102,42 @@ async fn outputs_of_the_clients_tools_continue_the_response_again_and_again() {
     }
 }
 
+/// The first message puts the output into the turn that waited for it.
+#[tokio::test]
+async fn outputs_beside_a_message_can_be_sent_again_and_again() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let call = call("open_file", &json!({"path": "a"}));
+    let (first, _) = asked(&gateway, &mut model, &body("Open it.", &open_file()), &[&call]).await;
+    let next = |output: &str| {
+        let call_id = &first["output"][0]["call_id"];
+        let output = json!({"type": "function_call_output", "call_id": call_id, "output": output});
+        body(json!([output, {"role": "user", "content": "And?"}]), &after(&first))
+    };
+    for (output, other) in [("Buy milk.", "eggs"), ("Buy eggs.", "milk")] {
+        let (_, told) = asked(&gateway, &mut model, &next(output), &["Done."]).await;
+        assert!(told.contains(output) && !told.contains(other), "{told}");
+    }
+}
+
+/// What the client puts between the response and its next message is not a turn of the session.
+#[tokio::test]
+async fn words_of_the_assistant_may_come_before_the_next_message() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let (mut last, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
+    for words in ["One.", "Two."] {
+        let items = json!([
+            {"role": "user", "content": "Your turn."},
+            {"role": "assistant", "content": "I passed."},
+            {"role": "user", "content": words},
+        ]);
+        let (next, told) =
+            asked(&gateway, &mut model, &body(items, &after(&last)), &["Yes."]).await;
+        assert!(told.contains("I passed.") && told.contains(words), "{told}");
+        assert_eq!(id(&next)[..37], id(&last)[..37], "the chain goes on");
+        last = next;
+    }
+}
+
 #[tokio::test]
 async fn a_second_child_does_not_wait_for_the_first() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;

@@ -53,7 +53,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let open_calls = history::open_calls(&messages);
     let entries = resume::entries(&raw.resume)?;
     let answered = resume::read(entries, adopted, &open_calls, request.lookup)?;
-    let ResumedRun { adopted, resumed, clarification_id } = answered;
+    let ResumedRun { adopted, resumed, idempotency_key } = answered;
     let Adopted { system, history, input, prefix, images, repairs } = adopted;
     let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, request.models);
     let ChosenTools { client_tools, server_tools, choice } =
@@ -70,13 +70,14 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
         tool_choice: choice,
         client_history: Some(ClientHistory {
             history,
+            follows: None,
             instructions: system,
             prefix,
             images,
             can_be_joined: false,
         }),
         conversation: Some(thread),
-        idempotency_key: clarification_id.map(|id| digest::name("answer", &id)),
+        idempotency_key,
         ..NewTurn::default()
     };
     let run = Run { thread_id, id: run_id, messages, open_calls, resumed };

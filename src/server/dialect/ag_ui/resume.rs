@@ -6,7 +6,7 @@ use super::history::OpenCall;
 use crate::conversation::claimed::{Adopted, TurnLookup};
 use crate::conversation::{AnswerError, Choice, ClientInput, Opening, Question, approval};
 use crate::gateway::BeginError;
-use crate::server::dialect::call_id;
+use crate::server::dialect::{call_id, digest};
 use crate::server::refusal::Refusal;
 use crate::tools::{Continuation, Given};
 
@@ -77,8 +77,8 @@ impl Resumed {
 pub(super) struct ResumedRun {
     pub(super) adopted: Adopted,
     pub(super) resumed: Option<Resumed>,
-    /// The question, if this answers it.
-    pub(super) clarification_id: Option<String>,
+    /// The key of the answer, if this answers the question.
+    pub(super) idempotency_key: Option<String>,
 }
 
 /// Reads the answer of a run.
@@ -91,7 +91,7 @@ pub(super) fn read(
     let mut entries = entries.into_iter();
     let Some(Entry { interrupt_id, status, payload }) = entries.next() else {
         let resumed = in_words_alone(&adopted, open, lookup);
-        return Ok(ResumedRun { adopted, resumed, clarification_id: None });
+        return Ok(ResumedRun { adopted, resumed, idempotency_key: None });
     };
     if entries.next().is_some() {
         return Err(Refusal::invalid(PARAM, "resume must have one entry: a run asks one question"));
@@ -123,16 +123,17 @@ pub(super) fn read(
             }
             let resumed = resumed(None);
             let adopted = adopted.dropping(&interrupt_id, lookup);
-            return Ok(ResumedRun { adopted, resumed, clarification_id: None });
+            return Ok(ResumedRun { adopted, resumed, idempotency_key: None });
         }
         Status::Cancelled => Choice::Cancel,
     };
     let resumed = resumed(Some(&choice));
     let goes_on = question.is_some_and(|question| goes_on(question, &choice));
-    let adopted = adopted.answering(interrupt_id.clone(), choice, lookup);
+    let idempotency_key = Some(digest::answer(&interrupt_id, &choice));
+    let adopted = adopted.answering(interrupt_id, choice, lookup);
     let goes_on_as = goes_on.then(|| first_call(&adopted));
     let resumed = resumed.map(|resumed| Resumed { goes_on_as, ..resumed });
-    Ok(ResumedRun { adopted, resumed, clarification_id: Some(interrupt_id) })
+    Ok(ResumedRun { adopted, resumed, idempotency_key })
 }
 
 /// The call that waits, if the client says nothing of it: the user's words answer the question or

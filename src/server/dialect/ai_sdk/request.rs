@@ -57,7 +57,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
         None => (adopted, None),
         Some(Object(response)) => {
             let (clarification_id, choice) = response.read()?;
-            let key = digest::name("answer", &clarification_id);
+            let key = digest::answer(&clarification_id, &choice);
             (adopted.answering(clarification_id, choice, request.lookup), Some(key))
         }
     };
@@ -79,6 +79,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
         tool_choice: choice(&raw.tool_choice),
         client_history: Some(ClientHistory {
             history,
+            follows: None,
             instructions: instructions::join(first, system),
             prefix,
             images,

@@ -579,15 +579,20 @@ fn tools_are_read_in_each_form_that_applications_send() {
 #[test]
 fn an_explicit_answer_takes_the_place_of_the_last_words() {
     let messages = json!([{"role": "user", "content": "Smith"}]);
-    let answer = json!({"clarification_id": "t.1", "selected_option": {"id": "b"}});
-    let body = json!({"id": "c", "messages": messages, "clarification_response": answer});
-    let ParsedRequest { turn, .. } = read(&body).unwrap();
+    let answered = |option: &str| {
+        let answer = json!({"clarification_id": "t.1", "selected_option": {"id": option}});
+        let body = json!({"id": "c", "messages": messages, "clarification_response": answer});
+        read(&body).unwrap().turn
+    };
+    let turn = answered("b");
     let choice = Choice::Option("b".to_owned());
     assert_eq!(
         turn.input,
         ClientInput::Answer { clarification_id: "t.1".to_owned(), choice, beside: None }
     );
     assert!(turn.idempotency_key.is_some(), "the same answer again joins its turn");
+    assert_eq!(turn.idempotency_key, answered("b").idempotency_key);
+    assert_ne!(turn.idempotency_key, answered("a").idempotency_key, "another one does not");
 }
 
 #[test]

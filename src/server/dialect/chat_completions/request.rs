@@ -151,6 +151,7 @@ fn turn(
         conversation,
         client_history: Some(ClientHistory {
             history,
+            follows: None,
             instructions: system,
             prefix,
             images,

@@ -121,6 +121,7 @@ fn turn(
         conversation: conversation.map(str::to_owned),
         client_history: Some(ClientHistory {
             history,
+            follows: None,
             instructions: system,
             prefix,
             images,

@@ -9,10 +9,12 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::id::{ItemId, ResponseId};
-use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, PrefixHash};
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, PrefixHash, Repair};
+use crate::limits::server::REFERENCED_BYTES_MAX;
 use crate::server::dialect::content::{arguments_of, content_of, text_of};
 use crate::server::dialect::{ImageReader, call_id, images};
 use crate::server::refusal::Refusal;
+use crate::text::json_len;
 
 /// What the ids of requests for approval begin with.
 pub(super) const APPROVAL_REQUEST: &str = "mcpr";
@@ -58,28 +60,39 @@ fn type_of(item: &Value) -> &str {
 }
 
 /// The ids of other items that a list refers to.
-pub(super) fn references(items: &[Value]) -> impl Iterator<Item = &str> {
-    let references = items.iter().filter(|item| type_of(item) == "item_reference");
-    references.filter_map(|item| item["id"].as_str())
+pub(super) fn references(items: &[Value]) -> impl DoubleEndedIterator<Item = &str> {
+    items.iter().filter_map(reference)
 }
 
-/// Puts items in place of references. Those that are not found stay, and say nothing. An item is
-/// stored without its images: a note says so. Returns as well whether there is one.
+/// The id of the item that this one refers to.
+fn reference(item: &Value) -> Option<&str> {
+    let is_reference = type_of(item) == "item_reference";
+    item["id"].as_str().filter(|_| is_reference)
+}
+
+/// Puts items in place of references. Those that are not found stay, and say nothing, and so do the oldest if they
+/// stand for more than [`REFERENCED_BYTES_MAX`]. An item is stored without its images: a note says so. Returns what was
+/// lost.
 pub(super) fn resolve(
-    items: Vec<Value>,
+    items: &mut [Value],
     known: &HashMap<String, Value>,
     images: ImageReader,
-) -> (Vec<Value>, bool) {
-    let mut lacks_images = false;
-    let resolved = items.into_iter().map(|item| {
-        let is_reference = type_of(&item) == "item_reference";
-        let found = item["id"].as_str().filter(|_| is_reference).and_then(|id| known.get(id));
-        let Some(found) = found else { return item };
+) -> Vec<Repair> {
+    let mut room = REFERENCED_BYTES_MAX;
+    let (mut lacks_images, mut is_too_long) = (false, false);
+    for item in items.iter_mut().rev() {
+        let Some(found) = reference(item).and_then(|id| known.get(id)) else { continue };
+        let Some(left) = room.checked_sub(json_len(found)) else {
+            is_too_long = true;
+            break;
+        };
+        room = left;
         let noted = edited(found, CONTENTS, |content| with_notes(content, images));
         lacks_images |= noted != *found;
-        noted
-    });
-    (resolved.collect(), lacks_images)
+        *item = noted;
+    }
+    let lost = [(lacks_images, Repair::LostImage), (is_too_long, Repair::TooLong)];
+    lost.into_iter().filter_map(|(is_lost, repair)| is_lost.then_some(repair)).collect()
 }
 
 /// The content with a note in place of each image whose data was not stored.

@@ -1,7 +1,7 @@
 //! Reads a request. What a client may send and a local model has no use for is skipped; what would
 //! change the answer and cannot be done is refused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,9 +20,7 @@ use super::server_items::{Labels, ServerItems};
 use super::stored::ResponseSerializer;
 use super::tools::RequestTools;
 use super::{history, tools};
-use crate::conversation::claimed::{
-    Adopted, Claimant, ClaimedMessage, Repair, TurnLookup, adopt_after,
-};
+use crate::conversation::claimed::{Adopted, Claimant, ClaimedMessage, TurnLookup, adopt_after};
 use crate::conversation::{Choice, ClientInput, Conversation};
 use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::config::TEMPERATURE_MAX;
@@ -167,15 +165,19 @@ impl Request {
         self.raw.previous_response_id.as_deref().unwrap_or_default()
     }
 
-    /// The responses whose items it refers to, the latest [`REFERENCES_MAX`].
-    pub(in crate::server) fn references(&self) -> Vec<ResponseId> {
-        let mut found = Vec::new();
-        for id in history::references(&self.items).filter_map(ItemId::parse) {
-            if found.last() != Some(&id.response) && !found.contains(&id.response) {
-                found.push(id.response);
-            }
-            if found.len() > REFERENCES_MAX {
-                found.remove(0);
+    /// The responses whose items it refers to, with the ids of these items: the latest [`REFERENCES_MAX`], the latest
+    /// first.
+    pub(in crate::server) fn references(&self) -> Vec<(ResponseId, HashSet<String>)> {
+        let mut found: Vec<(ResponseId, HashSet<String>)> = Vec::new();
+        for id in history::references(&self.items).rev() {
+            let Some(ItemId { response, .. }) = ItemId::parse(id) else { continue };
+            let known = found.iter().position(|(known, _)| *known == response);
+            match known {
+                Some(at) => _ = found[at].1.insert(id.to_owned()),
+                None if found.len() < REFERENCES_MAX => {
+                    found.push((response, HashSet::from([id.to_owned()])));
+                }
+                None => {}
             }
         }
         found
@@ -187,7 +189,7 @@ impl Request {
         found: Referents,
         context: RequestContext<'_>,
     ) -> Result<ParsedRequest, Refusal> {
-        let Self { raw, items, .. } = self;
+        let Self { raw, mut items, .. } = self;
         let Referents { parent, items: known } = found;
         let RequestContext { owner, lookup, models, labels, shown, new_session_id, clock, .. } =
             context;
@@ -204,12 +206,14 @@ impl Request {
             tool_choice::choose(raw.tool_choice.as_ref(), &brought, offered.as_deref())?;
         let is_stored = raw.store != Some(false);
         let stored_items = if is_stored { history::without_images(&items) } else { Vec::new() };
-        let (items, lacks_images) = history::resolve(items, &known, images);
+        let lost = history::resolve(&mut items, &known, images);
         let is_root = parent.is_none();
         let (history, chain_session_id, chain_system) = match parent {
             Some(Parent { history, session_id, system }) => (Some(history), session_id, system),
             None => (None, None, None),
         };
+        let follows =
+            history.as_ref().and_then(|history| history.last_turn_id().map(str::to_owned));
         let session_id = chain_session_id.unwrap_or(new_session_id);
         let approval = history::approval(&items, !is_root)?;
         let granted = approval.as_ref().filter(|approval| approval.approves);
@@ -218,8 +222,8 @@ impl Request {
         let claimant = Claimant { owner, lookup, conversation: conversation.as_deref() };
         let adopted = adopted(items, history, approval, images, claimant, image_seed)?;
         let Adopted { system, history, input, prefix, images, mut repairs } = adopted;
-        if lacks_images {
-            repairs.count(Repair::LostImage);
+        for repair in lost {
+            repairs.count(repair);
         }
         let system = with_new(chain_system.as_deref(), system);
         let instructions = instructions::join(raw.instructions.as_deref(), system.clone());
@@ -255,6 +259,7 @@ impl Request {
             runs_alone: options.envelope.head.background,
             client_history: Some(ClientHistory {
                 history,
+                follows,
                 instructions,
                 prefix,
                 images,

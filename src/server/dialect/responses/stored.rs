@@ -1,5 +1,6 @@
 //! Responses that are stored with their sessions.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -168,9 +169,12 @@ impl StoredResponse {
         })
     }
 
-    /// The items of this response that requests can refer to: those of its request, and those of
-    /// its answer.
-    pub(in crate::server) fn known_items(&self, answer: Option<&RawValue>) -> Vec<(String, Value)> {
+    /// The items of this response with these ids, of its request as well as of its answer.
+    pub(in crate::server) fn items(
+        &self,
+        answer: Option<&RawValue>,
+        ids: &HashSet<String>,
+    ) -> Vec<(String, Value)> {
         let mut items = history::listed(self.head.input.clone(), self.id);
         if let Some(answer) = answer {
             let mut object = dialect::json::event(answer.get().as_bytes());
@@ -178,7 +182,9 @@ impl StoredResponse {
                 items.extend(output);
             }
         }
-        let with_id = |item: Value| Some((item["id"].as_str()?.to_owned(), item));
+        let with_id = |item: Value| {
+            Some((item["id"].as_str().filter(|id| ids.contains(*id))?.to_owned(), item))
+        };
         items.into_iter().filter_map(with_id).collect()
     }
 }

@@ -206,6 +206,7 @@ impl Node {
                 key: Some(&key),
                 input: &input,
                 client_history: None,
+                follows: None,
                 is_new: false,
                 is_passing: false,
                 supersedes,

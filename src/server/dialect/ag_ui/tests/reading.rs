@@ -182,6 +182,9 @@ fn a_cancelled_question_is_dropped_for_what_the_user_says_or_put_aside() {
     };
     assert_eq!(silent.input, aside);
     assert!(silent.idempotency_key.is_some(), "the same again joins its turn");
+    let resume = json!([{"interruptId": "t.1", "status": "resolved", "payload": "Yes."}]);
+    let answered = read(&json!({ "resume": resume, "messages": messages })).unwrap();
+    assert_ne!(answered.idempotency_key, silent.idempotency_key, "another answer does not");
 }
 
 #[test]

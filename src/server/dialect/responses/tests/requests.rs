@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::conversation::claimed::{ClaimedMessage, PrefixHash, Repair, adopt};
 use crate::conversation::{ClientInput, Conversation, Ending, Turn};
-use crate::gateway::NewTurn;
-use crate::limits::server::REFERENCES_MAX;
+use crate::gateway::{ClientHistory, NewTurn};
+use crate::limits::server::{REFERENCED_BYTES_MAX, REFERENCES_MAX};
 use crate::server::dialect::models::Models;
 use crate::server::dialect::responses::request::{Parent, Referents, Request, RequestContext};
 use crate::server::dialect::responses::{ResponseId, history};
@@ -287,10 +287,10 @@ fn words_after_outputs_open_the_next_turn() {
     let items = json!([output(1, "a"), output(2, "b"), {"role": "user", "content": "And?"}]);
     let turn = after(TurnFinish::ClientToolCalls, &items);
     assert_eq!(words(&turn), "And?");
-    let history = turn.client_history.unwrap().history;
+    let ClientHistory { history, follows, .. } = turn.client_history.unwrap();
     let last = history.turns().next_back().unwrap();
     assert_eq!((history.turns().len(), last.handed_out().count()), (1, 0));
-    assert!(history.ends_as(&parent(TurnFinish::Stop).parent.unwrap().history));
+    assert_eq!(follows.as_deref(), parent(TurnFinish::Stop).parent.unwrap().history.last_turn_id());
 }
 
 #[test]
@@ -403,7 +403,25 @@ fn references_lead_to_the_responses_that_have_the_items() {
     }
     let body = json!({"model": "m", "input": items}).to_string();
     let request = Request::read(body.as_bytes()).unwrap();
-    assert_eq!(request.references(), ids[1..], "the latest of them");
+    let (responses, wanted): (Vec<_>, Vec<_>) = request.references().into_iter().rev().unzip();
+    assert_eq!(responses, ids[1..], "the latest of them");
+    assert!(wanted.iter().all(|ids| ids.len() == 2), "{wanted:?}");
+}
+
+/// However often a request refers to an item.
+#[test]
+fn references_stand_for_no_more_than_they_may() {
+    let item = json!({"type": "message", "role": "user", "content": "x".repeat(1 << 20)});
+    let fitting = REFERENCED_BYTES_MAX / item.to_string().len();
+    let known = HashMap::from([("in_a".to_owned(), item)]);
+    for (references, resolved, lost) in
+        [(fitting, fitting, vec![]), (fitting + 1, fitting, vec![Repair::TooLong])]
+    {
+        let mut items = vec![json!({"type": "item_reference", "id": "in_a"}); references];
+        assert_eq!(history::resolve(&mut items, &known, ImageReader::NAMING), lost);
+        let is_message = |item: &&Value| item["type"] == "message";
+        assert_eq!(items.iter().rev().take_while(is_message).count(), resolved, "the latest");
+    }
 }
 
 #[test]
