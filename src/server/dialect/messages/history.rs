@@ -16,8 +16,9 @@ use crate::server::dialect::json::{Borrowed, Json};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "MessagesMessage")]
 pub(super) struct RawMessage<'b> {
-    #[serde(default)]
-    role: String,
+    #[serde(borrow, default)]
+    #[schemars(with = "String")]
+    role: Borrowed<'b>,
     #[serde(borrow, default)]
     content: Borrowed<'b>,
 }
@@ -50,10 +51,10 @@ fn without_billing_header(text: &str) -> &str {
 impl RawMessage<'_> {
     /// Appends what the message says.
     pub(super) fn claim(self, images: ImageReader, said: &mut Vec<ClaimedMessage>) {
-        let Self { role, content: Borrowed(content) } = &self;
-        match &**role {
-            "assistant" => claim_assistant(content, images, said),
-            "system" => said.extend(system(content).map(ClaimedMessage::System)),
+        let Self { role: Borrowed(role), content: Borrowed(content) } = &self;
+        match role.text() {
+            Some("assistant") => claim_assistant(content, images, said),
+            Some("system") => said.extend(system(content).map(ClaimedMessage::System)),
             _ => claim_user(content, images, said),
         }
     }

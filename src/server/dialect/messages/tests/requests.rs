@@ -386,6 +386,7 @@ fn broken_messages_are_repaired() {
         json!([{"role": "user", "content": [{"type": "tool_result"}]}, {"role": "user", "content": "Hi."}]),
         json!([{"role": "assistant", "content": [{"type": "tool_use"}]}, {"role": "user", "content": "Hi."}]),
         json!([{"role": "assistant", "content": null}, {"content": "Hi."}]),
+        json!([{"role": 7, "content": "Hi."}]),
         json!([{"role": "assistant", "content": [7, "x", {}]}, {"role": "user", "content": "Hi."}]),
         json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi."}]),
     ] {
