@@ -1,14 +1,13 @@
 //! The handlers of `/v1/responses`: they fetch what the dialect needs from the sessions.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use parking_lot::Mutex;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::SemaphorePermit;
 use uuid::Uuid;
@@ -60,6 +59,7 @@ pub(super) async fn read(
     let request = off_worker(length, move || Request::read(&sent)).await?;
     let continues = request.parent().is_some();
     let found = find(&request, &owner, key, &mut place, app).await?;
+    let length = length + found.items_bytes;
     let (key, conversation) = (key.map(str::to_owned), conversation.map(str::to_owned));
     let (whose, request) = (owner.clone(), Mutex::new(Some(request)));
     let parse = move |lookup: &dyn TurnLookup, app: &App| {
@@ -119,7 +119,7 @@ async fn find<'a>(
             }
         });
     }
-    found.items = find_items(request, owner, place, app).await?;
+    find_items(request, owner, place, app, &mut found).await?;
     Ok(found)
 }
 
@@ -129,8 +129,8 @@ async fn find_items<'a>(
     owner: &str,
     place: &mut Option<SemaphorePermit<'a>>,
     app: &'a App,
-) -> Result<HashMap<String, Value>, Refusal> {
-    let (mut items, mut room) = (HashMap::new(), REFERENCED_BYTES_MAX);
+    found: &mut Referents,
+) -> Result<(), Refusal> {
     for (id, wanted) in request.references() {
         let stored_as = session::id_of(owner, &id.session_id());
         let Some(stored_answer) = app.gateway.answer(&stored_as, &id.turn_id()).await? else {
@@ -140,19 +140,23 @@ async fn find_items<'a>(
         if place.is_none() {
             *place = request_body::place(length, app).await;
         }
-        let found = off_worker(length, move || {
+        let its = off_worker(length, move || {
             let StoredAnswer { head, answer, .. } = stored_answer;
             let response = StoredResponse::read(id, &head, answer.as_deref());
             let items = response.items(answer.as_deref(), &wanted);
-            items.into_iter().map(|(id, item)| (id, json_len(&item), item)).collect::<Vec<_>>()
+            let latest_first = items.into_iter().rev();
+            latest_first.map(|(id, item)| (id, json_len(&item), item)).collect::<Vec<_>>()
         });
-        for (id, length, item) in found.await {
-            let Some(left) = room.checked_sub(length) else { return Ok(items) };
-            room = left;
-            items.insert(id, item);
+        for (id, length, item) in its.await {
+            if found.items_bytes + length > REFERENCED_BYTES_MAX {
+                found.lacks_items = true;
+                return Ok(());
+            }
+            found.items_bytes += length;
+            found.items.insert(id, item);
         }
     }
-    Ok(items)
+    Ok(())
 }
 
 /// A stored response, found by its id.

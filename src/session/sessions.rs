@@ -21,7 +21,7 @@ use super::turn_guard::TurnGuard;
 use super::{
     Beginning, Begun, Durability, FoundTurn, LoggedTurn, NotBegun, RunningSession, Snapshot,
 };
-use crate::conversation::{AnswerError, ClientInput, Opening};
+use crate::conversation::{AnswerError, ClientInput, Opening, Turn};
 use crate::limits::session as limits;
 
 /// All sessions of a gateway.
@@ -185,10 +185,12 @@ impl Sessions {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
             None => SessionRecord::default(),
         };
+        let mut has_dropped = false;
         if let Some(before) = record.beginning.take()
             && self.left_nothing(&lease.session_id, &before).await?
         {
             record.drop_key_of(&before);
+            has_dropped = true;
         }
         if let Some(turn_id) = key.and_then(|key| record.begun_by(key)) {
             return Err(self.repeated(&lease.session_id, turn_id).await?);
@@ -200,9 +202,11 @@ impl Sessions {
             return Err(NotBegun::Refused(AnswerError::UnknownQuestion { id, open: None }));
         }
         if let Some(client_history) = client_history {
-            // Another request may have continued the session since this one read it.
+            // Another request may have continued the session since this one read it. One that has left nothing has put
+            // its client's turns there all the same.
             let last = record.conversation.last_turn_id();
-            if head.is_some() && stored.is_some() && last != follows.as_deref() {
+            let goes_on = has_dropped || last == follows.as_deref();
+            if head.is_some() && stored.is_some() && !goes_on {
                 return Err(NotBegun::Busy);
             }
             record.replace_conversation(client_history.clone());
@@ -337,8 +341,13 @@ impl Sessions {
         let Some(SessionRecord { conversation, .. }) = record else {
             return Ok(FoundTurn::NoSession);
         };
-        let is_known = |id| conversation.turns().any(|turn| turn.turn_id == id);
-        Ok(if turn_id.is_some_and(is_known) { FoundTurn::Gone } else { FoundTurn::NoTurn })
+        // One that handed out calls goes on under the id of the turn that brought their results.
+        let is = |turn: &Turn, id: &str| {
+            turn.turn_id == id || turn.continued.iter().any(|before| before == id)
+        };
+        let mut turns = conversation.turns();
+        let was_there = turns.any(|turn| turn_id.is_none_or(|id| is(turn, id)));
+        Ok(if was_there { FoundTurn::Gone } else { FoundTurn::NoTurn })
     }
 
     /// The session as this node sees it now, if there is one.

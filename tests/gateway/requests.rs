@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::client::{post, request};
 use crate::support::events::said;
-use crate::support::gateway::{CANCEL, STREAM};
+use crate::support::gateway::{CANCEL, STREAM, Setup};
 use crate::support::process::Process;
 use crate::support::{Gateway, Model, ms};
 
@@ -334,6 +334,14 @@ async fn ready_means_that_the_model_is_reachable() {
     let gateway = Gateway::start(&model).await;
     assert_eq!(gateway.get("/readyz").await.status(), 200);
     assert_eq!(gateway.get("/healthz").await.status(), 200);
+
+    // A server that lists no models is used as it is.
+    model.have_no_list();
+    for (name, status) in [("named", 200), ("", 503)] {
+        let change = |setup: &mut Setup| setup.upstream().model = name.to_owned();
+        let gateway = Gateway::with(model.address, change).await;
+        assert_eq!(gateway.get("/readyz").await.status(), status, "{name}");
+    }
 
     let nobody = tokio::net::TcpSocket::new_v4().unwrap();
     nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();

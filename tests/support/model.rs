@@ -136,6 +136,11 @@ impl Model {
         self.listing.lock().status = "503 Wait";
     }
 
+    /// Makes it a server without a list of models.
+    pub(crate) fn have_no_list(&self) {
+        self.listing.lock().status = "404 No";
+    }
+
     /// Makes its connection break in the middle of its list of models, or no longer.
     pub(crate) fn break_off_list(&self, breaks_off: bool) {
         self.listing.lock().cuts_list = breaks_off;

@@ -61,7 +61,9 @@ impl AnswerRecords {
     pub(crate) fn keep_replaced(&mut self, conversation: &Conversation) {
         let Some(turn) = conversation.turns().next_back() else { return };
         let before = conversation.dropped() + conversation.turns().len() as u64 - 1;
-        if let Some(kept) = self.0.iter_mut().find(|kept| kept.turn_id == turn.turn_id) {
+        let is_first = |kept: &&mut AnswerRecord| kept.replaced.is_none();
+        let kept = self.0.iter_mut().find(|kept| kept.turn_id == turn.turn_id);
+        if let Some(kept) = kept.filter(is_first) {
             kept.replaced = Some(Replaced { before, turn: Arc::clone(turn) });
             self.make_room();
         }

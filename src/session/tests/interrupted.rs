@@ -48,6 +48,23 @@ async fn a_turn_that_left_nothing_but_its_key_begins_again() {
     }
 }
 
+/// Its client's turns are already in the session.
+#[tokio::test]
+async fn a_chain_that_left_nothing_but_its_key_begins_again() {
+    let sessions = sessions();
+    let input = ClientInput::default();
+    let mut history = Conversation::default();
+    history.push(turn("claimed"));
+    for turn_id in ["one", "two"] {
+        let head = RawValue::from_string("{}".to_owned()).unwrap();
+        let (client_history, head) = (Some(history.clone()), Some(head.into()));
+        let first = beginning(turn_id, Some("key"), &input);
+        let begun = sessions.begin(Beginning { client_history, head, ..first }, |_| false).await;
+        drop(begun.unwrap());
+        tokio::task::yield_now().await;
+    }
+}
+
 /// The key of a turn that left nothing is not the next turn's.
 #[tokio::test]
 async fn a_turn_that_left_nothing_begins_again_after_another_one() {

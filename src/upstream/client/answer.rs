@@ -47,8 +47,10 @@ pub(crate) enum Extent {
     Whole,
     /// As many bytes as were asked for; there are more.
     Longer,
-    /// Its beginning: the connection broke, or the rest did not come in time.
+    /// Its beginning: the connection broke.
     Cut,
+    /// Its beginning: the rest did not come in time.
+    Late,
 }
 
 impl Answer {
@@ -96,7 +98,7 @@ impl AnswerBody {
             }
         };
         // Half of an error message is more useful than the fact that it was cut.
-        let extent = timeout(within, read).await.unwrap_or(Extent::Cut);
+        let extent = timeout(within, read).await.unwrap_or(Extent::Late);
         ReadText { text: String::from_utf8_lossy(&body).into_owned(), extent }
     }
 

@@ -357,7 +357,12 @@ impl Server {
         {
             return Ok(());
         }
-        self.fetch_models().await.map(|_| ()).map_err(|failed| failed.failure)
+        match self.fetch_models().await {
+            Ok(_) => Ok(()),
+            // It answers, and is used without a list.
+            Err(Failed { status: Some(404 | 405 | 501), .. }) if !self.model.is_empty() => Ok(()),
+            Err(failed) => Err(failed.failure),
+        }
     }
 
     /// Requests the list of models, which also identifies the server.
@@ -467,5 +472,6 @@ async fn read_whole(
             wait: Some(Duration::ZERO),
             ..Failed::permanent(RoundFailure::cut_short())
         }),
+        Extent::Late => Err(Failed::permanent(RoundFailure::cut_short())),
     }
 }

@@ -5,6 +5,7 @@ use tether::limits::server::BODY_DEPTH_MAX;
 
 use super::{CALCULATE, FOUND, RESPONSES, after, asked, body, id, items, open, path};
 use crate::support::Gateway;
+use crate::support::client::post;
 use crate::support::model::call;
 
 fn open_file() -> Value {
@@ -117,6 +118,25 @@ async fn outputs_beside_a_message_can_be_sent_again_and_again() {
         let (_, told) = asked(&gateway, &mut model, &next(output), &["Done."]).await;
         assert!(told.contains(output) && !told.contains(other), "{told}");
     }
+}
+
+/// As after a lost answer. What the client put before its message is no turn of the session.
+#[tokio::test]
+async fn a_chain_that_begins_with_a_history_is_repeated_by_its_key() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let items = json!([
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": "Ho."},
+        {"role": "user", "content": "And?"},
+    ]);
+    let body = body(items, &json!({})).to_string();
+    let key = "Idempotency-Key: k";
+    let mut client = gateway.client().await;
+    client.send(post(RESPONSES, &[key], &body)).await;
+    model.round().await.answer("Yes.").await;
+    let first = client.reply().await.json();
+    let again = gateway.exchange(post(RESPONSES, &[key], &body)).await.json();
+    assert_eq!(first["id"], again["id"]);
 }
 
 /// What the client puts between the response and its next message is not a turn of the session.

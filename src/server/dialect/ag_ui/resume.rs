@@ -129,10 +129,10 @@ pub(super) fn read(
     };
     let resumed = resumed(Some(&choice));
     let goes_on = question.is_some_and(|question| goes_on(question, &choice));
-    let idempotency_key = Some(digest::answer(&interrupt_id, &choice));
     let adopted = adopted.answering(interrupt_id, choice, lookup);
     let goes_on_as = goes_on.then(|| first_call(&adopted));
     let resumed = resumed.map(|resumed| Resumed { goes_on_as, ..resumed });
+    let idempotency_key = digest::answer(&adopted);
     Ok(ResumedRun { adopted, resumed, idempotency_key })
 }
 

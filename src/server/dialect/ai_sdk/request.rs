@@ -57,8 +57,9 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
         None => (adopted, None),
         Some(Object(response)) => {
             let (clarification_id, choice) = response.read()?;
-            let key = digest::answer(&clarification_id, &choice);
-            (adopted.answering(clarification_id, choice, request.lookup), Some(key))
+            let adopted = adopted.answering(clarification_id, choice, request.lookup);
+            let key = digest::answer(&adopted);
+            (adopted, key)
         }
     };
     let Adopted { system, history, input, prefix, images, repairs } = adopted;

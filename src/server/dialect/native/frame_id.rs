@@ -8,7 +8,7 @@ use crate::session::Record;
 /// A position in a turn's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct FrameId {
-    /// Increases when another process takes over the session; always 1 so far.
+    /// Increases when another process takes over the session.
     pub(in crate::server) epoch: u64,
     /// The frame's number within the turn, from 1.
     pub(in crate::server) sequence: u64,

@@ -70,7 +70,7 @@ fn reference(item: &Value) -> Option<&str> {
     item["id"].as_str().filter(|_| is_reference)
 }
 
-/// Puts items in place of references. Those that are not found stay, and say nothing, and so do the oldest if they
+/// Puts items in place of references. Those that are not found stay, and say nothing, and so do the oldest if all together
 /// stand for more than [`REFERENCED_BYTES_MAX`]. An item is stored without its images: a note says so. Returns what was
 /// lost.
 pub(super) fn resolve(

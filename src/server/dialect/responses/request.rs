@@ -20,7 +20,9 @@ use super::server_items::{Labels, ServerItems};
 use super::stored::ResponseSerializer;
 use super::tools::RequestTools;
 use super::{history, tools};
-use crate::conversation::claimed::{Adopted, Claimant, ClaimedMessage, TurnLookup, adopt_after};
+use crate::conversation::claimed::{
+    Adopted, Claimant, ClaimedMessage, Repair, TurnLookup, adopt_after,
+};
 use crate::conversation::{Choice, ClientInput, Conversation};
 use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::config::TEMPERATURE_MAX;
@@ -84,6 +86,10 @@ pub(in crate::server) struct Referents {
     pub(in crate::server) parent: Option<Parent>,
     /// Items of earlier responses, by their ids.
     pub(in crate::server) items: HashMap<String, Value>,
+    /// The length of these items as JSON.
+    pub(in crate::server) items_bytes: usize,
+    /// Whether there was no room for all of them.
+    pub(in crate::server) lacks_items: bool,
 }
 
 /// The chain that a request continues.
@@ -190,7 +196,7 @@ impl Request {
         context: RequestContext<'_>,
     ) -> Result<ParsedRequest, Refusal> {
         let Self { raw, mut items, .. } = self;
-        let Referents { parent, items: known } = found;
+        let Referents { parent, items: known, lacks_items, .. } = found;
         let RequestContext { owner, lookup, models, labels, shown, new_session_id, clock, .. } =
             context;
         let (images, image_seed) = (context.images, &*context.image_seed);
@@ -206,7 +212,10 @@ impl Request {
             tool_choice::choose(raw.tool_choice.as_ref(), &brought, offered.as_deref())?;
         let is_stored = raw.store != Some(false);
         let stored_items = if is_stored { history::without_images(&items) } else { Vec::new() };
-        let lost = history::resolve(&mut items, &known, images);
+        let mut lost = history::resolve(&mut items, &known, images);
+        if lacks_items && !lost.contains(&Repair::TooLong) {
+            lost.push(Repair::TooLong);
+        }
         let is_root = parent.is_none();
         let (history, chain_session_id, chain_system) = match parent {
             Some(Parent { history, session_id, system }) => (Some(history), session_id, system),

@@ -25,7 +25,7 @@ use crate::telemetry::millis;
 #[derive(Debug, Default)]
 pub(super) struct Ids(Mutex<Option<(Instant, Arc<[String]>)>>);
 
-/// Writes a file. Without its expiry, nobody would delete it if the gateway is killed in between.
+/// Writes a file. Without its expiry, nobody would delete it if the gateway were killed in between.
 const ADD_FILE: &str =
     "redis.call('HSET', KEYS[1], unpack(ARGV, 2)) redis.call('PEXPIRE', KEYS[1], ARGV[1])";
 
@@ -117,7 +117,7 @@ impl RedisStore {
         plain(self.servers.call(&call).await?)
     }
 
-    /// Repeated after its connection was cut, it has the same answer.
+    /// If it is repeated after its connection was cut, it gets the same answer.
     pub(super) fn forgetting<'a>(&'a self, keys: &[&'a str]) -> Call<'a> {
         Call::new(&self.scripts.forget, keys).number(self.note_ms()).number(random())
     }

@@ -250,7 +250,8 @@ fn parent(ending: TurnFinish) -> Referents {
         ..Turn::default()
     });
     let session_id = Some(SESSION.to_owned());
-    Referents { parent: Some(Parent { history, session_id, system: None }), items: HashMap::new() }
+    let parent = Some(Parent { history, session_id, system: None });
+    Referents { parent, ..Referents::default() }
 }
 
 fn after(ending: TurnFinish, items: &Value) -> NewTurn {
@@ -427,7 +428,8 @@ fn references_stand_for_no_more_than_they_may() {
 #[test]
 fn an_item_takes_the_place_of_its_reference() {
     let item = json!({"type": "message", "role": "assistant", "content": "Aha."});
-    let found = Referents { parent: None, items: HashMap::from([("msg_a".to_owned(), item)]) };
+    let found =
+        Referents { items: HashMap::from([("msg_a".to_owned(), item)]), ..Referents::default() };
     let refer = |id: &str| json!({"type": "item_reference", "id": id});
     let said = |text: &str| json!({"role": "user", "content": text});
     let input = json!([said("Hi."), refer("msg_a"), refer("msg_gone"), said("And?")]);
@@ -449,7 +451,7 @@ fn a_reference_to_an_image_is_a_note() {
         ("in_a", "Look:\n[an image, which is not shown: it was not stored with its message]", 1),
         ("in_b", "Well?", 0),
     ] {
-        let found = Referents { parent: None, items: known.clone() };
+        let found = Referents { items: known.clone(), ..Referents::default() };
         let body = json!({"model": "m", "input": [{"type": "item_reference", "id": id}]});
         let ParsedRequest { turn, repairs, .. } = parsed(found, &body).unwrap();
         assert_eq!((self::words(&turn), repairs.of(Repair::LostImage)), (said, lost));

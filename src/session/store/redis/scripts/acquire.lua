@@ -4,7 +4,7 @@ local node, asked, grant, lease, ttl, begins, wanted_until = unpack(ARGV)
 if wanted_until ~= '0' and now > tonumber(wanted_until) then
   return now
 end
-local has = redis.call('HMGET', SESSION, 'epoch', 'node', 'grant', 'deadline', 'asked')
+local has = redis.call('HMGET', SESSION, 'epoch', 'node', 'grant', 'deadline', 'asked', 'request')
 local epoch = tonumber(has[1])
 if has[2] == node then
   -- The connection has lost its order: this request is older than the lease.
@@ -19,6 +19,9 @@ end
 local deadline = now + lease
 redis.call('HSET', SESSION, 'epoch', epoch, 'node', node, 'grant', grant, 'deadline', deadline,
   'asked', asked, 'used', now, 'files_extended', now)
+if has[6] and not note() then
+  redis.call('HDEL', SESSION, 'forgotten', 'forgotten_until', 'request', 'answer')
+end
 -- A turn that its owner has left behind is still to be cancelled.
 if redis.call('EXISTS', JOURNAL) == 0 then
   redis.call('HDEL', SESSION, 'cancel')

@@ -1,6 +1,6 @@
 -- If a lease is named, only its holder forgets the session. Otherwise, this leaves a note for a while: whose lease
 -- it was, or had been last. A turn that runs there, or whose end was not confirmed or read yet, can be told by it from
--- one that the server has lost. The note also has the answer to this request, which is repeated if its connection is
+-- one that the server has lost. The note also has the answer to this request, for a repetition after its connection was
 -- cut.
 local note_ms, request, grant = unpack(ARGV)
 if grant and not holds(grant) then
@@ -26,12 +26,11 @@ if not grant and left and not has[4] and not was_foreign then
   -- It was forgotten a moment ago. The note stays as it is.
   return {0, {}}
 end
-if not grant and (has[1] or has[2] or redis.call('EXISTS', LOG) == 1) then
+if not grant and (has[1] or has[2] or was_foreign or redis.call('EXISTS', LOG) == 1) then
   left = has[2] or has[3] or ''
 end
 local answer = {(has[1] or was_foreign) and 1 or 0, remove()}
 if left then
-  leave_note(left, note_ms)
-  redis.call('HSET', SESSION, 'request', request, 'answer', cjson.encode(answer))
+  leave_note(left, note_ms, request, cjson.encode(answer))
 end
 return answer

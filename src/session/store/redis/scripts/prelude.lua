@@ -98,9 +98,13 @@ local function remove()
   return files
 end
 
--- Leaves a note for a while: a session with this id was forgotten, which had this lease.
-local function leave_note(grant, note_ms)
+-- Leaves a note for a while: a session with this id was forgotten, which had this lease; and by which request, with the
+-- answer to it.
+local function leave_note(grant, note_ms, request, answer)
   redis.call('HSET', SESSION, 'forgotten', grant, 'forgotten_until', now + note_ms)
+  if request then
+    redis.call('HSET', SESSION, 'request', request, 'answer', answer)
+  end
   redis.call('PEXPIRE', SESSION, note_ms)
 end
 

@@ -5,13 +5,13 @@ if redis.call('HGET', SESSION, 'grant') ~= grant then
   return false
 end
 if redis.call('HEXISTS', SESSION, 'version') == 0 then
-  local deadline, forgotten = redis.call('HGET', SESSION, 'deadline'), note()
+  local has, forgotten = redis.call('HMGET', SESSION, 'deadline', 'request', 'answer'), note()
   local files = remove()
   -- A node that wanted to take the turn over may have found the session forgotten. Its readers still need the note.
   if forgotten then
-    leave_note(forgotten, note_ms)
+    leave_note(forgotten, note_ms, has[2], has[3])
   end
-  return {files, deadline, 0}
+  return {files, has[1], 0}
 end
 local deadline, is_left = give_back(ttl)
 redis.call('SPUBLISH', LOG, '')
