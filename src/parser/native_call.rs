@@ -38,6 +38,20 @@ pub fn read_call(
     }
 }
 
+/// A native call that breaks off before its arguments, with its message. They may be empty, or the `{}` that some
+/// servers send first.
+#[must_use]
+pub fn cut_call(index: u32, arguments: &str) -> ParseError {
+    ParseError {
+        code: ErrorCode::IncompletePayload,
+        message: "the message ends before the arguments".to_owned(),
+        offset: 0,
+        raw: segment::quote(arguments.as_bytes()),
+        index: Some(index),
+        at_line_start: true,
+    }
+}
+
 fn read(
     name: &str,
     text: &str,

@@ -189,6 +189,17 @@ async fn one_call_at_a_time_if_the_client_wants_that() {
 }
 
 #[tokio::test]
+async fn the_model_is_stopped_after_the_only_call_that_the_client_takes() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let mut stream = gateway.turn(&prompt(&json!({"parallel_client_calls": false}))).await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say(&open("a")).await;
+    assert_eq!(handed_out(&stream.rest().await).len(), 1);
+    round.closed().await;
+}
+
+#[tokio::test]
 async fn results_have_to_be_those_that_are_awaited() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let refused = async |body: Value| {

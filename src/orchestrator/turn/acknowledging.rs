@@ -15,7 +15,7 @@ impl OpenRound<'_> {
         if let Acknowledgement::Unsaid = self.core.acknowledgement {
             // Words that follow a call come too late: it is already running.
             let text = self.round.message.words_before(at, &self.core.script.text).to_owned();
-            if text.is_empty() {
+            if text.is_empty() || self.core.script.withholds() {
                 let until_ms = self.core.in_ms(ACKNOWLEDGEMENT_WAIT);
                 self.core.acknowledgement =
                     Acknowledgement::Waiting { events: Vec::new(), until_ms };

@@ -6,9 +6,9 @@ use super::NotRun;
 use super::queue::LogDraft;
 use super::round::Surplus;
 use super::state::OpenRound;
-use crate::conversation::Outcome;
+use crate::conversation::{Call, Outcome};
 use crate::event::FeedbackReason;
-use crate::orchestrator::call::{CallAt, CallState, Facts, Origin};
+use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Origin};
 use crate::orchestrator::feedback;
 use crate::orchestrator::rejection::Rejection;
 use crate::orchestrator::repeats;
@@ -145,7 +145,7 @@ impl OpenRound<'_> {
         Ok(named)
     }
 
-    /// The earlier, identical call of the message, unless its tool is repeatable.
+    /// The earlier, identical call of the message, unless that has failed or its tool is repeatable.
     fn original_of(
         &self,
         at: CallAt,
@@ -158,7 +158,10 @@ impl OpenRound<'_> {
         }
         let (calls, fingerprint) = (&self.core.calls, repeats::fingerprint(arguments));
         let mut before = calls.places(self.round.first_call).take_while(|before| *before < at);
-        before.find(|before| calls[*before].is_same(name, arguments, fingerprint))
+        before.find(|before| {
+            let before = &calls[*before];
+            before.is_same(name, arguments, fingerprint) && !has_failed(before)
+        })
     }
 
     /// Whether this tool, or an earlier call of the message, is mutating. Such a message is read
@@ -167,4 +170,10 @@ impl OpenRound<'_> {
         tool.is_some_and(|tool| tool.mutates)
             || self.calls().iter().any(|call| call.policy().mutates)
     }
+}
+
+/// Whether it ran, and failed.
+fn has_failed(call: &CallDraft) -> bool {
+    let failed = |call: &Call| matches!(&call.outcome, Outcome::Ended(result) if !result.success);
+    call.ended().is_some_and(|call| failed(call))
 }

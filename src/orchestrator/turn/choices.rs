@@ -45,7 +45,8 @@ impl OpenRound<'_> {
         let now = self.calls().iter().filter_map(CallDraft::ended);
         let ended = ended.chain(now.map(|call| &**call));
         ended.into_iter().any(|call| match &call.outcome {
-            Outcome::Ended(result) if result.success => {
+            // A lookup that asks has found all options, so it clears none.
+            Outcome::Ended(result) if result.success && result.clarification.is_none() => {
                 core.setup.policy(&call.name).is_some_and(|policy| policy.is_lookup())
                     && result.data.as_ref().is_some_and(|data| holds(data, id))
             }
@@ -54,12 +55,13 @@ impl OpenRound<'_> {
     }
 }
 
-/// Whether a value contains this string as a value of its own.
+/// Whether a value contains this string as a value of its own. A number counts as its digits.
 fn holds(value: &Value, string: &str) -> bool {
     match value {
         Value::String(value) => value == string,
+        Value::Number(number) => number.to_string() == string,
         Value::Array(items) => items.iter().any(|item| holds(item, string)),
         Value::Object(members) => members.values().any(|value| holds(value, string)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::Null | Value::Bool(_) => false,
     }
 }

@@ -13,7 +13,7 @@ use super::queue::EventDraft;
 use super::state::OpenRound;
 use crate::conversation::Outcome;
 use crate::event::TurnFinish;
-use crate::orchestrator::call::CallAt;
+use crate::orchestrator::call::{CallAt, Standing};
 
 impl OpenRound<'_> {
     /// Whether the client runs the tool of this call.
@@ -41,6 +41,13 @@ impl OpenRound<'_> {
         let is_handed_out =
             |at: &CallAt| calls[*at].ended().is_some_and(|call| call.outcome == Outcome::HandedOut);
         calls.places(self.round.first_call).filter(is_handed_out).collect()
+    }
+
+    /// Whether the client, which takes one call at a time, has it, and no other call of the message is open.
+    pub(super) fn has_its_only_call(&self) -> bool {
+        self.core.setup.request.single_client_call
+            && !self.handed_out().is_empty()
+            && self.calls().iter().all(|call| call.standing() != Standing::Open)
     }
 
     /// Takes the calls back, because the user has to answer a question first.

@@ -107,12 +107,14 @@ impl Closing {
         self.message.push_text(range);
     }
 
-    /// Whether its words are an answer. A lead-in to a result block, which is not shown, is not.
+    /// Whether its words are an answer. A lead-in to a result block or a call, which are not shown, is not.
     /// If the client has ended it, it is as long as the client wants it.
     fn has_answer(&self, text: &str) -> bool {
+        let is_lead_in = text.trim_ascii_end().ends_with(':');
         match self.words_end {
             Some(WordsEnd::StopText) => true,
-            Some(WordsEnd::Results) if text.trim_ascii_end().ends_with(':') => false,
+            Some(WordsEnd::Results) if is_lead_in => false,
+            None if self.has_stray_call && is_lead_in => false,
             _ => self.message.has_words(text),
         }
     }

@@ -44,6 +44,11 @@ impl State {
             Delta::CallArguments { index, json } if settings.argument_deltas => {
                 Segment::ArgumentsDelta { index, json }
             }
+            Delta::CallCompleted { index, name, arguments }
+                if self.is_cut() && (name.is_empty() || matches!(arguments.trim(), "" | "{}")) =>
+            {
+                Segment::Error(parser::cut_call(index, arguments))
+            }
             Delta::CallCompleted { index, name, arguments } => {
                 let call = parser::read_call(index, name, arguments, settings);
                 call.map_or_else(Segment::Error, Segment::CallCompleted)
@@ -86,6 +91,11 @@ impl State {
         }
     }
 
+    /// Whether the server has said that the message was cut off.
+    fn is_cut(&mut self) -> bool {
+        self.unread().is_some_and(|message| message.is_cut())
+    }
+
     /// Keeps a reasoning item, which the server wants sent back with the message.
     pub(super) fn take_reasoning_item(&mut self, json: &str, core: &Core) {
         if let Some(message) = self.unread() {
@@ -98,12 +108,12 @@ impl State {
 impl OpenRound<'_> {
     /// Takes a segment of the message and starts the calls that it completes. Stops a round from
     /// which nothing more can come: it has used up its calls or its mistakes, repeats a call,
-    /// invents results, or has a call that the user must approve first.
+    /// invents results, or has a call that the user must approve first, or the only one that the client takes.
     fn take(&mut self, segment: Segment<'_>) -> Flow {
         self.note(segment);
         if self.check_new_calls() {
             self.advance_calls();
-            if self.asks_approval() {
+            if self.asks_approval() || self.has_its_only_call() {
                 return Flow::Break(());
             }
         }

@@ -332,10 +332,11 @@ impl OpenRound<'_> {
     /// Tells the model about the mistakes that the parser found.
     fn feed_back_mistakes(&mut self) {
         let is_cut = self.round.message.ran_into_token_limit();
-        // A marker at the very end was cut off from its call.
+        // A marker at the very end was cut off from its call, perhaps in the middle of the tool's name.
         let text = self.core.script.text.trim_end();
-        let opener = self.core.format().opener();
-        let is_marker_cut = is_cut && !opener.is_empty() && text.ends_with(opener);
+        let is_name = |(_, name): (&str, &str)| !name.contains(char::is_whitespace);
+        let is_last = |opener: &str| text.rsplit_once(opener).is_some_and(is_name);
+        let is_marker_cut = is_cut && self.core.format().openers().any(is_last);
         for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
             let cut = match error.code {
                 ErrorCode::MissingPayload => is_marker_cut,

@@ -68,6 +68,17 @@ fn closing_words_before_a_block_of_results_are_the_answer() {
 }
 
 #[test]
+fn a_lead_in_to_another_call_is_no_closing_answer() {
+    for (words, is_answer) in [("It is noon.", true), ("Let me look again:", false)] {
+        let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
+        scene.says(TIME).stops().tool_returns(0, ok());
+        scene.says(words).says("\n").says(TIME).stops();
+        let text = scene.event("turn_completed")["text"].as_str().unwrap();
+        assert_eq!(text.trim() == words, is_answer, "{text}");
+    }
+}
+
+#[test]
 fn a_result_after_its_own_call_is_not_shown() {
     for invented in ["{\"time\": \"13:00\"}", "`nobody` (call_1) returned: x", "\u{a0}{\"a\": 1}"] {
         let mut scene = Scene::new();

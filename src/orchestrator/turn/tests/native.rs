@@ -135,6 +135,18 @@ fn a_call_that_the_token_limit_cut_is_never_run() {
     }
 }
 
+/// Some servers send `{}` before the arguments.
+#[test]
+fn a_call_that_was_cut_before_its_arguments_is_never_run() {
+    for (name, arguments) in [(CLOCK, ""), (CLOCK, "{}"), ("", "{}")] {
+        let mut scene = Scene::native();
+        scene.begins_call(0).handle(Input::Delta(Delta::Finish(RoundFinish::Length)));
+        scene.completes_call(0, name, arguments).handle(Input::RoundEnded);
+        assert_eq!(scene.event("feedback")["message"], feedback::CUT_CALL, "{arguments}");
+        assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
+    }
+}
+
 #[test]
 fn a_call_that_never_becomes_whole_is_fed_back() {
     let mut scene = Scene::native();

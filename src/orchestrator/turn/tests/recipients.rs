@@ -27,6 +27,10 @@ fn which_john() -> ToolResult {
 }
 
 fn which(question: &str) -> ToolResult {
+    which_of(question, ["john_doe", "john_smith"])
+}
+
+fn which_of(question: &str, ids: [&str; 2]) -> ToolResult {
     let option = |id: &str| ClarificationOption {
         id: id.into(),
         title: "John".into(),
@@ -37,7 +41,7 @@ fn which(question: &str) -> ToolResult {
     ToolResult::clarification(Clarification {
         r#type: "choice".into(),
         question: question.into(),
-        options: vec![option("john_doe"), option("john_smith")],
+        options: ids.map(option).into(),
         ..Clarification::default()
     })
 }
@@ -152,6 +156,31 @@ fn an_option_that_was_not_chosen_is_never_sent_to() {
         scene.tool_returns(1, ok());
         assert_eq!(sent(&scene), ["{\"to\":\"john_doe\"}"], "reading changes nothing");
     }
+}
+
+/// Of a lookup that returns all options with its question.
+#[test]
+fn not_even_if_the_question_came_with_data() {
+    let mut scene = scene();
+    scene.says(&call("look")).stops();
+    let data = Some(json!([{ "id": "john_doe" }, { "id": "john_smith" }]));
+    scene.tool_returns(0, ToolResult { data, ..which_john() });
+    let mut scene = next(scene, Some("john_doe"));
+    scene.says(&send_to("john_smith")).stops();
+    assert!(sent(&scene).is_empty());
+    assert_eq!(scene.event("feedback")["reason"], "invalid_arguments");
+}
+
+#[test]
+fn not_even_if_its_digits_are_a_number() {
+    let mut scene = scene();
+    scene.says(&call("look")).stops();
+    scene.tool_returns(0, which_of("Which John?", ["1041", "1042"]));
+    let mut scene = next(scene, Some("1041"));
+    scene.says(&call_with("send", &json!({ "to": 1042 }))).stops();
+    assert!(sent(&scene).is_empty());
+    scene.says(&call_with("send", &json!({ "to": 1041 }))).stops();
+    assert_eq!(sent(&scene), ["{\"to\":1041}"]);
 }
 
 #[test]

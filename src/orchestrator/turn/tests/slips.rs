@@ -1,6 +1,6 @@
 //! The model's slips: counted per message, reported once, never in the way of an answer.
 
-use super::chains::{add_policies, call, scene_with};
+use super::chains::{add_policies, call, call_with, scene_with};
 use super::*;
 
 const BAD: &str = "<<function_call>> {\"name\": \"nope\", \"arguments\": {}}\n";
@@ -78,6 +78,7 @@ fn a_marker_cut_by_the_token_limit_is_a_cut_call() {
         ("<<function_call>>", RoundFinish::Length, "incomplete_call"),
         ("<<function_call>>", RoundFinish::Stop, "malformed_call"),
         ("<<function_call>> so\nand more", RoundFinish::Length, "malformed_call"),
+        ("<<function_call>>get_wea", RoundFinish::Length, "incomplete_call"),
     ] {
         let mut scene = scene_with(|_| ());
         scene.says(said).finishes(finish);
@@ -136,4 +137,14 @@ fn hints_come_before_the_words_after_the_call() {
     scene.says(&call("read")).says("So");
     let types = scene.types();
     assert_eq!(types[types.len() - 3..], ["acknowledgement", "tool_started", "text_delta"]);
+}
+
+/// A model may write one again before it has heard of the failure. What it writes then still counts.
+#[test]
+fn a_call_that_has_failed_does_not_stop_the_message_that_repeats_it() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("read"));
+    scene.tool_returns(0, ToolResult::error("busy"));
+    scene.says(&call("read")).says(&call_with("read", &json!({ "n": 1 }))).stops();
+    assert_eq!(scene.started(), ["call_1", "call_2", "call_3"]);
 }

@@ -122,7 +122,7 @@ impl Decoder {
         }
         let FirstChoice(choice) = chunk.choices;
         let delta = choice.delta.unwrap_or_default();
-        let finish = choice.finish_reason.and_then(finish);
+        let finish = choice.finish_reason.map(finish).transpose()?.flatten();
         let usage = chunk.usage.and_then(usage);
 
         // Two names for the same thing; a server that writes both repeats itself.
@@ -317,15 +317,25 @@ fn is_truthy(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"" | "false" | "{}")
 }
 
-fn finish(raw: &RawValue) -> Option<RoundFinish> {
-    match raw.get() {
-        "null" | "\"\"" => None,
-        "\"stop\"" => Some(RoundFinish::Stop),
-        "\"length\"" => Some(RoundFinish::Length),
-        "\"tool_calls\"" | "\"function_call\"" => Some(RoundFinish::ToolCalls),
-        "\"content_filter\"" => Some(RoundFinish::ContentFilter),
+/// Why the model stopped; `None` if it has not.
+///
+/// # Errors
+/// If the server gave the answer up. What there is of it may end anywhere, even in a call that looks whole.
+fn finish(raw: &RawValue) -> Result<Option<RoundFinish>, FrameError> {
+    let reason = raw.get().trim_matches('"');
+    Ok(match reason {
+        "null" | "" => None,
+        "stop" => Some(RoundFinish::Stop),
+        "length" => Some(RoundFinish::Length),
+        "tool_calls" | "function_call" => Some(RoundFinish::ToolCalls),
+        "content_filter" => Some(RoundFinish::ContentFilter),
+        // MLC, vLLM, SGLang, and services in front of several servers.
+        "error" | "abort" | "aborted" | "preempt" | "cancelled" | "canceled" => {
+            let message = format!("it gave the answer up (finish_reason {reason})");
+            return Err(FrameError::Server(ServerError { code: None, message }));
+        }
         _ => Some(RoundFinish::Other),
-    }
+    })
 }
 
 /// Token counts, if they can be read. A bad count does not end the turn.

@@ -175,12 +175,17 @@ fn the_end_is_read() {
         ("tool_calls", RoundFinish::ToolCalls),
         ("function_call", RoundFinish::ToolCalls),
         ("content_filter", RoundFinish::ContentFilter),
-        ("preempt", RoundFinish::Other),
+        ("eos_token", RoundFinish::Other),
     ] {
         check(
             format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{word}"}}]}}"#),
             &[Said::Finish(finish)],
         );
+    }
+    for word in ["error", "abort", "aborted", "preempt", "cancelled", "canceled"] {
+        let frame = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{word}"}}]}}"#);
+        let (outcome, deltas) = decode(&mut Decoder::default(), frame.as_bytes());
+        assert!(matches!(outcome, Err(FrameError::Server(_))) && deltas.is_empty(), "{word}");
     }
     check(
         r#"{"choices":[{"delta":{"content":"."},"finish_reason":"stop"}]}"#,
