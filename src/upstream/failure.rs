@@ -18,6 +18,8 @@ pub struct RoundFailure {
     pub(crate) retryable: bool,
     /// Whether no connection was made, so that no server has read the request.
     pub(crate) is_unreachable: bool,
+    /// Whether a server has refused the request itself, as others would.
+    pub(crate) is_refusal: bool,
 }
 
 impl RoundFailure {
@@ -28,7 +30,7 @@ impl RoundFailure {
     }
 
     fn new(code: FailureCode, retryable: bool, message: String) -> Self {
-        Self { code, message, retryable, is_unreachable: false }
+        Self { code, message, retryable, is_unreachable: false, is_refusal: false }
     }
 
     /// The connection broke during the answer, or what came over it is not HTTP.
@@ -104,7 +106,8 @@ impl RoundFailure {
         } else {
             FailureCode::UpstreamError
         };
-        Self::new(code, retryable, message)
+        let is_refusal = matches!(status, 400..=499) && !retryable;
+        Self { is_refusal, ..Self::new(code, retryable, message) }
     }
 
     /// The server sent something other than an event stream.

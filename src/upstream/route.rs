@@ -105,7 +105,7 @@ impl Route {
                     let fallback = (place != first).then_some(Fallback { place, name, why });
                     return Ok(Opened { round, upstream: Arc::clone(upstream), fallback });
                 }
-                Err(failure) if failures.is_empty() && !failure.retryable => return Err(failure),
+                Err(failure) if failures.is_empty() && failure.is_refusal => return Err(failure),
                 Err(failure) => {
                     debug!(
                         upstream = upstream.name(),

@@ -307,6 +307,22 @@ async fn an_upstream_that_fails_before_the_first_word_is_passed_over() {
     }
 }
 
+/// That says nothing about the request.
+#[tokio::test]
+async fn an_upstream_that_does_not_answer_with_a_stream_is_passed_over() {
+    let (mut first, mut second) = (Model::listen(), Model::listen());
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    for head in
+        ["Content-Type: text/html", "Content-Type: text/event-stream\r\nContent-Encoding: br"]
+    {
+        let mut stream = gateway.turn(&json!({"prompt": "Hi."})).await;
+        let mut round = first.round().await;
+        round.write(format!("HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: 3\r\n\r\nHi!")).await;
+        answer(second.round().await, Chat, "Hello.", None).await;
+        assert_eq!(said(&stream.rest().await), "Hello.", "{head}");
+    }
+}
+
 #[tokio::test]
 async fn once_an_answer_has_begun_no_other_upstream_is_asked() {
     use Leaves::{Closing, Resetting, Staying};
