@@ -128,6 +128,9 @@ pub mod upstream {
     pub const GRAMMAR_TOOL_BYTES_MAX: usize = 64 * KIB;
     /// Nesting depth of a schema in a grammar; below it, any value is accepted.
     pub const GRAMMAR_SCHEMA_DEPTH_MAX: usize = 32;
+    /// Times that a grammar follows a `$ref` where the value of another one begins. Each time, the ones before are looked
+    /// through.
+    pub const GRAMMAR_BEGINNINGS_MAX: usize = 256;
     /// Largest count of items or characters in a schema that is sent to a server. Servers refuse larger
     /// ones, and with them the whole request.
     pub const SCHEMA_BOUND_MAX: u64 = 100;

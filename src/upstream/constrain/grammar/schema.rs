@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::notation::Notation;
 use super::rules::Rules;
 use crate::limits::upstream::{
-    GRAMMAR_ITEMS_MAX, GRAMMAR_SCHEMA_DEPTH_MAX, GRAMMAR_TOOL_BYTES_MAX,
+    GRAMMAR_BEGINNINGS_MAX, GRAMMAR_ITEMS_MAX, GRAMMAR_SCHEMA_DEPTH_MAX, GRAMMAR_TOOL_BYTES_MAX,
 };
 
 /// Pushes the rules of a tool's arguments, with names that start with `prefix`. Returns the
@@ -33,7 +33,7 @@ pub(super) fn push_arguments(
 pub(super) fn push(rules: &mut Rules, prefix: &str, schema: &Value, notation: Notation) -> String {
     let start = rules.len();
     let mut writer = Writer::new(rules, prefix, schema, notation);
-    let rule = writer.visit(schema, &mut Vec::new(), 0);
+    let rule = writer.visit(schema, None, 0);
     if writer.too_long {
         rules.truncate(start);
         return "value".to_owned();
@@ -52,6 +52,8 @@ pub(super) struct Writer<'a> {
     count: usize,
     /// The rule of each `$ref` seen, finished or not.
     references: Vec<(&'a str, String)>,
+    /// The references whose values may begin with a value of another one, and that one.
+    beginnings: Vec<(&'a str, &'a str)>,
     pub(super) too_long: bool,
 }
 
@@ -62,8 +64,9 @@ impl<'a> Writer<'a> {
         root: &'a Value,
         notation: Notation,
     ) -> Self {
-        let (start, references) = (rules.len(), Vec::new());
-        Self { rules, root, prefix, notation, start, count: 0, references, too_long: false }
+        let (start, references, beginnings) = (rules.len(), Vec::new(), Vec::new());
+        let (count, too_long) = (0, false);
+        Self { rules, root, prefix, notation, start, count, references, beginnings, too_long }
     }
 
     /// The target of a `$ref`, or the members of `anyOf` and `oneOf`: a value fits one of these.
@@ -79,14 +82,13 @@ impl<'a> Writer<'a> {
 
     /// The expression for the value of an argument.
     pub(super) fn value(&mut self, schema: &'a Value) -> String {
-        self.visit(schema, &mut Vec::new(), 1)
+        self.visit(schema, None, 1)
     }
 
     /// The expression for a schema: the name of a rule or a literal.
     ///
-    /// `open` holds the references followed since the grammar last had to read a character.
-    /// Meeting one of them again is left recursion, which llama.cpp rejects.
-    fn visit(&mut self, schema: &'a Value, open: &mut Vec<&'a str>, depth: usize) -> String {
+    /// `open` is the reference that is being followed, if the grammar has not had to read a character since.
+    fn visit(&mut self, schema: &'a Value, open: Option<&'a str>, depth: usize) -> String {
         let Value::Object(keywords) = schema else { return "value".to_owned() };
         if depth >= GRAMMAR_SCHEMA_DEPTH_MAX || self.too_long {
             return "value".to_owned();
@@ -123,7 +125,7 @@ impl<'a> Writer<'a> {
     fn visit_combined(
         &mut self,
         keywords: &'a Map<String, Value>,
-        open: &mut Vec<&'a str>,
+        open: Option<&'a str>,
         depth: usize,
     ) -> Option<String> {
         let (key, schemas) = ["anyOf", "oneOf", "allOf"]
@@ -148,29 +150,43 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn visit_reference(
-        &mut self,
-        pointer: &'a str,
-        open: &mut Vec<&'a str>,
-        depth: usize,
-    ) -> String {
+    fn visit_reference(&mut self, pointer: &'a str, open: Option<&'a str>, depth: usize) -> String {
         let Some(schema) = pointer.strip_prefix('#').and_then(|path| self.root.pointer(path))
         else {
             return "value".to_owned();
         };
-        if open.contains(&pointer) {
-            return "value".to_owned();
+        if let Some(open) = open {
+            let is_enough = self.beginnings.len() >= GRAMMAR_BEGINNINGS_MAX;
+            if is_enough || self.begins_with(pointer, open) {
+                return "value".to_owned();
+            }
+            self.beginnings.push((open, pointer));
         }
         if let Some((_, rule)) = self.references.iter().find(|(known, _)| *known == pointer) {
             return rule.clone();
         }
         let rule = self.name();
         self.references.push((pointer, rule.clone()));
-        open.push(pointer);
-        let body = self.visit(schema, open, depth + 1);
-        open.pop();
+        let body = self.visit(schema, Some(pointer), depth + 1);
         self.push(&rule, &body);
         rule
+    }
+
+    /// Whether a value of this reference may begin with one of the `other`. If that one began with it as well, the
+    /// grammar would be left-recursive, which llama.cpp rejects.
+    fn begins_with(&self, pointer: &'a str, other: &'a str) -> bool {
+        let mut reached = vec![pointer];
+        let mut at = 0;
+        while let Some(&from) = reached.get(at) {
+            let more = self.beginnings.iter().filter(|(before, _)| *before == from);
+            for (_, to) in more {
+                if !reached.contains(to) {
+                    reached.push(to);
+                }
+            }
+            at += 1;
+        }
+        reached.contains(&other)
     }
 
     fn visit_type(&mut self, kind: &str, keywords: &'a Map<String, Value>, depth: usize) -> String {
@@ -222,7 +238,7 @@ impl<'a> Writer<'a> {
             extra.map_or_else(String::new, |member| format!("(s \",\" s {member})*"));
         // From last to first, because each rule names the next.
         for (key, schema) in members.into_iter().rev() {
-            let value = self.visit(schema, &mut Vec::new(), depth + 1);
+            let value = self.visit(schema, None, depth + 1);
             let member = self.named(&format!("{} s {value}", self.notation.key(key)));
             let mut first = format!("{member} {after_other}");
             let mut other = format!("s \",\" s {member} {after_other}");
@@ -246,7 +262,7 @@ impl<'a> Writer<'a> {
             Value::Bool(false) => None,
             Value::Bool(true) => Some("member".to_owned()),
             schema => {
-                let value = self.visit(schema, &mut Vec::new(), depth + 1);
+                let value = self.visit(schema, None, depth + 1);
                 Some(format!("{} \":\" s {value}", self.notation.any_key()))
             }
         }
@@ -254,7 +270,7 @@ impl<'a> Writer<'a> {
 
     fn visit_array(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> String {
         let item = match keywords.get("items") {
-            Some(schema) => self.visit(schema, &mut Vec::new(), depth + 1),
+            Some(schema) => self.visit(schema, None, depth + 1),
             None => "value".to_owned(),
         };
         let (min, max) = bounds(keywords, "minItems", "maxItems");

@@ -389,6 +389,16 @@ fn a_self_reference_is_not_left_recursive() {
         );
     }
     check(json!({"$ref": "#"}), &["{\"v\": 1}"], &[]);
+    // The first way back leads through an object, and the second one does not.
+    let nodes = json!({
+        "a": {"anyOf": [{"properties": {"x": {"$ref": "#/$defs/c"}}}, {"$ref": "#/$defs/c"}]},
+        "c": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "integer"}]},
+    });
+    check(
+        json!({"type": "object", "properties": {"v": {"$ref": "#/$defs/a"}}, "$defs": nodes}),
+        &["{\"v\": 1}", "{\"v\": {\"x\": {\"x\": 1}}}"],
+        &["{\"v\": }"],
+    );
 }
 
 #[test]
