@@ -34,8 +34,7 @@ pub const TICK: Duration = Duration::from_secs(1);
 pub const COLUMNS: usize = 80;
 /// Characters of a name or title.
 pub const TITLE_CHARS_MAX: usize = 100;
-/// Characters of an argument that the user has to judge: all that a question can have, because
-/// nobody should approve what they do not see.
+/// Characters of an argument or a web address in a question. A call that is to be approved is shown whole.
 pub const ARGUMENT_CHARS_MAX: usize = 64 * KIB;
 /// Characters of a line about a call where the width of the terminal does not bound it.
 pub const LINE_CHARS_MAX: usize = 300;

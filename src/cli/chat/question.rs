@@ -101,9 +101,11 @@ impl Question {
         let asks = if self.is_confirmation() { "wants to run" } else { "asks" };
         line(&format!("{} {} {asks}:", paint.yellow("?"), paint.bold(&who)));
         if let Some(arguments) = &self.arguments {
+            // Whoever approves a call has to see all of it.
+            let chars_max = if self.is_confirmation() { usize::MAX } else { ARGUMENT_CHARS_MAX };
             for (name, value) in members(arguments) {
-                let name = clean::line(&name, TITLE_CHARS_MAX);
-                line(&format!("    {name}: {}", clean::json(value.get(), ARGUMENT_CHARS_MAX)));
+                let name = clean::line(&name, chars_max);
+                line(&format!("    {name}: {}", clean::json(value.get(), chars_max)));
             }
         } else if self.is_confirmation() {
             line("    (its arguments are too long to be shown)");
@@ -362,6 +364,17 @@ mod tests {
             check(&confirmation(), line, &NONE);
         }
         check(&confirmation(), "not that file", &json!({"text": "not that file"}));
+    }
+
+    #[test]
+    fn a_call_that_can_be_approved_is_shown_whole() {
+        let long = "x".repeat(2 * ARGUMENT_CHARS_MAX);
+        let mut question = confirmation();
+        let arguments = json!({ "path": &long, &long: 1 }).to_string();
+        question.arguments = Some(RawValue::from_string(arguments).unwrap());
+        assert_eq!(question.shown(PLAIN).matches(&long).count(), 2);
+        question.r#type = "text".to_owned();
+        assert_eq!(question.shown(PLAIN).matches(&long).count(), 0);
     }
 
     #[test]
