@@ -87,7 +87,7 @@ fn runtime(processors: usize) -> io::Result<Runtime> {
 
 async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
     let recorder = PrometheusBuilder::new().install_recorder()?;
-    begin_counting(config.sessions.store);
+    begin_counting(config);
     let exporter = assemble::exporter(&config.telemetry.otlp).map_err(StartError::from)?;
     let mut signals = Signals::new().map_err(RunError::System)?;
     let running = tokio::select! {
@@ -121,8 +121,8 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
 }
 
 /// Starts counters at 0.
-fn begin_counting(store: config::Store) {
-    let kind = match store {
+fn begin_counting(config: &Config) {
+    let kind = match config.sessions.store {
         config::Store::Memory => StoreKind::Memory,
         config::Store::Embedded => StoreKind::File,
         config::Store::Redis => StoreKind::Shared,
@@ -134,11 +134,17 @@ fn begin_counting(store: config::Store) {
     let not_run = NotRun::ALL.map(NotRun::name);
     let of_turns = OverLimit::ALL.map(OverLimit::name);
     let over_limit = [&server::limit_names()[..], &of_turns].concat();
+    let repairs = server::repair_names();
+    let upstreams: Vec<_> = config.upstreams.iter().map(|it| &*it.name).collect();
+    let mcp_servers: Vec<_> = config.tools.mcp.iter().map(|it| &*it.name).collect();
     let labels = Labels {
         outcomes: &outcomes,
         feedback: &feedback,
         not_run: &not_run,
         over_limit: &over_limit,
+        repairs: &repairs,
+        upstreams: if upstreams.len() > 1 { &upstreams } else { &[] },
+        mcp_servers: &mcp_servers,
     };
     metrics::begin(kind, &labels);
 }

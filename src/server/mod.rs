@@ -49,6 +49,7 @@ use tokio_util::task::TaskTracker;
 use tower_http::cors::CorsLayer;
 use tracing::{debug, warn};
 
+use crate::conversation::claimed::Repair;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::limits::server::REFUSED_CONNECTION_TIMEOUT;
@@ -123,6 +124,11 @@ pub struct Timeouts {
 /// The names in metrics of the limits on connections and requests.
 pub(crate) fn limit_names() -> [&'static str; 3] {
     Limit::ALL.map(Limit::name)
+}
+
+/// The names in metrics of what is repaired in histories.
+pub(crate) fn repair_names() -> [&'static str; Repair::ALL.len()] {
+    Repair::ALL.map(Repair::name)
 }
 
 impl Default for Timeouts {

@@ -235,6 +235,10 @@ pub(crate) struct Labels<'l> {
     pub(crate) feedback: &'l [&'static str],
     pub(crate) not_run: &'l [&'static str],
     pub(crate) over_limit: &'l [&'static str],
+    pub(crate) repairs: &'l [&'static str],
+    /// The upstreams, if one can take the place of another.
+    pub(crate) upstreams: &'l [&'l str],
+    pub(crate) mcp_servers: &'l [&'l str],
 }
 
 /// Starts all counters whose labels are known at 0, so that the first event is an increase like any other.
@@ -287,6 +291,24 @@ pub(crate) fn begin(store: StoreKind, labels: &Labels<'_>) {
     }
     for &limit in labels.over_limit {
         counter!("tether_over_limit_total", "limit" => limit).increment(0);
+    }
+    for &kind in labels.repairs {
+        counter!("tether_history_repairs_total", "kind" => kind).increment(0);
+    }
+    for &upstream in labels.upstreams {
+        let upstream = upstream.to_owned();
+        counter!("tether_upstream_cool_downs_total", "upstream" => upstream).increment(0);
+    }
+    for &name in labels.mcp_servers {
+        for counter in ["tether_mcp_restarts_total", "tether_mcp_list_changes_total"] {
+            counter!(counter, "name" => name.to_owned()).increment(0);
+        }
+    }
+    for outcome in ["done", "failed", "timed_out", "displaced"] {
+        counter!("tether_tls_handshakes_total", "outcome" => outcome).increment(0);
+    }
+    for signal in ["traces", "metrics"] {
+        counter!("tether_otlp_dropped_total", "signal" => signal).increment(0);
     }
     for outcome in ["asked", "answered", "declined", "dropped", "expired"] {
         counter!("tether_clarifications_total", "outcome" => outcome).increment(0);
