@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::marks::{Held, Mark};
 use super::segment::{self, Place, Segment};
 use super::stream::Stream;
+use super::text::whole_characters;
 use super::transition::{Flow, Next, Opened};
 use crate::call_format::{self, Addressee};
 use crate::limits::parser::HEADER_BYTES_MAX;
@@ -83,8 +84,8 @@ impl Header {
         if self.lacks_opener {
             return self.refuse(0, stream, sink);
         }
-        let header = std::str::from_utf8(&stream.buffer).unwrap_or_default();
-        if self.format.length_without_end(header) != Some(header.len()) {
+        let header = whole_characters(&stream.buffer);
+        if self.format.length_without_end(header) != Some(stream.buffer.len()) {
             return self.break_off(0, 0, stream, sink);
         }
         // Its last word may be cut, so no tool is called.
@@ -139,7 +140,8 @@ impl Header {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let mark = stream.buffer.split_off(stream.buffer.len() - last);
-        let text = std::str::from_utf8(&stream.buffer).unwrap_or_default();
+        // Its last character may be cut off.
+        let text = whole_characters(&stream.buffer);
         // Without an opener, words alone are talk.
         let is_marked = self.format.openers.iter().any(|opener| text.contains(opener));
         let length = self.format.length_without_end(text).filter(|_| is_marked);

@@ -163,6 +163,22 @@ fn is_unfinished(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|e| e.valid_up_to() == 0 && e.error_len().is_none())
 }
 
+/// The bytes as text, up to the first that is wrong or cut off. Nothing after it is looked at: what is not UTF-8 never
+/// becomes a call, and may be asked about with each chunk.
+pub(super) fn whole_characters(bytes: &[u8]) -> &str {
+    match simdutf8::compat::from_utf8(bytes) {
+        Ok(text) => {
+            examined::note(text.len());
+            text
+        }
+        Err(error) => {
+            let whole = &bytes[..error.valid_up_to()];
+            examined::note(2 * whole.len());
+            std::str::from_utf8(whole).unwrap_or_default()
+        }
+    }
+}
+
 /// The bytes as text, if they are UTF-8.
 #[inline]
 pub(super) fn valid(bytes: &[u8]) -> Result<&str, ()> {

@@ -9,7 +9,8 @@
 //! An argument is converted to JSON when its end has come. A text is converted as it arrives, except for the
 //! escapes at its end: more bytes can change those.
 
-use super::{Segment, Told, push_escaped, whole_characters};
+use super::super::text::whole_characters;
+use super::{Segment, Told, push_escaped};
 use crate::parser::{examined, find, literal};
 
 /// The position in a payload.

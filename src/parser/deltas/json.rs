@@ -4,7 +4,8 @@
 //! Only the values of the standard keys are reported. Arguments inside a string, or under other keys, are
 //! reported when the call completes.
 
-use super::{Segment, Told, whole_characters};
+use super::super::text::whole_characters;
+use super::{Segment, Told};
 use crate::call_format::JsonKeys;
 use crate::parser::json_scan::{Scanner, Stop};
 use crate::parser::{examined, find};

@@ -169,9 +169,3 @@ impl Told {
         }
     }
 }
-
-/// Bytes as text, without what is cut off or wrong at their end. What is not UTF-8 never becomes a call.
-pub(super) fn whole_characters(bytes: &[u8]) -> &str {
-    super::text::valid(bytes)
-        .unwrap_or_else(|()| bytes.utf8_chunks().next().map_or("", |piece| piece.valid()))
-}

@@ -66,7 +66,17 @@ enum Part {
     /// What follows a closing tag: white space, or a mark of which this much has been read.
     AfterValue(Closed, Held),
     /// The rest of arguments that were too long.
-    Discard(Held),
+    Discard(Rest),
+}
+
+/// The rest of arguments that were too long.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    /// The part of a mark that has been read.
+    held: Held,
+    /// How many calls and frames have begun in it that have not ended, if it is the rest of a value: a value may show
+    /// calls, which are not to run.
+    shown: Option<usize>,
 }
 
 /// A value, and the closing tag after it.
@@ -120,8 +130,8 @@ impl Tagged {
         at: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        if let Part::Discard(held) = self.part {
-            return self.discard(held, stream, bytes, at, sink);
+        if let Part::Discard(rest) = self.part {
+            return self.discard(rest, stream, bytes, at, sink);
         }
         let most = stream.settings().max_payload_bytes;
         let mut at = at;
@@ -139,7 +149,9 @@ impl Tagged {
             return Flow::Stay;
         }
         self.refuse_length(most, stream, sink);
-        self.discard(Held::NONE, stream, bytes, at, sink)
+        let is_value = matches!(self.part, Part::Value(_) | Part::AfterValue(..));
+        let rest = Rest { held: Held::NONE, shown: is_value.then_some(0) };
+        self.discard(rest, stream, bytes, at, sink)
     }
 
     /// Reads all that is kept, or up to the call's end.
@@ -365,10 +377,10 @@ impl Tagged {
         fault.say(self.opened, self.index, &stream.buffer, sink);
     }
 
-    /// Skips to the next mark that ends a call, wherever it stands.
+    /// Skips to the next mark that ends a call, wherever it stands; in a value, to one that ends none that it shows.
     fn discard(
         &mut self,
-        mut held: Held,
+        Rest { mut held, mut shown }: Rest,
         stream: &mut Stream,
         bytes: &[u8],
         mut at: usize,
@@ -383,15 +395,20 @@ impl Tagged {
                 Step::Fall(fall) => held = landed(fall.landing),
                 Step::Match(mark) => {
                     (held, at) = (Held::NONE, at + 1);
-                    if !matches!(marks.mark(mark), Mark::Key | Mark::ValueClose) {
-                        let place = Place::Error(ErrorCode::PayloadTooLarge);
-                        let end = stream.position(at);
-                        return Flow::Enter(self.leave(mark, place, end, stream, sink), at);
+                    match (marks.mark(mark), &mut shown) {
+                        (Mark::Key | Mark::ValueClose, _) => {}
+                        (Mark::Opener | Mark::FrameOpen, Some(shown)) => *shown += 1,
+                        (Mark::Closer | Mark::FrameClose, Some(shown)) if *shown > 0 => *shown -= 1,
+                        _ => {
+                            let place = Place::Error(ErrorCode::PayloadTooLarge);
+                            let end = stream.position(at);
+                            return Flow::Enter(self.leave(mark, place, end, stream, sink), at);
+                        }
                     }
                 }
             }
         }
-        self.part = Part::Discard(held);
+        self.part = Part::Discard(Rest { held, shown });
         Flow::Stay
     }
 

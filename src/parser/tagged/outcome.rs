@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use super::super::arguments::repeated_key;
 use super::super::call;
-use super::super::deltas::{push_escaped, whole_characters};
+use super::super::deltas::push_escaped;
 use super::super::segment::{ErrorCode, ParsedCall, Place, Segment};
 use super::super::stream::Stream;
+use super::super::text::whole_characters;
 use super::super::types::Kinds;
 use super::super::{examined, types};
 use super::{Part, Tagged};

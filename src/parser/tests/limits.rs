@@ -189,6 +189,20 @@ fn what_is_too_long_may_end_inside_a_character() {
     }
 }
 
+/// Reasoning stays reasoning, though the end of its header was forgotten.
+#[test]
+fn a_header_without_an_end_may_reach_its_limit_inside_a_character() {
+    let harmony = Settings { format: CallFormat::of(Row::named("harmony").unwrap()), ..settings() };
+    for before in 0..4 {
+        let said = format!("{}{}", "x".repeat(before), "🦀".repeat(100));
+        let input = format!("<|channel|>analysis {said}");
+        let [bytes, text] =
+            [How::Bytes, How::Text].map(|how| record(&harmony, input.as_bytes(), &[], how));
+        assert_eq!(text, bytes);
+        assert_eq!(bytes.events, [Event::Reasoning(said)]);
+    }
+}
+
 #[test]
 fn quoted_bytes() {
     let quoted = |payload: &[u8]| {

@@ -166,12 +166,34 @@ fn check_told(name: &str, [open, close]: [&str; 2], fill: &str, most: f64) {
     check_in(&[&[1], &[3, 4], &[64], &[1 << 10]], &settings, call, most);
 }
 
+/// An argument that begins like this, and goes on with text.
+#[track_caller]
+fn check_told_after(name: &str, open: &[&[u8]], most: f64) {
+    let schema = json!({"properties": {"s": {"type": "string"}}});
+    let tools = Tools::of([("f", &schema)]);
+    let settings = Settings { argument_deltas: true, tools, ..row(name) };
+    let call = |size: usize| [&open.concat()[..], "x".repeat(size).as_bytes()].concat();
+    check_in(&[&[1], &[3, 4], &[64], &[1 << 10]], &settings, call, most);
+}
+
 #[test]
 fn one_long_call_that_is_told() {
     let code = ["<|tool_call_start|>[f(s='", "')]<|tool_call_end|>"];
     check_told("lfm2", code, "some words\n", 8.0);
     check_told("lfm2", code, "\\\\", 12.0);
     check_told("lfm2", code, "\\ud83e", 12.0);
+    // What is not UTF-8 is told no further.
+    check_told_after("lfm2", &[b"<|tool_call_start|>[f(s='", b"\xff"], 12.0);
+    check_told_after(
+        "qwen3_coder",
+        &[b"<tool_call>\n<function=f>\n<parameter=s>\n", b"\xff"],
+        12.0,
+    );
+    check_told_after(
+        "hermes",
+        &[b"<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"", b"\xff"],
+        12.0,
+    );
     let list = ["<|tool_call_start|>[f(s=[", "0])]<|tool_call_end|>"];
     check_told("lfm2", list, "'a', {}, ", 12.0);
     let loose = ["<|tool_call>call:f{s:<|\"|>", "<|\"|>}<tool_call|>"];

@@ -40,6 +40,26 @@ fn with_deltas() -> Settings {
     Settings { argument_deltas: true, ..settings() }
 }
 
+/// The prompt has opened it, whatever the settings say.
+#[test]
+fn one_stream_may_begin_inside_reasoning() {
+    let mut parser = Parser::new(settings()).unwrap();
+    for (is_inside, expected) in [(true, "(why)because"), (false, "why</think>because")] {
+        if is_inside {
+            parser.start_in_reasoning();
+        }
+        let mut said = String::new();
+        let mut take = |segment: Segment<'_>| match segment {
+            Segment::Reasoning(text) => said += &["(", text, ")"].concat(),
+            Segment::Text(text) => said.push_str(text),
+            _ => {}
+        };
+        parser.push_str("why</think>because", &mut take);
+        parser.finish(&mut take);
+        assert_eq!(said, expected);
+    }
+}
+
 #[test]
 fn an_abandoned_stream_leaves_nothing_behind() {
     for half in

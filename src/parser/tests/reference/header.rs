@@ -79,7 +79,13 @@ impl Reference<'_> {
                 break (at - 1, 0, false);
             }
         };
-        let text = std::str::from_utf8(&self.input[start..end - mark]).unwrap_or_default();
+        let header = &self.input[start..end - mark];
+        // A whole header is text as a whole. Any other may end inside a character.
+        let text = match std::str::from_utf8(header) {
+            Ok(text) => text,
+            Err(_) if is_whole => "",
+            Err(error) => std::str::from_utf8(&header[..error.valid_up_to()]).unwrap(),
+        };
         let is_over = end == self.input.len() && mark == 0 && !is_whole;
         let is_marked = format.openers.iter().any(|opener| text.contains(opener));
         let length = format.length_without_end(text).filter(|_| is_marked);
@@ -87,7 +93,7 @@ impl Reference<'_> {
             self.at = start;
             return self.text(end);
         }
-        if is_over && !text.is_empty() && length == Some(text.len()) {
+        if is_over && !text.is_empty() && length == Some(header.len()) {
             if let Some(Addressee::Tool(_)) = format.addressee(text) {
                 self.events.push(Event::Error {
                     code: ErrorCode::MissingPayload,

@@ -12,6 +12,8 @@ enum End {
     Mark(usize, Vec<u8>),
     /// With the input. `true`: nothing is left unfinished.
     Input(bool),
+    /// The same, in a value or right after one.
+    InValue(bool),
     /// With the input, in a value in which the call may have ended.
     Value(Over),
     /// Here, after a closing tag.
@@ -130,11 +132,11 @@ impl Reference<'_> {
         };
         self.fresh_line = true;
         match end {
-            End::Input(_) | End::Value(_) if limit < self.input.len() => {
+            End::Input(_) | End::InValue(_) | End::Value(_) if limit < self.input.len() => {
                 self.events.push(refuse(ErrorCode::PayloadTooLarge, window));
-                self.skip(limit, &marks);
+                self.skip(limit, &marks, !matches!(end, End::Input(_)));
             }
-            End::Input(is_whole) => {
+            End::Input(is_whole) | End::InValue(is_whole) => {
                 if !is_whole {
                     made.fault = Some(ErrorCode::IncompletePayload);
                 }
@@ -218,7 +220,7 @@ impl Reference<'_> {
                 ValueEnd::Tag(length) => value + length,
                 ValueEnd::Last(length) => {
                     self.add(made, key, hint, &bytes[value..value + length]);
-                    return End::Input(true);
+                    return End::InValue(true);
                 }
                 ValueEnd::Over(over) => {
                     made.blame(ErrorCode::UnbalancedPayload);
@@ -228,7 +230,7 @@ impl Reference<'_> {
                     made.blame(ErrorCode::UnbalancedPayload);
                     return End::Value(over.shifted(value));
                 }
-                ValueEnd::Input(None) => return End::Input(false),
+                ValueEnd::Input(None) => return End::InValue(false),
             };
             self.add(made, key, hint, &bytes[value..end]);
             at = end + tags.value[1].len();
@@ -459,7 +461,12 @@ impl Reference<'_> {
     }
 
     /// Skips to the next mark that ends a call.
-    fn skip(&mut self, mut at: usize, marks: &[&[u8]]) {
+    fn skip(&mut self, mut at: usize, marks: &[&[u8]], is_value: bool) {
+        let mut shown = 0;
+        let openers = openers(self.s);
+        let begins_call =
+            |mark: &[u8]| !self.is_header(mark) && openers.iter().any(|(text, _)| *text == mark);
+        let ends_message = |mark: &[u8]| framed_end(self.s).is_some_and(|end| end == mark);
         while at < self.input.len() {
             match begins(&self.input[at..], marks) {
                 None => at += 1,
@@ -469,6 +476,12 @@ impl Reference<'_> {
                         .contains(&mark) =>
                 {
                     at += mark.len();
+                }
+                Some(mark) if is_value && begins_call(mark) => {
+                    (shown, at) = (shown + 1, at + mark.len());
+                }
+                Some(mark) if shown > 0 && !self.is_header(mark) && !ends_message(mark) => {
+                    (shown, at) = (shown - 1, at + mark.len());
                 }
                 Some(mark) => return self.leave(at, mark),
             }

@@ -198,6 +198,10 @@ fn arguments_in_tags_are_bounded() {
     let long = "x".repeat(99);
     check(&small, input(&long), &["start 0@0", &refused, "text «Done.»"]);
     check(&small, format!("<function=f><parameter=s>{long}"), &["start 0@0", &refused]);
+    // Calls that the value shows do not run.
+    let shown =
+        "<tool_call>\n<function=g>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>\n";
+    check(&small, input(&format!("{long}{shown}more")), &["start 0@0", &refused, "text «Done.»"]);
 }
 
 #[test]
