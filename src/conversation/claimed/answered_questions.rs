@@ -83,6 +83,14 @@ impl Adopted {
         self
     }
 
+    /// Whether it answers a question that is answered once. Such an answer must not cancel a turn that runs, which may be
+    /// that of an earlier one.
+    pub(crate) fn answers_for_good(&self) -> bool {
+        let ClientInput::Answer { clarification_id, .. } = &self.input else { return false };
+        let asked = self.history.open_questions().first();
+        !asked.is_some_and(|it| it.clarification_id == *clarification_id && it.may_repeat())
+    }
+
     /// The same if the user has dropped this question: no words answer it.
     #[must_use]
     pub fn dropping(mut self, clarification_id: &str, lookup: &dyn TurnLookup) -> Self {

@@ -207,6 +207,9 @@ impl OpenRound<'_> {
             return true;
         }
         self.advance_calls();
+        if self.is_arriving() && self.has_its_only_call() {
+            return true;
+        }
         if !self.is_arriving() {
             // The model will write no more words or calls in this message.
             self.acknowledge_now();

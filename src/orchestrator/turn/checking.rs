@@ -145,7 +145,8 @@ impl OpenRound<'_> {
         Ok(named)
     }
 
-    /// The earlier, identical call of the message, unless that has failed or its tool is repeatable.
+    /// The earlier, identical call of the message, unless its tool is repeatable. One that has failed may be made once
+    /// more: the model could not know.
     fn original_of(
         &self,
         at: CallAt,
@@ -157,11 +158,10 @@ impl OpenRound<'_> {
             return None;
         }
         let (calls, fingerprint) = (&self.core.calls, repeats::fingerprint(arguments));
-        let mut before = calls.places(self.round.first_call).take_while(|before| *before < at);
-        before.find(|before| {
-            let before = &calls[*before];
-            before.is_same(name, arguments, fingerprint) && !has_failed(before)
-        })
+        let before = calls.places(self.round.first_call).take_while(|before| *before < at);
+        let mut same = before.filter(|before| calls[*before].is_same(name, arguments, fingerprint));
+        let first = same.next()?;
+        if has_failed(&calls[first]) { same.next() } else { Some(first) }
     }
 
     /// Whether this tool, or an earlier call of the message, is mutating. Such a message is read

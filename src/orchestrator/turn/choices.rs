@@ -7,6 +7,7 @@ use super::state::OpenRound;
 use crate::conversation::{Answer, Outcome, Step};
 use crate::limits::turn::OPTION_ID_BYTES_MIN;
 use crate::orchestrator::call::CallDraft;
+use crate::orchestrator::repeats::is_same;
 
 impl OpenRound<'_> {
     /// The id of an option in these arguments that the user was offered and did not choose, in
@@ -59,7 +60,9 @@ impl OpenRound<'_> {
 fn holds(value: &Value, string: &str) -> bool {
     match value {
         Value::String(value) => value == string,
-        Value::Number(number) => number.to_string() == string,
+        Value::Number(_) => {
+            string.parse().is_ok_and(|number| is_same(value, &Value::Number(number)))
+        }
         Value::Array(items) => items.iter().any(|item| holds(item, string)),
         Value::Object(members) => members.values().any(|value| holds(value, string)),
         Value::Null | Value::Bool(_) => false,

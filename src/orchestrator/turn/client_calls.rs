@@ -43,9 +43,11 @@ impl OpenRound<'_> {
         calls.places(self.round.first_call).filter(is_handed_out).collect()
     }
 
-    /// Whether the client, which takes one call at a time, has it, and no other call of the message is open.
+    /// Whether the client, which takes one call at a time, has it, and no other call of the message is open. A server
+    /// that finds calls itself is at its end then, and tells how many tokens it was.
     pub(super) fn has_its_only_call(&self) -> bool {
         self.core.setup.request.single_client_call
+            && self.core.contract().is_in_text()
             && !self.handed_out().is_empty()
             && self.calls().iter().all(|call| call.standing() != Standing::Open)
     }

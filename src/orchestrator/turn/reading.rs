@@ -38,16 +38,18 @@ impl State {
     /// Takes a native call from the server. From here on it is treated like one that the parser
     /// found.
     pub(super) fn take_native(&mut self, delta: Delta<'_>, core: &mut Core) -> Flow {
+        // Some servers send `{}` before the arguments.
+        if let Delta::CallCompleted { index, name, arguments } = delta
+            && (name.is_empty() || matches!(arguments.trim(), "" | "{}"))
+            && self.was_cut_in(index, core)
+        {
+            return self.take(Segment::Error(parser::cut_call(index, arguments)), core);
+        }
         let settings = &core.setup.rules().parser;
         let segment = match delta {
             Delta::CallStarted { index } => Segment::CallStarted { index, offset: 0 },
             Delta::CallArguments { index, json } if settings.argument_deltas => {
                 Segment::ArgumentsDelta { index, json }
-            }
-            Delta::CallCompleted { index, name, arguments }
-                if self.is_cut() && (name.is_empty() || matches!(arguments.trim(), "" | "{}")) =>
-            {
-                Segment::Error(parser::cut_call(index, arguments))
             }
             Delta::CallCompleted { index, name, arguments } => {
                 let call = parser::read_call(index, name, arguments, settings);
@@ -91,9 +93,12 @@ impl State {
         }
     }
 
-    /// Whether the server has said that the message was cut off.
-    fn is_cut(&mut self) -> bool {
-        self.unread().is_some_and(|message| message.is_cut())
+    /// Whether the message was cut off in this call: it is the last one, and the server has said so by now.
+    fn was_cut_in(&mut self, index: u32, core: &mut Core) -> bool {
+        self.open_round(core).is_some_and(|round| {
+            let last = round.core.calls.places(round.round.first_call).next_back();
+            round.round.message.is_cut() && round.at(index) == last
+        })
     }
 
     /// Keeps a reasoning item, which the server wants sent back with the message.

@@ -6,7 +6,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::conversation::claimed::Adopted;
-use crate::conversation::{Choice, ClientInput, Question};
+use crate::conversation::{Choice, ClientInput};
 
 /// A name of this kind for `id`: the same for the same id, and never too long or of characters that
 /// have a meaning.
@@ -14,15 +14,10 @@ pub(super) fn name(kind: &str, id: &str) -> String {
     format!("{kind}.{}", URL_SAFE_NO_PAD.encode(Sha256::digest(id)))
 }
 
-/// The idempotency key of the answer that a request gives, if it gives one. The same answer again joins its turn. Another
-/// one does not if the question may be answered again; if it may not, it comes too late, and must not cancel that turn.
+/// The idempotency key of the answer that a request gives, if it gives one. The same answer again joins its turn; another
+/// one does not.
 pub(super) fn answer(request: &Adopted) -> Option<String> {
     let ClientInput::Answer { clarification_id, choice, .. } = &request.input else { return None };
-    let asked = request.history.open_questions().first();
-    let asked = asked.filter(|asked| asked.clarification_id == *clarification_id);
-    if !asked.is_some_and(Question::may_repeat) {
-        return Some(name("answer", clarification_id));
-    }
     let said = match choice {
         Choice::Option(id) => json!({ "option": id }),
         Choice::Text(text) => json!({ "text": text }),

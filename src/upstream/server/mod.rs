@@ -18,7 +18,7 @@ use hyper::header::{
 use hyper::{Method, Request, StatusCode, Uri};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use self::detecting::Guess;
 use self::failed::Failed;
@@ -359,8 +359,17 @@ impl Server {
         }
         match self.fetch_models().await {
             Ok(_) => Ok(()),
-            // It answers, and is used without a list.
-            Err(Failed { status: Some(404 | 405 | 501), .. }) if !self.model.is_empty() => Ok(()),
+            Err(Failed { status: Some(400 | 404 | 405 | 410 | 501), failure, .. })
+                if !self.model.is_empty() =>
+            {
+                // It answers, and is used without a list.
+                let mut known = self.known.lock();
+                if !matches!(*known, Known::Unlisted) {
+                    *known = Known::Unlisted;
+                    warn!(reason = %failure.message, "the model server lists no models");
+                }
+                Ok(())
+            }
             Err(failed) => Err(failed.failure),
         }
     }

@@ -54,6 +54,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let entries = resume::entries(&raw.resume)?;
     let answered = resume::read(entries, adopted, &open_calls, request.lookup)?;
     let ResumedRun { adopted, resumed, idempotency_key } = answered;
+    let supersedes = !adopted.answers_for_good();
     let Adopted { system, history, input, prefix, images, repairs } = adopted;
     let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, request.models);
     let ChosenTools { client_tools, server_tools, choice } =
@@ -61,7 +62,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let turn = NewTurn {
         owner: request.owner.to_owned(),
         session_id: Some(thread.clone()),
-        supersedes: true,
+        supersedes,
         input,
         aside: aside(&raw.context),
         model: upstream,

@@ -62,6 +62,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
             (adopted, key)
         }
     };
+    let supersedes = !adopted.answers_for_good();
     let Adopted { system, history, input, prefix, images, repairs } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
@@ -72,7 +73,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let tools = raw.tools.as_ref().filter(|_| !is_none);
     let turn = NewTurn {
         owner: request.owner.to_owned(),
-        supersedes: true,
+        supersedes,
         input,
         model: upstream,
         tools: if is_none { Some(Vec::new()) } else { offered },

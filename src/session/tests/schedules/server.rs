@@ -286,7 +286,7 @@ impl Server {
         };
         self.deletions.insert(session.to_owned(), holder);
         let mut note = forgotten;
-        if lease.is_some() || !logs.is_empty() {
+        if lease.is_some() || !logs.is_empty() || record.is_some() {
             let grant = lease.map(|granted| granted.grant).or(given_back);
             note = Some(Forgotten { grant, until: 0 });
         }

@@ -54,6 +54,8 @@ pub(super) struct Writer<'a> {
     references: Vec<(&'a str, String)>,
     /// The references whose values may begin with a value of another one, and that one.
     beginnings: Vec<(&'a str, &'a str)>,
+    /// How often one was looked for.
+    followed: usize,
     pub(super) too_long: bool,
 }
 
@@ -65,8 +67,19 @@ impl<'a> Writer<'a> {
         notation: Notation,
     ) -> Self {
         let (start, references, beginnings) = (rules.len(), Vec::new(), Vec::new());
-        let (count, too_long) = (0, false);
-        Self { rules, root, prefix, notation, start, count, references, beginnings, too_long }
+        let (count, followed, too_long) = (0, 0, false);
+        Self {
+            rules,
+            root,
+            prefix,
+            notation,
+            start,
+            count,
+            references,
+            beginnings,
+            followed,
+            too_long,
+        }
     }
 
     /// The target of a `$ref`, or the members of `anyOf` and `oneOf`: a value fits one of these.
@@ -156,7 +169,8 @@ impl<'a> Writer<'a> {
             return "value".to_owned();
         };
         if let Some(open) = open {
-            let is_enough = self.beginnings.len() >= GRAMMAR_BEGINNINGS_MAX;
+            self.followed += 1;
+            let is_enough = self.followed > GRAMMAR_BEGINNINGS_MAX;
             if is_enough || self.begins_with(pointer, open) {
                 return "value".to_owned();
             }

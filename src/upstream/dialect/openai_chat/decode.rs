@@ -326,11 +326,18 @@ fn finish(raw: &RawValue) -> Result<Option<RoundFinish>, FrameError> {
     Ok(match reason {
         "null" | "" => None,
         "stop" => Some(RoundFinish::Stop),
-        "length" => Some(RoundFinish::Length),
+        "length" | "model_length" => Some(RoundFinish::Length),
         "tool_calls" | "function_call" => Some(RoundFinish::ToolCalls),
         "content_filter" => Some(RoundFinish::ContentFilter),
         // MLC, vLLM, SGLang, and services in front of several servers.
-        "error" | "abort" | "aborted" | "preempt" | "cancelled" | "canceled" => {
+        "error"
+        | "abort"
+        | "aborted"
+        | "preempt"
+        | "cancelled"
+        | "canceled"
+        | "network_error"
+        | "insufficient_system_resource" => {
             let message = format!("it gave the answer up (finish_reason {reason})");
             return Err(FrameError::Server(ServerError { code: None, message }));
         }

@@ -217,10 +217,9 @@ impl Decoder {
             if self.calls.is_empty() { RoundFinish::Stop } else { RoundFinish::ToolCalls }
         } else {
             match response.reason().as_deref() {
-                // Servers that give no reason know only this one.
-                Some("max_output_tokens") | None => RoundFinish::Length,
                 Some("content_filter") => RoundFinish::ContentFilter,
-                Some(_) => RoundFinish::Other,
+                // Servers that give no reason know only this one. With another one, it is incomplete all the same.
+                _ => RoundFinish::Length,
             }
         };
         sink(Delta::Finish(finish));

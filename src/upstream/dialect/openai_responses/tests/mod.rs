@@ -165,7 +165,7 @@ fn cut_calls_become_whole_after_the_finish() {
         (json!({"reason": "max_output_tokens"}), "Length"),
         (Value::Null, "Length"),
         (json!({"reason": "content_filter"}), "ContentFilter"),
-        (json!({"reason": "boredom"}), "Other"),
+        (json!({"reason": "boredom"}), "Length"),
     ] {
         check(&cut(&reason), &["call 0", "0: {\"x", finish, "whole 0: f {\"x"]);
     }
