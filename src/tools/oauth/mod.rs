@@ -97,7 +97,8 @@ impl ClientCredentials {
         if !status.is_success() {
             let why = told("error_description").or_else(|| told("error")).unwrap_or("no reason");
             let reason = format!("HTTP status {}: {}", status.as_u16(), cut(why, 200));
-            return Err(NoToken { reason, is_final: status.is_client_error() });
+            let may_pass = matches!(status.as_u16(), 408 | 429);
+            return Err(NoToken { reason, is_final: status.is_client_error() && !may_pass });
         }
         Token::read(&answer)
     }

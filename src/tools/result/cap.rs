@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::ToolResult;
-use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MIN};
+use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MIN, QUESTION_BYTES_MAX};
 use crate::text::json_len;
 
 /// Marks where a text was cut.
@@ -12,17 +12,19 @@ const ELLIPSIS: char = '…';
 pub(super) fn cap(mut result: ToolResult, bytes_max: usize) -> ToolResult {
     let bytes_max = bytes_max.max(OUTPUT_BYTES_MIN);
     let bytes = json_len(&result);
+    let question_bytes = result.clarification.as_ref().map_or(0, json_len);
+    if question_bytes > QUESTION_BYTES_MAX {
+        // Its event would lack the options.
+        return too_long(question_bytes, QUESTION_BYTES_MAX);
+    }
     if bytes <= bytes_max {
         return result;
     }
     // Question, error and instruction get at most a quarter each; the last quarter is for the
     // rest.
     let text_max = MESSAGE_BYTES_MAX.min(bytes_max / 4);
-    if result.clarification.as_ref().is_some_and(|question| json_len(question) > text_max) {
-        return ToolResult::error(format!(
-            "the tool asks a question that is too long to pass on: its result has {bytes} bytes, \
-             {bytes_max} are allowed"
-        ));
+    if question_bytes > text_max {
+        return too_long(question_bytes, text_max);
     }
     result.error = result.error.map(|error| cut_text(error, text_max));
     result.instruction_for_ai = Some(match result.instruction_for_ai.take() {
@@ -36,6 +38,13 @@ pub(super) fn cap(mut result: ToolResult, bytes_max: usize) -> ToolResult {
         shortened(data, bytes_max.saturating_sub(rest))
     });
     result
+}
+
+fn too_long(bytes: usize, bytes_max: usize) -> ToolResult {
+    ToolResult::error(format!(
+        "the tool asks a question that is too long to pass on: it has {bytes} bytes, {bytes_max} are \
+         allowed"
+    ))
 }
 
 /// The first of these texts that fit into `budget` bytes of JSON, and part of the next one.

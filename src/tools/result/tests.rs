@@ -2,7 +2,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MIN, VIOLATIONS_MAX};
+use crate::limits::tools::{
+    MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MIN, QUESTION_BYTES_MAX, VIOLATIONS_MAX,
+};
 use crate::text::json_len;
 
 /// Checks that `value` breaks the standard shape in exactly these ways.
@@ -221,15 +223,22 @@ fn a_question_that_does_not_fit_is_not_asked_in_part() {
         confidence: None,
         metadata: None,
     };
-    let question = Clarification {
-        r#type: "contact".into(),
-        question: "Who?".into(),
-        options: (0..4000).map(option).collect(),
-        ..Clarification::default()
+    let of = |words: &str, options: usize| {
+        ToolResult::clarification(Clarification {
+            r#type: "contact".into(),
+            question: words.into(),
+            options: (0..options).map(option).collect(),
+            ..Clarification::default()
+        })
     };
-    let cut = ToolResult::clarification(question).capped(OUTPUT_BYTES_MAX);
-    assert_eq!(cut.next_action, NextAction::Error);
-    assert!(cut.error.unwrap().starts_with("the tool asks a question that is too long"));
+    let rest = json_len(&of("", 9).clarification);
+    let longest = of(&"x".repeat(QUESTION_BYTES_MAX - rest), 9);
+    assert_eq!(longest.clone().capped(OUTPUT_BYTES_MAX), longest);
+    for question in [of(&"x".repeat(QUESTION_BYTES_MAX - rest + 1), 9), of("Who?", 4000)] {
+        let cut = question.capped(OUTPUT_BYTES_MAX);
+        assert_eq!(cut.next_action, NextAction::Error);
+        assert!(cut.error.unwrap().starts_with("the tool asks a question that is too long"));
+    }
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

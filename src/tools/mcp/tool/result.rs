@@ -39,7 +39,8 @@ pub(in crate::tools::mcp) fn read(
     let structured = members.remove("structuredContent").filter(|value| !value.is_null());
     let content = match members.remove("content") {
         Some(Value::Array(blocks)) => Content::read(&blocks),
-        None => Content::default(),
+        // Some servers write an empty list so.
+        None | Some(Value::Null) => Content::default(),
         Some(_) => return Err("its `content` is not a list".to_owned()),
     };
     let is_error = members.get("isError") == Some(&Value::Bool(true));
