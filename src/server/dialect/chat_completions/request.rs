@@ -240,5 +240,7 @@ fn sampling(raw: &Raw<'_>) -> Result<Sampling, Refusal> {
 /// some clients always send them.
 fn client_tools(tools: &[Value]) -> Result<ClientTools, Refusal> {
     let is_function = |tool: &&Value| tool["type"].as_str().is_none_or(|kind| kind == "function");
-    client_tools::of(tools.iter().filter(is_function).map(|tool| &tool["function"]))
+    // Some programs leave out what is around a function.
+    let functions = tools.iter().filter(is_function);
+    client_tools::of(functions.map(|tool| tool.get("function").unwrap_or(tool)))
 }

@@ -43,8 +43,8 @@ impl Labels {
     }
 
     /// The names of the tools with this label.
-    pub(super) fn tools(&self, label: &str) -> Vec<String> {
-        let names = self.0.catalog().specs().map(|spec| &spec.name);
-        names.filter(|name| self.of(name) == label).cloned().collect()
+    pub(super) fn tools(&self, label: &str) -> Vec<(String, Option<String>)> {
+        let specs = self.0.catalog().specs().filter(|spec| self.of(&spec.name) == label);
+        specs.map(|spec| (spec.name.clone(), spec.source_name.clone())).collect()
     }
 }

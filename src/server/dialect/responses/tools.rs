@@ -48,10 +48,13 @@ fn servers(tools: &[Value], labels: &Labels) -> RequestTools {
         let allowed = tool["allowed_tools"]
             .as_array()
             .or_else(|| tool["allowed_tools"]["tool_names"].as_array());
-        let is_allowed = |name: &String| {
-            allowed.is_none_or(|allowed| allowed.iter().any(|it| it.as_str() == Some(name)))
+        // By the name here, or by the one that its server has given it.
+        let is_allowed = |(name, own): &(String, Option<String>)| {
+            let is = |it: &Value| it.as_str() == Some(name) || it.as_str() == own.as_deref();
+            allowed.is_none_or(|allowed| allowed.iter().any(is))
         };
-        server_tools.get_or_insert_default().extend(names.into_iter().filter(is_allowed));
+        let allowed = names.into_iter().filter(is_allowed).map(|(name, _)| name);
+        server_tools.get_or_insert_default().extend(allowed);
         // As an object, it names tools. Others are asked about, too, rather than too few.
         let asks = &tool["require_approval"];
         if asks == "always" || asks.is_object() {
