@@ -149,9 +149,11 @@ impl Tagged {
             return Flow::Stay;
         }
         self.refuse_length(most, stream, sink);
-        let is_value = matches!(self.part, Part::Value(_) | Part::AfterValue(..));
-        let rest = Rest { held: Held::NONE, shown: is_value.then_some(0) };
-        self.discard(rest, stream, bytes, at, sink)
+        let shown = match &self.part {
+            Part::Value(value) | Part::AfterValue(Closed { value, .. }, _) => Some(value.shown()),
+            _ => None,
+        };
+        self.discard(Rest { held: Held::NONE, shown }, stream, bytes, at, sink)
     }
 
     /// Reads all that is kept, or up to the call's end.

@@ -92,6 +92,11 @@ pub(super) enum Over {
 }
 
 impl Value {
+    /// How many calls and frames it shows that have not ended.
+    pub(super) const fn shown(&self) -> usize {
+        self.inner.calls + self.inner.frames
+    }
+
     pub(super) fn new(start: usize, wrap: Option<[&'static str; 2]>) -> Self {
         let wrap = wrap.map_or(Wrap::None, |tags| Wrap::Before(tags, start));
         let inner = Inner::default();

@@ -12,10 +12,10 @@ enum End {
     Mark(usize, Vec<u8>),
     /// With the input. `true`: nothing is left unfinished.
     Input(bool),
-    /// The same, in a value or right after one.
-    InValue(bool),
-    /// With the input, in a value in which the call may have ended.
-    Value(Over),
+    /// The same, in a value or right after one, with so many calls and frames open that it shows.
+    InValue(bool, usize),
+    /// With the input, in a value in which the call may have ended; the same.
+    Value(Over, usize),
     /// Here, after a closing tag.
     Tag(usize),
 }
@@ -120,7 +120,7 @@ impl Reference<'_> {
         let window = &self.input[here..limit];
         let mut made = Made::default();
         let end = match self.arguments(window, &marks, &mut made) {
-            End::Value(over) if limit == self.input.len() => over.end(),
+            End::Value(over, _) if limit == self.input.len() => over.end(),
             end => end,
         };
         let refuse = |code, raw: &[u8]| Event::Error {
@@ -132,11 +132,15 @@ impl Reference<'_> {
         };
         self.fresh_line = true;
         match end {
-            End::Input(_) | End::InValue(_) | End::Value(_) if limit < self.input.len() => {
+            End::Input(_) | End::InValue(..) | End::Value(..) if limit < self.input.len() => {
                 self.events.push(refuse(ErrorCode::PayloadTooLarge, window));
-                self.skip(limit, &marks, !matches!(end, End::Input(_)));
+                let shown = match end {
+                    End::InValue(_, shown) | End::Value(_, shown) => Some(shown),
+                    _ => None,
+                };
+                self.skip(limit, &marks, shown);
             }
-            End::Input(is_whole) | End::InValue(is_whole) => {
+            End::Input(is_whole) | End::InValue(is_whole, _) => {
                 if !is_whole {
                     made.fault = Some(ErrorCode::IncompletePayload);
                 }
@@ -154,7 +158,7 @@ impl Reference<'_> {
                 self.events.push(event.unwrap_or_else(|code| refuse(code, &window[..at])));
                 self.at = here + at;
             }
-            End::Value(_) => unreachable!("it is one of the others by now"),
+            End::Value(..) => unreachable!("it is one of the others by now"),
         }
     }
 
@@ -218,19 +222,19 @@ impl Reference<'_> {
             };
             let end = match self.value_end(&bytes[value..]) {
                 ValueEnd::Tag(length) => value + length,
-                ValueEnd::Last(length) => {
+                ValueEnd::Last(length, shown) => {
                     self.add(made, key, hint, &bytes[value..value + length]);
-                    return End::InValue(true);
+                    return End::InValue(true, shown);
                 }
                 ValueEnd::Over(over) => {
                     made.blame(ErrorCode::UnbalancedPayload);
                     return over.shifted(value).end();
                 }
-                ValueEnd::Input(Some(over)) => {
+                ValueEnd::Input(Some(over), shown) => {
                     made.blame(ErrorCode::UnbalancedPayload);
-                    return End::Value(over.shifted(value));
+                    return End::Value(over.shifted(value), shown);
                 }
-                ValueEnd::Input(None) => return End::InValue(false),
+                ValueEnd::Input(None, shown) => return End::InValue(false, shown),
             };
             self.add(made, key, hint, &bytes[value..end]);
             at = end + tags.value[1].len();
@@ -308,13 +312,13 @@ impl Reference<'_> {
             let blank = bytes.len() - bytes.trim_ascii_start().len();
             let rest = &bytes[blank..];
             if rest.len() < open.len() && open.as_bytes().starts_with(rest) {
-                return ValueEnd::Input(None);
+                return ValueEnd::Input(None, 0);
             }
             if rest.starts_with(open.as_bytes()) {
                 let from = blank + open.len();
                 let found =
                     (from..bytes.len()).find(|at| bytes[*at..].starts_with(close.as_bytes()));
-                let Some(found) = found else { return ValueEnd::Input(None) };
+                let Some(found) = found else { return ValueEnd::Input(None, 0) };
                 at = found + close.len();
             }
         }
@@ -352,8 +356,8 @@ impl Reference<'_> {
             } else if mark == tag {
                 match self.behind(&bytes[at..]) {
                     Behind::Mark => return ValueEnd::Tag(start),
-                    Behind::Input(true) => return ValueEnd::Last(start),
-                    Behind::Input(false) => return ValueEnd::Input(over()),
+                    Behind::Input(true) => return ValueEnd::Last(start, calls + framed),
+                    Behind::Input(false) => return ValueEnd::Input(over(), calls + framed),
                     Behind::Other => last_tag = Some(at),
                 }
             } else if mark == key {
@@ -391,10 +395,11 @@ impl Reference<'_> {
             }
         }
         let first = found.iter().find(|(.., is_end)| *is_end);
-        ValueEnd::Input(match first {
+        let over = match first {
             Some((at, mark, _)) => Some(Over::Mark(*at, mark.to_vec())),
             None => last_tag.map(Over::Tag),
-        })
+        };
+        ValueEnd::Input(over, calls + framed)
     }
 
     fn is_frame(&self, mark: &[u8]) -> bool {
@@ -461,8 +466,8 @@ impl Reference<'_> {
     }
 
     /// Skips to the next mark that ends a call.
-    fn skip(&mut self, mut at: usize, marks: &[&[u8]], is_value: bool) {
-        let mut shown = 0;
+    fn skip(&mut self, mut at: usize, marks: &[&[u8]], open: Option<usize>) {
+        let (is_value, mut shown) = (open.is_some(), open.unwrap_or_default());
         let openers = openers(self.s);
         let begins_call =
             |mark: &[u8]| !self.is_header(mark) && openers.iter().any(|(text, _)| *text == mark);
@@ -508,12 +513,12 @@ impl Reference<'_> {
 enum ValueEnd {
     /// Before its closing tag, after this many bytes.
     Tag(usize),
-    /// The same, and nothing follows the tag.
-    Last(usize),
+    /// The same, and nothing follows the tag; with so many calls and frames open in the value.
+    Last(usize, usize),
     /// The call is over: the tag was forgotten.
     Over(Over),
-    /// With the input, and where the call may have been over.
-    Input(Option<Over>),
+    /// With the input, and where the call may have been over; the same.
+    Input(Option<Over>, usize),
 }
 
 enum Word {

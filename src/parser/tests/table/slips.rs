@@ -202,6 +202,10 @@ fn arguments_in_tags_are_bounded() {
     let shown =
         "<tool_call>\n<function=g>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>\n";
     check(&small, input(&format!("{long}{shown}more")), &["start 0@0", &refused, "text «Done.»"]);
+    // Nor does the second one, if the limit falls inside the first.
+    let raw = r"<parameter=s><tool_call>\n<function=g>\n<p";
+    let refused = format!("error payload_too_large@0 of 0 «{raw}»");
+    check(&small, input(&shown.repeat(2)), &["start 0@0", &refused, "text «Done.»"]);
 }
 
 #[test]
