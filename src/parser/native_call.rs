@@ -27,14 +27,7 @@ pub fn read_call(
     let mut repaired = Vec::new();
     match read(name, arguments, settings, &mut repaired) {
         Ok(arguments) => Ok(ParsedCall { index, name: name.to_owned(), arguments, repaired }),
-        Err(Fault { code, message }) => Err(ParseError {
-            code,
-            message,
-            offset: 0,
-            raw: segment::quote(arguments.as_bytes()),
-            index: Some(index),
-            at_line_start: true,
-        }),
+        Err(fault) => Err(error(index, arguments, fault)),
     }
 }
 
@@ -42,14 +35,13 @@ pub fn read_call(
 /// servers send first.
 #[must_use]
 pub fn cut_call(index: u32, arguments: &str) -> ParseError {
-    ParseError {
-        code: ErrorCode::IncompletePayload,
-        message: "the message ends before the arguments".to_owned(),
-        offset: 0,
-        raw: segment::quote(arguments.as_bytes()),
-        index: Some(index),
-        at_line_start: true,
-    }
+    let message = "the message ends before the arguments";
+    error(index, arguments, Fault::new(ErrorCode::IncompletePayload, message))
+}
+
+fn error(index: u32, arguments: &str, Fault { code, message }: Fault) -> ParseError {
+    let raw = segment::quote(arguments.as_bytes());
+    ParseError { code, message, offset: 0, raw, index: Some(index), at_line_start: true }
 }
 
 fn read(

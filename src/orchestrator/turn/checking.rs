@@ -6,7 +6,7 @@ use super::NotRun;
 use super::queue::LogDraft;
 use super::round::Surplus;
 use super::state::OpenRound;
-use crate::conversation::{Call, Outcome};
+use crate::conversation::Outcome;
 use crate::event::FeedbackReason;
 use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Origin};
 use crate::orchestrator::feedback;
@@ -174,6 +174,6 @@ impl OpenRound<'_> {
 
 /// Whether it ran, and failed.
 fn has_failed(call: &CallDraft) -> bool {
-    let failed = |call: &Call| matches!(&call.outcome, Outcome::Ended(result) if !result.success);
-    call.ended().is_some_and(|call| failed(call))
+    let Some(call) = call.ended() else { return false };
+    matches!(&call.outcome, Outcome::Ended(result) if !result.success)
 }

@@ -113,7 +113,7 @@ impl State {
 impl OpenRound<'_> {
     /// Takes a segment of the message and starts the calls that it completes. Stops a round from
     /// which nothing more can come: it has used up its calls or its mistakes, repeats a call,
-    /// invents results, or has a call that the user must approve first, or the only one that the client takes.
+    /// invents results, has a call that the user must approve first, or the only one that the client takes.
     fn take(&mut self, segment: Segment<'_>) -> Flow {
         self.note(segment);
         if self.check_new_calls() {

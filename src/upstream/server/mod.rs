@@ -359,12 +359,12 @@ impl Server {
         }
         match self.fetch_models().await {
             Ok(_) => Ok(()),
-            Err(Failed { status: Some(400 | 404 | 405 | 410 | 501), failure, .. })
+            Err(Failed { status: Some(404 | 405 | 410 | 501), failure, .. })
                 if !self.model.is_empty() =>
             {
-                // It answers, and is used without a list.
+                // It answers, and is used without a list. What it has listed before still holds.
                 let mut known = self.known.lock();
-                if !matches!(*known, Known::Unlisted) {
+                if matches!(*known, Known::Nothing) {
                     *known = Known::Unlisted;
                     warn!(reason = %failure.message, "the model server lists no models");
                 }

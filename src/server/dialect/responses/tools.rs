@@ -50,7 +50,8 @@ fn servers(tools: &[Value], labels: &Labels) -> RequestTools {
             .or_else(|| tool["allowed_tools"]["tool_names"].as_array());
         // By the name here, or by the one that its server has given it.
         let is_allowed = |(name, own): &(String, Option<String>)| {
-            let is = |it: &Value| it.as_str() == Some(name) || it.as_str() == own.as_deref();
+            let is_name = |it: &str| it == name || own.as_deref() == Some(it);
+            let is = |it: &Value| it.as_str().is_some_and(is_name);
             allowed.is_none_or(|allowed| allowed.iter().any(is))
         };
         let allowed = names.into_iter().filter(is_allowed).map(|(name, _)| name);
