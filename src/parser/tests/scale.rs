@@ -182,7 +182,7 @@ fn one_long_call_that_is_told() {
     check_told("lfm2", code, "some words\n", 8.0);
     check_told("lfm2", code, "\\\\", 12.0);
     check_told("lfm2", code, "\\ud83e", 12.0);
-    // What is not UTF-8 is told no further.
+    // Nothing is told from the first invalid byte on.
     check_told_after("lfm2", &[b"<|tool_call_start|>[f(s='", b"\xff"], 12.0);
     check_told_after(
         "qwen3_coder",
@@ -201,7 +201,7 @@ fn one_long_call_that_is_told() {
     let tags = ["<tool_call>\n<function=f>\n<parameter=s>\n", "</parameter></function>"];
     check_told("qwen3_coder", tags, "some words\n", 8.0);
     check_told("qwen3_coder", tags, "</parameter> ", 24.0);
-    // It is told at its end.
+    // A list is told only when it ends.
     let tags = ["<tool_call>\n<function=f>\n<parameter=l>\n", "</parameter></function>"];
     check_told("qwen3_coder", tags, "1, ", 8.0);
     let prefix = "]<]minimax[>[";

@@ -37,7 +37,7 @@ fn tools_are_offered_first_and_words_beside_calls_are_not_shown() {
     assert_eq!(scene.rounds[0].answer.as_deref().unwrap()["required"], json!(["size"]));
     scene.says("Let me look. ").says(TIME).stops();
     let started = scene.event("acknowledgement");
-    assert_eq!(started["source"], "hints", "nobody has heard those words");
+    assert_eq!(started["source"], "hints", "the user has not heard those words");
     scene.tool_returns(0, ok());
     scene.says("{\"size\"").says(": 2}");
     assert!(texts(&scene).is_empty(), "nothing is shown before it is known to be right");

@@ -53,7 +53,8 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let open_calls = history::open_calls(&messages);
     let entries = resume::entries(&raw.resume)?;
     let answered = resume::read(entries, adopted, &open_calls, request.lookup)?;
-    let ResumedRun { adopted, resumed, idempotency_key } = answered;
+    let ResumedRun { adopted, resumed } = answered;
+    let idempotency_key = digest::answer(&adopted);
     let supersedes = !adopted.answers_for_good();
     let Adopted { system, history, input, prefix, images, repairs } = adopted;
     let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, request.models);

@@ -6,7 +6,7 @@ use super::history::OpenCall;
 use crate::conversation::claimed::{Adopted, TurnLookup};
 use crate::conversation::{AnswerError, Choice, ClientInput, Opening, Question, approval};
 use crate::gateway::BeginError;
-use crate::server::dialect::{call_id, digest};
+use crate::server::dialect::call_id;
 use crate::server::refusal::Refusal;
 use crate::tools::{Continuation, Given};
 
@@ -77,8 +77,6 @@ impl Resumed {
 pub(super) struct ResumedRun {
     pub(super) adopted: Adopted,
     pub(super) resumed: Option<Resumed>,
-    /// The key of the answer, if this answers the question.
-    pub(super) idempotency_key: Option<String>,
 }
 
 /// Reads the answer of a run.
@@ -91,7 +89,7 @@ pub(super) fn read(
     let mut entries = entries.into_iter();
     let Some(Entry { interrupt_id, status, payload }) = entries.next() else {
         let resumed = in_words_alone(&adopted, open, lookup);
-        return Ok(ResumedRun { adopted, resumed, idempotency_key: None });
+        return Ok(ResumedRun { adopted, resumed });
     };
     if entries.next().is_some() {
         return Err(Refusal::invalid(PARAM, "resume must have one entry: a run asks one question"));
@@ -123,7 +121,7 @@ pub(super) fn read(
             }
             let resumed = resumed(None);
             let adopted = adopted.dropping(&interrupt_id, lookup);
-            return Ok(ResumedRun { adopted, resumed, idempotency_key: None });
+            return Ok(ResumedRun { adopted, resumed });
         }
         Status::Cancelled => Choice::Cancel,
     };
@@ -132,8 +130,7 @@ pub(super) fn read(
     let adopted = adopted.answering(interrupt_id, choice, lookup);
     let goes_on_as = goes_on.then(|| first_call(&adopted));
     let resumed = resumed.map(|resumed| Resumed { goes_on_as, ..resumed });
-    let idempotency_key = digest::answer(&adopted);
-    Ok(ResumedRun { adopted, resumed, idempotency_key })
+    Ok(ResumedRun { adopted, resumed })
 }
 
 /// The call that waits, if the client says nothing of it: the user's words answer the question or

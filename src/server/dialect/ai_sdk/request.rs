@@ -53,15 +53,14 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let conversation = chat.clone().or_else(|| request.conversation.map(str::to_owned));
     let adopted = adopt_named(claimed, request.owner, request.lookup, conversation.as_deref())
         .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
-    let (adopted, idempotency_key) = match raw.clarification_response {
-        None => (adopted, None),
+    let adopted = match raw.clarification_response {
+        None => adopted,
         Some(Object(response)) => {
             let (clarification_id, choice) = response.read()?;
-            let adopted = adopted.answering(clarification_id, choice, request.lookup);
-            let key = digest::answer(&adopted);
-            (adopted, key)
+            adopted.answering(clarification_id, choice, request.lookup)
         }
     };
+    let idempotency_key = digest::answer(&adopted);
     let supersedes = !adopted.answers_for_good();
     let Adopted { system, history, input, prefix, images, repairs } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());

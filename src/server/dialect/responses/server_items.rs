@@ -42,7 +42,7 @@ impl Labels {
         }
     }
 
-    /// The names of the tools with this label.
+    /// The names of the tools with this label, each with the name that its server has given it.
     pub(super) fn tools(&self, label: &str) -> Vec<(String, Option<String>)> {
         let specs = self.0.catalog().specs().filter(|spec| self.of(&spec.name) == label);
         specs.map(|spec| (spec.name.clone(), spec.source_name.clone())).collect()

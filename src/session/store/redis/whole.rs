@@ -25,7 +25,7 @@ use crate::telemetry::millis;
 #[derive(Debug, Default)]
 pub(super) struct Ids(Mutex<Option<(Instant, Arc<[String]>)>>);
 
-/// Writes a file. Without its expiry, nobody would delete it if the gateway were killed in between.
+/// Writes a file and its expiry in one step: a gateway that was killed between two would leave the file for ever.
 const ADD_FILE: &str =
     "redis.call('HSET', KEYS[1], unpack(ARGV, 2)) redis.call('PEXPIRE', KEYS[1], ARGV[1])";
 
