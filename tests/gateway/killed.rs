@@ -212,11 +212,19 @@ async fn wake_up(
     // It may have stored the end itself.
     if rest.last().is_some_and(|end| !end.id.starts_with("1-")) {
         assert!(late.iter().all(|frame| frame.id.starts_with("1-")), "{late:?}");
-        within(async { while owner.metric("tether_leases_lost_total").await < 1.0 {} }).await;
+        within(until_refused(owner)).await;
     }
     assert_eq!(successor.get("/api/v1/sessions/s").await.json(), transcript);
     assert_eq!(setup.notes(), notes, "a gateway without the lease began a call");
     owner.metric("tether_store_writes_fenced_total").await
+}
+
+/// Waits until a gateway has heard that the turn is no longer its: when it renews its lease or, if it had come to the
+/// end, when it stores that.
+async fn until_refused(owner: &Process) {
+    while owner.metric("tether_leases_lost_total").await < 1.0
+        && owner.metric("tether_store_writes_fenced_total").await < 1.0
+    {}
 }
 
 /// The gateways of one run, and a reader on the one that goes on.

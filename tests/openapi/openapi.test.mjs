@@ -40,17 +40,29 @@ async function startSlowModel(t) {
   return { ...await startModel(t, Array(10_000).fill(slow)), name: 'slow' };
 }
 
-/** Keeps a turn running: once it ends, another one begins. Returns what stops that and says how many there were. */
+/**
+ * Keeps a turn running: once it ends, another one begins. Returns what stops that and says how many there were.
+ * Requests that are made up may name this session, too: a turn of theirs is waited for.
+ */
 async function keepRunning(gateway) {
   let isOver = false;
-  let turns = 1;
-  const begin = () => gateway.begin('', { body: JSON.stringify({ session_id: RUNNING, model: 'slow', prompt: 'Hi.' }) });
+  let turns = 0;
+  const url = `${gateway.origin}/api/v1/chat/stream`;
+  const body = JSON.stringify({ session_id: RUNNING, model: 'slow', prompt: 'Hi.' });
+  const begin = async () => {
+    for (;;) {
+      const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+      if (response.status === 200) return response;
+      assert.equal(response.status, 409, await response.text());
+      await (await fetch(`${url}?session_id=${RUNNING}`)).text();
+    }
+  };
   let running = await begin();
   const kept = (async () => {
     for (;;) {
+      turns += 1;
       await running.text();
       if (isOver) return turns;
-      turns += 1;
       running = await begin();
     }
   })();
