@@ -191,6 +191,7 @@ fn system_prompt() -> String {
         is_read_whole: false,
         single_client_call: false,
         nobody_approves: false,
+        words_only: false,
         briefing: Arc::new(briefing),
         lent: tether::tools::Catalog::default(),
         history: Conversation::default(),

@@ -47,6 +47,7 @@ impl Scene {
             is_read_whole: false,
             single_client_call: false,
             nobody_approves: false,
+            words_only: false,
             briefing: Arc::new(briefing.expect("valid rules")),
             lent: Catalog::default(),
             history: Conversation::default(),

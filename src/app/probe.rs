@@ -117,6 +117,7 @@ fn request(model: &str, briefing: Briefing) -> TurnRequest {
         is_read_whole: true,
         single_client_call: false,
         nobody_approves: true,
+        words_only: true,
         confirm: None,
         briefing: Arc::new(briefing),
         lent: crate::tools::Catalog::default(),

@@ -271,6 +271,12 @@ impl Question {
         }
     }
 
+    /// How clients show it that know nothing of questions. `follows` says whether words come before it.
+    #[must_use]
+    pub(crate) fn in_words(&self, follows: bool) -> String {
+        self.clarification.in_words(&self.source, follows)
+    }
+
     /// The arguments that the user sees: those of a call to approve.
     #[must_use]
     pub(crate) fn shown_arguments(&self) -> Option<&RawValue> {
@@ -324,7 +330,9 @@ impl Question {
         }
         match schema.as_ref().and_then(|schema| Some((schema, form::from_option(schema, &id)?))) {
             Some((schema, content)) => filled(schema, content),
-            None if url.is_some() && id == approval::DENY => Ok(Given::Declined),
+            None if (url.is_some() || schema.is_some()) && id == approval::DENY => {
+                Ok(Given::Declined)
+            }
             None => Ok(Given::Option(chosen.clone())),
         }
     }

@@ -21,6 +21,7 @@ use crate::tools::client::ClientTools;
 use crate::upstream::{ExtraSampling, Sampling, ToolChoice};
 
 /// See the module docs. Fields that are added later need a default: a turn outlives an upgrade.
+#[expect(clippy::struct_excessive_bools, reason = "requests answer each on its own")]
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) owner: String,
@@ -44,6 +45,8 @@ pub(super) struct Asked {
     pub(super) single_client_call: bool,
     #[serde(default)]
     pub(super) nobody_approves: bool,
+    #[serde(default)]
+    pub(super) words_only: bool,
     #[serde(default)]
     pub(super) is_read_whole: bool,
     #[serde(default)]
@@ -130,6 +133,7 @@ impl Asked {
             instructions: start.instructions,
             single_client_call: new.single_client_call,
             nobody_approves: new.nobody_approves,
+            words_only: new.words_only,
             is_read_whole: new.is_read_whole,
             tool_choice: new.tool_choice.clone(),
             response_format: new.response_format.as_ref().map(|format| format.field().clone()),
@@ -206,6 +210,7 @@ impl Asked {
             client_tools,
             single_client_call: self.single_client_call,
             nobody_approves: self.nobody_approves,
+            words_only: self.words_only,
             tool_choice: self.tool_choice.clone(),
             response_format: response_format.map(Arc::new),
             is_read_whole: self.is_read_whole,

@@ -42,6 +42,8 @@ pub struct NewTurn {
     pub single_client_call: bool,
     /// Whether the client has no way to ask for approval. Calls that need it are then not run.
     pub nobody_approves: bool,
+    /// Whether the user can answer only in words. Forms of more than one field are then declined.
+    pub words_only: bool,
     /// Whether the model must call a tool before it answers.
     pub tool_choice: ToolChoice,
     /// The form of the answer; words if absent.
@@ -124,6 +126,7 @@ impl NewTurn {
             is_read_whole: self.is_read_whole,
             single_client_call: self.single_client_call,
             nobody_approves: self.nobody_approves,
+            words_only: self.words_only,
             confirm: self.confirm,
             briefing: resolved.briefing,
             lent: resolved.lent,

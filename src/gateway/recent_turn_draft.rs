@@ -117,7 +117,7 @@ impl RecentTurnDraft {
         let has_words = !text.is_empty();
         let mut shown = text;
         if let Some(question) = record.questions.first() {
-            shown.push_str(&question.clarification.in_words(has_words));
+            shown.push_str(&question.in_words(has_words));
         }
         self.prefix.then("assistant", &shown)
     }

@@ -20,7 +20,7 @@ use tracing::Instrument as _;
 use super::call::CalledTool;
 use super::meter::Meter;
 use super::parked_calls::ParkedCalls;
-use super::running_tools::{News, RunningTools, ToolStart};
+use super::running_tools::{Caller, News, RunningTools, ToolStart};
 use super::turn::{Input, Output, TurnMachine};
 use crate::conversation;
 use crate::event::Event;
@@ -143,8 +143,10 @@ impl Driver {
     pub(crate) fn new(parts: Parts) -> Self {
         let (parked, parked_in, trace) = (parts.parked, parts.parked_in, parts.trace);
         let Parts { turn, session_id, writer, route, tools, tool_timeout, artifacts, .. } = parts;
+        let (session, turn_id, words_only) = (&*session_id, turn.turn_id(), turn.words_only());
+        let caller = Caller { session, turn_id, words_only };
         let mut driver = Self {
-            tools: RunningTools::new(tools, artifacts, tool_timeout, &session_id, turn.turn_id()),
+            tools: RunningTools::new(tools, artifacts, tool_timeout, caller),
             parked_in,
             turn,
             writer,

@@ -164,6 +164,7 @@ mod tests {
             idempotency_key: call_id.into(),
             resumption: None,
             session: "s".into(),
+            words_only: false,
             trace: None,
         };
         let artifacts = Artifacts::new(Arc::new(MemoryStore::new(TTL)), "");

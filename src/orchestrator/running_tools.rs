@@ -32,12 +32,23 @@ pub(super) struct RunningTools {
     /// Makes the calls' idempotency keys unique.
     session: Arc<str>,
     turn_id: String,
+    words_only: bool,
     /// Those that wait for the user's answer, and no longer belong to this turn.
     parked: Vec<ParkedCall>,
     // Each token needs the fields below.
     running: Vec<Running>,
     /// The end of a tool whose last progress was returned first.
     next: Option<Box<News>>,
+}
+
+/// Whose calls they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller<'c> {
+    /// The session, as it is stored.
+    pub(super) session: &'c str,
+    pub(super) turn_id: &'c str,
+    /// Whether the user can answer questions only in words.
+    pub(super) words_only: bool,
 }
 
 /// A running tool.
@@ -94,12 +105,21 @@ impl RunningTools {
         tools: Arc<Registry>,
         artifacts: Artifacts,
         timeout: Duration,
-        session: &str,
-        turn_id: &str,
+        Caller { session, turn_id, words_only }: Caller<'_>,
     ) -> Self {
         let (running, parked) = (Vec::new(), Vec::new());
         let (session, turn_id) = (session.into(), turn_id.to_owned());
-        Self { tools, artifacts, timeout, session, turn_id, running, parked, next: None }
+        Self {
+            tools,
+            artifacts,
+            timeout,
+            session,
+            turn_id,
+            words_only,
+            running,
+            parked,
+            next: None,
+        }
     }
 
     /// The files that tools return.
@@ -137,6 +157,7 @@ impl RunningTools {
             idempotency_key,
             resumption,
             session: Arc::clone(&self.session),
+            words_only: self.words_only,
             trace,
         };
         let tool = ToolTask::start(tool_call, self.artifacts.clone(), self.timeout, stored, span);
@@ -299,7 +320,8 @@ mod tests {
         let mut tools = Registry::default();
         tools.add(Arc::new(Brittle(Arc::new(spec)))).unwrap();
         let artifacts = Artifacts::new(Arc::new(MemoryStore::new(Duration::MAX)), "");
-        RunningTools::new(Arc::new(tools), artifacts, Duration::from_secs(1), "s", "t")
+        let caller = Caller { session: "s", turn_id: "t", words_only: false };
+        RunningTools::new(Arc::new(tools), artifacts, Duration::from_secs(1), caller)
     }
 
     fn start(tools: &mut RunningTools, call: CallAt, call_id: &str) {

@@ -3,11 +3,14 @@
 //! A form's schema is a flat object of simple fields: text, numbers, booleans, choices and lists
 //! of choices (MCP 2025-11-25, client/elicitation). This module knows nothing of how forms arrive.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::schema::{Schema, Violation};
 use super::source::clean_text;
 use crate::limits::tools::PARAMETER_DESCRIPTION_CHARS_MAX;
+
+/// The option that accepts a form without fields.
+const ACCEPT: &str = "accept";
 
 /// Fills the defaults of a form into the fields that are absent, and checks the result.
 ///
@@ -35,26 +38,33 @@ pub(crate) fn with_defaults(schema: &Value, mut content: Value) -> Value {
 }
 
 /// The options of a form that one choice fills in, as ids and titles: its only required field is a
-/// choice or a boolean. Empty for other forms.
+/// choice or a boolean, or it has no fields and is a question of yes or no. Empty for other forms.
 pub(super) fn options(schema: &Value) -> Vec<(&str, &str)> {
     match only_required(schema) {
+        None if has_no_fields(schema) => vec![(ACCEPT, "Yes"), ("deny", "No")],
         None => Vec::new(),
         Some((_, field)) if field["type"] == "boolean" => vec![("true", "Yes"), ("false", "No")],
         Some((_, field)) => choices(field),
     }
 }
 
-/// The content that choosing one of the [`options`] means.
+/// The content that choosing one of the [`options`] means; `None` if it means no.
 pub(crate) fn from_option(schema: &Value, id: &str) -> Option<Value> {
+    if has_no_fields(schema) {
+        return (id == ACCEPT).then(|| json!({}));
+    }
     let (name, field) = only_required(schema)?;
     let value = if field["type"] == "boolean" { json!(id == "true") } else { json!(id) };
     Some(Value::Object(Map::from_iter([(name.to_owned(), value)])))
 }
 
-/// The content of an answer in words, if the form's only required field takes any text.
+/// The content of an answer in words, if the form's only required field takes a text or a number. Whether it takes
+/// this one is not checked.
 pub(crate) fn from_text(schema: &Value, text: &str) -> Option<Value> {
-    let (name, _) = text_field(schema)?;
-    Some(Value::Object(Map::from_iter([(name.to_owned(), json!(text))])))
+    let (name, field) = text_field(schema)?;
+    let number = || text.trim().parse::<Number>().ok().map(Value::Number);
+    let value = if field["type"] == "string" { None } else { number() };
+    Some(Value::Object(Map::from_iter([(name.to_owned(), value.unwrap_or_else(|| json!(text)))])))
 }
 
 /// Whether an answer in words fills the form in.
@@ -63,8 +73,13 @@ pub(crate) fn takes_text(schema: &Value) -> bool {
 }
 
 fn text_field(schema: &Value) -> Option<(&str, &Value)> {
-    only_required(schema)
-        .filter(|(_, field)| field["type"] == "string" && choices(field).is_empty())
+    let takes_words =
+        |field: &Value| ["string", "integer", "number"].iter().any(|kind| field["type"] == *kind);
+    only_required(schema).filter(|(_, field)| takes_words(field) && choices(field).is_empty())
+}
+
+fn has_no_fields(schema: &Value) -> bool {
+    properties(schema).next().is_none()
 }
 
 /// The only required field.
@@ -245,13 +260,34 @@ mod tests {
     }
 
     #[test]
+    fn one_required_number_takes_words() {
+        let age = form(&json!({"age": {"type": "integer", "minimum": 18}}), &["age"]);
+        assert!(takes_text(&age) && options(&age).is_empty());
+        for (words, content) in [(" 20\n", json!(20)), ("17", json!(17)), ("x", json!("x"))] {
+            let is_right = words.trim() == "20";
+            let content = json!({ "age": content });
+            assert_eq!(from_text(&age, words), Some(content.clone()), "{words}");
+            assert_eq!(fill(&age, content).is_ok(), is_right, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_form_without_fields_is_accepted_or_not() {
+        let bare = form(&json!({}), &[]);
+        assert_eq!(options(&bare), [("accept", "Yes"), ("deny", "No")]);
+        assert_eq!(from_option(&bare, "accept"), Some(json!({})));
+        assert_eq!(from_option(&bare, "deny"), None);
+        assert!(!takes_text(&bare));
+    }
+
+    #[test]
     fn other_forms_take_only_content() {
         let two = json!({"a": {"type": "string"}, "b": {"type": "boolean"}});
         for required in [&["a", "b"][..], &[]] {
             let form = form(&two, required);
             assert!(options(&form).is_empty() && !takes_text(&form), "{required:?}");
         }
-        let number = form(&json!({"n": {"type": "number"}}), &["n"]);
-        assert!(options(&number).is_empty() && !takes_text(&number));
+        let list = form(&json!({"n": {"type": "array"}}), &["n"]);
+        assert!(options(&list).is_empty() && !takes_text(&list));
     }
 }

@@ -142,6 +142,8 @@ pub struct CallContext {
     pub resumption: Option<Resumption>,
     /// Whose call it is: the id of the session, which only tells calls apart.
     pub session: Arc<str>,
+    /// Whether the user can answer questions only in words, or by naming an option.
+    pub words_only: bool,
     /// The trace that the call belongs to, if its client or the gateway records one.
     pub trace: Option<TraceContext>,
 }
@@ -157,6 +159,7 @@ impl CallContext {
             reporter,
             resumption: None,
             session: Arc::default(),
+            words_only: false,
             trace: None,
         }
     }

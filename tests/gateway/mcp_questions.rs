@@ -397,7 +397,7 @@ async fn a_question_in_a_conversation_that_is_brought_is_answered_or_dropped() {
     let order = call("odd", &json!({"text": "shirt"}));
     for (words, heard) in [("1", "answered accept"), ("Never mind.", "answered cancel")] {
         let (question, _) = ordered(&mut shop, &json!([first]), &[&order]).await;
-        assert!(question.contains("Which size?"), "{question}");
+        assert!(question.contains("The server bad asks: Which size?"), "{question}");
         let asked = json!({"role": "assistant", "content": question});
         let messages = json!([first, asked, {"role": "user", "content": words}]);
         let (text, told) = ordered(&mut shop, &messages, &["Well."]).await;
@@ -407,4 +407,36 @@ async fn a_question_in_a_conversation_that_is_brought_is_answered_or_dropped() {
     }
     // Nothing keeps others from being asked.
     shop.asked("s").await;
+}
+
+/// A client that shows questions as words cannot show a form.
+#[tokio::test]
+async fn a_form_that_words_cannot_fill_in_is_declined() {
+    for behaviour in ["asks_two", "modern_asks_two"] {
+        let mut shop = Shop::open(behaviour).await;
+        let first = json!({"role": "user", "content": "A shirt, please."});
+        let order = call("odd", &json!({"text": "shirt"}));
+        let (text, told) = ordered(&mut shop, &json!([first]), &[&order, "Well."]).await;
+        assert_eq!(text, "Well.", "{behaviour}");
+        let notice = "it asks for a form to be filled in, and the user's program shows none";
+        assert!(told.contains("decline") && told.contains(notice), "{behaviour}: {told}");
+        assert_eq!(shop.asked("s").await["type"], "form", "other clients show it");
+    }
+}
+
+#[tokio::test]
+async fn a_form_without_fields_asks_for_yes_or_no() {
+    for behaviour in ["asks_yes", "modern_asks_yes"] {
+        for (words, action) in [("yes", "accept"), ("2", "decline")] {
+            let mut shop = Shop::open(behaviour).await;
+            let first = json!({"role": "user", "content": "A shirt, please."});
+            let order = call("odd", &json!({"text": "shirt"}));
+            let (question, _) = ordered(&mut shop, &json!([first]), &[&order]).await;
+            assert!(question.ends_with("Which size?\n1. Yes\n2. No"), "{question}");
+            let asked = json!({"role": "assistant", "content": question});
+            let messages = json!([first, asked, {"role": "user", "content": words}]);
+            let (_, told) = ordered(&mut shop, &messages, &["Well."]).await;
+            assert!(told.contains(action), "{behaviour}, {words}: {told}");
+        }
+    }
 }

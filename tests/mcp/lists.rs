@@ -44,6 +44,14 @@ async fn a_list_that_changes_is_taken_over() {
 }
 
 #[tokio::test]
+async fn a_changed_list_that_cannot_be_read_is_asked_for_again() {
+    let mut bad = Bad::start("changes_and_fails");
+    bad.says("odd", "").await;
+    let changed = bad.until(|offering| offering.tools.len() == 2).await;
+    assert_eq!(names(&changed), ["echo", "new"]);
+}
+
+#[tokio::test]
 async fn with_a_pin_a_changed_list_is_not_offered() {
     let directory = tempfile::tempdir().unwrap();
     let _events = events(&directory);

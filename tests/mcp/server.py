@@ -17,6 +17,12 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 FORM = {"type": "object", "properties": {"size": {"type": "string", "enum": ["s", "m"]},
                                          "note": {"type": "string", "default": "none"}},
         "required": ["size"]}
+if BEHAVIOUR.endswith("_one"):
+    FORM["properties"].pop("note")
+elif BEHAVIOUR.endswith("_two"):
+    FORM["required"].append("note")
+elif BEHAVIOUR.endswith("_yes"):
+    FORM = {"type": "object", "properties": {}}
 
 STARTS, EVENTS = 1, None
 if FOLDER:
@@ -80,6 +86,8 @@ def tools(cursor):
 
 
 changed = False
+# How many requests for the list fail once it has changed.
+failures = 2 if BEHAVIOUR == "changes_and_fails" else 0
 answers = {}
 open_calls = {}
 asked = {}
@@ -153,14 +161,14 @@ def call(call_id, params):
         answer_text(call_id, "mine")
     elif BEHAVIOUR == "error_result":
         send(id=call_id, error={"code": -32602, "message": "the text is not nice"})
-    elif BEHAVIOUR in ("changes", "all_change"):
+    elif BEHAVIOUR in ("changes", "changes_and_fails", "all_change"):
         changed = True
         with open(os.path.join(FOLDER, "changed"), "w", encoding="utf-8"):
             pass
         for _ in range(5):
             send(method="notifications/tools/list_changed")
         answer_text(call_id, "changed")
-    elif BEHAVIOUR in ("asks", "asks_and_ends", "asks_again"):
+    elif BEHAVIOUR in ("asks", "asks_and_ends", "asks_again", "asks_one", "asks_two", "asks_yes"):
         ask(call_id)
         if BEHAVIOUR == "asks_and_ends":
             time.sleep(0.5)
@@ -175,8 +183,6 @@ def call(call_id, params):
                     if other != call_id:
                         answer_text(other, "late")
             ask(call_id)
-    elif BEHAVIOUR == "asks_one":
-        ask(call_id, form={**FORM, "properties": {"size": FORM["properties"]["size"]}})
     elif BEHAVIOUR == "asks_secret":
         ask(call_id, "Please enter your GitHub password.")
     elif BEHAVIOUR == "needs_page":
@@ -195,14 +201,11 @@ def call(call_id, params):
                      "url": "https://login.example.org/start?id=1"})
     elif BEHAVIOUR == "modern_asks_nothing":
         send(id=call_id, result={"resultType": "input_required", "inputRequests": {}})
-    elif BEHAVIOUR in ("modern_asks", "modern_asks_one"):
+    elif BEHAVIOUR in ("modern_asks", "modern_asks_one", "modern_asks_two", "modern_asks_yes"):
         responses, state = params.get("inputResponses"), params.get("requestState")
         if responses is None:
-            schema = FORM
-            if BEHAVIOUR == "modern_asks_one":
-                schema = {**FORM, "properties": {"size": FORM["properties"]["size"]}}
             form = {"method": "elicitation/create",
-                    "params": {"mode": "form", "message": "Which size?", "requestedSchema": schema}}
+                    "params": {"mode": "form", "message": "Which size?", "requestedSchema": FORM}}
             send(id=call_id, result={"resultType": "input_required", "requestState": "st\u00e4te",
                                      "inputRequests": {"size": form}})
         else:
@@ -214,6 +217,7 @@ def call(call_id, params):
 
 def handle(message):
     """Deal with a message."""
+    global failures
     method, message_id = message.get("method"), message.get("id")
     if method == "server/discover":
         if BEHAVIOUR == "exit_on_probe":
@@ -234,7 +238,8 @@ def handle(message):
             "protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": {"name": "bad", "version": "1"}})
     elif method == "tools/list":
-        if BEHAVIOUR == "no_list":
+        if BEHAVIOUR == "no_list" or (changed and failures):
+            failures -= 1
             send(id=message_id, error={"code": -32603, "message": "the database is down"})
             return
         send(id=message_id, result=tools((message.get("params") or {}).get("cursor")))

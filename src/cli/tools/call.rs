@@ -134,6 +134,7 @@ impl<W: Write> Call<'_, W> {
             idempotency_key: Arc::from(uuid::Uuid::new_v4().to_string()),
             resumption,
             session: Arc::default(),
+            words_only: false,
             trace: None,
         };
         let (reporter, reports) = Reporter::new();

@@ -329,7 +329,7 @@ pub(super) fn says(turn: &Turn, replies: &[Reply]) -> usize {
     }
     // Clients that cannot ask show the question as words.
     if let Some(question) = turn.questions.first() {
-        push_words(&mut said, &question.clarification.in_words(false));
+        push_words(&mut said, &question.in_words(false));
     }
     let mut rest = &*said;
     let is_said = |reply: &&Reply| {

@@ -96,7 +96,7 @@ fn confirmation(name: &str, has_changed: bool) -> Clarification {
         format!("Run {name} with these arguments?")
     };
     Clarification {
-        r#type: "confirmation".to_owned(),
+        r#type: Clarification::CONFIRMATION.to_owned(),
         question,
         options: vec![
             ClarificationOption::new(approval::APPROVE, "Yes"),

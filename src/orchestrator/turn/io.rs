@@ -17,6 +17,7 @@ use crate::tools::{
 use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// A request for one turn.
+#[expect(clippy::struct_excessive_bools, reason = "requests answer each on its own")]
 #[derive(Debug, Clone)]
 pub struct TurnRequest {
     /// The session's id.
@@ -50,6 +51,8 @@ pub struct TurnRequest {
     pub single_client_call: bool,
     /// Whether the client has no way to ask for approval. Calls that need it are then not run.
     pub nobody_approves: bool,
+    /// Whether the user can answer only in words. Forms of more than one field are then declined.
+    pub words_only: bool,
     /// Which calls need the user's approval, in addition to those of [`Rules::confirm`].
     ///
     /// [`Rules::confirm`]: crate::orchestrator::Rules::confirm

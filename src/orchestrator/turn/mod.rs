@@ -150,6 +150,11 @@ impl TurnMachine {
         &self.core.setup.request.session_id
     }
 
+    /// Whether its user can answer questions only in words.
+    pub(crate) const fn words_only(&self) -> bool {
+        self.core.setup.request.words_only
+    }
+
     /// The name of the upstream that it asks.
     pub(crate) fn model(&self) -> &str {
         &self.core.setup.request.model

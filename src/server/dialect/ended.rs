@@ -3,7 +3,7 @@
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::tools::Clarification;
+use crate::tools::{Clarification, Source};
 
 /// The status of an answer whose turn has failed before any of it was sent.
 pub(super) fn status(failed: &Value) -> u16 {
@@ -21,4 +21,10 @@ pub(super) fn question(asked: &Value) -> Clarification {
     let members =
         fields.iter().filter_map(|key| Some(((*key).to_owned(), asked.get(key)?.clone())));
     Clarification::deserialize(Value::Object(members.collect())).unwrap_or_default()
+}
+
+/// The same in words. `follows` says whether words come before it.
+pub(super) fn question_in_words(asked: &Value, follows: bool) -> String {
+    let source = Source::deserialize(&asked["source"]).unwrap_or_default();
+    question(asked).in_words(&source, follows)
 }

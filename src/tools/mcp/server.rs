@@ -10,7 +10,7 @@
 //! ```
 
 use std::collections::HashMap;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -198,6 +198,7 @@ impl Owner {
         mut changes: watch::Receiver<u64>,
     ) -> NotListed {
         let (mut pause, mut last) = (limits::CHANGE_PAUSE, Instant::now());
+        let mut has_failed = false;
         let own = self.own.clone();
         let own_changed = async || match &own {
             Some(own) => own.changed().await,
@@ -209,6 +210,8 @@ impl Owner {
                     return pending().await;
                 },
                 () = own_changed() => {}
+                // It is asked again. Until then, nobody knows what has changed.
+                () = ready(()), if has_failed => {}
             }
             // Changes come in bursts, and some servers never stop.
             let is_burst = last.elapsed() < limits::CHANGE_PAUSE_MAX;
@@ -221,11 +224,17 @@ impl Owner {
             last = Instant::now();
             changes.mark_unchanged();
             match self.offer(connection).await {
-                Ok(()) => {}
+                Ok(()) => has_failed = false,
                 Err(error @ NotListed::NotPinned(_)) => return error,
                 Err(NotListed::Failed(reason)) => {
                     let server = &*self.server.options.rules.source.name;
-                    warn!(server, reason, "its tools stay as they were");
+                    if !has_failed {
+                        warn!(
+                            server,
+                            reason, "its tools stay as they were until it lists them again"
+                        );
+                    }
+                    has_failed = true;
                 }
             }
         }

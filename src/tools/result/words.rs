@@ -3,14 +3,19 @@
 use std::fmt::Write as _;
 
 use super::{Clarification, ClarificationOption};
+use crate::tools::{Source, SourceKind};
 
 impl Clarification {
-    /// The question and its options, numbered. `follows` says whether words come before it.
+    /// The question and its options, numbered. Users learn if it is not the operator of this gateway who asks.
+    /// `follows` says whether words come before it.
     #[must_use]
-    pub(crate) fn in_words(&self, follows: bool) -> String {
+    pub(crate) fn in_words(&self, source: &Source, follows: bool) -> String {
         let mut words = if follows { "\n\n".to_owned() } else { String::new() };
-        words.push_str(&self.question);
         // Writing to a string cannot fail.
+        if source.kind == SourceKind::Mcp && self.r#type != Self::CONFIRMATION {
+            let _ = write!(words, "The server {} asks: ", source.name);
+        }
+        words.push_str(&self.question);
         if let Some(url) = &self.url {
             let _ = write!(words, "\n{url}");
         }
@@ -74,11 +79,17 @@ mod tests {
         let options = vec![doe, ClarificationOption::new("b", "John Smith")];
         let question = "Which John?".to_owned();
         let asked = Clarification { question, options, ..Clarification::default() };
-        assert_eq!(asked.in_words(false), "Which John?\n1. John Doe (Sales)\n2. John Smith");
+        let ours = Source::default();
+        assert_eq!(asked.in_words(&ours, false), "Which John?\n1. John Doe (Sales)\n2. John Smith");
         let url = Some("https://example.org/a".to_owned());
         let question = "Sign in.".to_owned();
         let page = Clarification { question, url, ..Clarification::default() };
-        assert_eq!(page.in_words(true), "\n\nSign in.\nhttps://example.org/a");
+        assert_eq!(page.in_words(&ours, true), "\n\nSign in.\nhttps://example.org/a");
+        let theirs = Source { kind: SourceKind::Mcp, name: "mail".into() };
+        let asked = page.in_words(&theirs, false);
+        assert_eq!(asked, "The server mail asks: Sign in.\nhttps://example.org/a");
+        let approval = Clarification { r#type: Clarification::CONFIRMATION.to_owned(), ..page };
+        assert!(approval.in_words(&theirs, false).starts_with("Sign in."), "the gateway asks");
     }
 
     #[test]

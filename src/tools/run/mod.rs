@@ -34,6 +34,8 @@ pub(crate) struct ToolCall {
     /// The answer, if the tool asked to be called again with it.
     pub(crate) resumption: Option<Resumption>,
     pub(crate) session: Arc<str>,
+    /// See [`CallContext::words_only`].
+    pub(crate) words_only: bool,
     /// The trace that it belongs to.
     pub(crate) trace: Option<TraceContext>,
 }
@@ -155,6 +157,7 @@ async fn run_with(
             reporter: reporter.clone(),
             resumption: call.resumption.clone(),
             session: Arc::clone(&call.session),
+            words_only: call.words_only,
             trace: call.trace.clone(),
         };
         let ended = attempt(tool, call.arguments.clone(), context, timeout.min(left)).await;

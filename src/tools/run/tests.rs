@@ -77,6 +77,7 @@ fn call(tool: &Arc<dyn Tool>) -> ToolCall {
         idempotency_key,
         resumption: None,
         session: Arc::default(),
+        words_only: false,
         trace: None,
     }
 }

@@ -87,6 +87,7 @@ fn request() -> TurnRequest {
         response_format: None,
         is_read_whole: false,
         single_client_call: false,
+        words_only: false,
         nobody_approves: false,
         confirm: None,
         briefing: briefing(Rules::default(), tools().catalog()),

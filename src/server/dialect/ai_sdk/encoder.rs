@@ -212,7 +212,7 @@ impl PartEncoder {
         }
         self.open_span(out, SpanKind::Text);
         if let Some(open) = &self.open {
-            let words = ended::question(asked).in_words(false);
+            let words = ended::question_in_words(asked, false);
             open.frames.push(out, &dialect::json::escaped(&words));
         }
         self.close_span(out);

@@ -113,7 +113,7 @@ impl Collector for CompletionCollector {
                 self.calls.push(json!({ "id": id, "type": "function", "function": function }));
             }
             Kind::ClarificationNeeded => {
-                let words = dialect::ended::question(data).in_words(!self.content.is_empty());
+                let words = dialect::ended::question_in_words(data, !self.content.is_empty());
                 self.content.push_str(&words);
             }
             Kind::TurnCompleted => self.end = Some(self.completed(data)),

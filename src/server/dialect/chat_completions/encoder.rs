@@ -165,7 +165,7 @@ impl Encoder for ChunkEncoder {
             }
             Kind::ClientToolCall => self.push_call(out, data),
             Kind::ClarificationNeeded => {
-                let words = dialect::ended::question(data).in_words(self.has_words);
+                let words = dialect::ended::question_in_words(data, self.has_words);
                 self.push_words(out, &words);
             }
             Kind::TurnCompleted => match Ended::of(data) {

@@ -145,6 +145,7 @@ fn turn(
         client_tools,
         single_client_call: raw.parallel_tool_calls == Some(false),
         nobody_approves: true,
+        words_only: true,
         tool_choice: choice,
         response_format,
         sampling,

@@ -109,7 +109,7 @@ impl Collector for MessageCollector {
                 self.add_block(blocks::tool_use(&self.turn_id, data, &data["tool_args"]));
             }
             Kind::ClarificationNeeded => {
-                let words = dialect::ended::question(data).in_words(self.has_words);
+                let words = dialect::ended::question_in_words(data, self.has_words);
                 self.add_words(Kind::TextDelta, &words);
             }
             Kind::TurnCompleted => self.end = Some(self.completed(data)),

@@ -213,7 +213,7 @@ impl Encoder for MessageEncoder {
             Kind::TurnStarted => self.begin(data, out),
             Kind::ClientToolCall => self.push_call(data, out),
             Kind::ClarificationNeeded => {
-                let words = dialect::ended::question(data).in_words(self.has_words);
+                let words = dialect::ended::question_in_words(data, self.has_words);
                 self.push_words(Words::Text, &dialect::json::escaped(&words), out);
             }
             Kind::TurnCompleted => match blocks::stop(data) {

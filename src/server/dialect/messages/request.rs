@@ -116,6 +116,7 @@ fn turn(
         client_tools,
         single_client_call: is_single,
         nobody_approves: true,
+        words_only: true,
         tool_choice: choice,
         sampling,
         conversation: conversation.map(str::to_owned),

@@ -69,7 +69,7 @@ impl Answer {
                 self.items.push_approval_request(frames, data);
             }
             Kind::ClarificationNeeded => {
-                let words = ended::question(data).in_words(false);
+                let words = ended::question_in_words(data, false);
                 self.items.push_message(frames, &words);
             }
             Kind::LoopLimitReached => self.items.close_text(frames, Status::Completed),

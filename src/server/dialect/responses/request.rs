@@ -260,6 +260,7 @@ impl Request {
             client_tools,
             single_client_call: raw.parallel_tool_calls == Some(false),
             nobody_approves: !is_stored || shown != ServerItems::McpCall,
+            words_only: true,
             tool_choice: choice,
             confirm,
             max_calls: raw.max_tool_calls,

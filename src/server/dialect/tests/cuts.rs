@@ -75,6 +75,7 @@ fn play(briefing: &Arc<Briefing>, rounds: [Chunks<'_>; 2]) -> Arc<TurnLog> {
         response_format: None,
         is_read_whole: false,
         single_client_call: false,
+        words_only: false,
         nobody_approves: true,
         confirm: None,
         briefing: Arc::clone(briefing),

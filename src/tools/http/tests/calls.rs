@@ -79,6 +79,7 @@ async fn run_it(tool: HttpTool) -> Run {
         idempotency_key: "key-1".into(),
         resumption: None,
         session: Arc::default(),
+        words_only: false,
         trace: None,
     };
     run(call, Reporter::default(), Duration::from_secs(30)).await

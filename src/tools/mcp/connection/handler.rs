@@ -37,7 +37,7 @@ impl Handler {
             return ElicitedAnswer::cancel();
         }
         let params = serde_json::to_value(params).unwrap_or_default();
-        let question = match question::read(&params, self.may_send_to_pages) {
+        let question = match question::read_for(call.words_only, &params, self.may_send_to_pages) {
             Ok(question) => question,
             Err(reason) => {
                 call.note_not_asked(reason);

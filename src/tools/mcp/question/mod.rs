@@ -72,6 +72,24 @@ pub(super) fn read(params: &Value, may_send_to_pages: bool) -> Result<Clarificat
     }
 }
 
+/// Reads the same for a user who may be able to answer only in words, or by naming an option.
+///
+/// # Errors
+/// See [`read`].
+pub(super) fn read_for(
+    words_only: bool,
+    params: &Value,
+    may_send_to_pages: bool,
+) -> Result<Clarification, String> {
+    let question = read(params, may_send_to_pages)?;
+    if words_only && question.options.is_empty() && !question.takes_text() {
+        return Err("it asks for a form to be filled in, and the user's program shows none; the \
+                    user can be asked in words"
+            .to_owned());
+    }
+    Ok(question)
+}
+
 fn page(params: &Value, message: &str, may: bool) -> Result<Clarification, String> {
     if !may {
         return Err(
@@ -161,6 +179,29 @@ mod tests {
         assert_eq!(question.options.len(), 2);
         let bad = json!({ "type": "array" });
         assert!(read(&json!({ "message": "?", "requestedSchema": bad }), false).is_err());
+    }
+
+    #[test]
+    fn whoever_has_only_words_is_asked_what_words_can_answer() {
+        let size = json!({ "type": "string", "enum": ["s", "m"] });
+        let note = json!({ "type": "string" });
+        for (properties, required, may_ask) in [
+            (json!({ "size": size }), json!(["size"]), true),
+            (json!({ "note": note }), json!(["note"]), true),
+            (json!({}), json!([]), true),
+            (json!({ "note": note, "size": size }), json!(["size"]), true),
+            (json!({ "note": note, "size": size }), json!(["note", "size"]), false),
+            (json!({ "note": note }), json!([]), false),
+            (json!({ "age": { "type": "integer" } }), json!(["age"]), true),
+            (json!({ "ages": { "type": "array" } }), json!(["ages"]), false),
+        ] {
+            let schema = json!({ "properties": properties, "required": required });
+            let params = json!({ "message": "?", "requestedSchema": schema });
+            assert!(read_for(false, &params, false).is_ok(), "{params}");
+            assert_eq!(read_for(true, &params, false).is_ok(), may_ask, "{params}");
+        }
+        let page = json!({ "mode": "url", "message": "?", "url": "https://a.example/" });
+        assert!(read_for(true, &page, true).is_ok());
     }
 
     #[test]

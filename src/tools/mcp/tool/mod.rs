@@ -2,6 +2,7 @@
 
 mod entries;
 pub(super) mod result;
+mod said;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -107,7 +108,8 @@ impl Shared {
         };
         loop {
             if let Some(next) = exchange.questions.first() {
-                let question = match question::read(&next.params, self.may_send_to_pages) {
+                let may = self.may_send_to_pages;
+                let question = match question::read_for(context.words_only, &next.params, may) {
                     Ok(question) => question,
                     // The server decides what becomes of a call whose question is not asked.
                     Err(reason) => match exchange.skip(reason) {
@@ -138,15 +140,14 @@ impl Shared {
         exchange: &Exchange,
     ) -> Result<(Reply, Option<String>), ToolFault> {
         let connection = self.link.connection(&context.session).await?;
-        if let Some(reason) = self.why_stale(&connection) {
+        if let Some(reason) = self.why_stale(&connection).await? {
             return Ok((Reply::Result(error_result(reason)), None));
         }
         let Some(slot) = connection.traffic.slot() else {
             let reason = format!("the server has {OPEN_CALLS_MAX} calls open already");
             return Err(ToolFault::transient(reason).before_sending());
         };
-        let (session, reporter) = (Arc::clone(&context.session), context.reporter.clone());
-        let call = Arc::new(OpenCall::new(session, reporter, slot));
+        let call = Arc::new(OpenCall::new(context, slot));
         let send = |params: &[Param]| {
             let request = self.request(arguments, exchange, &call, params);
             self.answer(&connection, &call, request, context)
@@ -164,18 +165,39 @@ impl Shared {
 
     /// Why the call must not be made: on another connection than the one that listed it, the tool
     /// may be another one, which nobody has seen or approved.
-    fn why_stale(&self, connection: &Arc<Connection>) -> Option<&'static str> {
+    ///
+    /// # Errors
+    /// Why that cannot be found out.
+    async fn why_stale(
+        &self,
+        connection: &Arc<Connection>,
+    ) -> Result<Option<&'static str>, ToolFault> {
+        let is_own = self.link.own.is_some();
         if std::ptr::eq(self.listed_by.as_ptr(), Arc::as_ptr(connection)) {
-            return None;
+            return Ok(None);
         }
-        match connection.definition(&self.name) {
+        let mut now = connection.definition(&self.name);
+        if is_own && now.as_ref() != Some(&self.definition) {
+            // It may have listed its tools before they changed for everyone.
+            let listed = list::checked(connection, self.pin.as_deref()).await;
+            listed.map_err(|error| error.fault())?;
+            now = connection.definition(&self.name);
+        }
+        Ok(match now {
             Some(now) if now == self.definition => None,
+            Some(_) if is_own => Some(
+                "the tool was not called: in this conversation, its server has another tool of \
+                 this name",
+            ),
+            None if is_own => {
+                Some("the tool was not called: in this conversation, its server does not have it")
+            }
             Some(_) => Some(
                 "the tool was not called: its server was restarted, and the tool has changed; it \
                  can be called from the user's next message on",
             ),
             None => Some("the tool was not called: its server was restarted, and no longer has it"),
-        }
+        })
     }
 
     /// Sends a request and waits for its answer, as long as the server is not silent.

@@ -5,6 +5,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value, json};
 
+use super::said::Said;
 use crate::limits::mcp::ERROR_TEXT_BYTES_MAX;
 use crate::text::cut;
 use crate::tools::schema::{Refusal, Schema};
@@ -59,9 +60,15 @@ pub(in crate::tools::mcp) fn read(
             ToolResult::from_value(value)
         }
         Some(mut value) => {
+            let more = content.texts_beside(&value);
             content.take_files_out_of(&mut value);
-            let is_object = value.is_object();
-            ToolResult::data(if is_object { value } else { json!({ "value": value }) })
+            let mut data = if value.is_object() { value } else { json!({ "value": value }) };
+            if let (Some(more), Some(data)) = (more, data.as_object_mut()) {
+                // Its own member of that name stays.
+                let key = if data.contains_key("text") { "content" } else { "text" };
+                data.entry(key).or_insert(more.into());
+            }
+            ToolResult::data(data)
         }
         None => ToolResult::data(content.data()),
     };
@@ -175,6 +182,17 @@ impl Content {
         !base64.is_empty() && self.files.iter().any(|file| file.base64 == base64)
     }
 
+    /// The texts that say more than the structured content.
+    fn texts_beside(&self, structured: &Value) -> Option<String> {
+        if self.texts.is_empty() {
+            return None;
+        }
+        let said = Said::of(structured);
+        let more: Vec<&str> =
+            self.texts.iter().map(String::as_str).filter(|text| !said.has(text)).collect();
+        (!more.is_empty()).then(|| more.join("\n"))
+    }
+
     /// What the texts say: one JSON object as data, anything else as text.
     fn data(&self) -> Value {
         if let [one] = &self.texts[..]
@@ -252,6 +270,20 @@ mod tests {
         let both = json!({ "content": [text("{\"a\":1}")], "structuredContent": { "a": 1 } });
         check(both, json!({ "a": 1 }));
         check(json!({ "structuredContent": [1, 2] }), json!({ "value": [1, 2] }));
+    }
+
+    #[test]
+    fn texts_beside_structured_content_are_told_if_they_say_more() {
+        let with = |texts: &[&str], structured: Value| {
+            let blocks: Vec<Value> = texts.iter().map(|words| text(words)).collect();
+            json!({ "content": blocks, "structuredContent": structured })
+        };
+        let items = json!({ "result": [{ "a": 1 }, "b"] });
+        check(with(&["{\"a\": 1}", "b"], items.clone()), items);
+        let noted = with(&["{\"a\": 1}", "Units are metres."], json!({ "a": 1 }));
+        check(noted, json!({ "a": 1, "text": "Units are metres." }));
+        check(with(&["One."], json!([1])), json!({ "value": [1], "text": "One." }));
+        check(with(&["b"], json!({ "text": "a" })), json!({ "text": "a", "content": "b" }));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
-use crate::tools::{Progress, Reporter, ToolFault};
+use crate::tools::{CallContext, Progress, Reporter, ToolFault};
 
 /// A call that the server has not answered.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(in crate::tools::mcp) struct OpenCall {
     /// Whose call it is.
     pub(in crate::tools::mcp) session: std::sync::Arc<str>,
     pub(in crate::tools::mcp) reporter: Reporter,
+    /// Whether its user can answer questions only in words.
+    pub(in crate::tools::mcp) words_only: bool,
     state: Mutex<State>,
     heard: Notify,
     /// Its place among the open calls of its connection.
@@ -34,13 +36,16 @@ struct State {
 }
 
 impl OpenCall {
-    pub(in crate::tools::mcp) fn new(
-        session: std::sync::Arc<str>,
-        reporter: Reporter,
-        slot: OwnedSemaphorePermit,
-    ) -> Self {
+    pub(in crate::tools::mcp) fn new(context: &CallContext, slot: OwnedSemaphorePermit) -> Self {
         let state = State { heard_at: Instant::now(), waiting: 0, questions: 0, not_asked: None };
-        Self { session, reporter, state: Mutex::new(state), heard: Notify::new(), _slot: slot }
+        Self {
+            session: context.session.clone(),
+            reporter: context.reporter.clone(),
+            words_only: context.words_only,
+            state: Mutex::new(state),
+            heard: Notify::new(),
+            _slot: slot,
+        }
     }
 
     /// The server has said something about it.
