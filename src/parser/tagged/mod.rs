@@ -153,7 +153,30 @@ impl Tagged {
             Part::Value(value) | Part::AfterValue(Closed { value, .. }, _) => Some(value.shown()),
             _ => None,
         };
-        self.discard(Rest { held: Held::NONE, shown }, stream, bytes, at, sink)
+        let held = self.half_read(stream);
+        self.discard(Rest { held, shown }, stream, bytes, at, sink)
+    }
+
+    /// The part of a mark that the last bytes may be.
+    fn half_read(&self, stream: &Stream) -> Held {
+        let mut held = match &self.part {
+            Part::Between(held) | Part::AfterValue(_, held) => *held,
+            Part::Value(value) if value.is_wrapped() => return Held::NONE,
+            Part::Value(value) => value.held(),
+            _ => Held::NONE,
+        };
+        let unread = &stream.buffer[self.at..];
+        examined::note(unread.len());
+        for &byte in unread {
+            held = loop {
+                match stream.syntax.tags.step(held, byte) {
+                    Step::Hold(held) => break held,
+                    Step::Miss | Step::Match(_) => break Held::NONE,
+                    Step::Fall(fall) => held = landed(fall.landing),
+                }
+            }
+        }
+        held
     }
 
     /// Reads all that is kept, or up to the call's end.

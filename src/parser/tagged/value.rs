@@ -8,11 +8,13 @@
 //! Models forget closing tags. But a value may also show calls, or mention how they begin and end. So the
 //! tags of a whole call in the value are that call's, and an end that closes no call in the value counts
 //! only if another call follows, or if the input ends inside the value. In formats of messages, any end that
-//! the header of the next message directly follows counts.
+//! the header of the next message directly follows counts. The tag of an argument belongs to a call in the value only
+//! where calls have it: after the name, after another argument or at the start of a line.
 
+use std::mem::replace;
 use std::ops::Range;
 
-use memchr::memmem;
+use memchr::{memmem, memrchr};
 
 use super::super::examined;
 use super::super::marks::{Held, Mark, Marks, Step};
@@ -29,6 +31,8 @@ pub(super) struct Value {
     wrap: Wrap,
     /// How many calls, frames and arguments have begun in it and have not ended.
     inner: Inner,
+    /// Where the last mark ends, or the value begins, and whether that mark begins a call.
+    last: (usize, bool),
     /// The first end of the call in it.
     first: Option<End>,
     /// The last ends of the call, if nothing but white space has followed.
@@ -105,11 +109,22 @@ impl Value {
             held: Held::NONE,
             wrap,
             inner,
+            last: (start, false),
             first: None,
             run: None,
             closer: None,
             tag: None,
         }
+    }
+
+    /// The part of a mark that has been read.
+    pub(super) const fn held(&self) -> Held {
+        self.held
+    }
+
+    /// Whether it has begun with what it may be wrapped in, which has not ended.
+    pub(super) const fn is_wrapped(&self) -> bool {
+        matches!(self.wrap, Wrap::Inside(..))
     }
 
     /// Where the call is over if no closing tag comes any more.
@@ -124,7 +139,7 @@ impl Value {
 
     /// The same value, of which the closing tag that ends here was a part.
     pub(super) const fn with_tag(self, end: usize) -> Self {
-        Self { tag: Some(end), ..self }
+        Self { tag: Some(end), last: (end, false), ..self }
     }
 
     /// Reads from `at` as far as a decision, or all there is.
@@ -176,6 +191,7 @@ impl Value {
                 return None;
             };
             (self.wrap, *at) = (Wrap::None, from + found + close.len());
+            self.last = (*at, false);
         }
         Some(())
     }
@@ -184,6 +200,7 @@ impl Value {
     fn note(&mut self, mark: Mark, start: usize, end: End, buffer: &[u8]) -> Option<Found> {
         let follows =
             |end: usize| start - end <= GAP_BYTES_MAX && buffer[end..start].trim_ascii().is_empty();
+        let (last, after_opener) = replace(&mut self.last, (end.at, mark == Mark::Opener));
         let run = self.run.take().filter(|run| follows(run.end));
         let closer = self.closer.take();
         if matches!(mark, Mark::Closer | Mark::FrameClose | Mark::MessageEnd) {
@@ -192,7 +209,9 @@ impl Value {
         match mark {
             Mark::ValueClose if self.inner.arguments > 0 => self.inner.arguments -= 1,
             Mark::ValueClose => return Some(Found::Tag(start)),
-            Mark::Key if self.inner.calls > 0 => {
+            Mark::Key
+                if self.inner.calls > 0 && is_argument(&buffer[last..start], after_opener) =>
+            {
                 if let Some(over) = self.over() {
                     return Some(Found::Over(over));
                 }
@@ -221,6 +240,19 @@ impl Value {
         }
         None
     }
+}
+
+/// Whether the tag of an argument that these bytes precede is where calls have it. What precedes it begins with the rest
+/// of a name if it comes after an opener.
+fn is_argument(before: &[u8], after_opener: bool) -> bool {
+    examined::note(before.len());
+    let line = memrchr(b'\n', before).map(|end| &before[end + 1..]);
+    let line = line.unwrap_or_else(|| {
+        let name = if after_opener { before.trim_ascii_start() } else { &[] };
+        let name = name.iter().position(u8::is_ascii_whitespace).unwrap_or(name.len());
+        &before.trim_ascii_start()[name..]
+    });
+    line.trim_ascii().is_empty()
 }
 
 impl Inner {

@@ -14,7 +14,9 @@ enum End {
     Input(bool),
     /// The same, in a value or right after one, with so many calls and frames open that it shows.
     InValue(bool, usize),
-    /// With the input, in a value in which the call may have ended; the same.
+    /// With the input, inside of what a value is wrapped in.
+    Wrapped,
+    /// With the input, in a value in which the call may have ended, with so many open.
     Value(Over, usize),
     /// Here, after a closing tag.
     Tag(usize),
@@ -132,16 +134,24 @@ impl Reference<'_> {
         };
         self.fresh_line = true;
         match end {
-            End::Input(_) | End::InValue(..) | End::Value(..) if limit < self.input.len() => {
+            End::Input(_) | End::InValue(..) | End::Wrapped | End::Value(..)
+                if limit < self.input.len() =>
+            {
                 self.events.push(refuse(ErrorCode::PayloadTooLarge, window));
                 let shown = match end {
                     End::InValue(_, shown) | End::Value(_, shown) => Some(shown),
+                    End::Wrapped => Some(0),
                     _ => None,
                 };
-                self.skip(limit, &marks, shown);
+                // A mark may begin before the limit and end after it.
+                let is_cut = |at: &usize| {
+                    begins(&self.input[*at..], &marks).is_some_and(|mark| at + mark.len() > limit)
+                };
+                let cut = (here..limit).find(is_cut).filter(|_| !matches!(end, End::Wrapped));
+                self.skip(cut.unwrap_or(limit), &marks, shown);
             }
-            End::Input(is_whole) | End::InValue(is_whole, _) => {
-                if !is_whole {
+            End::Input(_) | End::InValue(..) | End::Wrapped => {
+                if !matches!(end, End::Input(true) | End::InValue(true, _)) {
                     made.fault = Some(ErrorCode::IncompletePayload);
                 }
                 let event = self.outcome(made, index);
@@ -230,6 +240,7 @@ impl Reference<'_> {
                     made.blame(ErrorCode::UnbalancedPayload);
                     return over.shifted(value).end();
                 }
+                ValueEnd::Wrapped => return End::Wrapped,
                 ValueEnd::Input(Some(over), shown) => {
                     made.blame(ErrorCode::UnbalancedPayload);
                     return End::Value(over.shifted(value), shown);
@@ -318,7 +329,7 @@ impl Reference<'_> {
                 let from = blank + open.len();
                 let found =
                     (from..bytes.len()).find(|at| bytes[*at..].starts_with(close.as_bytes()));
-                let Some(found) = found else { return ValueEnd::Input(None, 0) };
+                let Some(found) = found else { return ValueEnd::Wrapped };
                 at = found + close.len();
             }
         }
@@ -326,11 +337,15 @@ impl Reference<'_> {
         let mut found: Vec<(usize, &[u8], bool)> = Vec::new();
         let (mut calls, mut framed, mut arguments) = (0_usize, 0_usize, 0_usize);
         let mut last_tag = None;
+        let mut last = (at, false);
         while at < bytes.len() {
             let Some(mark) = begins(&bytes[at..], &marks) else {
                 at += 1;
                 continue;
             };
+            let (last_end, after_opener) = last;
+            let before = &bytes[last_end..at];
+            last = (at + mark.len(), self.is_opener(mark));
             if self.is_header(mark) {
                 let mut closers = ends.iter().copied().chain(framed_end(self.s));
                 if let Some(closer) = closers.find(|closer| bytes[..at].ends_with(closer)) {
@@ -361,12 +376,11 @@ impl Reference<'_> {
                     Behind::Other => last_tag = Some(at),
                 }
             } else if mark == key {
-                if *open > 0
-                    && let Some(over) = over()
-                {
+                let is_argument = *open > 0 && !is_mention(before, after_opener);
+                if is_argument && let Some(over) = over() {
                     return ValueEnd::Over(over);
                 }
-                arguments += usize::from(calls > 0);
+                arguments += usize::from(is_argument);
             } else if ends.contains(&mark) {
                 let is_frame = self.is_frame(mark);
                 let open = if is_frame { &mut framed } else { &mut calls };
@@ -400,6 +414,11 @@ impl Reference<'_> {
             None => last_tag.map(Over::Tag),
         };
         ValueEnd::Input(over, calls + framed)
+    }
+
+    fn is_opener(&self, mark: &[u8]) -> bool {
+        let is_it = openers(self.s).iter().any(|(text, _)| *text == mark);
+        is_it && !frames(self.s).contains(&mark) && !self.is_header(mark)
     }
 
     fn is_frame(&self, mark: &[u8]) -> bool {
@@ -510,6 +529,17 @@ impl Reference<'_> {
     }
 }
 
+/// Whether words on the same line precede the tag of an argument: between a name and the first one, any but the name.
+fn is_mention(before: &[u8], after_opener: bool) -> bool {
+    let words =
+        |bytes: &[u8]| bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
+    let lines: Vec<&[u8]> = before.split(|byte| *byte == b'\n').collect();
+    match lines[..] {
+        [line] => words(line) > usize::from(after_opener),
+        _ => words(lines[lines.len() - 1]) > 0,
+    }
+}
+
 enum ValueEnd {
     /// Before its closing tag, after this many bytes.
     Tag(usize),
@@ -517,7 +547,9 @@ enum ValueEnd {
     Last(usize, usize),
     /// The call is over: the tag was forgotten.
     Over(Over),
-    /// With the input, and where the call may have been over; the same.
+    /// With the input, inside of what it is wrapped in.
+    Wrapped,
+    /// With the input, and where the call may have been over; with so many open.
     Input(Option<Over>, usize),
 }
 

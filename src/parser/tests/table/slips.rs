@@ -128,6 +128,12 @@ fn a_value_may_show_calls_and_their_ends() {
         "<tool_call> <parameter=k> b",
         "<function=g>\n<parameter=k>\nv\n</parameter>",
         "<function=g>\n<parameter=a>\n<function=h></function>\n</parameter>\n</function>",
+        "<function=g>\n# where\n<parameter=k>\nv\n</parameter>\n</function>\nend",
+        // The tag of an argument that is mentioned needs no end.
+        "A call has <function=g> and <parameter=k>.",
+        "After <function=g> comes <parameter=k>, and then </parameter>, and then </function>.",
+        "After </parameter> comes <function=g> with <parameter=k>.",
+        "<function=g> and <parameter=k>\n<function=g>\n<parameter=k>\nv\n</parameter>\n</function>",
     ] {
         let input = format!("<function=f>\n<parameter=s>\n{value}\n</parameter>\n</function>");
         let call = format!("call 0 f {}", visible(&serde_json::json!({ "s": value }).to_string()));
@@ -193,6 +199,9 @@ fn arguments_in_tags_are_bounded() {
     let raw = "<parameter=s>12345</parameter></function";
     let refused = format!("error payload_too_large@0 of 0 «{raw}»");
     check(&small, input("12345"), &["start 0@0", &refused, "text «Done.»"]);
+    // The limit falls inside the only mark that ends it.
+    let alone = "<function=f><parameter=s>12345</parameter></function>Done.";
+    check(&small, alone, &["start 0@0", &refused, "text «Done.»"]);
     let raw = format!("<parameter=s>{}", "x".repeat(27));
     let refused = format!("error payload_too_large@0 of 0 «{raw}»");
     let long = "x".repeat(99);
