@@ -77,6 +77,10 @@ pub const STORE_WAIT: Duration = Duration::from_secs(5);
 /// would never say what is wrong.
 pub const STORE_LOAD_WAIT: Duration = Duration::from_secs(300);
 
+/// How long a turn waits for a session that another node holds though no turn runs in it: the node is about to release
+/// it, or to begin a turn.
+pub const RELEASE_WAIT: Duration = Duration::from_secs(2);
+
 /// How long a gateway waits before it asks a store again that has failed.
 pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 

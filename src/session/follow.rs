@@ -60,10 +60,11 @@ impl Sessions {
         {
             return Err(reason);
         }
-        if !supersedes || Instant::now() > deadline {
+        let is_over = Instant::now() > deadline;
+        if is_over || (!supersedes && self.turn_elsewhere(session_id).await?.is_some()) {
             return Err(NotBegun::Busy);
         }
-        if let Some(turn) = self.running_elsewhere(session_id).await? {
+        if supersedes && let Some(turn) = self.running_elsewhere(session_id).await? {
             self.store.request_cancel(session_id, Some(&turn.turn_id)).await?;
             let _ = timeout_at(deadline, ended(&turn.log)).await;
         }

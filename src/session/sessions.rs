@@ -86,7 +86,8 @@ impl Sessions {
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
         let Beginning { session_id, turn_id, is_new, .. } = beginning;
-        let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
+        let wait = if beginning.supersedes { limits::SUPERSEDE_WAIT } else { limits::RELEASE_WAIT };
+        let deadline = Instant::now() + wait;
         let (claim, lease, stored) = loop {
             let claim = self.claim(&beginning).await?;
             // The node that ran its turn may have told its client that it failed, and not have stored that yet. A lease

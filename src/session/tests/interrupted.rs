@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::*;
 use journal::Journal;
 use serde_json::value::RawValue;
-use store::{SqliteStore, SyncMode};
+use store::{SqliteStore, SyncMode, redis_tests};
 
 /// A store in a file of its own, which goes with the directory.
 fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
@@ -84,6 +84,23 @@ async fn a_key_is_known_to_other_nodes_while_its_turn_runs() {
     assert!(matches!(ask(&b, "two", Some("key")).await, Err(NotBegun::Busy)));
     say(&mut guard, &mut writer, "Hi.").await;
     assert!(matches!(b.begun_by("s", "key").await, Ok(Some(NotBegun::Repeated(_)))));
+}
+
+/// A node that forgets a session at the end of its turn still holds it for a moment.
+#[tokio::test]
+async fn a_turn_waits_for_a_session_in_which_no_turn_runs_elsewhere() {
+    let server = redis_tests::RedisServer::start();
+    let [a, b] = [redis_tests::open(&server), redis_tests::open(&server)];
+    let lease = a.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    let b = of(Arc::new(b));
+    let before = redis_tests::scripts_run(&server);
+    let asked = tokio::spawn(async move { ask(&b, "two", None).await.map(drop) });
+    while redis_tests::scripts_run(&server) < before + 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!asked.is_finished(), "it was refused, and asked again");
+    a.release(&lease).await.unwrap();
+    asked.await.unwrap().unwrap();
 }
 
 /// More than are looked for at a time.

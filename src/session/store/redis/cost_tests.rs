@@ -1,7 +1,7 @@
 //! What a turn costs a server: scripts, bytes and memory.
 
 use super::super::Batch;
-use super::tests::{RECORD, RedisServer, batch, let_lapse, open};
+use super::tests::{RECORD, RedisServer, batch, let_lapse, open, scripts_run};
 use super::*;
 
 /// A number that `INFO` shows.
@@ -9,13 +9,6 @@ fn info(server: &RedisServer, name: &str) -> u64 {
     let text = server.command(&["INFO", "everything"]);
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
-}
-
-/// How often a server was asked to run a script.
-fn scripts_run(server: &RedisServer) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]);
-    let calls = stats.split_once("cmdstat_evalsha:calls=").map_or("0", |(_, calls)| calls);
-    calls.split(',').next().unwrap().parse().unwrap()
 }
 
 /// What a turn has to know comes with its lease.

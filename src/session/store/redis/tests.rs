@@ -48,6 +48,13 @@ pub(crate) fn let_lapse(server: &RedisServer, session: &str) {
     server.command(&["ZADD", "tether:running", "1", session]);
 }
 
+/// How often a server was asked to run a script.
+pub(crate) fn scripts_run(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]);
+    let calls = stats.split_once("cmdstat_evalsha:calls=").map_or("0", |(_, calls)| calls);
+    calls.split(',').next().unwrap().parse().unwrap()
+}
+
 #[tokio::test]
 async fn a_cancellation_reaches_whoever_holds_the_lease() {
     let server = RedisServer::start();
