@@ -1,18 +1,21 @@
 //! Buffers that each thread lends out, so that connections need none of their own.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::thread::LocalKey;
 
-/// Lends out this thread's buffer, as its last use left it. It is taken out while in use, so a nested use gets a new
-/// one.
+/// Lends out this thread's buffer, as its last use left it. A nested use gets a new one.
 pub(crate) fn lend<B: Default, R>(
-    buffer: &'static LocalKey<Cell<B>>,
+    buffer: &'static LocalKey<RefCell<B>>,
     use_it: impl FnOnce(&mut B) -> R,
 ) -> R {
-    let mut lent = buffer.take();
-    let result = use_it(&mut lent);
-    buffer.set(lent);
-    result
+    buffer.with(|buffer| {
+        let mut fresh = None;
+        let mut lent = buffer.try_borrow_mut();
+        use_it(match &mut lent {
+            Ok(lent) => lent,
+            Err(_) => fresh.get_or_insert_default(),
+        })
+    })
 }
 
 #[cfg(test)]
@@ -20,7 +23,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
 
     #[test]

@@ -45,6 +45,15 @@ pub(super) struct ResultGuard {
     state: State,
 }
 
+/// Where the first line ends. A token is shorter than it takes to set the search up.
+fn line_end(words: &[u8]) -> Option<usize> {
+    const TOKEN_BYTES: usize = 16;
+    if words.len() <= TOKEN_BYTES {
+        return words.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+    }
+    memchr::memchr2(b'\n', b'\r', words)
+}
+
 #[derive(Debug, Default)]
 enum State {
     #[default]
@@ -131,7 +140,7 @@ impl ResultGuard {
         while !rest.is_empty() {
             match &mut self.state {
                 State::MidLine => {
-                    let Some(end) = memchr::memchr2(b'\n', b'\r', rest.as_bytes()) else {
+                    let Some(end) = line_end(rest.as_bytes()) else {
                         out.push_str(rest);
                         return false;
                     };

@@ -54,7 +54,7 @@ use std::sync::Arc;
 
 use crate::call_format::CallContract;
 use crate::conversation::{self, Ending, Part, Tally};
-use crate::event::{FailureCode, Summary, TurnFinish, TurnState};
+use crate::event::{Event, FailureCode, Summary, TurnFinish, TurnState};
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::call::{CallAt, CallDraft};
 use crate::parser::Parser;
@@ -266,10 +266,21 @@ impl TurnMachine {
     /// The next output. Once this returns `None`, there is nothing more until the next
     /// [`handle`](Self::handle).
     pub fn poll(&mut self) -> Option<Output<'_>> {
-        Some(match self.core.script.next()? {
+        match self.core.script.next()? {
+            // As below, but without room for the largest output, which would be copied for each token.
+            Queued::Say(EventDraft::Text(range)) => {
+                Some(Output::Event(Event::TextDelta { text: &self.core.script.text[range] }))
+            }
+            queued => Some(self.output(queued)),
+        }
+    }
+
+    #[inline(never)]
+    fn output(&mut self, queued: Queued) -> Output<'_> {
+        match queued {
             Queued::Say(event) => Output::Event(self.core.event(self.polled.insert(event))),
             Queued::Do(action) => self.action(action),
-        })
+        }
     }
 
     /// When to send [`Input::Tick`], in milliseconds since the Unix epoch.

@@ -53,19 +53,26 @@ impl TextFrames {
 const TEXT_END: &[u8] = b"\"}\n\n";
 
 /// Appends a number as text. Avoids the formatter, because this runs for every frame.
-pub(super) fn push_number(out: &mut BytesMut, mut number: u64) {
-    const DIGITS_MAX: usize = 20;
+pub(super) fn push_number(out: &mut BytesMut, number: u64) {
     let mut digits = [0; DIGITS_MAX];
-    let mut at = DIGITS_MAX;
+    let start = put_before(&mut digits, number);
+    out.extend_from_slice(&digits[start..]);
+}
+
+/// How many digits the largest number has.
+pub(super) const DIGITS_MAX: usize = 20;
+
+/// Writes a number to the end of `text`, which has room for it. Returns where it begins.
+pub(super) fn put_before(text: &mut [u8], mut number: u64) -> usize {
+    let mut at = text.len();
     loop {
         at -= 1;
-        digits[at] = b"0123456789"[(number % 10) as usize];
+        text[at] = b"0123456789"[(number % 10) as usize];
         number /= 10;
         if number == 0 {
-            break;
+            return at;
         }
     }
-    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! them. What the socket does not take is kept, and nothing more is read until the socket has taken it:
 //! a slow client costs one batch and its position in the log, however far behind it is.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
 
@@ -30,7 +30,7 @@ const CRLF: &[u8] = b"\r\n";
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 thread_local! {
-    static BUFFER: Cell<BytesMut> = Cell::new(BytesMut::new());
+    static BUFFER: RefCell<BytesMut> = RefCell::new(BytesMut::new());
 }
 
 /// A stream, shared between its task and whoever publishes.

@@ -1,6 +1,6 @@
 //! The writer of a log: fills blocks of memory, and shows readers what is published of them.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,7 +21,7 @@ use crate::thread_buffer;
 
 thread_local! {
     /// Where an event is encoded. Once its length is known, it is copied to where it stays.
-    static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The only writer of a log. Dropping it ends the log, with a failure if the turn's own last event

@@ -160,7 +160,7 @@ impl Decoder {
                 self.after_carriage_return = false;
                 *chunk = chunk.strip_prefix(b"\n").unwrap_or(chunk);
             }
-            let Some(end) = memchr2(b'\n', b'\r', chunk) else {
+            let Some(end) = line_end(chunk) else {
                 self.block.keep_data(&mut in_chunk);
                 self.line.extend_from_slice(chunk);
                 *chunk = &[];
@@ -251,6 +251,15 @@ impl Decoder {
 
     const fn too_large(&self) -> FrameTooLarge {
         FrameTooLarge { bytes_max: self.frame_bytes_max }
+    }
+}
+
+/// Where the first line ends. Every other one is empty, and most chunks end with it: no search is set up for that.
+fn line_end(chunk: &[u8]) -> Option<usize> {
+    match chunk {
+        [] => None,
+        [b'\n', ..] => Some(0),
+        _ => memchr2(b'\n', b'\r', chunk),
     }
 }
 

@@ -1,12 +1,12 @@
 //! One read buffer for each thread, so that connections need none of their own.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use crate::limits::upstream::BATCH_BYTES_MAX;
 use crate::thread_buffer;
 
 thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lends out this thread's buffer of [`BATCH_BYTES_MAX`] bytes. It holds leftovers at first, and
