@@ -135,7 +135,8 @@ impl<'d> Described<'d> {
             body,
             idempotency_header: options.idempotency_header.clone(),
         };
-        let bearer = security::secure(&options.credentials, root, object, &mut request)?;
+        let keys = &options.credentials;
+        let bearer = security::secure(keys, root, object, &mut request, &mut arguments)?;
         let definitions = converter.finish()?;
         let mut parameters = json!({ "type": "object", "properties": arguments.properties });
         if !arguments.required.is_empty() {

@@ -39,6 +39,14 @@ pub(super) struct Parameter<'d> {
 }
 
 impl Arguments {
+    /// Removes arguments, which models no longer see.
+    pub(super) fn remove<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        for name in names {
+            self.properties.shift_remove(name);
+            self.required.retain(|required| required != name);
+        }
+    }
+
     /// Whether there is an argument for this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.properties.contains_key(&plain(name))

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use serde_json::Value;
 
+use super::parameters::Arguments;
 use super::{reference, text};
 use crate::tools::http::encode::Objects;
 use crate::tools::http::request::{Header, is_visible};
@@ -31,7 +32,8 @@ impl std::fmt::Debug for Credential {
 }
 
 /// Adds the keys that an operation needs to its request: those of the first alternative whose
-/// schemes all have one. Returns what gets its tokens.
+/// schemes all have one. An alternative without schemes counts if no other one has. Parameters that
+/// a key replaces are no longer arguments. Returns what gets the operation's tokens.
 ///
 /// # Errors
 /// Which schemes have none.
@@ -40,22 +42,29 @@ pub(super) fn secure(
     root: &Value,
     operation: &Value,
     request: &mut RequestTemplate,
+    arguments: &mut Arguments,
 ) -> Result<Option<Arc<Bearer>>, String> {
     let security = operation.get("security").or_else(|| root.get("security"));
     let alternatives = security.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let mut missing = Vec::new();
+    let (mut missing, mut is_optional) = (Vec::new(), false);
     for alternative in alternatives {
         let names: Vec<&str> =
             alternative.as_object().into_iter().flatten().map(|(name, _)| &**name).collect();
+        if names.is_empty() {
+            is_optional = true;
+            continue;
+        }
         match parts(credentials, root, &names) {
             Ok(parts) => {
-                return Ok(parts.into_iter().filter_map(|part| part.add(request)).last());
+                let add = |part: Part| part.add(request, arguments);
+                return Ok(parts.into_iter().filter_map(add).last());
             }
             Err(reason) => missing.push(reason),
         }
     }
     match missing.as_slice() {
         [] => Ok(None),
+        _ if is_optional => Ok(None),
         reasons => Err(reasons.join(", or ")),
     }
 }
@@ -70,17 +79,21 @@ enum Part {
 }
 
 impl Part {
-    fn add(self, request: &mut RequestTemplate) -> Option<Arc<Bearer>> {
+    fn add(self, request: &mut RequestTemplate, arguments: &mut Arguments) -> Option<Arc<Bearer>> {
         match self {
             Self::Header(name, value) => {
                 // A parameter of this name would send the header twice.
-                request.headers.retain(|header| header.name != name);
+                for header in request.headers.extract_if(.., |header| header.name == name) {
+                    arguments.remove(header.value.names());
+                }
                 let value = Template::text(value);
                 let objects = Objects::Refused;
                 request.headers.push(Header { name, value, is_json: false, objects });
             }
             Self::Query(name, value) => {
-                request.query.retain(|field| field.name != name);
+                for field in request.query.extract_if(.., |field| field.name == name) {
+                    arguments.remove(field.value.names());
+                }
                 if !request.fixed_query.is_empty() {
                     request.fixed_query.push('&');
                 }
