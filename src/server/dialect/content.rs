@@ -28,6 +28,15 @@ pub(super) fn content_of(content: &impl Json, images: ImageReader) -> Content {
     }
 }
 
+/// What the result of a call says, of which this much was `read`. If no part of it can be read, it is told as the
+/// JSON that it is.
+pub(super) fn result_of<J: Json>(written: &J, read: Content) -> Content {
+    let is_text = |part: &J| part.text().is_some() || part.text_at("text").is_some();
+    let parts = written.listed();
+    let is_unread = read.is_empty() && !parts.is_empty() && !parts.iter().any(is_text);
+    if is_unread { written.to_string().into() } else { read }
+}
+
 fn read_part(part: &impl Json, images: ImageReader) -> Option<ContentPart> {
     let text = |key: &str| part.text_at(key).map(str::to_owned);
     let words = match part.text_at("type") {

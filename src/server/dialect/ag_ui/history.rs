@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
 use crate::server::dialect::ImageReader;
+use crate::server::dialect::content::result_of;
 
 /// What a message says. Reasoning, and what a page shows of an activity, are left out: nobody said
 /// them.
@@ -20,7 +21,8 @@ pub(super) fn claimed(message: &Value, images: ImageReader) -> Option<ClaimedMes
             calls: calls(message).map(claimed_call).collect(),
         },
         Some("tool") => {
-            let (error, output) = (message["error"].as_str(), content(images));
+            let error = message["error"].as_str();
+            let output = result_of(&message["content"], content(images));
             ClaimedMessage::Result {
                 call_id: written(&message["toolCallId"]),
                 output: if output.is_empty() { error.unwrap_or_default().into() } else { output },

@@ -6,7 +6,7 @@ use serde_json_borrow::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 use crate::server::dialect::ImageReader;
-use crate::server::dialect::content::{arguments_of, content_of};
+use crate::server::dialect::content::{arguments_of, content_of, result_of};
 use crate::server::dialect::json::{Borrowed, Json};
 
 /// A message as it was written. Clients write all sorts of things, and a list is not refused for
@@ -25,9 +25,9 @@ impl RawMessage<'_> {
         let role = role(&message);
         let is_seen = !matches!(role, "system" | "developer" | "assistant");
         let images = if is_seen { images } else { ImageReader::NAMING };
-        let content = message.field("content");
-        let has_parts = content.is_some_and(|content| !content.listed().is_empty());
-        let content = content_of(content.unwrap_or(&message), images);
+        let written = message.field("content");
+        let has_parts = written.is_some_and(|content| !content.listed().is_empty());
+        let content = content_of(written.unwrap_or(&message), images);
         match role {
             "system" | "developer" => ClaimedMessage::System(content.into_text()),
             "assistant" => ClaimedMessage::Assistant {
@@ -41,7 +41,10 @@ impl RawMessage<'_> {
             },
             "tool" | "function" => ClaimedMessage::Result {
                 call_id: id(message.field("tool_call_id")),
-                output: content,
+                output: match written {
+                    Some(written) => result_of(written, content),
+                    None => content,
+                },
                 is_error: false,
             },
             _ if content.is_empty() && has_parts => ClaimedMessage::User(NOT_SHOWN.into()),
@@ -107,6 +110,24 @@ mod tests {
             ),
         ] {
             assert_eq!(claimed(&message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_result_is_it_is_told() {
+        for (content, told) in [
+            (json!("a"), "a"),
+            (json!(5), "5"),
+            (json!({"a": [1]}), r#"{"a":[1]}"#),
+            (json!([{"type": "json", "json": {"a": 1}}]), r#"[{"type":"json","json":{"a":1}}]"#),
+            (json!([1, 2]), "[1,2]"),
+            (json!([{"type": "text", "text": ""}]), ""),
+            (json!([]), ""),
+            (json!(null), ""),
+        ] {
+            let message = json!({"role": "tool", "tool_call_id": "1", "content": content});
+            let ClaimedMessage::Result { output, .. } = claimed(&message) else { panic!() };
+            assert_eq!(output, told.into(), "{content}");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::limits::config::TEMPERATURE_MAX;
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, STOP_STRING_CHARS_MAX, STOP_STRINGS_MAX};
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
-use crate::server::dialect::sampling::{self, NAMES, Names};
+use crate::server::dialect::sampling::{self, NAMES};
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::tool_choice::{self, ChosenTools};
 use crate::server::dialect::{
@@ -41,10 +41,11 @@ pub(super) struct Raw<'b> {
     temperature: Option<f64>,
     #[schemars(range(min = 0.0, max = 1.0))]
     top_p: Option<f64>,
-    #[schemars(range(min = 1))]
-    max_tokens: Option<u32>,
-    #[schemars(range(min = 1))]
-    max_completion_tokens: Option<u32>,
+    /// -1 is no limit, for LM Studio's clients.
+    #[schemars(range(min = -1, max = u32::MAX), extend("not" = {"const": 0}))]
+    max_tokens: Option<i64>,
+    #[schemars(range(min = -1, max = u32::MAX), extend("not" = {"const": 0}))]
+    max_completion_tokens: Option<i64>,
     seed: Option<i64>,
     stop: Option<Stop>,
     frequency_penalty: Option<f64>,
@@ -215,7 +216,10 @@ fn sampling(raw: &Raw<'_>) -> Result<Sampling, Refusal> {
     let sampling = Sampling {
         temperature: raw.temperature,
         top_p: raw.top_p,
-        max_tokens: raw.max_completion_tokens.or(raw.max_tokens),
+        max_tokens: match raw.max_completion_tokens {
+            Some(most) => max_tokens("max_completion_tokens", most)?,
+            None => raw.max_tokens.map_or(Ok(None), |most| max_tokens("max_tokens", most))?,
+        },
         seed: raw.seed,
         stop,
         extra: sampling::passed_on([
@@ -229,12 +233,23 @@ fn sampling(raw: &Raw<'_>) -> Result<Sampling, Refusal> {
             ("chat_template_kwargs", raw.chat_template_kwargs.clone().map(Value::from)),
         ])?,
     };
-    let names = match raw.max_completion_tokens {
-        Some(_) => Names { max_tokens: "max_completion_tokens", ..NAMES },
-        None => NAMES,
-    };
-    sampling::check(&sampling, &names)?;
+    sampling::check(&sampling, &NAMES)?;
     Ok(sampling)
+}
+
+/// The most tokens of a round; `None` if there is no limit.
+fn max_tokens(name: &'static str, most: i64) -> Result<Option<u32>, Refusal> {
+    match u32::try_from(most) {
+        _ if most == -1 => Ok(None),
+        Ok(most) if most > 0 => Ok(Some(most)),
+        _ => {
+            let most = u32::MAX;
+            Err(Refusal::invalid(
+                name,
+                format!("{name} must be from 1 to {most}, or -1 for no limit"),
+            ))
+        }
+    }
 }
 
 /// The tools that are functions. Those that only another service could run are skipped, because

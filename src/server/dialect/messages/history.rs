@@ -9,7 +9,7 @@ use serde_json_borrow::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
 use crate::server::dialect::ImageReader;
-use crate::server::dialect::content::arguments_of;
+use crate::server::dialect::content::{arguments_of, result_of};
 use crate::server::dialect::json::{Borrowed, Json};
 
 /// A message as it was written. Whatever else it has is skipped.
@@ -131,9 +131,10 @@ fn call(block: &Value<'_>) -> ClaimedCall {
 }
 
 fn result(block: &Value<'_>, images: ImageReader) -> ClaimedMessage {
+    let written = block.field("content").unwrap_or(&Value::Null);
     ClaimedMessage::Result {
         call_id: block.text_at("tool_use_id").unwrap_or_default().to_owned(),
-        output: content_of(block.field("content").unwrap_or(&Value::Null), images),
+        output: result_of(written, content_of(written, images)),
         is_error: block.field("is_error").and_then(Value::as_bool) == Some(true),
     }
 }
@@ -169,18 +170,24 @@ fn text_of_block(block: &Value<'_>) -> Option<String> {
     match block.text_at("type")? {
         "text" => block.text_at("text").map(str::to_owned),
         "image" => named("[an image, which is not shown]"),
-        "document" => match source.text_at("data") {
-            Some(text) if source.text_at("type") == Some("text") => named(text),
+        "document" => match (source.text_at("type"), source.field("content")) {
+            (Some("text"), _) => source.text_at("data").map(str::to_owned),
+            (Some("content"), Some(content)) => {
+                Some(content.text().map_or_else(|| texts(content).join("\n"), str::to_owned))
+            }
             _ => named("[a file, which is not shown]"),
         },
         "search_result" => {
-            let texts = blocks(block.field("content").unwrap_or(&Value::Null))
-                .iter()
-                .filter_map(|it| it.text_at("text"));
+            let texts = texts(block.field("content").unwrap_or(&Value::Null));
             let title = ["title", "source"].into_iter().filter_map(|key| block.text_at(key));
             Some(title.chain(texts).collect::<Vec<_>>().join("\n"))
         }
         "tool_reference" => block.text_at("tool_name").map(|name| format!("[the tool {name}]")),
         _ => None,
     }
+}
+
+/// The texts among blocks.
+fn texts<'v>(content: &'v Value<'_>) -> Vec<&'v str> {
+    blocks(content).iter().filter_map(|block| block.text_at("text")).collect()
 }

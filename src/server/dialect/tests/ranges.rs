@@ -49,6 +49,8 @@ fn bounded(schema: &str) -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
     let temperature = |field| (field, list(&at), list(&beyond));
     let top_p = |field| (field, list(&json!([0, 1])), list(&json!([-0.001, 1.001])));
     let from_1 = |field| (field, vec![json!(1)], vec![json!(0)]);
+    let from_1_or_none =
+        |field| (field, list(&json!([-1, 1, u32::MAX])), list(&json!([-2, 0, 1_u64 << 32])));
     let only = |field, value: u32| (field, vec![json!(value)], vec![json!(value + 1)]);
     let stop = |field| {
         let texts = |count: usize, chars: usize| json!(vec!["é".repeat(chars); count]);
@@ -65,8 +67,8 @@ fn bounded(schema: &str) -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
         "ChatCompletionRequest" => vec![
             temperature("/temperature"),
             top_p("/top_p"),
-            from_1("/max_tokens"),
-            from_1("/max_completion_tokens"),
+            from_1_or_none("/max_tokens"),
+            from_1_or_none("/max_completion_tokens"),
             only("/n", 1),
             from_1("/n"),
             only("/top_logprobs", 0),

@@ -228,6 +228,13 @@ fn results_continue_the_turn_of_their_calls() {
         ),
         (json!({"content": "no such file", "is_error": true}), "no such file"),
         (json!({"content": [{"type": "tool_reference", "tool_name": "grep"}]}), "[the tool grep]"),
+        (
+            json!({"content": [{"type": "document", "source": {
+                "type": "content", "content": [{"type": "text", "text": "Buy milk."}],
+            }}]}),
+            "Buy milk.",
+        ),
+        (json!({"content": [{"type": "new", "a": 1}]}), r#"[{"type":"new","a":1}]"#),
     ] {
         let turn = messages(&json!([
             {"role": "user", "content": "Open it."},
