@@ -44,18 +44,20 @@ stage_clippy() {
   checked
 }
 
+# All tests but those of stage_report.
 stage_test() {
   need_redis
   if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --locked --no-fail-fast
+    cargo nextest run --locked --no-fail-fast -E 'not test(/schedules::|^report::/)'
     cargo test --doc --locked
   else
-    cargo test --locked --no-fail-fast
+    cargo test --locked --no-fail-fast -- --skip schedules::
   fi
 }
 
-# The tests whose figures people want to see, once more and let speak.
+# The tests whose figures people want to see.
 stage_report() {
+  need_redis
   cargo test --locked --lib schedules:: -- --nocapture
   cargo test --locked --test gateway report:: -- --nocapture
 }
