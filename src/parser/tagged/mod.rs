@@ -12,6 +12,7 @@
 //! What a text means, a number or a word, is up to the tool's schema: see [`types`](super::types).
 
 mod outcome;
+mod rest;
 mod value;
 
 use std::collections::HashSet;
@@ -20,12 +21,13 @@ use std::sync::Arc;
 
 use super::call::Fault;
 use super::examined;
-use super::marks::{Held, Landing, Mark, Marks, Step};
+use super::marks::{Held, Landing, Mark, Step};
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::call_format::{Hint, Tags};
 use crate::limits::parser::{GAP_BYTES_MAX, LABEL_BYTES_MAX};
+use rest::Rest;
 use value::{End, Found, Over, Value};
 
 /// What has been read of the arguments is in the stream's buffer.
@@ -67,16 +69,6 @@ enum Part {
     AfterValue(Closed, Held),
     /// The rest of arguments that were too long.
     Discard(Rest),
-}
-
-/// The rest of arguments that were too long.
-#[derive(Debug, Clone, Copy)]
-struct Rest {
-    /// The part of a mark that has been read.
-    held: Held,
-    /// How many calls and frames have begun in it that have not ended, if it is the rest of a value: a value may show
-    /// calls, which are not to run.
-    shown: Option<usize>,
 }
 
 /// A value, and the closing tag after it.
@@ -155,28 +147,6 @@ impl Tagged {
         };
         let held = self.half_read(stream);
         self.discard(Rest { held, shown }, stream, bytes, at, sink)
-    }
-
-    /// The part of a mark that the last bytes may be.
-    fn half_read(&self, stream: &Stream) -> Held {
-        let mut held = match &self.part {
-            Part::Between(held) | Part::AfterValue(_, held) => *held,
-            Part::Value(value) if value.is_wrapped() => return Held::NONE,
-            Part::Value(value) => value.held(),
-            _ => Held::NONE,
-        };
-        let unread = &stream.buffer[self.at..];
-        examined::note(unread.len());
-        for &byte in unread {
-            held = loop {
-                match stream.syntax.tags.step(held, byte) {
-                    Step::Hold(held) => break held,
-                    Step::Miss | Step::Match(_) => break Held::NONE,
-                    Step::Fall(fall) => held = landed(fall.landing),
-                }
-            }
-        }
-        held
     }
 
     /// Reads all that is kept, or up to the call's end.
@@ -393,48 +363,6 @@ impl Tagged {
 
     fn blame_end(&mut self) {
         self.blame(ErrorCode::UnbalancedPayload, "the call ends before its argument is closed");
-    }
-
-    /// Reports that the arguments are too long.
-    fn refuse_length(&self, most: usize, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
-        let message = format!("the payload is longer than {most} bytes");
-        let fault = Fault::new(ErrorCode::PayloadTooLarge, message);
-        fault.say(self.opened, self.index, &stream.buffer, sink);
-    }
-
-    /// Skips to the next mark that ends a call, wherever it stands; in a value, to one that ends none that it shows.
-    fn discard(
-        &mut self,
-        Rest { mut held, mut shown }: Rest,
-        stream: &mut Stream,
-        bytes: &[u8],
-        mut at: usize,
-        sink: &mut impl FnMut(Segment<'_>),
-    ) -> Flow {
-        let marks = Arc::clone(&stream.syntax);
-        let marks: &Marks = &marks.tags;
-        while let Some(&byte) = bytes.get(at) {
-            match marks.step(held, byte) {
-                Step::Hold(more) => (held, at) = (more, at + 1),
-                Step::Miss => at += 1,
-                Step::Fall(fall) => held = landed(fall.landing),
-                Step::Match(mark) => {
-                    (held, at) = (Held::NONE, at + 1);
-                    match (marks.mark(mark), &mut shown) {
-                        (Mark::Key | Mark::ValueClose, _) => {}
-                        (Mark::Opener | Mark::FrameOpen, Some(shown)) => *shown += 1,
-                        (Mark::Closer | Mark::FrameClose, Some(shown)) if *shown > 0 => *shown -= 1,
-                        _ => {
-                            let place = Place::Error(ErrorCode::PayloadTooLarge);
-                            let end = stream.position(at);
-                            return Flow::Enter(self.leave(mark, place, end, stream, sink), at);
-                        }
-                    }
-                }
-            }
-        }
-        self.part = Part::Discard(Rest { held, shown });
-        Flow::Stay
     }
 
     /// Ends the call. The bytes that were kept after its end, up to `at`, are read again.

@@ -8,13 +8,11 @@
 //! Models forget closing tags. But a value may also show calls, or mention how they begin and end. So the
 //! tags of a whole call in the value are that call's, and an end that closes no call in the value counts
 //! only if another call follows, or if the input ends inside the value. In formats of messages, any end that
-//! the header of the next message directly follows counts. The tag of an argument belongs to a call in the value only
-//! where calls have it: after the name, after another argument or at the start of a line.
+//! the header of the next message directly follows counts.
 
-use std::mem::replace;
 use std::ops::Range;
 
-use memchr::{memmem, memrchr};
+use memchr::memmem;
 
 use super::super::examined;
 use super::super::marks::{Held, Mark, Marks, Step};
@@ -31,8 +29,6 @@ pub(super) struct Value {
     wrap: Wrap,
     /// How many calls, frames and arguments have begun in it and have not ended.
     inner: Inner,
-    /// Where the last mark ends, or the value begins, and whether that mark begins a call.
-    last: (usize, bool),
     /// The first end of the call in it.
     first: Option<End>,
     /// The last ends of the call, if nothing but white space has followed.
@@ -109,7 +105,6 @@ impl Value {
             held: Held::NONE,
             wrap,
             inner,
-            last: (start, false),
             first: None,
             run: None,
             closer: None,
@@ -139,7 +134,7 @@ impl Value {
 
     /// The same value, of which the closing tag that ends here was a part.
     pub(super) const fn with_tag(self, end: usize) -> Self {
-        Self { tag: Some(end), last: (end, false), ..self }
+        Self { tag: Some(end), ..self }
     }
 
     /// Reads from `at` as far as a decision, or all there is.
@@ -191,7 +186,6 @@ impl Value {
                 return None;
             };
             (self.wrap, *at) = (Wrap::None, from + found + close.len());
-            self.last = (*at, false);
         }
         Some(())
     }
@@ -200,7 +194,6 @@ impl Value {
     fn note(&mut self, mark: Mark, start: usize, end: End, buffer: &[u8]) -> Option<Found> {
         let follows =
             |end: usize| start - end <= GAP_BYTES_MAX && buffer[end..start].trim_ascii().is_empty();
-        let (last, after_opener) = replace(&mut self.last, (end.at, mark == Mark::Opener));
         let run = self.run.take().filter(|run| follows(run.end));
         let closer = self.closer.take();
         if matches!(mark, Mark::Closer | Mark::FrameClose | Mark::MessageEnd) {
@@ -209,9 +202,7 @@ impl Value {
         match mark {
             Mark::ValueClose if self.inner.arguments > 0 => self.inner.arguments -= 1,
             Mark::ValueClose => return Some(Found::Tag(start)),
-            Mark::Key
-                if self.inner.calls > 0 && is_argument(&buffer[last..start], after_opener) =>
-            {
+            Mark::Key if self.inner.calls > 0 => {
                 if let Some(over) = self.over() {
                     return Some(Found::Over(over));
                 }
@@ -240,19 +231,6 @@ impl Value {
         }
         None
     }
-}
-
-/// Whether the tag of an argument that these bytes precede is where calls have it. What precedes it begins with the rest
-/// of a name if it comes after an opener.
-fn is_argument(before: &[u8], after_opener: bool) -> bool {
-    examined::note(before.len());
-    let line = memrchr(b'\n', before).map(|end| &before[end + 1..]);
-    let line = line.unwrap_or_else(|| {
-        let name = if after_opener { before.trim_ascii_start() } else { &[] };
-        let name = name.iter().position(u8::is_ascii_whitespace).unwrap_or(name.len());
-        &before.trim_ascii_start()[name..]
-    });
-    line.trim_ascii().is_empty()
 }
 
 impl Inner {

@@ -337,15 +337,11 @@ impl Reference<'_> {
         let mut found: Vec<(usize, &[u8], bool)> = Vec::new();
         let (mut calls, mut framed, mut arguments) = (0_usize, 0_usize, 0_usize);
         let mut last_tag = None;
-        let mut last = (at, false);
         while at < bytes.len() {
             let Some(mark) = begins(&bytes[at..], &marks) else {
                 at += 1;
                 continue;
             };
-            let (last_end, after_opener) = last;
-            let before = &bytes[last_end..at];
-            last = (at + mark.len(), self.is_opener(mark));
             if self.is_header(mark) {
                 let mut closers = ends.iter().copied().chain(framed_end(self.s));
                 if let Some(closer) = closers.find(|closer| bytes[..at].ends_with(closer)) {
@@ -376,11 +372,12 @@ impl Reference<'_> {
                     Behind::Other => last_tag = Some(at),
                 }
             } else if mark == key {
-                let is_argument = *open > 0 && !is_mention(before, after_opener);
-                if is_argument && let Some(over) = over() {
+                if *open > 0
+                    && let Some(over) = over()
+                {
                     return ValueEnd::Over(over);
                 }
-                arguments += usize::from(is_argument);
+                arguments += usize::from(calls > 0);
             } else if ends.contains(&mark) {
                 let is_frame = self.is_frame(mark);
                 let open = if is_frame { &mut framed } else { &mut calls };
@@ -414,11 +411,6 @@ impl Reference<'_> {
             None => last_tag.map(Over::Tag),
         };
         ValueEnd::Input(over, calls + framed)
-    }
-
-    fn is_opener(&self, mark: &[u8]) -> bool {
-        let is_it = openers(self.s).iter().any(|(text, _)| *text == mark);
-        is_it && !frames(self.s).contains(&mark) && !self.is_header(mark)
     }
 
     fn is_frame(&self, mark: &[u8]) -> bool {
@@ -526,17 +518,6 @@ impl Reference<'_> {
             Opener::Frame => self.frame_at(at),
             _ => self.marker_at(at),
         }
-    }
-}
-
-/// Whether words on the same line precede the tag of an argument: between a name and the first one, any but the name.
-fn is_mention(before: &[u8], after_opener: bool) -> bool {
-    let words =
-        |bytes: &[u8]| bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
-    let lines: Vec<&[u8]> = before.split(|byte| *byte == b'\n').collect();
-    match lines[..] {
-        [line] => words(line) > usize::from(after_opener),
-        _ => words(lines[lines.len() - 1]) > 0,
     }
 }
 

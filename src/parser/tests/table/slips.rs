@@ -129,11 +129,9 @@ fn a_value_may_show_calls_and_their_ends() {
         "<function=g>\n<parameter=k>\nv\n</parameter>",
         "<function=g>\n<parameter=a>\n<function=h></function>\n</parameter>\n</function>",
         "<function=g>\n# where\n<parameter=k>\nv\n</parameter>\n</function>\nend",
-        // The tag of an argument that is mentioned needs no end.
-        "A call has <function=g> and <parameter=k>.",
-        "After <function=g> comes <parameter=k>, and then </parameter>, and then </function>.",
-        "After </parameter> comes <function=g> with <parameter=k>.",
-        "<function=g> and <parameter=k>\n<function=g>\n<parameter=k>\nv\n</parameter>\n</function>",
+        "Use <function=g> with <parameter=k>v</parameter></function> inline.",
+        "# <function=g>\n# <parameter=k>\n# v\n# </parameter>\n# </function>\n\
+         <function=g>\n<parameter=k>\nv\n</parameter>\n</function>",
     ] {
         let input = format!("<function=f>\n<parameter=s>\n{value}\n</parameter>\n</function>");
         let call = format!("call 0 f {}", visible(&serde_json::json!({ "s": value }).to_string()));
