@@ -10,11 +10,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::HeaderMap;
+use hyper::http::Extensions;
 use hyper::http::request::Parts;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::forwarded::Proxies;
+use super::forwarded::{Proxies, Sender};
 use super::rate::RateLimiter;
 use super::refusal::{Limit, Refusal};
 use crate::gateway::{ClientAddress, Counts};
@@ -97,9 +99,16 @@ impl Admission {
 
     /// The client of a request, if limits by address apply to it.
     pub(super) fn client(&self, request: &Parts) -> Option<ClientAddress> {
-        let connection = request.extensions.get::<Arc<ConnectionGuard>>()?;
-        let address = self.limits.proxies.client(connection.peer, &request.headers)?;
-        (!self.is_exempt(address)).then(|| address.into())
+        self.sender(&request.headers, &request.extensions)
+    }
+
+    fn sender(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<ClientAddress> {
+        let connection = extensions.get::<Arc<ConnectionGuard>>()?;
+        match self.limits.proxies.client(connection.peer, headers)? {
+            Sender::Client(address) => (!self.is_exempt(address)).then(|| address.into()),
+            // The proxy may be exempt, but its client is not known to be.
+            Sender::HiddenBy(proxy) => Some(proxy.into()),
+        }
     }
 
     fn is_exempt(&self, address: IpAddr) -> bool {
@@ -111,12 +120,24 @@ impl Admission {
     /// # Errors
     /// If the client asks too often, or on a connection beyond its limit.
     pub(super) fn count_request(&self, request: &Parts) -> Result<(), Refusal> {
-        let connection = request.extensions.get::<Arc<ConnectionGuard>>();
+        self.count_head(&request.headers, &request.extensions)
+    }
+
+    /// The same, of a request that need not be taken apart.
+    ///
+    /// # Errors
+    /// See [`count_request`](Self::count_request).
+    pub(super) fn count_head(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<(), Refusal> {
+        let connection = extensions.get::<Arc<ConnectionGuard>>();
         if let Some(open) = connection.and_then(|connection| connection.over) {
             return Err(refuse(Limit::Connections(open), Duration::ZERO));
         }
         let Some(rates) = &self.request_rates else { return Ok(()) };
-        let Some(client) = self.client(request) else { return Ok(()) };
+        let Some(client) = self.sender(headers, extensions) else { return Ok(()) };
         let taken = rates.lock().take(client, self.began.elapsed());
         taken.map_err(|wait| refuse(Limit::Requests, wait))
     }

@@ -54,10 +54,14 @@ impl ForwardedHeader {
         // a client leaves open must not swallow what the proxy has appended.
         let lines = headers.get_all(name).iter().rev();
         lines.flat_map(move |line| {
-            let elements = line.to_str().unwrap_or("?").rsplit(',');
-            elements.map(move |element| match self {
-                Self::XForwardedFor => address(element.trim()),
-                Self::Forwarded => forwarded_for(element),
+            // Each is read on its own: what a client has written cannot spoil what the proxy has appended.
+            let elements = line.as_bytes().rsplit(|byte| *byte == b',');
+            elements.map(move |element| {
+                let element = str::from_utf8(element).ok()?;
+                match self {
+                    Self::XForwardedFor => address(element.trim()),
+                    Self::Forwarded => forwarded_for(element),
+                }
             })
         })
     }
@@ -71,24 +75,42 @@ impl Proxies {
 
     /// The client of a request on a connection from `peer`. `None` if no address but those of trusted proxies is
     /// known: then a proxy sent it for itself.
-    pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
+    pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Option<Sender> {
         let mut from = peer;
         for address in self.header.addresses(headers).take(PROXIES_MAX) {
             if !self.trusts(from) {
-                return Some(from);
+                return Some(Sender::Client(from));
             }
             match address {
                 Some(address) => from = address,
-                // Whoever hides its client counts as the client.
-                None => return Some(from),
+                None => return Some(Sender::HiddenBy(from)),
             }
         }
-        (!self.trusts(from)).then_some(from)
+        (!self.trusts(from)).then_some(Sender::Client(from))
     }
 }
 
-/// The address in an element of `Forwarded` (RFC 7239, section 4): the only `for` of its pairs.
+/// Who sent a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// A client with this address.
+    Client(IpAddr),
+    /// A client whose address cannot be read, by way of this trusted proxy. All of them count as one client.
+    HiddenBy(IpAddr),
+}
+
+/// The address in an element of `Forwarded` (RFC 7239, section 4): the only `for` of its pairs. An element that ends a
+/// quoted text, or does not end it, cannot be read: a client may have written it there, into a host's name.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
+    let mut escaped = false;
+    let is_quote = |byte: u8| {
+        let is_quote = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        is_quote
+    };
+    if !element.bytes().map(is_quote).filter(|is_quote| *is_quote).count().is_multiple_of(2) {
+        return None;
+    }
     let pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let mut values = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
     let (_, value) = values.next().filter(|_| values.next().is_none())?;
@@ -137,6 +159,7 @@ mod tests {
             headers.append(name, HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
         let found = proxies(header).client(peer.parse().unwrap(), &headers);
+        let found = found.map(|(Sender::Client(it) | Sender::HiddenBy(it))| it);
         assert_eq!(
             found.map(|it| ClientAddress::from(it).to_string()).as_deref(),
             client,
@@ -179,6 +202,7 @@ mod tests {
         check("127.0.0.1", &["10.0.0.1, 127.0.0.1", "192.0.2.7"], "192.0.2.7");
         check("127.0.0.1", &["\"198.51.100.1, 192.0.2.7"], "192.0.2.7");
         check("127.0.0.1", &["\u{e9}", "192.0.2.7"], "192.0.2.7");
+        check("127.0.0.1", &["\u{e9}, 192.0.2.7"], "192.0.2.7");
     }
 
     #[test]
@@ -202,8 +226,18 @@ mod tests {
                 Some("10.1.1.1"),
             );
         }
-        for bad in ["", "for=unknown", "for=_hidden", "by=192.0.2.7", "for=192.0.2.7;for=192.0.2.8"]
-        {
+        for bad in [
+            "",
+            "for=unknown",
+            "for=_hidden",
+            "by=192.0.2.7",
+            "for=192.0.2.7;for=192.0.2.8",
+            // A client may call the host whatever it likes.
+            "for=192.0.2.7;host=\"a,for=192.0.2.8;b=\"",
+            "for=192.0.2.7;host=\"a,for=192.0.2.8\"",
+            "for=192.0.2.7;host=\"a\\\",for=192.0.2.8;b=\\\"\"",
+            "for=192.0.2.7;host=\"a;for=192.0.2.8\"",
+        ] {
             check(
                 ForwardedHeader::Forwarded,
                 "10.1.1.1",
@@ -241,8 +275,9 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append("forwarded", "for=198.51.100.1".parse().unwrap());
         headers.append("x-forwarded-for", "192.0.2.7".parse().unwrap());
-        let client = |header| proxies(header).client([127, 0, 0, 1].into(), &headers).unwrap();
-        assert_eq!(client(ForwardedHeader::XForwardedFor).to_string(), "192.0.2.7");
-        assert_eq!(client(ForwardedHeader::Forwarded).to_string(), "198.51.100.1");
+        let client = |header| proxies(header).client([127, 0, 0, 1].into(), &headers);
+        let is = |address: &str| Some(Sender::Client(address.parse().unwrap()));
+        assert_eq!(client(ForwardedHeader::XForwardedFor), is("192.0.2.7"));
+        assert_eq!(client(ForwardedHeader::Forwarded), is("198.51.100.1"));
     }
 }

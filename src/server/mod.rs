@@ -53,6 +53,7 @@ use crate::conversation::claimed::Repair;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::limits::server::REFUSED_CONNECTION_TIMEOUT;
+use crate::telemetry::metrics::over_limit;
 
 pub(crate) use admission::ClientLimits;
 use admission::{Admission, ConnectionGuard};
@@ -274,7 +275,11 @@ impl Server {
                 } else {
                     Some(places.take().await)
                 };
-                let Some(place) = place.map(Arc::new) else { continue };
+                let Some(place) = place.map(Arc::new) else {
+                    over_limit(Limit::Connections(0).name());
+                    debug!(%peer, "a connection beyond its client's limit is closed");
+                    continue;
+                };
                 let (app, stop) = (Arc::clone(&self.app), stop.clone());
                 let accepted = Accepted { socket, guard, place, app, stop };
                 if let Some(tls) = &self.tls {

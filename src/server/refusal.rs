@@ -126,7 +126,9 @@ impl Refusal {
 
     /// Whether the connection closes after this refusal.
     pub(super) const fn closes(&self) -> bool {
-        matches!(self, Self::OverLimit { limit: Limit::Connections(_), .. })
+        let is_over = matches!(self, Self::OverLimit { limit: Limit::Connections(_), .. });
+        // Whoever tries again should come to another gateway.
+        is_over || matches!(self, Self::Begin(BeginError::Draining))
     }
 
     /// The status, and the code that programs recognise the refusal by.

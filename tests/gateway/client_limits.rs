@@ -174,6 +174,22 @@ async fn addresses_that_a_client_makes_up_do_not_count() {
 }
 
 #[tokio::test]
+async fn preflights_count_like_other_requests() {
+    let model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        exempt_nobody(setup);
+        setup.config.server.limits.head_rate_per_address = Some(2);
+    })
+    .await;
+    let preflight = request("OPTIONS", "/api/v1/tools", &["Origin: http://a.example"], "");
+    let mut client = gateway.client().await;
+    client.send(preflight.repeat(3)).await;
+    for expected in [200, 200, 429] {
+        assert_eq!(client.reply().await.status(), expected);
+    }
+}
+
+#[tokio::test]
 async fn each_key_has_a_rate_of_its_own() {
     let model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {

@@ -85,6 +85,7 @@ async fn a_running_turn_finishes_and_no_new_turn_begins() {
     let refused = process.post(STREAM, &json!({"prompt": "Hello?"})).await;
     assert_eq!(refused.refusal(), (503, "draining".to_owned(), None));
     assert!(refused.head.header("retry-after").is_some());
+    assert_eq!(refused.head.header("connection"), Some("close"), "the next gateway is elsewhere");
     assert!(model.has_no_requests());
     assert_eq!(process.get("/healthz").await.status(), 200);
 

@@ -1,6 +1,7 @@
 //! A single connection, from accept to close.
 
 mod handover;
+mod preflights;
 mod protocol;
 mod refused_head;
 
@@ -12,19 +13,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
-use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
-use tower::util::MapRequest;
 use tracing::debug;
 
 use self::handover::{Begun, Handover, NotedBody};
+use self::preflights::Preflights;
 use self::protocol::Protocol;
 use self::refused_head::Refusing;
 use super::admission::ConnectionGuard;
@@ -34,7 +35,6 @@ use super::direct::{self, Ended};
 use super::places::Place;
 use super::reply::Reply;
 use super::request_body::RequestBody;
-use super::route::Route;
 use super::socket::Socket;
 use super::stall::{StreamExecutor, Streams, Watched};
 use super::transport::Transport;
@@ -132,21 +132,14 @@ fn answers<B: RequestBody>(
     guard: &Arc<ConnectionGuard>,
 ) -> impl Service<Request<B>, Response = Reply, Error = Infallible, Future: Send> + Clone + use<B> {
     let (cors, app, guard) = (&app.cors, Arc::clone(app), Arc::clone(guard));
+    let preflights = Preflights { app: Arc::clone(&app), guard: Arc::clone(&guard) };
     let answer = tower::service_fn(move |mut request: Request<B>| {
         let app = Arc::clone(&app);
         request.extensions_mut().insert(Arc::clone(&guard));
         // Boxed, so that it takes no room in the connection's future while that streams.
         Box::pin(async move { Ok::<_, Infallible>(handlers::answer(request, app).await) })
     });
-    TowerToHyperService::new(MapRequest::new(cors.layer(answer), note_preflight))
-}
-
-/// Counts a request that the CORS layer answers, always with 200, without asking the handlers.
-fn note_preflight<B>(request: Request<B>) -> Request<B> {
-    if request.method() == Method::OPTIONS {
-        metrics::request(Route::of(request.uri().path()).name(), StatusCode::OK.as_u16());
-    }
-    request
+    TowerToHyperService::new(preflights.layer(cors.layer(answer)))
 }
 
 impl Connection {

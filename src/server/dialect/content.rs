@@ -28,13 +28,14 @@ pub(super) fn content_of(content: &impl Json, images: ImageReader) -> Content {
     }
 }
 
-/// What the result of a call says, of which this much was `read`. If no part of it can be read, it is told as the
+/// What the result of a call says, of which this much was `read`. If nothing of it could be read, it is told as the
 /// JSON that it is.
 pub(super) fn result_of<J: Json>(written: &J, read: Content) -> Content {
-    let is_text = |part: &J| part.text().is_some() || part.text_at("text").is_some();
-    let parts = written.listed();
-    let is_unread = read.is_empty() && !parts.is_empty() && !parts.iter().any(is_text);
-    if is_unread { written.to_string().into() } else { read }
+    let is_empty_text = |part: &J| part.text() == Some("") || part.text_at("text") == Some("");
+    let says_nothing = written.is_null()
+        || is_empty_text(written)
+        || written.array().is_some_and(|parts| parts.iter().all(is_empty_text));
+    if read.is_empty() && !says_nothing { written.to_string().into() } else { read }
 }
 
 fn read_part(part: &impl Json, images: ImageReader) -> Option<ContentPart> {
@@ -45,13 +46,19 @@ fn read_part(part: &impl Json, images: ImageReader) -> Option<ContentPart> {
         Some("image_url" | "input_image") => {
             return Some(read_image(part.field("image_url"), images));
         }
-        Some("input_audio") => Some("[a sound, which is not played]".into()),
+        // As MCP writes them.
+        Some("image") => return Some(image_of(part.text_at("data"), images)),
+        Some("input_audio" | "audio") => Some("[a sound, which is not played]".into()),
         Some("video_url" | "input_video") => Some("[a video, which is not shown]".into()),
         Some("file" | "input_file") => Some("[a file, which is not shown]".into()),
         Some(_) => None,
         None => part.text().map(str::to_owned).or_else(|| text("text")),
     };
     words.map(ContentPart::Words)
+}
+
+fn image_of(base64: Option<&str>, images: ImageReader) -> ContentPart {
+    base64.map_or_else(ImageReader::nowhere, |base64| images.in_base64(base64))
 }
 
 /// An image at a URL, which may be in an object.

@@ -253,8 +253,9 @@ fn close_chunk(buffer: &mut BytesMut) -> usize {
 /// Lends out this thread's buffer, empty.
 fn with_buffer<R>(use_it: impl FnOnce(&mut BytesMut) -> R) -> R {
     thread_buffer::lend(&BUFFER, |buffer| {
-        let result = use_it(buffer);
+        // A use that panicked has left something of another stream.
         buffer.clear();
+        let result = use_it(buffer);
         // A batch that was much larger than usual must not pin its memory.
         if buffer.capacity() > 2 * limits::WRITE_BYTES_MAX {
             *buffer = BytesMut::new();

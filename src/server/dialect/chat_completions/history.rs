@@ -113,6 +113,8 @@ mod tests {
         }
     }
 
+    const NOT_AN_IMAGE: &str = "[an image, which is not shown: not a PNG, JPEG, GIF or WebP file]";
+
     #[test]
     fn whatever_a_result_is_it_is_told() {
         for (content, told) in [
@@ -121,6 +123,9 @@ mod tests {
             (json!({"a": [1]}), r#"{"a":[1]}"#),
             (json!([{"type": "json", "json": {"a": 1}}]), r#"[{"type":"json","json":{"a":1}}]"#),
             (json!([1, 2]), "[1,2]"),
+            (json!(true), "true"),
+            (json!([{"type": "note", "text": "a"}]), r#"[{"type":"note","text":"a"}]"#),
+            (json!([{"type": "image", "data": "AA=="}]), NOT_AN_IMAGE),
             (json!([{"type": "text", "text": ""}]), ""),
             (json!([]), ""),
             (json!(null), ""),

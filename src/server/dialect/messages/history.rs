@@ -172,8 +172,9 @@ fn text_of_block(block: &Value<'_>) -> Option<String> {
         "image" => named("[an image, which is not shown]"),
         "document" => match (source.text_at("type"), source.field("content")) {
             (Some("text"), _) => source.text_at("data").map(str::to_owned),
-            (Some("content"), Some(content)) => {
-                Some(content.text().map_or_else(|| texts(content).join("\n"), str::to_owned))
+            (Some("content"), Some(Value::Str(text))) => named(text),
+            (Some("content"), Some(content)) if !texts(content).is_empty() => {
+                Some(texts(content).join("\n"))
             }
             _ => named("[a file, which is not shown]"),
         },

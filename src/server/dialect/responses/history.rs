@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::id::{ItemId, ResponseId};
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, PrefixHash, Repair};
 use crate::limits::server::REFERENCED_BYTES_MAX;
-use crate::server::dialect::content::{arguments_of, content_of, text_of};
+use crate::server::dialect::content::{arguments_of, content_of, result_of, text_of};
 use crate::server::dialect::{ImageReader, call_id, images};
 use crate::server::refusal::Refusal;
 use crate::text::json_len;
@@ -235,7 +235,8 @@ impl Reader {
             // As in Chat Completions.
             Some("tool") => {
                 let call_id = item["tool_call_id"].as_str().unwrap_or_default();
-                self.push(result(call_id.to_owned(), content_of(content, self.images), false));
+                let output = result_of(content, content_of(content, self.images));
+                self.push(result(call_id.to_owned(), output, false));
             }
             _ => self.push(ClaimedMessage::User(content_of(content, self.images))),
         }
