@@ -397,7 +397,8 @@ impl Gateway {
         let have_ended = self.end_turns(within).await;
         // The running turns may have ended with questions too.
         self.parked.stop_all();
-        self.ends_are_stored(deadline).await;
+        // Those that were cancelled just now have not had any time yet.
+        self.ends_are_stored(deadline.max(Instant::now() + limits::turn::CANCEL_TIMEOUT)).await;
         have_ended
     }
 

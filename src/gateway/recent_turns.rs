@@ -20,11 +20,11 @@ use super::turn_keys::{self, QuestionKeys, TurnKeys};
 use crate::conversation::Turn;
 use crate::conversation::claimed::PrefixHash;
 use crate::limits::session as limits;
-use crate::session::off_worker;
 use crate::session::record::turn as record;
 use crate::session::store::{
     Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Store, StoreError, StoreFuture,
 };
+use crate::session::{off_worker, patiently};
 
 /// See the module docs.
 #[derive(Debug)]
@@ -69,7 +69,9 @@ impl RecentTurns {
         })
         .await;
         let entry = Entry { keys: keys.clone(), epoch, bytes: json.into() };
-        match ask(store, |store| store.keep_entry(owner, entry, confirms)).await {
+        // As long as the end of the turn is tried, which comes next.
+        let keep = || store.keep_entry(owner, entry.clone(), confirms);
+        match patiently(store.wait(), keep).await {
             // Another gateway has gone on with the turn.
             Ok(false) => return,
             Ok(true) => {}
@@ -131,7 +133,8 @@ impl RecentTurns {
     /// Releases a claim in the store.
     pub(super) async fn release_claim(&self, owner: EntryOwner, claim: EntryClaim) {
         let Some(store) = &self.store else { return };
-        if let Err(error) = ask(store, |store| store.release_claim(owner, claim)).await {
+        let release = || store.release_claim(owner, claim);
+        if let Err(error) = patiently(store.wait(), release).await {
             debug!(%error, "the claim of a question was not released");
         }
     }

@@ -144,17 +144,23 @@ async fn resume_all(gateway: Weak<Gateway>, mut taken_over: Receiver<TakenOver>)
     }
 }
 
-/// Looks for interrupted turns at the start and, if other nodes may die, from time to time.
+/// Looks for interrupted turns at the start, until the store lets them go on, and from time to time if other nodes may
+/// die.
 async fn look_for_interrupted(gateway: Weak<Gateway>) {
     loop {
         let Some(gateway) = gateway.upgrade() else { return };
         if gateway.is_draining() {
             return;
         }
-        if let Err(error) = gateway.sessions.settle_all().await {
+        let settled = gateway.sessions.settle_all().await.unwrap_or_else(|error| {
             debug!(%error, "interrupted turns were not looked for");
-        }
-        let Some(interval) = gateway.sessions.settle_interval() else { return };
+            false
+        });
+        let interval = match gateway.sessions.settle_interval() {
+            Some(interval) => interval,
+            None if settled => return,
+            None => limits::STORE_BACK_WAIT,
+        };
         let sessions = gateway.sessions.clone();
         drop(gateway);
         let until = Instant::now() + interval;

@@ -4,10 +4,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+use super::persister::patiently;
 use super::store::{Artifact, Store, StoreError};
+use crate::limits::session as limits;
 use crate::limits::tools::{FILE_BYTES_MAX, FILES_MAX};
 use crate::tools::{ListedFile, ToolFile, ToolResult};
 use crate::upstream::{Image, Images};
@@ -48,12 +51,14 @@ impl Artifacts {
     }
 
     /// Keeps the files of a result, and lists them there, each with its address. Whatever cannot be
-    /// kept is listed with the reason.
+    /// kept is listed with the reason. A store that fails is asked again, for all of them together as long
+    /// as a turn waits: a call that changes something cannot be made again for its files.
     pub(crate) async fn keep(&self, session_id: &str, result: &mut ToolResult) {
+        let deadline = Instant::now() + self.store.wait();
         let mut listed = Vec::new();
         for (at, file) in std::mem::take(&mut result.files).into_iter().enumerate() {
             let list = file.listed();
-            listed.push(match self.keep_one(session_id, at, file).await {
+            listed.push(match self.keep_one(session_id, (at, file), deadline).await {
                 Ok(id) => {
                     let url = Some(format!("{ARTIFACTS}{id}"));
                     ListedFile { id: Some(id), url, ..list }
@@ -67,8 +72,8 @@ impl Artifacts {
     async fn keep_one(
         &self,
         session_id: &str,
-        at: usize,
-        file: ToolFile,
+        (at, file): (usize, ToolFile),
+        deadline: Instant,
     ) -> Result<String, String> {
         let ToolFile { name, mime_type, bytes } = file;
         if bytes.len() > FILE_BYTES_MAX {
@@ -79,7 +84,9 @@ impl Artifacts {
         }
         let id = Uuid::new_v4().simple().to_string();
         let artifact = self.artifact(id.clone(), name, mime_type, bytes);
-        match self.store.keep_artifact(session_id, artifact).await {
+        let keep = || self.store.keep_artifact(session_id, artifact.clone());
+        let patience = deadline.saturating_duration_since(Instant::now());
+        match patiently(patience.max(limits::STORE_RETRY_INTERVAL), keep).await {
             Ok(()) => Ok(id),
             Err(error) => {
                 warn!(%error, "a tool's file is not kept");

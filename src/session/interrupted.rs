@@ -68,15 +68,15 @@ impl Sessions {
         }
     }
 
-    /// Takes over the turns that were interrupted, as far as the store knows of any.
+    /// Takes over the turns that were interrupted, as far as the store knows of any. Returns whether it let that be done.
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub(crate) async fn settle_all(&self) -> Result<(), StoreError> {
+    pub(crate) async fn settle_all(&self) -> Result<bool, StoreError> {
         if self.store.is_recovering() {
-            return self.store.check().await;
+            return self.store.check().await.map(|()| false);
         }
-        let mut seen = HashSet::new();
+        let (mut seen, mut were_settled) = (HashSet::new(), true);
         loop {
             let found = self.store.interrupted(limits::INTERRUPTED_MAX).await?;
             // If there may be more, look again, unless all that were found stay as they are.
@@ -87,8 +87,9 @@ impl Sessions {
                     continue;
                 }
                 match self.settle(&session_id).await {
+                    Ok(()) => {}
                     // The store logs that itself, once a minute.
-                    Ok(()) | Err(SessionError::Store(StoreError::Unavailable(_))) => {}
+                    Err(SessionError::Store(StoreError::Unavailable(_))) => were_settled = false,
                     Err(error) => {
                         warn!(session = session_id, %error, "an interrupted turn was not taken over");
                     }
@@ -96,7 +97,7 @@ impl Sessions {
                 seen.insert(session_id);
             }
             if !may_be_more || seen.len() == before {
-                return Ok(());
+                return Ok(were_settled);
             }
         }
     }
@@ -197,7 +198,10 @@ impl Sessions {
         let is_own = self.running.unstored_ends.has(&lease.session_id, &found.log)
             || found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.epoch;
         let goes_on = self.goes_on(&journal, is_own);
-        let takeover = Takeover::new(lease, held.before, &found.log, journal.takeovers + 1);
+        // Only a node that died may have died of the turn.
+        let was_left = held.before.is_some_and(|before| before.lapsed.is_none());
+        let takeovers = journal.takeovers + u32::from(!was_left);
+        let takeover = Takeover::new(lease, held.before, &found.log, takeovers);
         let takeover = Box::new(takeover);
         if goes_on.is_ok() {
             journal.takeovers = takeover.takeovers;

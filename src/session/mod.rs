@@ -53,6 +53,7 @@ pub(crate) use codec::off_worker;
 pub use followed::RemoteUsage;
 pub(crate) use log::storing::Barrier;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
+pub(crate) use persister::patiently;
 pub use sessions::SessionError;
 pub(crate) use sessions::Sessions;
 pub(crate) use taken_over::TakenOver;

@@ -201,7 +201,7 @@ async fn append(
 /// Asks, and asks again while the store says that it is unavailable, until `patience` is over. The time that an attempt
 /// takes counts towards the pause before the next one. An attempt that is still open at the end is dropped: the store
 /// may have done it.
-pub(super) async fn patiently<'s, T>(
+pub(crate) async fn patiently<'s, T>(
     patience: Duration,
     ask: impl Fn() -> StoreFuture<'s, T>,
 ) -> Result<T, StoreError> {

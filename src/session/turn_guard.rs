@@ -256,7 +256,7 @@ impl TurnGuard {
                 let has_data_loss = log.has_data_loss() || error == StoreError::DataLoss;
                 let why = if has_data_loss { DATA_LOSS } else { NOT_STORED };
                 log.end_unstored(&Seen::of(log).failed(why));
-                if self.store.is_shared() {
+                if self.store.is_durable() {
                     self.claim.note_end_unstored(turn_id, epoch);
                 }
                 warn!(%error, "the store did not take the end of a turn");
