@@ -377,11 +377,12 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
     // Turns use tasks. Threads write the logs and the file of sessions: both block. A thread's buffer
-    // only has the type of its key from there.
+    // only has the type of its key from there, and commands the number of processors.
     (
         "std::thread",
         &[
             "app/mod.rs",
+            "app/tools/commands.rs",
             "session/store/sqlite/",
             "telemetry/mod.rs",
             "telemetry/queue.rs",

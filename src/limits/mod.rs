@@ -537,8 +537,8 @@ pub mod command {
     pub const FILES_MAX: u64 = 256;
     /// The largest file that a program may write, in bytes.
     pub const FILE_BYTES_MAX: u64 = 64 * MIB as u64;
-    /// How many seconds of processor time a program may take beyond its time limit: the limit is
-    /// for programs that outlive it.
+    /// How many seconds of each processor a program may take beyond its time limit: the limit is for
+    /// programs that outlive it.
     pub const CPU_SEC_MORE: u64 = 5;
 }
 
@@ -746,6 +746,8 @@ pub mod oauth {
     pub const TIMEOUT: Duration = Duration::from_secs(20);
     /// An answer of an authorization server, in bytes.
     pub const ANSWER_BYTES_MAX: usize = 256 * KIB;
+    /// How long a token is used that is still valid, but could not be renewed, before that is tried again.
+    pub const RENEWAL_PAUSE: Duration = Duration::from_secs(30);
     /// How long to use a token that does not say how long it is valid.
     pub const LIFE_DEFAULT: Duration = Duration::from_secs(300);
     /// The longest use of a token, whatever it says: a day is short enough to notice that a client

@@ -12,7 +12,7 @@ import { BINARY, REPOSITORY } from '../lib/binary.mjs';
 /** Tenths of systemd's scale of exposure, from 0 to 100. */
 const EXPOSURE_MAX = '15';
 /** What a gateway takes after its turns have ended, in seconds. */
-const CLOSING_SEC = 10;
+const CLOSING_SEC = 20;
 const CONNECTIONS_MAX = 12_000;
 
 const read = (file) => readFile(path.join(REPOSITORY, file), 'utf8');

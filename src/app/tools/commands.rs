@@ -1,6 +1,8 @@
 //! Tools that are programs, as a configuration describes them.
 
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use super::programs::{Programs, found, hide_unreadable_home, sandbox};
 use super::{OperatorTool, ToolsError, written_spec};
@@ -55,7 +57,7 @@ impl Commands<'_> {
         let spec = written_spec(&report.source, "running", tool, policy)?;
         let confinement = Confinement {
             limits: Some(Limits {
-                cpu_sec: limit.as_secs() + limits::CPU_SEC_MORE,
+                cpu_sec: (limit.as_secs() + limits::CPU_SEC_MORE).saturating_mul(processors()),
                 files: limits::FILES_MAX,
                 file_bytes: limits::FILE_BYTES_MAX,
             }),
@@ -77,4 +79,9 @@ impl Commands<'_> {
         let tool = CommandTool::new(Arc::new(spec), options).map_err(|error| error.to_string())?;
         Entry::new(Arc::new(tool)).map_err(|error| error.to_string())
     }
+}
+
+/// How many processors a program may keep busy at once.
+fn processors() -> u64 {
+    available_parallelism().map_or(1, NonZero::get) as u64
 }

@@ -56,6 +56,11 @@ impl Answer {
             (Self::Json(Value::String(text)), schema) => {
                 let option = options.iter().find(|option| option.id == *text);
                 match (schema, option) {
+                    (Some(schema), Some(option))
+                        if form::from_option(schema, &option.id).is_none() =>
+                    {
+                        Ok(Given::Declined)
+                    }
                     (Some(schema), option) => {
                         let content = option
                             .and_then(|option| form::from_option(schema, &option.id))
@@ -65,6 +70,10 @@ impl Answer {
                     (None, Some(option)) => Ok(Given::Option(option.clone())),
                     (None, None) => Ok(Given::Text(text.clone())),
                 }
+            }
+            (Self::Json(number @ Value::Number(_)), Some(schema)) => {
+                let content = form::from_text(schema, &number.to_string());
+                filled(schema, content.unwrap_or_else(|| number.clone()))
             }
             (Self::Json(_), _) => {
                 Err(CliError::Usage("the question cannot be answered with this JSON".to_owned()))

@@ -221,9 +221,10 @@ impl Owner {
                 limits::CHANGE_PAUSE
             };
             sleep(pause).await;
-            last = Instant::now();
             changes.mark_unchanged();
-            match self.offer(connection).await {
+            let offered = self.offer(connection).await;
+            last = Instant::now();
+            match offered {
                 Ok(()) => has_failed = false,
                 Err(error @ NotListed::NotPinned(_)) => return error,
                 Err(NotListed::Failed(reason)) => {

@@ -8,7 +8,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, timeout};
 
 use super::token::{NoToken, Token};
-use crate::limits::oauth::TIMEOUT;
+use crate::limits::oauth::{RENEWAL_PAUSE, TIMEOUT};
 use crate::tools::ToolFault;
 use crate::tools::outbound::{Body, Client, OutboundError};
 
@@ -95,9 +95,19 @@ impl<I: Issuer> Bearer<I> {
     async fn current(&self) -> Result<Option<HeaderValue>, NoToken> {
         let held = self.token.lock().clone();
         match held {
-            Some(Token { header, until }) if Instant::now() < until => Ok(Some(header)),
-            Some(Token { header, .. }) => {
+            Some(Token { header, renew_at, .. }) if Instant::now() < renew_at => Ok(Some(header)),
+            // It is valid, and another call renews it.
+            Some(Token { header, until, .. })
+                if Instant::now() < until && self.asking.try_lock().is_err() =>
+            {
+                Ok(Some(header))
+            }
+            Some(Token { header, until, .. }) => {
                 let renewed = self.renew(Some(&header)).await;
+                if renewed.is_err() && Instant::now() < until {
+                    self.renew_later(&header);
+                    return Ok(Some(header));
+                }
                 if renewed.is_err() && I::NEEDS_CHALLENGE {
                     // The next request goes without, and the server says where tokens come from now.
                     self.forget(&header);
@@ -106,6 +116,14 @@ impl<I: Issuer> Bearer<I> {
             }
             None if I::NEEDS_CHALLENGE => Ok(None),
             None => self.renew(None).await.map(Some),
+        }
+    }
+
+    /// Goes on with a token that is still valid.
+    fn renew_later(&self, header: &HeaderValue) {
+        let mut token = self.token.lock();
+        if let Some(token) = token.as_mut().filter(|token| token.header == *header) {
+            token.renew_at = Instant::now() + RENEWAL_PAUSE;
         }
     }
 
@@ -143,6 +161,8 @@ fn with(request: &Request<Bytes>, token: Option<&HeaderValue>) -> Request<Bytes>
 mod tests {
     use std::time::Duration;
 
+    use tokio::time::advance;
+
     use super::*;
 
     /// Notes what it is asked with, and gives tokens that last for a second, if any.
@@ -160,8 +180,7 @@ mod tests {
             if self.refuses {
                 return Err(NoToken::unreachable("it is away"));
             }
-            let until = Instant::now() + Duration::from_secs(1);
-            Ok(Token { header: HeaderValue::from_static("Bearer t"), until })
+            Ok(Token::new(HeaderValue::from_static("Bearer t"), Duration::from_secs(1)))
         }
     }
 
@@ -169,7 +188,7 @@ mod tests {
         let bearer = Bearer::new(issuer);
         *bearer.challenge.lock() = Some("Bearer scope=a".to_owned());
         let header = HeaderValue::from_static("Bearer old");
-        *bearer.token.lock() = Some(Token { header, until: Instant::now() });
+        *bearer.token.lock() = Some(Token::new(header, Duration::ZERO));
         bearer
     }
 
@@ -178,6 +197,20 @@ mod tests {
         let bearer = expired(Noting::default());
         assert_eq!(bearer.current().await.unwrap().unwrap(), "Bearer t");
         assert_eq!(*bearer.issuer.challenges.lock(), [Some("Bearer scope=a".to_owned())]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_cannot_be_renewed_is_used_while_it_is_valid() {
+        let bearer = Bearer::new(Noting { refuses: true, ..Noting::default() });
+        let header = HeaderValue::from_static("Bearer old");
+        *bearer.token.lock() = Some(Token::new(header.clone(), RENEWAL_PAUSE * 10));
+        advance(RENEWAL_PAUSE * 8).await;
+        for _ in 0..2 {
+            assert_eq!(bearer.current().await.unwrap(), Some(header.clone()));
+            assert_eq!(bearer.issuer.challenges.lock().len(), 1, "it is not asked each time");
+        }
+        advance(RENEWAL_PAUSE * 2).await;
+        assert!(bearer.current().await.is_err());
     }
 
     /// Otherwise nothing would ever be sent again.

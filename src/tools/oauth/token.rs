@@ -15,6 +15,8 @@ pub(crate) struct Token {
     /// The value of `Authorization`, marked as sensitive.
     pub(super) header: HeaderValue,
     /// When it should be renewed.
+    pub(super) renew_at: Instant,
+    /// When it is no longer valid.
     pub(super) until: Instant,
 }
 
@@ -57,8 +59,15 @@ impl Token {
         let mut header = HeaderValue::from_str(&format!("Bearer {text}"))
             .map_err(|_| NoToken::refused("the access_token cannot be sent in a header"))?;
         header.set_sensitive(true);
-        let until = Instant::now() + life(answer.get("expires_in")).mul_f64(0.8);
-        Ok(Self { header, until })
+        Ok(Self::new(header, life(answer.get("expires_in"))))
+    }
+}
+
+impl Token {
+    /// A token that is valid for so long from now on.
+    pub(super) fn new(header: HeaderValue, life: Duration) -> Self {
+        let now = Instant::now();
+        Self { header, renew_at: now + life.mul_f64(0.8), until: now + life }
     }
 }
 

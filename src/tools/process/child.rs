@@ -30,7 +30,7 @@ pub struct Options {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// All of its environment. In a sandbox, it gets a fresh `HOME` if it has none here.
+    /// All of its environment. It gets a `TMPDIR` if it has none here and, in a sandbox, a fresh `HOME`.
     pub environment: Vec<(OsString, OsString)>,
     /// Where it runs; a fresh directory if absent, which is deleted afterwards.
     pub directory: Option<PathBuf>,
@@ -87,7 +87,7 @@ struct Group {
     started: Instant,
     launcher: Option<Arc<Launcher>>,
     stderr: JoinHandle<()>,
-    directory: Option<Fresh>,
+    directory: Fresh,
 }
 
 impl Child {
@@ -99,17 +99,13 @@ impl Child {
     /// # Errors
     /// See [`ProcessError`].
     pub(crate) fn start(options: &Options, on_line: Option<OnLine>) -> Result<Self, ProcessError> {
-        let needs_home = options.confinement.sandbox.is_some()
-            && options.environment.iter().all(|(name, _)| name != "HOME");
-        let fresh = (needs_home || options.directory.is_none())
-            .then(|| Fresh::new().map_err(ProcessError::Directory))
-            .transpose()?;
-        let fresh_path = fresh.as_ref().map(Fresh::path);
-        let directory = options.directory.as_deref().or(fresh_path);
+        let is_set = |name: &str| options.environment.iter().any(|(set, _)| set == name);
+        let needs_home = options.confinement.sandbox.is_some() && !is_set("HOME");
+        let fresh = Fresh::new().map_err(ProcessError::Directory)?;
+        let directory = options.directory.as_deref().unwrap_or_else(|| fresh.path());
         let mut confinement = options.confinement.clone();
         if let Some(sandbox) = &mut confinement.sandbox {
-            let own = directory.into_iter().chain(fresh_path).map(Path::to_owned);
-            sandbox.write.extend(own);
+            sandbox.write.extend([directory, fresh.path()].map(Path::to_owned));
         }
         let mark = Mark::new();
         let mut command = command(options, &confinement);
@@ -117,13 +113,12 @@ impl Child {
         if needs_home {
             // Never the operator's directory: strangers may have written what is in it, and
             // settings in a `HOME` name programs to run (`core.fsmonitor` of a `.gitconfig`).
-            command.envs(fresh_path.map(|home| ("HOME", home)));
+            command.env("HOME", fresh.path());
         }
-        if let Some(directory) = directory {
-            command.current_dir(directory);
-        }
-        if options.directory.is_none() {
-            command.envs(fresh_path.map(|directory| ("TMPDIR", directory)));
+        command.current_dir(directory);
+        if !is_set("TMPDIR") {
+            // A sandbox does not let the gateway's own be written to.
+            command.env("TMPDIR", fresh.path());
         }
         let mut leader = command.spawn().map_err(|error| {
             let program = options.program.clone();
@@ -134,7 +129,7 @@ impl Child {
             launcher.guard(Guarded {
                 group: id.as_raw_nonzero().get(),
                 mark: mark.clone(),
-                directory: fresh.as_ref().map(|fresh| fresh.path().to_owned()),
+                directory: Some(fresh.path().to_owned()),
             });
         }
         let stderr = Stderr::default();
@@ -280,7 +275,7 @@ struct Remains {
     mark: Mark,
     search: Search,
     launcher: Option<Arc<Launcher>>,
-    directory: Option<Fresh>,
+    directory: Fresh,
 }
 
 impl Remains {

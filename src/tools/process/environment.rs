@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The variables that every program inherits, besides those that begin with `LC_`.
-pub const ALWAYS: [&str; 7] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME"];
+/// The variables that every program inherits, besides those that begin with `LC_`. `TMPDIR` is its own.
+pub const ALWAYS: [&str; 6] = ["PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME"];
 
 /// Picks a program's environment from `own`: the usual variables and those in `inherit`. Then adds
 /// `set`, which wins.

@@ -153,13 +153,14 @@ mod linux {
     impl Limits {
         /// Limits this process and what it starts.
         pub(in crate::tools::process) fn apply(&self) -> io::Result<()> {
-            let limit = |resource: Resource, most: u64| {
-                setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            let limit = |resource: Resource, current: u64, maximum: u64| {
+                setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })
             };
-            limit(Resource::Core, 0)?;
-            limit(Resource::Nofile, self.files)?;
-            limit(Resource::Fsize, self.file_bytes)?;
-            limit(Resource::Cpu, self.cpu_sec)?;
+            limit(Resource::Core, 0, 0)?;
+            limit(Resource::Nofile, self.files, self.files)?;
+            limit(Resource::Fsize, self.file_bytes, self.file_bytes)?;
+            // The signal of the first one says why, the second one kills.
+            limit(Resource::Cpu, self.cpu_sec, self.cpu_sec + 1)?;
             Ok(())
         }
     }

@@ -195,7 +195,8 @@ impl Clarification {
     /// The type of the gateway's own question whether a call may run.
     pub(crate) const CONFIRMATION: &str = "confirmation";
 
-    /// A form to fill in. If one choice fills it in, the question has that choice's options.
+    /// A form to fill in. If one choice fills it in, the question has that choice's options. Without fields, it
+    /// asks for yes or no.
     #[must_use]
     pub fn form(question: impl Into<String>, schema: Value) -> Self {
         Self {

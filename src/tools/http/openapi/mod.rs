@@ -10,6 +10,8 @@
 mod body;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+#[cfg(test)]
+mod key_tests;
 mod names;
 mod operation;
 mod parameters;

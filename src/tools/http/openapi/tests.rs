@@ -8,7 +8,7 @@ use crate::tools::http::request::{FillError, Filled};
 use crate::tools::oauth::{ClientCredentials, Proof};
 use crate::tools::source::Effects;
 
-fn options() -> OpenApiOptions {
+pub(super) fn options() -> OpenApiOptions {
     OpenApiOptions {
         base_url: "https://api.example.org/v2/".parse().unwrap(),
         include: Vec::new(),
@@ -18,7 +18,7 @@ fn options() -> OpenApiOptions {
     }
 }
 
-fn document(version: &str, rest: &Value) -> Document {
+pub(super) fn document(version: &str, rest: &Value) -> Document {
     let mut root = json!({ "openapi": version, "info": { "title": "t", "version": "1" } });
     let (root_members, rest) = (root.as_object_mut().unwrap(), rest.as_object().unwrap());
     root_members.extend(rest.clone());
@@ -56,7 +56,7 @@ fn json_body(schema: &Value) -> Value {
 }
 
 #[track_caller]
-fn filled(operation: &Operation, arguments: &Value) -> Filled {
+pub(super) fn filled(operation: &Operation, arguments: &Value) -> Filled {
     operation.request.fill(arguments.as_object().unwrap()).unwrap()
 }
 
@@ -578,38 +578,6 @@ fn keys_go_where_their_scheme_says_and_are_no_arguments() {
     assert!(reason.contains("`other` is not supported"), "{reason}");
     let either = json!([{ "other": [] }, { "s": [] }]);
     assert_eq!(scheme(bearer, either).unwrap().headers, authorization("Bearer se same"));
-}
-
-/// Operation `a` of a document whose keys are optional, with a key or without.
-fn with_optional_key(place: &str, credentials: Credentials) -> Operation {
-    let document = document(
-        "3.1.0",
-        &json!({
-            "paths": { "/a": { "get": {
-                "operationId": "a",
-                "parameters": [{ "in": place, "name": "Key", "schema": {}, "required": true }],
-                "security": [{}, { "s": [] }],
-            } } },
-            "components": { "securitySchemes": { "s": { "type": "apiKey", "in": place, "name": "Key" } } },
-        }),
-    );
-    let mut operations = document.operations(&OpenApiOptions { credentials, ..options() }).unwrap();
-    operations.tools.pop().unwrap()
-}
-
-#[test]
-fn a_key_that_is_optional_is_sent_and_replaces_its_parameter() {
-    for place in ["header", "query"] {
-        let key = ("s".to_owned(), Credential::Key("secret".to_owned()));
-        let tool = with_optional_key(place, vec![key]);
-        let parameters = &tool.declared.parameters;
-        assert_eq!(parameters, &json!({ "type": "object", "properties": {} }), "{place}");
-        let sent = filled(&tool, &json!({}));
-        assert_eq!(format!("{} {:?}", sent.url, sent.headers).matches("secret").count(), 1);
-
-        let tool = with_optional_key(place, Vec::new());
-        assert_eq!(tool.declared.parameters["required"], json!(["Key"]), "{place}");
-    }
 }
 
 #[test]

@@ -20,7 +20,11 @@ impl Said {
     }
 
     fn add(&mut self, value: &Value, depth: usize) {
-        self.0.insert(digest::canonical(value));
+        self.0.insert(match value {
+            // White space around a text says nothing.
+            Value::String(text) => digest::canonical(&Value::from(text.trim())),
+            value => digest::canonical(value),
+        });
         let Some(depth) = depth.checked_sub(1) else { return };
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.add(item, depth)),
@@ -48,11 +52,11 @@ mod tests {
     #[test]
     fn texts_repeat_what_is_there_or_say_more() {
         let said = Said::of(
-            &json!({ "result": [{ "a": 1, "b": 2 }, "ü", 5], "deep": { "in": { "it": 7 } } }),
+            &json!({ "result": [{ "a": 1, "b": 2 }, "ü\n", 5], "deep": { "in": { "it": 7 } } }),
         );
         for text in [
-            "{\"deep\":{\"in\":{\"it\":7}},\"result\":[{\"a\":1,\"b\":2},\"ü\",5]}",
-            "[{\"b\": 2, \"a\": 1},\n \"\\u00fc\", 5]",
+            "{\"deep\":{\"in\":{\"it\":7}},\"result\":[{\"a\":1,\"b\":2},\"ü\\n\",5]}",
+            "[{\"b\": 2, \"a\": 1},\n \"\\u00fc\\n\", 5]",
             "{\"a\": 1, \"b\": 2}",
             " ü\n",
             "5",
