@@ -69,9 +69,13 @@ impl RecentTurns {
         })
         .await;
         let entry = Entry { keys: keys.clone(), epoch, bytes: json.into() };
-        // As long as the end of the turn is tried, which comes next.
+        // An answer to a question must not count twice. Any other turn ends at once: its client tells the rest.
         let keep = || store.keep_entry(owner, entry.clone(), confirms);
-        match patiently(store.wait(), keep).await {
+        let kept = match confirms {
+            Some(_) => patiently(store.wait(), keep).await,
+            None => ask(store, |_| keep()).await,
+        };
+        match kept {
             // Another gateway has gone on with the turn.
             Ok(false) => return,
             Ok(true) => {}
