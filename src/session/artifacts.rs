@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 use uuid::Uuid;
 
-use super::persister::patiently;
 use super::store::{Artifact, Store, StoreError};
 use crate::limits::session as limits;
 use crate::limits::tools::{FILE_BYTES_MAX, FILES_MAX};
@@ -84,14 +83,29 @@ impl Artifacts {
         }
         let id = Uuid::new_v4().simple().to_string();
         let artifact = self.artifact(id.clone(), name, mime_type, bytes);
-        let keep = || self.store.keep_artifact(session_id, artifact.clone());
-        let patience = deadline.saturating_duration_since(Instant::now());
-        match patiently(patience.max(limits::STORE_RETRY_INTERVAL), keep).await {
+        match self.keep_by(deadline, session_id, artifact).await {
             Ok(()) => Ok(id),
             Err(error) => {
                 warn!(%error, "a tool's file is not kept");
                 Err("not kept: the session store did not accept it".to_owned())
             }
+        }
+    }
+
+    /// Keeps a file, and tries again until the deadline. The time that an attempt takes is up to the store.
+    async fn keep_by(
+        &self,
+        deadline: Instant,
+        session_id: &str,
+        artifact: Artifact,
+    ) -> Result<(), StoreError> {
+        loop {
+            let kept = self.store.keep_artifact(session_id, artifact.clone()).await;
+            let again_at = Instant::now() + limits::STORE_RETRY_INTERVAL;
+            if !matches!(kept, Err(StoreError::Unavailable(_))) || again_at >= deadline {
+                return kept;
+            }
+            sleep_until(again_at).await;
         }
     }
 

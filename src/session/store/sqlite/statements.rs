@@ -405,7 +405,7 @@ pub(super) fn keep_artifact(
     }
     let Artifact { owner, id, name, mime_type, bytes } = artifact;
     let sql = "INSERT INTO artifacts (id, session_id, owner, name, mime_type, bytes)
-        VALUES (?, ?, ?, ?, ?, ?)";
+        VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING";
     let values = params![id, session_id, owner, name, mime_type, &bytes[..]];
     execute(connection, sql, values)?;
     let sql =
