@@ -198,13 +198,14 @@ impl Sessions {
         let is_own = self.running.unstored_ends.has(&lease.session_id, &found.log)
             || found.log.last > 0 && found.log.epochs.at(found.log.last) == lease.epoch;
         let goes_on = self.goes_on(&journal, is_own);
-        // Only a node that died may have died of the turn.
+        // A node that has left it did not die of it. That is stored once the turn goes on: until then, this takeover
+        // counts like any other.
         let was_left = held.before.is_some_and(|before| before.lapsed.is_none());
         let takeovers = journal.takeovers + u32::from(!was_left);
         let takeover = Takeover::new(lease, held.before, &found.log, takeovers);
         let takeover = Box::new(takeover);
         if goes_on.is_ok() {
-            journal.takeovers = takeover.takeovers;
+            journal.takeovers += 1;
             journal = self.count_takeover(lease, &found, journal).await?;
         }
         let batches = found.log.batches.clone();

@@ -50,7 +50,8 @@ pub(crate) struct Takeover {
     before: Option<Holder>,
     /// The last event that was stored.
     after: u64,
-    /// How often it was taken over in its present round, counting this takeover. If that is too often, it ends.
+    /// How often it was taken over in its present round, counting this takeover, from nodes that had not left it. If
+    /// that is too often, it ends.
     pub(super) takeovers: u32,
     /// In how many epochs it was written before.
     epochs_before: usize,
