@@ -746,6 +746,8 @@ pub mod oauth {
     pub const TIMEOUT: Duration = Duration::from_secs(20);
     /// An answer of an authorization server, in bytes.
     pub const ANSWER_BYTES_MAX: usize = 256 * KIB;
+    /// How long a call waits for a new token while the old one is still valid.
+    pub const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
     /// How long a token is used that is still valid, but could not be renewed, before that is tried again.
     pub const RENEWAL_PAUSE: Duration = Duration::from_secs(30);
     /// How long to use a token that does not say how long it is valid.

@@ -8,7 +8,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, timeout};
 
 use super::token::{NoToken, Token};
-use crate::limits::oauth::{RENEWAL_PAUSE, TIMEOUT};
+use crate::limits::oauth::{RENEWAL_PAUSE, RENEWAL_TIMEOUT, TIMEOUT};
 use crate::tools::ToolFault;
 use crate::tools::outbound::{Body, Client, OutboundError};
 
@@ -96,18 +96,14 @@ impl<I: Issuer> Bearer<I> {
         let held = self.token.lock().clone();
         match held {
             Some(Token { header, renew_at, .. }) if Instant::now() < renew_at => Ok(Some(header)),
-            // It is valid, and another call renews it.
-            Some(Token { header, until, .. })
-                if Instant::now() < until && self.asking.try_lock().is_err() =>
-            {
-                Ok(Some(header))
+            Some(Token { header, until, .. }) if Instant::now() < until => {
+                // Other calls need not wait for this one, whatever becomes of it.
+                self.put_renewal_off(&header);
+                let renewed = timeout(RENEWAL_TIMEOUT, self.renew(Some(&header))).await;
+                Ok(Some(renewed.ok().and_then(Result::ok).unwrap_or(header)))
             }
-            Some(Token { header, until, .. }) => {
+            Some(Token { header, .. }) => {
                 let renewed = self.renew(Some(&header)).await;
-                if renewed.is_err() && Instant::now() < until {
-                    self.renew_later(&header);
-                    return Ok(Some(header));
-                }
                 if renewed.is_err() && I::NEEDS_CHALLENGE {
                     // The next request goes without, and the server says where tokens come from now.
                     self.forget(&header);
@@ -120,10 +116,10 @@ impl<I: Issuer> Bearer<I> {
     }
 
     /// Goes on with a token that is still valid.
-    fn renew_later(&self, header: &HeaderValue) {
+    fn put_renewal_off(&self, header: &HeaderValue) {
         let mut token = self.token.lock();
         if let Some(token) = token.as_mut().filter(|token| token.header == *header) {
-            token.renew_at = Instant::now() + RENEWAL_PAUSE;
+            token.renew_at = token.until.min(Instant::now() + RENEWAL_PAUSE);
         }
     }
 
@@ -170,6 +166,7 @@ mod tests {
     struct Noting {
         challenges: Mutex<Vec<Option<String>>>,
         refuses: bool,
+        is_silent: bool,
     }
 
     impl Issuer for Noting {
@@ -177,6 +174,9 @@ mod tests {
 
         async fn ask(&self, challenge: Option<&str>) -> Result<Token, NoToken> {
             self.challenges.lock().push(challenge.map(str::to_owned));
+            if self.is_silent {
+                std::future::pending::<()>().await;
+            }
             if self.refuses {
                 return Err(NoToken::unreachable("it is away"));
             }
@@ -211,6 +211,32 @@ mod tests {
         }
         advance(RENEWAL_PAUSE * 2).await;
         assert!(bearer.current().await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_not_used_once_it_is_no_longer_valid() {
+        let bearer = Bearer::new(Noting::default());
+        let header = HeaderValue::from_static("Bearer old");
+        *bearer.token.lock() = Some(Token::new(header.clone(), RENEWAL_PAUSE));
+        advance(RENEWAL_PAUSE * 9 / 10).await;
+        bearer.put_renewal_off(&header);
+        assert_eq!(bearer.current().await.unwrap().unwrap(), "Bearer old");
+        advance(RENEWAL_PAUSE / 10).await;
+        assert_eq!(bearer.current().await.unwrap().unwrap(), "Bearer t");
+    }
+
+    /// A call must not use its time up on a token that it has already.
+    #[tokio::test(start_paused = true)]
+    async fn an_issuer_that_does_not_answer_holds_one_call_up_for_a_moment() {
+        let bearer = Bearer::new(Noting { is_silent: true, ..Noting::default() });
+        let header = HeaderValue::from_static("Bearer old");
+        *bearer.token.lock() = Some(Token::new(header.clone(), RENEWAL_PAUSE * 10));
+        advance(RENEWAL_PAUSE * 8).await;
+        let began = Instant::now();
+        for _ in 0..2 {
+            assert_eq!(bearer.current().await.unwrap(), Some(header.clone()));
+            assert_eq!(began.elapsed(), RENEWAL_TIMEOUT);
+        }
     }
 
     /// Otherwise nothing would ever be sent again.
