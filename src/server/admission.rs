@@ -10,8 +10,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::HeaderMap;
-use hyper::http::Extensions;
 use hyper::http::request::Parts;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -99,12 +97,8 @@ impl Admission {
 
     /// The client of a request, if limits by address apply to it.
     pub(super) fn client(&self, request: &Parts) -> Option<ClientAddress> {
-        self.sender(&request.headers, &request.extensions)
-    }
-
-    fn sender(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<ClientAddress> {
-        let connection = extensions.get::<Arc<ConnectionGuard>>()?;
-        match self.limits.proxies.client(connection.peer, headers)? {
+        let connection = request.extensions.get::<Arc<ConnectionGuard>>()?;
+        match self.limits.proxies.client(connection.peer, &request.headers)? {
             Sender::Client(address) => (!self.is_exempt(address)).then(|| address.into()),
             // The proxy may be exempt, but its client is not known to be.
             Sender::HiddenBy(proxy) => Some(proxy.into()),
@@ -120,24 +114,12 @@ impl Admission {
     /// # Errors
     /// If the client asks too often, or on a connection beyond its limit.
     pub(super) fn count_request(&self, request: &Parts) -> Result<(), Refusal> {
-        self.count_head(&request.headers, &request.extensions)
-    }
-
-    /// The same, of a request that need not be taken apart.
-    ///
-    /// # Errors
-    /// See [`count_request`](Self::count_request).
-    pub(super) fn count_head(
-        &self,
-        headers: &HeaderMap,
-        extensions: &Extensions,
-    ) -> Result<(), Refusal> {
-        let connection = extensions.get::<Arc<ConnectionGuard>>();
+        let connection = request.extensions.get::<Arc<ConnectionGuard>>();
         if let Some(open) = connection.and_then(|connection| connection.over) {
             return Err(refuse(Limit::Connections(open), Duration::ZERO));
         }
         let Some(rates) = &self.request_rates else { return Ok(()) };
-        let Some(client) = self.sender(headers, extensions) else { return Ok(()) };
+        let Some(client) = self.client(request) else { return Ok(()) };
         let taken = rates.lock().take(client, self.began.elapsed());
         taken.map_err(|wait| refuse(Limit::Requests, wait))
     }

@@ -11,7 +11,6 @@ use tower::{Layer, Service};
 
 use crate::server::App;
 use crate::server::admission::ConnectionGuard;
-use crate::server::refusal::Refusal;
 use crate::server::reply::Reply;
 use crate::server::route::Route;
 use crate::telemetry::metrics;
@@ -38,13 +37,6 @@ impl<C> Layer<C> for Preflights {
     }
 }
 
-impl Preflights {
-    fn count<B>(&self, request: &mut Request<B>) -> Result<(), Refusal> {
-        request.extensions_mut().insert(Arc::clone(&self.guard));
-        self.app.admission.count_head(request.headers(), request.extensions())
-    }
-}
-
 impl<B, C> Service<Request<B>> for Counting<C>
 where
     C: Service<Request<B>, Response = Reply, Error = Infallible>,
@@ -57,17 +49,19 @@ where
         self.cors.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         if request.method() != Method::OPTIONS {
             return Either::Left(self.cors.call(request));
         }
-        let counted = self.preflights.count(&mut request);
-        let route = Route::of(request.uri().path());
-        let Err(refusal) = counted else {
+        let Preflights { app, guard } = &self.preflights;
+        let (mut request, body) = request.into_parts();
+        request.extensions.insert(Arc::clone(guard));
+        let route = Route::of(request.uri.path());
+        let Err(refusal) = app.admission.count_request(&request) else {
             metrics::request(route.name(), StatusCode::OK.as_u16());
-            return Either::Left(self.cors.call(request));
+            return Either::Left(self.cors.call(Request::from_parts(request, body)));
         };
-        let reply = refusal.into_reply(route.dialect(&self.preflights.app.dialects));
+        let reply = refusal.into_reply(route.dialect(&app.dialects));
         metrics::request(route.name(), reply.status().as_u16());
         Either::Right(ready(Ok(reply)))
     }
