@@ -99,8 +99,8 @@ pub(super) enum Sender {
     HiddenBy(IpAddr),
 }
 
-/// The address in an element of `Forwarded` (RFC 7239, section 4): the only `for` of its pairs. An element that ends a
-/// quoted text, or does not end it, cannot be read: a client may have written it there, into a host's name.
+/// The address in an element of `Forwarded` (RFC 7239, section 4): the only `for` of its pairs. An element with
+/// half of a quoted text in it cannot be read: a client may have written it, as the name of a host.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut escaped = false;
     let is_quote = |byte: u8| {

@@ -56,15 +56,12 @@ impl Answer {
             (Self::Json(Value::String(text)), schema) => {
                 let option = options.iter().find(|option| option.id == *text);
                 match (schema, option) {
-                    (Some(schema), Some(option))
-                        if form::from_option(schema, &option.id).is_none() =>
-                    {
-                        Ok(Given::Declined)
-                    }
-                    (Some(schema), option) => {
-                        let content = option
-                            .and_then(|option| form::from_option(schema, &option.id))
-                            .or_else(|| form::from_text(schema, text));
+                    (Some(schema), Some(option)) => match form::from_option(schema, &option.id) {
+                        Some(content) => filled(schema, content),
+                        None => Ok(Given::Declined),
+                    },
+                    (Some(schema), None) => {
+                        let content = form::from_text(schema, text);
                         filled(schema, content.unwrap_or_else(|| json!(text)))
                     }
                     (None, Some(option)) => Ok(Given::Option(option.clone())),

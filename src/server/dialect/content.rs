@@ -28,8 +28,7 @@ pub(super) fn content_of(content: &impl Json, images: ImageReader) -> Content {
     }
 }
 
-/// What the result of a call says, of which this much was `read`. If nothing of it could be read, it is told as the
-/// JSON that it is.
+/// What a call's result says: what could be `read` of it or, if that is nothing, the JSON as it was written.
 pub(super) fn result_of<J: Json>(written: &J, read: Content) -> Content {
     let is_empty_text = |part: &J| part.text() == Some("") || part.text_at("text") == Some("");
     let says_nothing = written.is_null()

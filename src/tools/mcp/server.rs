@@ -210,7 +210,7 @@ impl Owner {
                     return pending().await;
                 },
                 () = own_changed() => {}
-                // It is asked again. Until then, nobody knows what has changed.
+                // The list has changed, and nobody knows how: it is asked for again.
                 () = ready(()), if has_failed => {}
             }
             // Changes come in bursts, and some servers never stop.

@@ -1,4 +1,4 @@
-//! What structured content says, so that texts beside it are told only if they say more.
+//! What structured content already says. Models get the texts beside it only if these say more.
 
 use std::collections::HashSet;
 
