@@ -111,8 +111,14 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
         // The output is not being read; the gateway serves requests anyway.
         warn!(%error, "cannot print the greeting");
     }
-    drain(&running, signals, config.server.drain_timeout).await;
-    running.stop().await;
+    drain(&running, &mut signals, config.server.drain_timeout).await;
+    tokio::select! {
+        () = running.stop() => {}
+        // Whoever sends another one does not want to wait.
+        name = signals.stop_requested(async || info!("SIGHUP: the gateway is stopping")) => {
+            warn!(signal = name, "stopping now; connections and tools are not waited for");
+        }
+    }
     if let Some(exporter) = exporter {
         exporter.stop().await;
     }
@@ -151,7 +157,7 @@ fn begin_counting(config: &Config) {
 
 /// Waits for a signal to stop, then for running turns. A second signal cancels them. SIGHUP reloads the
 /// certificate.
-async fn drain(running: &Running, mut signals: Signals, within: Duration) {
+async fn drain(running: &Running, signals: &mut Signals, within: Duration) {
     let gateway = running.gateway();
     let name = signals.stop_requested(async || running.reload().await).await;
     info!(signal = name, running = gateway.running(), "draining");

@@ -1,5 +1,6 @@
 //! A running gateway, from its first connection to its last.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -101,7 +102,7 @@ pub async fn start(
 
     let stop = CancellationToken::new();
     let upkeep = tokio::spawn(upkeep(Arc::clone(&gateway), metrics));
-    let offering = tokio::spawn(offer_changes(tools, Arc::clone(&gateway)));
+    let offering = tokio::spawn(offer(tools, Arc::clone(&gateway), stop.clone()));
     let serving = tokio::spawn(server.serve(stop.clone()));
     Ok(Running { address, tls, gateway, stop, serving, upkeep, offering })
 }
@@ -155,13 +156,13 @@ impl Running {
         }
     }
 
-    /// Stops accepting connections and waits for open ones to end, for at most
-    /// [`limits::server::CLOSE_TIMEOUT`]. Running turns are not cancelled.
+    /// Stops accepting connections, and ends what offers tools. Waits for open connections, for at most
+    /// [`limits::server::CLOSE_TIMEOUT`], and for tools' programs (see [`Sources::stop`]). Running turns are not
+    /// cancelled.
     pub async fn stop(self) {
         self.stop.cancel();
-        let _ = self.serving.await;
+        let _ = tokio::join!(self.serving, self.offering);
         self.upkeep.abort();
-        self.offering.abort();
     }
 }
 
@@ -178,8 +179,16 @@ async fn upkeep(gateway: Arc<Gateway>, prometheus: PrometheusHandle) {
     }
 }
 
+/// Offers tools until the gateway stops.
+async fn offer(mut sources: Sources, gateway: Arc<Gateway>, stop: CancellationToken) {
+    tokio::select! {
+        never = offer_changes(&mut sources, gateway) => match never {},
+        () = stop.cancelled() => sources.stop().await,
+    }
+}
+
 /// Gives new turns the current tools whenever a source changes what it offers.
-async fn offer_changes(mut sources: Sources, gateway: Arc<Gateway>) {
+async fn offer_changes(sources: &mut Sources, gateway: Arc<Gateway>) -> Infallible {
     let mut before = gateway.sources();
     loop {
         sources.changed().await;

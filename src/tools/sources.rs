@@ -18,6 +18,7 @@ use tokio_stream::Stream as _;
 use tokio_stream::wrappers::WatchStream;
 
 use super::builtin::FindTools;
+use super::process::Launcher;
 use super::source::{LeftOut, Offering, Source, SourceKind, SourceReport, SourceState};
 use super::{Entry, Registry, RegistryError, Tool, ToolSpec};
 
@@ -25,6 +26,8 @@ use super::{Entry, Registry, RegistryError, Tool, ToolSpec};
 #[derive(Debug, Default)]
 pub struct Sources {
     feeds: Vec<Feed>,
+    /// What starts their programs, if any have some.
+    launcher: Option<Arc<Launcher>>,
 }
 
 /// A source.
@@ -56,6 +59,12 @@ pub struct Toolset {
 }
 
 impl Sources {
+    /// No sources yet. Their programs are started by `launcher`.
+    #[must_use]
+    pub fn with_programs(launcher: Arc<Launcher>) -> Self {
+        Self { launcher: Some(launcher), ..Self::default() }
+    }
+
     /// Adds a source that always offers the same.
     pub fn push(&mut self, offering: Offering) {
         self.feeds.push(Feed::Fixed(offering));
@@ -125,6 +134,18 @@ impl Sources {
             if has_changed { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
+    }
+}
+
+impl Sources {
+    /// Ends the sources, whose tools fail from now on, and waits until their programs have ended, for at most
+    /// [`STOP_TIMEOUT`](crate::limits::process::STOP_TIMEOUT). What is left then is killed when this process ends.
+    pub async fn stop(self) {
+        let Self { feeds, launcher } = self;
+        drop(feeds);
+        if let Some(launcher) = launcher {
+            launcher.all_ended().await;
+        }
     }
 }
 

@@ -195,6 +195,22 @@ fn a_name_that_no_server_can_have_waits_for_none() {
 }
 
 #[test]
+fn servers_may_end_by_themselves() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/server.py");
+    for arguments in [&["tools"][..], &["tools", "call", "bad__act", "{}"], &["tools", "pin"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = folder.path().join("events");
+        std::fs::write(&notes, "").unwrap();
+        let command = serde_json::json!(["python3", script, "ends_slowly", folder.path()]);
+        let config = file(&format!("tools: {{mcp: [{{name: bad, command: {command}}}]}}\n"));
+        let output = tether(&[arguments, &["--config", path(&config)]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+        let told = std::fs::read_to_string(&notes).unwrap();
+        assert!(told.ends_with("ended\n"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
 fn a_home_that_the_sandbox_hides_is_a_directory_of_the_call() {
     if !tether::tools::process::Launcher::at(TETHER.into()).layers().unwrap().files {
         return;

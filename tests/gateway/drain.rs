@@ -48,6 +48,49 @@ async fn nothing_runs() {
     }
 }
 
+/// A gateway with an MCP server that notes in a file that its input was closed.
+async fn start_with_server(behaviour: &str, notes: &NamedTempFile) -> Process {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(notes.path(), folder.path().join("events")).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/server.py");
+    let command = json!(["python3", script, behaviour, folder.path()]);
+    let process =
+        Process::start(&format!("tools: {{mcp: [{{name: bad, command: {command}}}]}}\n")).await;
+    within(async {
+        while process.get("/api/v1/tools").await.json()["servers"][1]["state"] != "ready" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    process
+}
+
+#[tokio::test]
+async fn programs_of_tools_are_told_before_they_are_killed() {
+    let notes = NamedTempFile::new().unwrap();
+    let process = start_with_server("ends_slowly", &notes).await;
+    process.signal("TERM");
+    assert_eq!(process.exit().await.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(notes.path()).unwrap(), "ended\n");
+}
+
+#[tokio::test]
+async fn another_signal_does_not_wait_for_programs_of_tools() {
+    let notes = NamedTempFile::new().unwrap();
+    let process = start_with_server("never_ends", &notes).await;
+    process.signal("TERM");
+    let begun = Instant::now();
+    within(async {
+        while std::fs::read_to_string(notes.path()).unwrap() != "ended\n" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    process.signal("TERM");
+    assert_eq!(process.exit().await.code(), Some(0));
+    assert!(begun.elapsed() < tether::limits::process::STOP_TIMEOUT);
+}
+
 /// It comes when a terminal closes, and people send it to have a configuration reloaded.
 #[tokio::test]
 async fn a_hang_up_is_logged_and_changes_nothing() {

@@ -7,6 +7,7 @@ protocol of 2025-11-25 unless the behaviour begins with `modern`.
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -273,4 +274,9 @@ for line in sys.stdin:
     handle(json.loads(line))
     if BEHAVIOUR == "grandchild" and "tools/list" in line:
         os._exit(0)
+if BEHAVIOUR == "ends_slowly":
+    time.sleep(1)
 happened("ended")
+if BEHAVIOUR == "never_ends":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(1000)

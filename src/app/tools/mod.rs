@@ -43,12 +43,12 @@ pub enum ToolsError {
 /// # Errors
 /// See [`ToolsError`].
 pub fn tools(config: &Config) -> Result<Sources, ToolsError> {
-    let mut sources = Sources::default();
+    let programs = Programs::new(config);
+    let mut sources = Sources::with_programs(Arc::clone(programs.launcher()));
     sources.push(builtin(config)?);
     for entry in &config.tools.http {
         http::add(&mut sources, entry);
     }
-    let programs = Programs::new(config);
     let commands = Commands { config, programs: &programs };
     for entry in &config.tools.command {
         sources.push(commands.offering(entry)?);

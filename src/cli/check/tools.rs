@@ -17,7 +17,9 @@ use crate::tools::{SourceReport, ToolSpec, Toolset};
 pub(super) fn probe(config: &Config) -> Result<(), CliError> {
     let toolset = runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
-        Ok::<_, CliError>(settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await)
+        let toolset = settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await;
+        sources.stop().await;
+        Ok::<_, CliError>(toolset)
     })?;
     settle::report(&toolset);
     let findings = toolset.sources.iter().flat_map(|report| of_source(report, config, &toolset));

@@ -38,30 +38,36 @@ pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Res
         let wait = limit.unwrap_or(REQUIRED_SOURCE_WAIT);
         let is_enough = |toolset: &Toolset| toolset.is_settled_for(&args.name);
         let toolset = settle::settled_once(&mut sources, wait, is_enough).await;
-        let Some(tool) = toolset.tools.get(&args.name) else {
-            return Err(not_found(toolset, &args.name));
+        let ran = match find(toolset, &args.name, arguments) {
+            Ok((tool, arguments)) => {
+                let timeout = limit.unwrap_or(config.limits.tool_timeout);
+                let lines = Lines::new(out, args.events, &args.name);
+                Call { tool, arguments, answer, timeout, lines }.print(limit).await
+            }
+            Err(error) => Err(error),
         };
-        let catalog = toolset.tools.catalog();
-        let arguments = catalog.without_refused_nulls(&args.name, arguments);
-        catalog
-            .check(&args.name, &arguments)
-            .map_err(|error| CliError::Usage(error.to_string()))?;
-        let mut call = Call {
-            tool: Arc::clone(tool),
-            arguments,
-            answer,
-            timeout: limit.unwrap_or(config.limits.tool_timeout),
-            lines: Lines::new(out, args.events, &args.name),
-        };
-        let (result, attempts) = match timeout(limit.unwrap_or(Duration::MAX), call.run()).await {
-            Ok(ended) => ended?,
-            Err(_) => (ToolResult::error("the tool did not answer in time and was stopped"), 1),
-        };
-        let result = with_files_named(result);
-        call.lines.result(&result, attempts)?;
-        let is_done = result.success && result.clarification.is_none();
-        if is_done { Ok(()) } else { Err(CliError::Silent) }
+        sources.stop().await;
+        ran
     })
+}
+
+/// The tool of this name, and the arguments as it takes them.
+///
+/// # Errors
+/// [`CliError::Usage`] if there is none, or the arguments do not fit.
+fn find(
+    toolset: Toolset,
+    name: &str,
+    arguments: Value,
+) -> Result<(Arc<dyn Tool>, Value), CliError> {
+    let Some(tool) = toolset.tools.get(name).cloned() else {
+        return Err(not_found(toolset, name));
+    };
+    let catalog = toolset.tools.catalog();
+    let arguments = catalog.without_refused_nulls(name, arguments);
+    let checked = catalog.check(name, &arguments);
+    checked.map_err(|error| CliError::Usage(error.to_string()))?;
+    Ok((tool, arguments))
 }
 
 /// Says which sources are missing, and that there is no such tool.
@@ -114,6 +120,18 @@ struct Call<'c, W> {
 }
 
 impl<W: Write> Call<'_, W> {
+    /// Runs it, for at most this long, and writes its result.
+    async fn print(&mut self, limit: Option<Duration>) -> Result<(), CliError> {
+        let (result, attempts) = match timeout(limit.unwrap_or(Duration::MAX), self.run()).await {
+            Ok(ended) => ended?,
+            Err(_) => (ToolResult::error("the tool did not answer in time and was stopped"), 1),
+        };
+        let result = with_files_named(result);
+        self.lines.result(&result, attempts)?;
+        let is_done = result.success && result.clarification.is_none();
+        if is_done { Ok(()) } else { Err(CliError::Silent) }
+    }
+
     /// The result, and how many attempts it took.
     async fn run(&mut self) -> Result<(ToolResult, u32), CliError> {
         let mut resumption = None;

@@ -60,7 +60,9 @@ fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
 fn list(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
     let toolset = runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
-        Ok::<_, CliError>(settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await)
+        let toolset = settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await;
+        sources.stop().await;
+        Ok::<_, CliError>(toolset)
     })?;
     settle::report(&toolset);
     if !app::rules(config).can_tell_all(toolset.tools.catalog()) {

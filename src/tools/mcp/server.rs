@@ -106,6 +106,16 @@ impl McpServer {
     /// # Errors
     /// Why they cannot be found out.
     pub async fn pin(&self) -> Result<(String, usize), String> {
+        let pinned = self.read_pin().await;
+        if let Reach::Program(program) = &self.options.reach
+            && let Some(launcher) = &program.launcher
+        {
+            launcher.all_ended().await;
+        }
+        pinned
+    }
+
+    async fn read_pin(&self) -> Result<(String, usize), String> {
         let connected = connect(&self.options, self.auth.as_ref(), None).await;
         let connection = connected.map_err(|error| error.message)?;
         let listing = list::list(&connection).await?;
@@ -149,6 +159,7 @@ impl Owner {
             never = close_idle => match never {},
             () = offers.closed() => {}
         }
+        self.close();
     }
 
     /// Connects, and serves until the connection ends.
@@ -311,6 +322,14 @@ impl Owner {
             offering.report.state = SourceState::Reconnecting;
             offering.report.error = Some(error);
         });
+    }
+
+    /// Closes all connections, which the tools of turns would keep open.
+    fn close(&self) {
+        self.shared.send_replace(Current::Connecting(None));
+        if let Some(own) = &self.own {
+            own.close();
+        }
     }
 
     /// Offers nothing.

@@ -15,9 +15,12 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::guard::{self, Guard, Guarded};
 use super::sandbox::{Confinement, Layers};
+use crate::limits::process::STOP_TIMEOUT;
 
 /// The hidden subcommand.
 const SUBCOMMAND: &str = "exec-tool";
@@ -31,6 +34,8 @@ const NOT_STARTED: u8 = 126;
 pub struct Launcher {
     path: PathBuf,
     guard: Guard,
+    /// How many programs have not ended.
+    running: watch::Sender<usize>,
 }
 
 /// What the launcher is told.
@@ -56,7 +61,7 @@ impl Launcher {
     /// A launcher at another path.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        Self { path, guard: Guard::default() }
+        Self { path, guard: Guard::default(), running: watch::Sender::default() }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -65,6 +70,7 @@ impl Launcher {
 
     /// A program has begun, which must not outlive this process.
     pub(super) fn guard(&self, program: Guarded) {
+        self.running.send_modify(|running| *running += 1);
         let command = || {
             let mut command = Command::new(&self.path);
             command.arg(SUBCOMMAND);
@@ -76,6 +82,13 @@ impl Launcher {
     /// A program has ended, and all that it had started.
     pub(super) fn release(&self, group: Pid) {
         self.guard.end(group);
+        self.running.send_modify(|running| *running -= 1);
+    }
+
+    /// Waits until no program is left, for at most [`STOP_TIMEOUT`]. What is left then is killed when this process ends.
+    pub(in crate::tools) async fn all_ended(&self) {
+        let mut running = self.running.subscribe();
+        let _ = timeout(STOP_TIMEOUT, running.wait_for(|running| *running == 0)).await;
     }
 
     /// The arguments with which the launcher becomes a program.

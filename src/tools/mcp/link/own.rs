@@ -90,6 +90,11 @@ impl OwnConnections {
         self.open.lock().remove(session);
     }
 
+    /// Closes all of them.
+    pub(in crate::tools::mcp) fn close(&self) {
+        self.open.lock().clear();
+    }
+
     /// Closes those that have been idle for too long, for as long as it is polled.
     pub(in crate::tools::mcp) async fn close_idle(&self) -> Infallible {
         loop {

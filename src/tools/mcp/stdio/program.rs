@@ -9,6 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::debug;
 
 use crate::limits::mcp::{EXIT_WAIT, STDERR_WAIT};
+use crate::limits::process::CLOSE_WAIT;
 use crate::tools::process::{Child, Options, ProcessError, Throttled, describe};
 
 /// A server's process. **Dropping it ends the process and everything that it has started.**
@@ -71,6 +72,9 @@ async fn watch_over(
             line => format!("the server ended: {how}; {line}"),
         };
         end.send_replace(Some(told.into()));
+    } else {
+        // Its input has been closed.
+        let _ = timeout(CLOSE_WAIT, child.wait()).await;
     }
     exited.cancel();
     child.end().await;
