@@ -9,7 +9,8 @@ use super::lease::OwnedLease;
 use super::record::Replaced;
 use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
-use super::{LoggedTurn, codec};
+use super::store::StoreError;
+use super::{LoggedTurn, RunningSession, codec};
 use crate::conversation::Conversation;
 use crate::limits::session as limits;
 
@@ -136,7 +137,16 @@ impl Sessions {
                     over.cancelled().await;
                     continue;
                 }
-                Claimed::Running(session) => return Ok(session.delete_answer(turn_id)),
+                Claimed::Running(session) => match self.delete_beside(&session, turn_id).await {
+                    // Its turn has just ended, or has been taken over.
+                    Err(StoreError::Superseded | StoreError::NoSession)
+                        if Instant::now() < deadline =>
+                    {
+                        sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+                        continue;
+                    }
+                    deleted => return Ok(deleted?),
+                },
             };
             if let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? {
                 break (claim, lease);
@@ -151,6 +161,21 @@ impl Sessions {
         lease.release().await;
         drop(claim);
         deleted
+    }
+
+    /// Deletes a turn's answer while a turn of this node runs in its session. If that is its own, it is cancelled.
+    async fn delete_beside(
+        &self,
+        session: &RunningSession,
+        turn_id: &str,
+    ) -> Result<DeletedAnswer, StoreError> {
+        if !session.delete_answer(&*self.store, turn_id).await? {
+            return Ok(DeletedAnswer::None);
+        }
+        if session.turn.turn_id == turn_id {
+            self.cancel_turn(&session.lease.session_id, turn_id).await?;
+        }
+        Ok(DeletedAnswer::Deleted)
     }
 
     /// Waits a moment for a session that another node holds. If this turn runs there, it is cancelled first.

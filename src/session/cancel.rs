@@ -47,7 +47,11 @@ impl Sessions {
     }
 
     /// Cancels the turn with this id. False if no gateway runs it.
-    async fn cancel_turn(&self, session_id: &str, turn_id: &str) -> Result<bool, SessionError> {
+    pub(super) async fn cancel_turn(
+        &self,
+        session_id: &str,
+        turn_id: &str,
+    ) -> Result<bool, StoreError> {
         if let Some(session) = self.running.get(session_id)
             && session.turn.turn_id == turn_id
             && session.turn.log.cancel()
@@ -55,7 +59,7 @@ impl Sessions {
             self.note_cancel(session_id, turn_id).await?;
             return Ok(true);
         }
-        Ok(self.store.request_cancel(session_id, Some(turn_id)).await?)
+        self.store.request_cancel(session_id, Some(turn_id)).await
     }
 
     /// Notes in the store that a turn of this node is cancelled.

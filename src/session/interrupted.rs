@@ -297,7 +297,8 @@ impl Sessions {
         }
         let persister = Persister::new(&self.store, lease.get(), &turn, &mut writer);
         let conversation = record.conversation.clone();
-        let session = Arc::new(RunningSession::new(Some(stored.version), record, turn));
+        let version = Some(stored.version);
+        let session = Arc::new(RunningSession::new(lease.get(), version, record, turn));
         if !claim.run(Arc::clone(&session)) {
             return Ok(None);
         }

@@ -35,6 +35,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
+use tokio::sync::Mutex as AsyncMutex;
 use uuid::Uuid;
 
 use crate::conversation::{
@@ -44,7 +45,7 @@ use crate::event::TurnState;
 use crate::limits::session::ID_BYTES_MAX;
 
 use record::{RecordError, SessionRecord};
-use store::{StoreError, Version};
+use store::{Lease, Store, StoreError, Version};
 
 pub use answer_serializer::{AnswerSerializer, AnswerSerializers, FinishedAnswer};
 pub use answers::{Chain, DeletedAnswer, StoredAnswer};
@@ -114,8 +115,10 @@ pub(crate) struct Beginning<'a> {
 /// A session with a running turn.
 #[derive(Debug)]
 struct RunningSession {
-    /// The version of the record that the turn began with, if it is stored.
-    version: Option<Version>,
+    /// What the turn may write the record with.
+    lease: Lease,
+    /// The version of the record in the store, if it has one. Whoever writes the record holds this meanwhile.
+    version: AsyncMutex<Option<Version>>,
     /// The session as it was before the turn, plus this turn's idempotency key.
     record: SessionRecord,
     /// See [`SessionRecord::nonce`].
@@ -221,9 +224,15 @@ impl From<RecordError> for NotBegun {
 }
 
 impl RunningSession {
-    fn new(version: Option<Version>, record: SessionRecord, turn: LoggedTurn) -> Self {
+    fn new(
+        lease: &Lease,
+        version: Option<Version>,
+        record: SessionRecord,
+        turn: LoggedTurn,
+    ) -> Self {
         let nonce = record.nonce.clone().map(OnceLock::from).unwrap_or_default();
-        Self { version, record, nonce, turn, deleted: Mutex::default() }
+        let (lease, version) = (lease.clone(), AsyncMutex::new(version));
+        Self { lease, version, record, nonce, turn, deleted: Mutex::default() }
     }
 
     fn nonce(&self) -> &str {
@@ -238,16 +247,28 @@ impl RunningSession {
         }
     }
 
-    /// Deletes a turn's answer. If the turn is running, it is cancelled.
-    fn delete_answer(&self, turn_id: &str) -> DeletedAnswer {
+    /// Deletes a turn's answer, also in the store. False if there is none.
+    ///
+    /// # Errors
+    /// If the store does not take it; then the answer is still there.
+    async fn delete_answer(&self, store: &dyn Store, turn_id: &str) -> Result<bool, StoreError> {
+        let mut version = self.version.lock().await;
         let is_stored = self.record.answers.find(turn_id).is_some();
         if !is_stored || !self.deleted.lock().insert(turn_id.to_owned()) {
-            return DeletedAnswer::None;
+            return Ok(false);
         }
-        if self.turn.turn_id == turn_id {
-            self.turn.log.cancel();
+        let Some(expected) = *version else { return Ok(true) };
+        let record = codec::write(self.record_now()).await;
+        match store.save(&self.lease, Some(expected), record).await {
+            Ok(saved) => {
+                *version = Some(saved);
+                Ok(true)
+            }
+            Err(error) => {
+                self.deleted.lock().remove(turn_id);
+                Err(error)
+            }
         }
-        DeletedAnswer::Deleted
     }
 
     /// The session as it is now.

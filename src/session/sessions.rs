@@ -137,7 +137,7 @@ impl Sessions {
             Persister::NONE
         };
         let history = record.conversation.before(&opening);
-        let session = Arc::new(RunningSession::new(version, record, turn));
+        let session = Arc::new(RunningSession::new(lease.get(), version, record, turn));
         if !claim.run(Arc::clone(&session)) {
             return Err(NotBegun::Busy);
         }

@@ -5,9 +5,12 @@ use tether::limits::session::IDEMPOTENCY_KEYS_MAX;
 
 use super::{RESPONSES, after, asked, body, get, in_background, path};
 use crate::support::client::{Reply, post, request};
+use crate::support::gateway::Endpoint;
+use crate::support::process::Process;
+use crate::support::redis_server::RedisServer;
 use crate::support::{Gateway, Model, until};
 
-async fn delete(gateway: &Gateway, response: &Value) -> Reply {
+async fn delete(gateway: &Endpoint, response: &Value) -> Reply {
     gateway.exchange(request("DELETE", &path(response), &[], "")).await
 }
 
@@ -75,6 +78,58 @@ async fn a_root_that_runs_takes_its_session_with_it() {
     round.closed().await;
     assert_eq!(gateway.get(&path(&queued)).await.status(), 404);
     until(|| gateway.running.gateway().memory_usage().sessions == 0).await;
+}
+
+/// A response, and a child of it that runs, in a process that keeps its sessions in this way.
+async fn with_child(model: &mut Model, sessions: &str) -> (String, Process, [Value; 2]) {
+    let url = format!("http://{}/v1", model.address);
+    let config = format!(
+        "sessions: {{{sessions}}}
+upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]
+"
+    );
+    let process = Process::start(&config).await;
+    let hi = body("Hi.", &json!({}));
+    let (first, _) = tokio::join!(process.post(RESPONSES, &hi), model.answers(&["Ho."]));
+    let mut more = after(&first.json());
+    more["background"] = true.into();
+    let child = process.post(RESPONSES, &body("And?", &more)).await.json();
+    (config, process, [first.json(), child])
+}
+
+async fn what_is_deleted_stays_deleted(sessions: &str) {
+    let mut model = Model::listen();
+    let (config, process, [first, child]) = with_child(&mut model, sessions).await;
+    let _round = model.round().await;
+    assert_eq!(delete(&process, &first).await.status(), 200);
+    drop(process);
+    let process = Process::start(&config).await;
+    assert_eq!(process.get(&path(&first)).await.status(), 404);
+    model.round().await.answer("So.").await;
+    process.get(&format!("{}?stream=true", path(&child))).await;
+    assert_eq!(process.get(&path(&child)).await.json()["status"], "completed");
+    assert_eq!(process.get(&path(&first)).await.status(), 404);
+    drop(process);
+
+    let mut model = Model::listen();
+    let (config, process, [first, child]) = with_child(&mut model, sessions).await;
+    let _round = model.round().await;
+    assert_eq!(delete(&process, &child).await.status(), 200);
+    drop(process);
+    let process = Process::start(&config).await;
+    assert_eq!(process.get(&path(&child)).await.status(), 404);
+    assert_eq!(process.get(&path(&first)).await.json(), first);
+    assert!(model.has_no_requests());
+}
+
+#[tokio::test]
+async fn what_is_deleted_while_a_turn_runs_stays_deleted_if_its_process_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tether.db");
+    what_is_deleted_stays_deleted(&format!("embedded: {{path: {file:?}}}")).await;
+    let server = RedisServer::start();
+    what_is_deleted_stays_deleted(&format!("redis: {{url: \"{}\", lease_sec: 1}}", server.url()))
+        .await;
 }
 
 /// What a user deletes does not come back.
