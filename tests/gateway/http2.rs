@@ -1,5 +1,8 @@
 //! HTTP/2 with prior knowledge, on the same port.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
@@ -7,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::events::{frames, names, outcome, said};
 use crate::support::gateway::{CANCEL, STREAM};
 use crate::support::h2::{Connection, collect};
-use crate::support::{Frame, Gateway, Model, ms, within};
+use crate::support::{Frame, Gateway, Model, ms, until, within};
 
 /// The window size of a browser.
 const WINDOW: u32 = 64 * 1024;
@@ -162,6 +165,26 @@ async fn errors_are_json_here_too() {
 }
 
 /// The time for an idle connection does not apply to one with a stream.
+/// Whoever tries again should come to another gateway.
+#[tokio::test]
+async fn a_connection_that_a_draining_gateway_refuses_takes_no_more_requests() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut connection = Connection::open(gateway.address, WINDOW).await;
+    let reply = connection.send("POST", STREAM, &prompt("a")).await.unwrap();
+    let round = model.round().await;
+    let draining = Arc::clone(gateway.running.gateway());
+    let drained = tokio::spawn(async move { draining.drain(Duration::from_secs(60)).await });
+    until(|| gateway.running.gateway().is_draining()).await;
+    let refused = connection.send("POST", STREAM, &prompt("b")).await.unwrap();
+    assert_eq!(refused.status(), 503);
+    within(async { while connection.send("GET", "/healthz", "").await.is_ok() {} }).await;
+    // But what it streams goes on.
+    round.answer("Well.").await;
+    assert_eq!(said(&events(reply.into_body()).await), "Well.");
+    assert!(within(drained).await.unwrap());
+}
+
 #[tokio::test]
 async fn a_stream_outlives_the_time_for_an_idle_connection() {
     let (mut model, gateway) = Gateway::with_model(|setup| {

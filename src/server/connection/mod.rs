@@ -9,12 +9,14 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::header::CONNECTION;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -285,10 +287,19 @@ impl Connection {
     /// Serves HTTP/2.
     async fn serve_http2(&self, transport: Transport, unread: Bytes) {
         let (answers, place) = (answers(&self.app, &self.guard), Arc::clone(&self.place));
+        let closes = Arc::new(AtomicBool::new(false));
+        let note_close = Arc::clone(&closes);
         let service = service_fn(move |request: Request<Incoming>| {
             // Not in the future that answers, which is first polled later.
             place.keep();
-            answers.call(request)
+            let (reply, note_close) = (answers.call(request), Arc::clone(&note_close));
+            async move {
+                let reply = reply.await?;
+                if reply.headers().contains_key(CONNECTION) {
+                    note_close.store(true, Ordering::Relaxed);
+                }
+                Ok::<_, Infallible>(reply)
+            }
         });
         let io = Unread { stream: transport, bytes: unread };
         let (streams, timeouts) = (Streams::new(), self.app.timeouts);
@@ -303,7 +314,9 @@ impl Connection {
         self.drive(|cx, shuts_down| {
             let idles = !is_idle && idle.as_mut().poll(cx).is_ready();
             is_idle |= idles;
-            if shuts_down || idles {
+            // The reply that says so wakes the connection up, because it has to be sent.
+            let closes = closes.swap(false, Ordering::Relaxed);
+            if shuts_down || idles || closes {
                 connection.as_mut().graceful_shutdown();
             }
             if stuck.as_mut().poll(cx).is_ready() {
