@@ -6,11 +6,11 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 
 use super::lease::OwnedLease;
-use super::record::Replaced;
+use super::record::{Replaced, SessionRecord};
 use super::running::Claimed;
 use super::sessions::{SessionError, Sessions};
 use super::store::StoreError;
-use super::{LoggedTurn, RunningSession, codec};
+use super::{LoggedTurn, codec};
 use crate::conversation::Conversation;
 use crate::limits::session as limits;
 
@@ -66,12 +66,25 @@ impl Sessions {
     ) -> Result<Option<StoredAnswer>, SessionError> {
         let running = self.running_turn(session_id).await?;
         let running = running.filter(|turn| turn.turn_id == turn_id);
-        let Some(record) = self.settled_record(session_id).await? else { return Ok(None) };
+        let Some(record) = self.record_of_answers(session_id).await? else { return Ok(None) };
         Ok(record.answers.find(turn_id).map(|found| StoredAnswer {
             head: Arc::clone(&found.begun),
             answer: found.answer.clone(),
             running,
         }))
+    }
+
+    /// The session's record, without what is deleted while a turn runs there, here or on another node.
+    async fn record_of_answers(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<SessionRecord>, SessionError> {
+        let is_here = self.running.get(session_id).is_some();
+        let Some(mut record) = self.settled_record(session_id).await? else { return Ok(None) };
+        if self.store.is_durable() && !is_here && self.is_open(session_id).await? {
+            self.drop_deleted(session_id, &mut record).await?;
+        }
+        Ok(Some(record))
     }
 
     /// The session's turn that runs, here or on another node.
@@ -97,7 +110,7 @@ impl Sessions {
             over.cancelled().await;
         }
         let running = self.running_turn(session_id).await?;
-        let Some(record) = self.settled_record(session_id).await? else { return Ok(None) };
+        let Some(record) = self.record_of_answers(session_id).await? else { return Ok(None) };
         let Some(found) = record.answers.find(turn_id) else { return Ok(None) };
         if running.as_ref().is_some_and(|turn| turn.turn_id == turn_id) {
             return Ok(Some(Chain::Running));
@@ -161,21 +174,6 @@ impl Sessions {
         lease.release().await;
         drop(claim);
         deleted
-    }
-
-    /// Deletes a turn's answer while a turn of this node runs in its session. If that is its own, it is cancelled.
-    async fn delete_beside(
-        &self,
-        session: &RunningSession,
-        turn_id: &str,
-    ) -> Result<DeletedAnswer, StoreError> {
-        if !session.delete_answer(&*self.store, turn_id).await? {
-            return Ok(DeletedAnswer::None);
-        }
-        if session.turn.turn_id == turn_id {
-            self.cancel_turn(&session.lease.session_id, turn_id).await?;
-        }
-        Ok(DeletedAnswer::Deleted)
     }
 
     /// Waits a moment for a session that another node holds. If this turn runs there, it is cancelled first.

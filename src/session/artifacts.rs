@@ -27,6 +27,14 @@ pub(crate) struct Artifacts {
 /// The path at which clients read a file, up to its id.
 pub(crate) const ARTIFACTS: &str = "/api/v1/artifacts/";
 
+/// How long a store that fails is asked again, for all files of a result together.
+#[derive(Debug)]
+struct Patience {
+    until: Instant,
+    /// Why the last attempt failed. Once the time is up, a store that has failed is not asked again.
+    failed: Option<StoreError>,
+}
+
 impl Artifacts {
     pub(crate) fn new(store: Arc<dyn Store>, owner: &str) -> Self {
         Self { store, owner: owner.into(), request_images: Arc::default() }
@@ -53,11 +61,11 @@ impl Artifacts {
     /// kept is listed with the reason. A store that fails is asked again, for all of them together as long
     /// as a turn waits: a call that changes something cannot be made again for its files.
     pub(crate) async fn keep(&self, session_id: &str, result: &mut ToolResult) {
-        let deadline = Instant::now() + self.store.wait();
+        let mut patience = Patience { until: Instant::now() + self.store.wait(), failed: None };
         let mut listed = Vec::new();
         for (at, file) in std::mem::take(&mut result.files).into_iter().enumerate() {
             let list = file.listed();
-            listed.push(match self.keep_one(session_id, (at, file), deadline).await {
+            listed.push(match self.keep_one(session_id, (at, file), &mut patience).await {
                 Ok(id) => {
                     let url = Some(format!("{ARTIFACTS}{id}"));
                     ListedFile { id: Some(id), url, ..list }
@@ -72,7 +80,7 @@ impl Artifacts {
         &self,
         session_id: &str,
         (at, file): (usize, ToolFile),
-        deadline: Instant,
+        patience: &mut Patience,
     ) -> Result<String, String> {
         let ToolFile { name, mime_type, bytes } = file;
         if bytes.len() > FILE_BYTES_MAX {
@@ -83,7 +91,7 @@ impl Artifacts {
         }
         let id = Uuid::new_v4().simple().to_string();
         let artifact = self.artifact(id.clone(), name, mime_type, bytes);
-        match self.keep_by(deadline, session_id, artifact).await {
+        match self.keep_patiently(patience, session_id, artifact).await {
             Ok(()) => Ok(id),
             Err(error) => {
                 warn!(%error, "a tool's file is not kept");
@@ -92,20 +100,26 @@ impl Artifacts {
         }
     }
 
-    /// Keeps a file, and tries again until the deadline. The time that an attempt takes is up to the store.
-    async fn keep_by(
+    /// Keeps a file, and tries again as long as there is patience. The time that an attempt takes is up to the store.
+    async fn keep_patiently(
         &self,
-        deadline: Instant,
+        patience: &mut Patience,
         session_id: &str,
         artifact: Artifact,
     ) -> Result<(), StoreError> {
         loop {
+            let is_over = Instant::now() >= patience.until;
+            if let Some(failed) = patience.failed.clone().filter(|_| is_over) {
+                return Err(failed);
+            }
             let kept = self.store.keep_artifact(session_id, artifact.clone()).await;
-            let again_at = Instant::now() + limits::STORE_RETRY_INTERVAL;
-            if !matches!(kept, Err(StoreError::Unavailable(_))) || again_at >= deadline {
+            let is_away = matches!(kept, Err(StoreError::Unavailable(_)));
+            patience.failed = kept.clone().err().filter(|_| is_away);
+            if !is_away {
                 return kept;
             }
-            sleep_until(again_at).await;
+            let again_at = Instant::now() + limits::STORE_RETRY_INTERVAL;
+            sleep_until(again_at.min(patience.until)).await;
         }
     }
 

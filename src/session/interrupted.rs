@@ -281,6 +281,7 @@ impl Sessions {
     ) -> Result<Option<TakenOver>, SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
         let (session_id, epoch) = (lease.get().session_id.clone(), lease.get().epoch);
+        let deleted = self.deleted_in(&session_id, &record).await?;
         record.epoch = epoch;
         let StoredLog { turn_id, epochs, last, batches, .. } = log;
         let is_lazy = self.durability == Durability::Lazy;
@@ -298,7 +299,8 @@ impl Sessions {
         let persister = Persister::new(&self.store, lease.get(), &turn, &mut writer);
         let conversation = record.conversation.clone();
         let version = Some(stored.version);
-        let session = Arc::new(RunningSession::new(lease.get(), version, record, turn));
+        let session = RunningSession::new(lease.get(), version, record, turn);
+        let session = Arc::new(session.without(deleted));
         if !claim.run(Arc::clone(&session)) {
             return Ok(None);
         }
@@ -326,6 +328,7 @@ impl Sessions {
         is_own: bool,
     ) -> Result<(), SessionError> {
         let mut record: SessionRecord = codec::read(stored.bytes).await?;
+        self.drop_deleted(&lease.get().session_id, &mut record).await?;
         let end = if is_own {
             cut_short::not_stored(&interrupted)
         } else {

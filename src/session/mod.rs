@@ -11,6 +11,7 @@ mod artifacts;
 mod cancel;
 mod codec;
 mod cut_short;
+mod deleted;
 pub(crate) mod exported;
 mod follow;
 mod followed;
@@ -30,12 +31,11 @@ mod taken_over;
 mod turn_guard;
 mod unstored_ends;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use tokio::sync::Mutex as AsyncMutex;
 use uuid::Uuid;
 
 use crate::conversation::{
@@ -45,7 +45,7 @@ use crate::event::TurnState;
 use crate::limits::session::ID_BYTES_MAX;
 
 use record::{RecordError, SessionRecord};
-use store::{Lease, Store, StoreError, Version};
+use store::{Lease, StoreError, Version};
 
 pub use answer_serializer::{AnswerSerializer, AnswerSerializers, FinishedAnswer};
 pub use answers::{Chain, DeletedAnswer, StoredAnswer};
@@ -115,17 +115,25 @@ pub(crate) struct Beginning<'a> {
 /// A session with a running turn.
 #[derive(Debug)]
 struct RunningSession {
-    /// What the turn may write the record with.
     lease: Lease,
-    /// The version of the record in the store, if it has one. Whoever writes the record holds this meanwhile.
-    version: AsyncMutex<Option<Version>>,
+    /// The version of the record that the turn began with, if it is stored.
+    version: Option<Version>,
     /// The session as it was before the turn, plus this turn's idempotency key.
     record: SessionRecord,
     /// See [`SessionRecord::nonce`].
     nonce: OnceLock<String>,
     turn: LoggedTurn,
     /// Turns whose answers were deleted while this one runs.
-    deleted: Mutex<HashSet<String>>,
+    deleted: Mutex<HashMap<String, Deletion>>,
+}
+
+/// An answer that is deleted while a turn runs in its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deletion {
+    /// If the process is killed now, the answer comes back.
+    Here,
+    /// It does not come back.
+    Stored,
 }
 
 /// A turn that can be read.
@@ -231,8 +239,13 @@ impl RunningSession {
         turn: LoggedTurn,
     ) -> Self {
         let nonce = record.nonce.clone().map(OnceLock::from).unwrap_or_default();
-        let (lease, version) = (lease.clone(), AsyncMutex::new(version));
-        Self { lease, version, record, nonce, turn, deleted: Mutex::default() }
+        Self { lease: lease.clone(), version, record, nonce, turn, deleted: Mutex::default() }
+    }
+
+    /// The same, without the answers of these turns, as the store has noted.
+    fn without(self, turns: Vec<String>) -> Self {
+        self.deleted.lock().extend(turns.into_iter().map(|turn_id| (turn_id, Deletion::Stored)));
+        self
     }
 
     fn nonce(&self) -> &str {
@@ -247,34 +260,24 @@ impl RunningSession {
         }
     }
 
-    /// Deletes a turn's answer, also in the store. False if there is none.
-    ///
-    /// # Errors
-    /// If the store does not take it; then the answer is still there.
-    async fn delete_answer(&self, store: &dyn Store, turn_id: &str) -> Result<bool, StoreError> {
-        let mut version = self.version.lock().await;
+    /// Deletes a turn's answer here. If the turn is running, it is cancelled. False if there is no such answer.
+    fn delete_answer(&self, turn_id: &str) -> bool {
+        let mut deleted = self.deleted.lock();
         let is_stored = self.record.answers.find(turn_id).is_some();
-        if !is_stored || !self.deleted.lock().insert(turn_id.to_owned()) {
-            return Ok(false);
+        if !is_stored || deleted.get(turn_id) == Some(&Deletion::Stored) {
+            return false;
         }
-        let Some(expected) = *version else { return Ok(true) };
-        let record = codec::write(self.record_now()).await;
-        match store.save(&self.lease, Some(expected), record).await {
-            Ok(saved) => {
-                *version = Some(saved);
-                Ok(true)
-            }
-            Err(error) => {
-                self.deleted.lock().remove(turn_id);
-                Err(error)
-            }
+        deleted.insert(turn_id.to_owned(), Deletion::Here);
+        if self.turn.turn_id == turn_id {
+            self.turn.log.cancel();
         }
+        true
     }
 
     /// The session as it is now.
     fn record_now(&self) -> SessionRecord {
         let mut record = self.record.clone();
-        for turn_id in &*self.deleted.lock() {
+        for turn_id in self.deleted.lock().keys() {
             record.delete_answer(turn_id);
         }
         record

@@ -26,7 +26,7 @@ use super::part_waker::PartWaker;
 use super::persister::Persister;
 use super::record::SessionRecord;
 use super::running::Claim;
-use super::store::{Batch, LogEnd, LogNews, NodeId, Store, StoreError, Version};
+use super::store::{Batch, LogEnd, LogNews, NodeId, Store, StoreError};
 use super::{LoggedTurn, RunningSession};
 use crate::conversation;
 use crate::limits::session as limits;
@@ -126,10 +126,8 @@ impl TurnGuard {
 
     /// Leaves the session as it was before the turn, whose answer was to be kept.
     pub(crate) async fn abandon(self) {
-        let session = Arc::clone(&self.session);
-        let RunningSession { version, turn, .. } = &*session;
-        let expected = version.lock().await;
-        let record = session.record_after(None, None).map(|mut record| {
+        let RunningSession { version, turn, .. } = &*self.session;
+        let record = self.session.record_after(None, None).map(|mut record| {
             record.answers.delete(&turn.turn_id);
             record
         });
@@ -140,8 +138,8 @@ impl TurnGuard {
         drop(self.persister);
         let record = codec::write(record).await;
         let end = LogEnd::new(&turn.turn_id, unstored(&*self.store, &turn.log));
-        let patience = self.store.wait();
-        let finish = Finish { expected: *expected, record, end, patience };
+        let (expected, patience) = (*version, self.store.wait());
+        let finish = Finish { expected, record, end, patience };
         if let Err(error) = self.lease.finish(finish, None).await {
             warn!(%error, "a session was not left as it was");
         }
@@ -168,11 +166,8 @@ impl TurnGuard {
             return;
         }
         // Nothing of it but the log: whoever asks again begins another turn.
-        let session = Arc::clone(&self.session);
-        let version = session.version.lock().await;
-        let epoch = session.record.epoch;
-        self.end(*version, SessionRecord { epoch, ..SessionRecord::default() }).await;
-        drop(version);
+        let epoch = self.session.record.epoch;
+        self.end(SessionRecord { epoch, ..SessionRecord::default() }).await;
         // If this process ends before, the store forgets the session in its own time.
         tokio::spawn(async move {
             sleep(time).await;
@@ -228,17 +223,15 @@ impl TurnGuard {
         if !self.note_over() {
             return;
         }
-        let session = Arc::clone(&self.session);
-        let version = session.version.lock().await;
-        match session.record_after(turn, self.answer.clone()) {
-            Some(record) => self.end(*version, record).await,
+        match self.session.record_after(turn, self.answer.clone()) {
+            Some(record) => self.end(record).await,
             None => self.discard().await,
         }
     }
 
-    /// Stores what is left of the session over this version of it, and the log. Then frees the slot.
-    async fn end(self, expected: Option<Version>, record: SessionRecord) {
-        let LoggedTurn { turn_id, log } = &self.session.turn;
+    /// Stores what is left of the session, and the log. Then frees the slot.
+    async fn end(self, record: SessionRecord) {
+        let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
         let epoch = self.lease.get().epoch;
         let record = codec::write(record).await;
         self.persister.stop().await;
@@ -246,7 +239,7 @@ impl TurnGuard {
         // A store that has failed during the turn is asked only once more: the lease is still held.
         let patience =
             if log.has_store_failed() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
-        let finish = Finish { expected, record, end, patience };
+        let finish = Finish { expected: *version, record, end, patience };
         // The lease is released before the slot is free: the next turn takes a lease of its own.
         match self.lease.finish(finish, Some(log)).await {
             Ok(()) => log.note_kept(),

@@ -41,6 +41,11 @@ impl AnswerRecords {
         self.0.iter().find(|kept| kept.turn_id == turn_id)
     }
 
+    /// The turns whose answers they are.
+    pub(crate) fn turn_ids(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|kept| &*kept.turn_id)
+    }
+
     /// Notes that a turn begins whose answer is kept.
     pub(crate) fn begin(&mut self, turn_id: &str, begun: Arc<RawValue>) {
         let turn_id = turn_id.to_owned();
@@ -116,7 +121,7 @@ mod tests {
     }
 
     fn ids(answers: &AnswerRecords) -> Vec<&str> {
-        answers.0.iter().map(|kept| &*kept.turn_id).collect()
+        answers.turn_ids().collect()
     }
 
     #[test]

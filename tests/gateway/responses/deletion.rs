@@ -102,6 +102,10 @@ async fn what_is_deleted_stays_deleted(sessions: &str) {
     let (config, process, [first, child]) = with_child(&mut model, sessions).await;
     let _round = model.round().await;
     assert_eq!(delete(&process, &first).await.status(), 200);
+    if sessions.starts_with("redis") {
+        let other = Process::start(&config).await;
+        assert_eq!(other.get(&path(&first)).await.status(), 404, "while the turn runs elsewhere");
+    }
     drop(process);
     let process = Process::start(&config).await;
     assert_eq!(process.get(&path(&first)).await.status(), 404);
@@ -119,7 +123,10 @@ async fn what_is_deleted_stays_deleted(sessions: &str) {
     let process = Process::start(&config).await;
     assert_eq!(process.get(&path(&child)).await.status(), 404);
     assert_eq!(process.get(&path(&first)).await.json(), first);
-    assert!(model.has_no_requests());
+    let next = body("Go on.", &after(&first));
+    let (next, told) = tokio::join!(process.post(RESPONSES, &next), model.answers(&["Ok."]));
+    assert_eq!(next.status(), 200);
+    assert!(told.contains("Go on.") && !told.contains("And?"), "{told}");
 }
 
 #[tokio::test]
