@@ -69,7 +69,8 @@ impl RecentTurns {
         })
         .await;
         let entry = Entry { keys: keys.clone(), epoch, bytes: json.into() };
-        // An answer to a question must not count twice. Any other turn ends at once: its client tells the rest.
+        // An answer to a question must not count twice. Any other turn ends at once: its client sends the conversation
+        // again.
         let keep = || store.keep_entry(owner, entry.clone(), confirms);
         let kept = match confirms {
             Some(_) => patiently(store.wait(), keep).await,

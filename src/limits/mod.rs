@@ -510,7 +510,7 @@ pub mod process {
     /// How long it then takes at most to be gone. A process that left the group may hold a pipe for
     /// ever.
     pub const KILL_WAIT: Duration = Duration::from_secs(1);
-    /// How long all programs have to end when the gateway stops: as long as one takes at most.
+    /// How long all programs have to end when the gateway stops.
     pub const STOP_TIMEOUT: Duration = Duration::from_secs(5);
     /// How often processes that left a program's group are looked for and killed, until none is
     /// found. One round is enough but for those that start others faster than they are killed.

@@ -138,7 +138,7 @@ impl Sources {
 }
 
 impl Sources {
-    /// Ends the sources, whose tools fail from now on, and waits until their programs have ended, for at most
+    /// Ends the sources, and waits until their programs have ended, for at most
     /// [`STOP_TIMEOUT`](crate::limits::process::STOP_TIMEOUT). What is left then is killed when this process ends.
     pub async fn stop(self) {
         let Self { feeds, launcher } = self;

@@ -15,19 +15,22 @@ use crate::tools::{SourceReport, ToolSpec, Toolset};
 /// # Errors
 /// [`CliError::Usage`] if this machine cannot do what the configuration requires.
 pub(super) fn probe(config: &Config) -> Result<(), CliError> {
-    let toolset = runtime()?.block_on(async {
+    runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
         let toolset = settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await;
+        print(&toolset, config);
         sources.stop().await;
-        Ok::<_, CliError>(toolset)
-    })?;
-    settle::report(&toolset);
-    let findings = toolset.sources.iter().flat_map(|report| of_source(report, config, &toolset));
+        Ok(())
+    })
+}
+
+fn print(toolset: &Toolset, config: &Config) {
+    settle::report(toolset);
+    let findings = toolset.sources.iter().flat_map(|report| of_source(report, config, toolset));
     for finding in findings {
         print_diagnostic("note", finding);
     }
-    print_diagnostic("note", told(config, &toolset));
-    Ok(())
+    print_diagnostic("note", told(config, toolset));
 }
 
 /// How much of the context the tools take.

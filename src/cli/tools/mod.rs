@@ -14,7 +14,7 @@ use crate::app;
 use crate::cli::runtime::runtime;
 use crate::config::Config;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::tools::ToolSpec;
+use crate::tools::{ToolSpec, Toolset};
 
 /// Lists the tools, or does what `action` says.
 pub(super) fn run(
@@ -38,7 +38,7 @@ fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
     let servers = app::mcp_servers(config).map_err(CliError::usage)?;
     let mut has_failed = false;
     runtime()?.block_on(async {
-        for (name, server) in servers {
+        for (name, server) in &servers {
             match server.pin().await {
                 Ok((pin, count)) => writeln!(out, "{name}: {pin} # {count} tools")?,
                 Err(reason) => {
@@ -47,7 +47,11 @@ fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
                 }
             }
         }
-        out.flush()
+        out.flush()?;
+        for (_, server) in &servers {
+            server.ended().await;
+        }
+        Ok::<_, CliError>(())
     })?;
     if has_failed { Err(CliError::Silent) } else { Ok(()) }
 }
@@ -58,13 +62,17 @@ fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
 /// # Errors
 /// [`CliError::Usage`] if the configuration cannot be used here; [`CliError::Io`] if `out` fails.
 fn list(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
-    let toolset = runtime()?.block_on(async {
+    runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
         let toolset = settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await;
+        let written = write(&toolset, config, out);
         sources.stop().await;
-        Ok::<_, CliError>(toolset)
-    })?;
-    settle::report(&toolset);
+        written
+    })
+}
+
+fn write(toolset: &Toolset, config: &Config, out: &mut impl Write) -> Result<(), CliError> {
+    settle::report(toolset);
     if !app::rules(config).can_tell_all(toolset.tools.catalog()) {
         let note = "these are more tools than a model is told about at once: each question gets \
                     those that fit it best, as `tools.select` says";

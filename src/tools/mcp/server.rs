@@ -106,21 +106,23 @@ impl McpServer {
     /// # Errors
     /// Why they cannot be found out.
     pub async fn pin(&self) -> Result<(String, usize), String> {
-        let pinned = self.read_pin().await;
-        if let Reach::Program(program) = &self.options.reach
-            && let Some(launcher) = &program.launcher
-        {
-            launcher.all_ended().await;
-        }
-        pinned
-    }
-
-    async fn read_pin(&self) -> Result<(String, usize), String> {
         let connected = connect(&self.options, self.auth.as_ref(), None).await;
         let connection = connected.map_err(|error| error.message)?;
         let listing = list::list(&connection).await?;
         let count = listing.tools.len() + listing.left_out.len();
         Ok((listing.pin, count))
+    }
+}
+
+impl McpServer {
+    /// Waits until its program has ended, if it has one that nobody uses any more. See
+    /// [`Sources::stop`](crate::tools::Sources::stop).
+    pub async fn ended(&self) {
+        if let Reach::Program(program) = &self.options.reach
+            && let Some(launcher) = &program.launcher
+        {
+            launcher.all_ended().await;
+        }
     }
 }
 

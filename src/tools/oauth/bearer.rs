@@ -5,7 +5,7 @@ use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Request, Response, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::token::{NoToken, Token};
 use crate::limits::oauth::{RENEWAL_PAUSE, RENEWAL_TIMEOUT, TIMEOUT};
@@ -99,20 +99,27 @@ impl<I: Issuer> Bearer<I> {
             Some(Token { header, until, .. }) if Instant::now() < until => {
                 // Other calls need not wait for this one, whatever becomes of it.
                 self.put_renewal_off(&header);
-                let renewed = timeout(RENEWAL_TIMEOUT, self.renew(Some(&header))).await;
-                Ok(Some(renewed.ok().and_then(Result::ok).unwrap_or(header)))
-            }
-            Some(Token { header, .. }) => {
-                let renewed = self.renew(Some(&header)).await;
-                if renewed.is_err() && I::NEEDS_CHALLENGE {
-                    // The next request goes without, and the server says where tokens come from now.
-                    self.forget(&header);
+                let deadline = until.min(Instant::now() + RENEWAL_TIMEOUT);
+                match timeout_at(deadline, self.renew(Some(&header))).await {
+                    Ok(Ok(renewed)) => Ok(Some(renewed)),
+                    _ if Instant::now() < until => Ok(Some(header)),
+                    _ => self.replace(&header).await,
                 }
-                renewed.map(Some)
             }
+            Some(Token { header, .. }) => self.replace(&header).await,
             None if I::NEEDS_CHALLENGE => Ok(None),
             None => self.renew(None).await.map(Some),
         }
+    }
+
+    /// A token in place of one that is no longer valid.
+    async fn replace(&self, header: &HeaderValue) -> Result<Option<HeaderValue>, NoToken> {
+        let renewed = self.renew(Some(header)).await;
+        if renewed.is_err() && I::NEEDS_CHALLENGE {
+            // The next request goes without, and the server says where tokens come from now.
+            self.forget(header);
+        }
+        renewed.map(Some)
     }
 
     /// Goes on with a token that is still valid.
