@@ -33,7 +33,7 @@ use crate::limits::turn::{ECHO_BYTES_MIN, GUARDED_TOOLS_MAX, HELD_BYTES_MAX};
 #[derive(Debug, Default)]
 pub(super) struct ResultGuard {
     /// What opens a result in the call format; empty if nothing does.
-    frame: &'static [u8],
+    frame: &'static str,
     /// The tools whose results have a heading.
     tools: Vec<String>,
     /// The results that may be echoed: see [`echo`].
@@ -78,7 +78,7 @@ struct Candidate {
 #[derive(Debug, Clone, Copy)]
 enum Heading {
     /// The rest of what opens a result in the call format.
-    Frame(&'static [u8]),
+    Frame(&'static str),
     /// More of the tool's name, between backticks.
     Name,
     /// The call's id in parentheses, or [`RETURNED`].
@@ -94,7 +94,7 @@ const FENCES: [&str; 3] = ["", "```json", "```"];
 impl ResultGuard {
     /// A guard for a turn that is offered `tools`, and whose results are opened by `frame`.
     pub(super) fn new(tools: Vec<String>, frame: &'static str, allows_json: bool) -> Self {
-        Self { tools, frame: frame.trim_ascii().as_bytes(), allows_json, ..Self::default() }
+        Self { tools, frame: frame.trim_ascii(), allows_json, ..Self::default() }
     }
 
     /// Learns the name of a tool that was called, even if there is no such tool.
@@ -224,20 +224,19 @@ enum Read {
 
 impl Candidate {
     /// `None` if no block begins with `first`.
-    fn begin(first: char, frame: &'static [u8], results: usize) -> Option<Self> {
-        let candidate = |heading| Self {
+    fn begin(first: char, frame: &'static str, results: usize) -> Option<Self> {
+        let heading = match first {
+            '`' => Some(Heading::Name),
+            _ if frame.starts_with(first) => Some(Heading::Frame(frame)),
+            _ => None,
+        };
+        // `[` may begin either.
+        let may_be_result = matches!(first, '`' | '{' | '[') && results > 0;
+        (heading.is_some() || may_be_result).then(|| Self {
             heading,
             results: (0..results).flat_map(|at| FENCES.map(|fence| (at, fence))).collect(),
             ..Self::default()
-        };
-        match first {
-            '`' => Some(candidate(Some(Heading::Name))),
-            '{' | '[' if results > 0 => Some(candidate(None)),
-            _ if frame.first().is_some_and(|byte| char::from(*byte) == first) => {
-                Some(candidate(Some(Heading::Frame(frame))))
-            }
-            _ => None,
-        }
+        })
     }
 
     fn read(&mut self, words: &str, tools: &[String], echoes: &[Arc<str>]) -> Read {
@@ -269,12 +268,10 @@ impl Candidate {
     fn read_heading(&mut self, char: char, tools: &[String]) -> bool {
         let is_of_name = char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-');
         self.heading = match self.heading {
-            Some(Heading::Frame([next, rest @ ..])) if char == char::from(*next) => {
-                if rest.is_empty() {
-                    return true;
-                }
-                Some(Heading::Frame(rest))
-            }
+            Some(Heading::Frame(frame)) => match frame.strip_prefix(char).map(str::trim_start) {
+                Some("") => return true,
+                rest => rest.map(Heading::Frame),
+            },
             Some(Heading::Name) if self.matched == 0 || is_of_name => Some(Heading::Name),
             Some(Heading::Name) if char == '`' && self.names_one_of(tools) => {
                 Some(Heading::AfterName)
@@ -320,6 +317,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::call_format::ROWS;
     use crate::limits::turn::MATCHED_BYTES_MAX;
 
     fn guard() -> ResultGuard {
@@ -361,6 +359,26 @@ mod tests {
         check("It is:\n<tool_response>", "It is:\n", true);
         for text in ["a <tool_response>", "<tool_", "<tool_responses", "<b>bold</b>"] {
             check(text, text, false);
+        }
+    }
+
+    #[test]
+    fn what_opens_a_result_in_a_format_is_a_block_beside_known_results() {
+        for row in ROWS.iter().filter(|row| !row.result[0].is_empty()) {
+            let [open, _] = row.result;
+            for cut in (0..=open.len()).filter(|cut| open.is_char_boundary(*cut)) {
+                let mut guard = ResultGuard::new(Vec::new(), open, false);
+                for result in ["{\"time\":\"Friday, 2 May\"}", "[{\"title\":\"Dune and more\"}]"] {
+                    guard.learn_result(|| result.to_owned());
+                }
+                let mut out = String::new();
+                let pieces = [&open[..cut], &open[cut..]];
+                assert!(
+                    pieces.iter().any(|piece| guard.push(piece, &mut out)),
+                    "{open} cut at {cut}"
+                );
+                assert_eq!(out, "");
+            }
         }
     }
 
