@@ -65,8 +65,8 @@ pub(super) struct ToolStart {
     pub(super) arguments: Value,
     /// The answer that the tool asked to be called with.
     pub(super) resumption: Option<Resumption>,
-    /// Opens once it is stored that the tool runs.
-    pub(super) stored: Barrier,
+    /// Gets what opens once it is stored that the tool runs.
+    pub(super) stored: oneshot::Receiver<Barrier>,
     pub(super) span: Span,
     pub(super) trace: Option<TraceContext>,
 }
@@ -279,6 +279,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::orchestrator::tool_task::tests::at_once;
     use crate::session::store::MemoryStore;
     use crate::tools::run::RunEnd;
     use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolSpec};
@@ -328,7 +329,7 @@ mod tests {
         let start = ToolStart {
             arguments: json!({}),
             resumption: None,
-            stored: Barrier::OPEN,
+            stored: at_once(),
             span: Span::none(),
             trace: None,
         };

@@ -31,6 +31,56 @@ async fn a_short_pause_of_the_server_is_waited_out() {
     drop(log);
 }
 
+/// Notes how many entries of logs say that a tool has started.
+const COUNT_STARTS: &str = r#"
+import socket, sys
+script = '''local n = 0
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('TYPE', key).ok == 'stream' then
+    for _, entry in ipairs(redis.call('XRANGE', key, '-', '+')) do
+      if string.find(table.concat(entry[2]), 'tool_started', 1, true) then n = n + 1 end
+    end
+  end
+end
+return n'''
+words = ["EVAL_RO", script, "0"]
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect(sys.argv[1])
+    server.sendall(f"*{len(words)}\r\n".encode())
+    for word in words:
+        server.sendall(f"${len(word)}\r\n{word}\r\n".encode())
+    print(server.makefile().readline().strip())
+"#;
+
+/// Otherwise it would run twice if its gateway were killed.
+#[tokio::test]
+async fn a_tool_starts_once_that_is_stored_even_if_the_model_says_nothing_before() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let socket = server.url().strip_prefix("unix://").unwrap().to_owned();
+    let script = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(script.path(), COUNT_STARTS).unwrap();
+    let command = json!(["python3", script.path(), socket]);
+    let count = format!(
+        "tools: {{builtin: [], command: [{{name: count, command: {command}, description: Counts., \
+         policy: {{mutates: true, confirm: never}}, sandbox: {{mode: 'off'}}}}]}}\n"
+    );
+    let process = Process::start(&(config(&model, &server, "wait_sec: 1") + &count)).await;
+    let mut stream = process.turn(&json!({"session_id": "s", "prompt": "Count."})).await;
+    let mut round = model.round().await;
+    round.begin().await;
+    let call = call("count", &json!({}));
+    let (marker, rest) = call.split_once('{').unwrap();
+    round.say(marker).await;
+    round.say("{").await;
+    stream.up_to("tool_marker_detected").await;
+    server.command(&["CLIENT", "PAUSE", "500", "WRITE"]);
+    round.say(rest).await;
+    round.end().await;
+    let events = stream.up_to("tool_completed").await;
+    let result = &events.last().unwrap().data["tool_result"];
+    assert_eq!(result["data"]["text"], ":1", "{result}");
+}
+
 #[tokio::test]
 async fn a_server_that_stays_away_ends_the_running_turn_honestly() {
     let (mut model, server) = (Model::listen(), RedisServer::start());
