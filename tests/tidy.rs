@@ -164,6 +164,7 @@ const ROWS: &[Row] = &[
     row("session/cancel", Io, &["limits"]),
     row("session/codec", Io, &["limits"]),
     row("session/cut_short", Nothing, &["conversation", "event"]),
+    row("session/deleted", Io, &[]),
     row("session/exported", Nothing, &["limits"]),
     row("session/fuzz", Nothing, &[]),
     row("session/interrupted", Io, &["conversation", "limits", "telemetry"]),

@@ -326,9 +326,11 @@ impl Driver {
         // Tools that have ended come first, with one report at most before their end.
         for _ in 0..=2 * self.tools.len() {
             let Poll::Ready(news) = self.tools.poll(cx) else { break };
-            if let News::Ended { call, run: Run { result, attempts, .. }, duration, .. } = news {
-                let duration_ms = millis(duration);
-                self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts });
+            if let News::Ended { call, run, duration, .. } = news {
+                let (Run { result, attempts, is_uncertain, .. }, duration_ms) =
+                    (run, millis(duration));
+                let ended = Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain };
+                self.turn.handle(ended);
                 self.keep_results();
             }
         }
@@ -446,10 +448,12 @@ impl Driver {
                     let duration_ms = millis(duration);
                     Input::ToolAsked { call, question, continuation, duration_ms, attempts }
                 }
-                News::Ended { call, name, run: Run { result, end, attempts, .. }, duration } => {
+                News::Ended { call, name, run, duration } => {
+                    let Run { result, end, attempts, is_uncertain } = run;
                     let source = self.tools.source(&name);
                     self.meter.end_tool(call, &source, name, end, duration);
-                    Input::ToolEnded { call, result, duration_ms: millis(duration), attempts }
+                    let duration_ms = millis(duration);
+                    Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain }
                 }
             };
             self.turn.handle(input);

@@ -2,8 +2,9 @@
 //!
 //! A call that has succeeded is not run again in its turn. A model that goes in circles learns
 //! nothing from another result, and a clock never returns the same one twice. Nor may a message be
-//! sent twice. There are two exceptions. A read runs again once something has changed since, and a
-//! tool whose policy says `repeatable`, such as one that polls a job, always runs.
+//! sent twice, not even if it is not known whether it was sent. There are two exceptions. A read runs
+//! again once something may have changed since, and a tool whose policy says `repeatable`, such as one
+//! that polls a job, always runs.
 //!
 //! Calls that differ in their arguments are never repeats.
 
@@ -14,11 +15,11 @@ use serde_json::{Map, Value};
 use crate::limits::turn::REPEATS_MAX;
 use crate::tools::{Policy, ToolResult};
 
-/// The calls of a turn that have succeeded.
+/// The calls of a turn that have succeeded, or may have.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     done: Vec<Done>,
-    /// How many calls have changed something so far.
+    /// How many calls may have changed something so far.
     changes: usize,
     /// How many messages so far repeated a call of an earlier message.
     messages: u32,
@@ -77,10 +78,26 @@ impl Repeats {
         result: &ToolResult,
         round: Option<u32>,
     ) {
-        if !result.success {
-            return;
-        }
+        // One that has failed may have done a part of its work.
         self.changes += usize::from(policy.mutates);
+        if result.success {
+            self.push(name, arguments, result, round);
+        }
+    }
+
+    /// Notes that a call has failed, but may have changed something: made again, it might do so twice.
+    pub(super) fn note_uncertain(
+        &mut self,
+        name: &str,
+        arguments: Value,
+        result: &ToolResult,
+        round: Option<u32>,
+    ) {
+        self.changes += 1;
+        self.push(name, arguments, result, round);
+    }
+
+    fn push(&mut self, name: &str, arguments: Value, result: &ToolResult, round: Option<u32>) {
         let (name, result, changes) = (name.to_owned(), result.clone(), self.changes);
         self.done.push(Done { name, arguments, result, round, changes });
     }
@@ -242,6 +259,31 @@ mod tests {
         }
         repeats.note("send", json!({}), WRITES, &ToolResult::error("no network"), Some(11));
         assert_eq!(repeats.check("send", &json!({}), WRITES, 12), None);
+    }
+
+    #[test]
+    fn a_write_that_may_have_worked_is_not_run_again() {
+        let mut repeats = Repeats::default();
+        let error = ToolResult::error("it did not answer; it may or may not have taken effect");
+        repeats.note_uncertain("send", json!({ "to": "a" }), &error, Some(1));
+        let repeated = Some(Repeated { result: error, is_last: false });
+        assert_eq!(repeats.check("send", &json!({ "to": "a" }), WRITES, 2), repeated);
+        assert_eq!(repeats.check("send", &json!({ "to": "b" }), WRITES, 2), None);
+    }
+
+    #[test]
+    fn a_read_is_run_again_after_a_write_that_has_failed() {
+        for is_uncertain in [false, true] {
+            let mut repeats = Repeats::default();
+            let error = ToolResult::error("no network");
+            assert_eq!(call(&mut repeats, ("list", READS), &json!({}), 1, 1), None);
+            if is_uncertain {
+                repeats.note_uncertain("add", json!({}), &error, Some(2));
+            } else {
+                repeats.note("add", json!({}), WRITES, &error, Some(2));
+            }
+            assert_eq!(repeats.check("list", &json!({}), READS, 3), None);
+        }
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) struct Run {
     pub(super) result: ToolResult,
     pub(super) duration_ms: u64,
     pub(super) attempts: u32,
+    /// Whether it may have changed something although it failed.
+    pub(super) is_uncertain: bool,
 }
 
 impl OpenRound<'_> {
@@ -185,13 +187,18 @@ impl OpenRound<'_> {
     /// Ends a call whose tool has run. Returns whether the message ends too, because none of its
     /// further calls may run.
     pub(super) fn end_tool(&mut self, at: CallAt, run: Run) -> bool {
-        let Run { result, duration_ms, attempts } = run;
+        let Run { result, duration_ms, attempts, is_uncertain } = run;
         self.report_last_progress(at);
         let (call, round) = (&self.core.calls[at], self.round.message.round);
         self.core.is_tainted |= call.policy().open_world;
         if let Some((name, arguments)) = call.whole() {
             let arguments = arguments.to_value();
-            self.core.repeats.note(name, arguments, call.policy(), &result, Some(round));
+            let (repeats, policy) = (&mut self.core.repeats, call.policy());
+            if is_uncertain && policy.mutates {
+                repeats.note_uncertain(name, arguments, &result, Some(round));
+            } else {
+                repeats.note(name, arguments, policy, &result, Some(round));
+            }
         }
         if self.core.setup.is_finder(self.core.calls[at].name()) {
             self.core.note_learned(FindTools::found(&result));

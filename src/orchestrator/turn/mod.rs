@@ -249,8 +249,8 @@ impl TurnMachine {
             Input::ToolAsked { call, question, continuation, duration_ms, attempts } => {
                 self.take_question(call, question, continuation, duration_ms, attempts);
             }
-            Input::ToolEnded { call, result, duration_ms, attempts } => {
-                self.end_tool(call, Run { result, duration_ms, attempts });
+            Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain } => {
+                self.end_tool(call, Run { result, duration_ms, attempts, is_uncertain });
             }
             Input::Logged(bytes) => {
                 self.core.logged_bytes = bytes;

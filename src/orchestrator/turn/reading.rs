@@ -155,10 +155,7 @@ impl OpenRound<'_> {
                 self.core.script.guard.end_call();
                 self.complete_call(call);
             }
-            Segment::Error(error) => {
-                self.core.script.guard.end_call();
-                self.note_mistake(error);
-            }
+            Segment::Error(error) => self.note_mistake(error),
         }
     }
 
@@ -205,6 +202,7 @@ impl OpenRound<'_> {
         if error.code == ErrorCode::MissingPayload && !error.at_line_start {
             return;
         }
+        self.core.script.guard.end_call();
         if self.round.mistakes.len() == limits::turn::MISTAKES_MAX {
             self.round.surplus = Some(Surplus::Excess);
             return;

@@ -216,6 +216,8 @@ impl Core {
             }
             Fate::Unknown => {
                 let result = ToolResult::error(feedback::outcome_unknown(&call.name));
+                let arguments = call.taken_arguments().to_value();
+                self.repeats.note_uncertain(&call.name, arguments, &result, None);
                 let call = Call { outcome: Outcome::Ended(result), ..Arc::unwrap_or_clone(call) };
                 self.calls[at].resume_ended(Arc::new(call), policy);
                 let told = EventDraft::ToolCompleted { call: at, duration_ms: 0, attempts: 1 };

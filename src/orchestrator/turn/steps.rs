@@ -7,7 +7,7 @@ use super::queue::{Action, EventDraft, LogDraft};
 use super::reading;
 use super::round::{Message, Mistake, Round, Surplus};
 use super::state::{OpenRound, State};
-use crate::conversation::{Ending, Note, Question};
+use crate::conversation::{Ending, Note, Outcome, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::orchestrator::call::{CallAt, CallDraft, Origin, Standing, Written};
@@ -319,7 +319,12 @@ impl OpenRound<'_> {
         // The user's answer was for more than the deferred lookups.
         let is_resumed = message.round == 0;
         let has_searched = self.calls().iter().any(|it| self.core.setup.is_finder(it.name()));
-        let only_results = message.notes.is_empty() && !has_refused && !is_resumed && !has_searched;
+        let skipped = |it: &CallDraft| {
+            it.ended().is_some_and(|call| matches!(call.outcome, Outcome::Skipped(_)))
+        };
+        // Otherwise the model has something to do, or to be told.
+        let has_to_hear = has_searched || self.calls().iter().any(skipped);
+        let only_results = message.notes.is_empty() && !has_refused && !is_resumed && !has_to_hear;
         let completed = |call: &CallDraft| call.standing() == Standing::Completed;
         if !is_resumed && self.calls().iter().any(completed) {
             self.end_tools();

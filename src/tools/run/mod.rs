@@ -65,9 +65,9 @@ pub struct Run {
     pub(crate) end: RunEnd,
     /// How many times the tool was called; at least once.
     pub(crate) attempts: u32,
-    /// Whether the model could make the same call again with a chance of success and without harm.
-    /// The result's error says so in words.
-    pub(crate) retry_may_help: bool,
+    /// Whether it may have changed something although it failed, so that it must not be made again. The result's error
+    /// says so in words.
+    pub(crate) is_uncertain: bool,
 }
 
 /// How the run of a call ended.
@@ -94,7 +94,7 @@ impl Run {
             result: ToolResult::error(error),
             end: RunEnd::Unavailable,
             attempts: 1,
-            retry_may_help: true,
+            is_uncertain: false,
         }
     }
 
@@ -102,7 +102,7 @@ impl Run {
     /// the tool awaited was dropped.
     pub(crate) fn crashed() -> Self {
         let (result, end) = crash();
-        Self { result, end, attempts: 1, retry_may_help: false }
+        Self { result, end, attempts: 1, is_uncertain: true }
     }
 }
 
@@ -281,8 +281,9 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
         }
         Attempt::Panicked(_) => crash(),
     };
-    let retry_may_help = is_repeatable && matches!(end, RunEnd::Unavailable | RunEnd::TimedOut);
-    Run { result: result.capped(OUTPUT_BYTES_MAX), end, attempts, retry_may_help }
+    let is_broken_off = matches!(end, RunEnd::Unavailable | RunEnd::TimedOut | RunEnd::Panicked);
+    let is_uncertain = is_broken_off && !is_repeatable;
+    Run { result: result.capped(OUTPUT_BYTES_MAX), end, attempts, is_uncertain }
 }
 
 /// `1 second`, `0.5 seconds`.

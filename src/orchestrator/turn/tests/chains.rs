@@ -326,6 +326,37 @@ fn a_repeated_call_gets_the_earlier_result_and_the_second_one_ends_the_tools() {
 }
 
 #[test]
+fn results_do_not_end_the_turn_if_a_call_was_skipped() {
+    let mut scene = scene_with(|rules| rules.continue_after_tool = false);
+    // A message that was cut off may not change anything.
+    scene.says(&call("read")).says(&call("send")).finishes(RoundFinish::Length);
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.started(), ["call_1"]);
+    assert_eq!(scene.rounds.len(), 2, "the model hears of the other call");
+    scene.says("It cannot be sent now.").stops();
+    scene.ends("stop", "It cannot be sent now.");
+}
+
+#[test]
+fn a_change_that_may_have_worked_is_not_made_again() {
+    let mut scene = scene();
+    scene.says(&call("send")).stops();
+    let result = ToolResult::error("it may or may not have taken effect");
+    let (call_at, duration_ms, attempts) = (CallAt::new(0), 5, 1);
+    scene.running.clear();
+    scene.handle(Input::ToolEnded {
+        call: call_at,
+        result,
+        duration_ms,
+        attempts,
+        is_uncertain: true,
+    });
+    scene.says(&call("send")).stops();
+    assert_eq!(scene.started(), ["call_1"]);
+    assert_eq!(scene.not_run, ["call_2 at 1: repeated"]);
+}
+
+#[test]
 fn a_message_ends_where_it_repeats_itself() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look"));

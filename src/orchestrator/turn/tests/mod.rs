@@ -251,7 +251,13 @@ impl Scene {
     fn tool_returns(&mut self, call: usize, result: ToolResult) -> &mut Self {
         self.running.retain(|running| *running != call);
         let call = CallAt::new(call);
-        self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 })
+        self.handle(Input::ToolEnded {
+            call,
+            result,
+            duration_ms: 5,
+            attempts: 1,
+            is_uncertain: false,
+        })
     }
 
     fn tool_progresses(&mut self, call: usize, progress: Progress, attempt: u32) -> &mut Self {

@@ -264,12 +264,15 @@ fn a_lookup_runs_again_and_keeps_its_id() {
 
 #[test]
 fn a_call_that_may_have_changed_something_does_not_run_again() {
-    let scene = resume_running(Policy { mutates: true, ..Policy::NONE });
+    let mut scene = resume_running(Policy { mutates: true, ..Policy::NONE });
     assert_eq!(scene.deeds, ["round"], "the model is told");
     let result = &scene.event("tool_completed")["tool_result"];
     assert_eq!(result["success"], false);
     let told = scene.last_message().text_content().unwrap().into_owned();
     assert!(told.contains("Nobody knows whether it has done its work"), "{told}");
+    scene.says("<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n").stops();
+    assert_eq!(scene.not_run, ["call_2 at 1: repeated"], "and not even if the model insists");
+    assert!(scene.running.is_empty());
 }
 
 #[test]

@@ -96,6 +96,14 @@ fn a_closing_answer_cut_by_the_token_limit_says_so() {
 }
 
 #[test]
+fn json_after_words_about_the_marker_is_no_result() {
+    let mut scene = Scene::new();
+    let words = "Write <<function_call>> and then the object:\n{\"name\": \"f\"}";
+    scene.says(words).stops();
+    scene.ends("stop", words);
+}
+
+#[test]
 fn text_after_an_invented_result_is_ignored() {
     let sum =
         "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}\n";

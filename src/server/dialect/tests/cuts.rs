@@ -109,7 +109,9 @@ impl Played {
         self.drain();
         for call in std::mem::take(&mut self.called) {
             let result = ToolResult::data(json!({ "found": 42 }));
-            self.turn.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 });
+            let (duration_ms, attempts, is_uncertain) = (5, 1, false);
+            let ended = Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain };
+            self.turn.handle(ended);
             self.drain();
         }
     }
