@@ -80,8 +80,10 @@ impl Sessions {
         session_id: &str,
     ) -> Result<Option<SessionRecord>, SessionError> {
         let is_here = self.running.get(session_id).is_some();
+        // Asked before the record is read: the end of the turn may write it in between.
+        let is_open = self.store.is_durable() && !is_here && self.is_open(session_id).await?;
         let Some(mut record) = self.settled_record(session_id).await? else { return Ok(None) };
-        if self.store.is_durable() && !is_here && self.is_open(session_id).await? {
+        if is_open {
             self.drop_deleted(session_id, &mut record).await?;
         }
         Ok(Some(record))
@@ -143,6 +145,8 @@ impl Sessions {
         turn_id: &str,
     ) -> Result<DeletedAnswer, SessionError> {
         let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
+        // By the end of a turn that ran here, perhaps.
+        let mut may_be_deleted = false;
         let (claim, lease) = loop {
             let claim = match self.running.claim(session_id) {
                 Claimed::Free(claim) => claim,
@@ -155,9 +159,11 @@ impl Sessions {
                     Err(StoreError::Superseded | StoreError::NoSession)
                         if Instant::now() < deadline =>
                     {
+                        may_be_deleted = true;
                         sleep(limits::STORE_RETRY_INTERVAL / 4).await;
                         continue;
                     }
+                    Ok(DeletedAnswer::None) if may_be_deleted => return Ok(DeletedAnswer::Deleted),
                     deleted => return Ok(deleted?),
                 },
             };
@@ -173,7 +179,10 @@ impl Sessions {
         let deleted = self.delete_leased(&lease, turn_id).await;
         lease.release().await;
         drop(claim);
-        deleted
+        match deleted {
+            Ok(DeletedAnswer::None) if may_be_deleted => Ok(DeletedAnswer::Deleted),
+            deleted => deleted,
+        }
     }
 
     /// Waits a moment for a session that another node holds. If this turn runs there, it is cancelled first.

@@ -1,5 +1,5 @@
 //! Answers that are deleted while a turn runs in their session. The end of that turn takes them out of the record. Until
-//! then, claims in the store say so, and they stay deleted if the gateway is killed.
+//! then, a claim in the store says that an answer is deleted, even if the gateway is killed.
 
 use super::answers::DeletedAnswer;
 use super::record::SessionRecord;
@@ -21,22 +21,24 @@ impl Sessions {
         if !session.delete_answer(turn_id) {
             return Ok(DeletedAnswer::None);
         }
-        if session.record_now().answers.is_empty() {
-            return Ok(DeletedAnswer::WasLast);
-        }
-        if self.store.is_durable() {
-            let session_id = &session.lease.session_id;
+        let session_id = &session.lease.session_id;
+        let was_last = session.record_now().answers.is_empty();
+        if self.store.is_durable() && !was_last {
             let claim = EntryClaim { key: key_of(turn_id), holder: 1, term: ClaimTerm::Lasting };
             self.store.acquire_claim(owner_of(session_id), claim).await?;
-            if self.store.is_shared() {
-                // Whoever has taken the turn over by now may have looked too early.
-                self.store.renew(&session.lease).await?;
-            }
-            if session.turn.turn_id == turn_id {
-                self.cancel_turn(session_id, turn_id).await?;
-            }
+        }
+        if self.store.is_shared() {
+            // Whoever has taken the turn over by now may have looked too early, and gone on.
+            self.store.renew(&session.lease).await?;
+        }
+        if was_last {
+            return Ok(DeletedAnswer::WasLast);
         }
         session.deleted.lock().insert(turn_id.to_owned(), Deletion::Stored);
+        // Not before: its end would free the session.
+        if session.turn.turn_id == turn_id {
+            self.cancel_turn(session_id, turn_id).await?;
+        }
         Ok(DeletedAnswer::Deleted)
     }
 

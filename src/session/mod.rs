@@ -260,7 +260,7 @@ impl RunningSession {
         }
     }
 
-    /// Deletes a turn's answer here. If the turn is running, it is cancelled. False if there is no such answer.
+    /// Deletes a turn's answer here. False if there is no such answer.
     fn delete_answer(&self, turn_id: &str) -> bool {
         let mut deleted = self.deleted.lock();
         let is_stored = self.record.answers.find(turn_id).is_some();
@@ -268,9 +268,6 @@ impl RunningSession {
             return false;
         }
         deleted.insert(turn_id.to_owned(), Deletion::Here);
-        if self.turn.turn_id == turn_id {
-            self.turn.log.cancel();
-        }
         true
     }
 
