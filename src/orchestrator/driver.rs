@@ -14,7 +14,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, Timeout, sleep_until, timeout};
 use tracing::Instrument as _;
 
@@ -239,7 +238,6 @@ impl Driver {
 
     /// Carries out the machine's outputs.
     fn run_outputs(&mut self) {
-        let mut starting = Vec::new();
         while let Some(output) = self.turn.poll() {
             match output {
                 Output::Event(event) => {
@@ -271,8 +269,7 @@ impl Driver {
                     let call = CalledTool { call, call_id, name };
                     let traced = || self.tools.traced(name);
                     let (span, trace) = self.meter.begin_tool(call, position, traced);
-                    let (starts, stored) = oneshot::channel();
-                    starting.push(starts);
+                    let stored = self.writer.barrier();
                     let start = ToolStart { arguments, resumption, stored, span, trace };
                     self.tools.start(call, start);
                     self.needs_pass = true;
@@ -295,10 +292,6 @@ impl Driver {
                 }
                 Output::Log(line) => self.meter.note(line),
             }
-        }
-        // What says that a tool has started may come after its start: the acknowledgement comes first.
-        for starts in starting {
-            let _ = starts.send(self.writer.barrier());
         }
     }
 

@@ -128,9 +128,8 @@ mod tests {
 
     use super::*;
     use crate::limits::session::TTL;
-    use crate::orchestrator::tool_task::tests::at_once;
-    use crate::session::Artifacts;
     use crate::session::store::MemoryStore;
+    use crate::session::{Artifacts, Barrier};
     use crate::tools::question::Awaits;
     use crate::tools::report::Report;
     use crate::tools::run::ToolCall;
@@ -169,7 +168,7 @@ mod tests {
             trace: None,
         };
         let artifacts = Artifacts::new(Arc::new(MemoryStore::new(TTL)), "");
-        let tool = ToolTask::start(call, artifacts, PARK_TIMEOUT * 2, at_once(), Span::none());
+        let tool = ToolTask::start(call, artifacts, PARK_TIMEOUT * 2, Barrier::OPEN, Span::none());
         let report = std::future::poll_fn(|cx| tool.reports.poll(cx)).await;
         let Report::Question { question, .. } = report else { panic!("{report:?}") };
         let Awaits::Open(answer) = question.awaits else { panic!("it does not wait") };

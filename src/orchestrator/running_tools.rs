@@ -65,8 +65,8 @@ pub(super) struct ToolStart {
     pub(super) arguments: Value,
     /// The answer that the tool asked to be called with.
     pub(super) resumption: Option<Resumption>,
-    /// Gets what opens once it is stored that the tool runs.
-    pub(super) stored: oneshot::Receiver<Barrier>,
+    /// Opens once it is stored that the tool runs.
+    pub(super) stored: Barrier,
     pub(super) span: Span,
     pub(super) trace: Option<TraceContext>,
 }
@@ -279,7 +279,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::orchestrator::tool_task::tests::at_once;
     use crate::session::store::MemoryStore;
     use crate::tools::run::RunEnd;
     use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolSpec};
@@ -329,7 +328,7 @@ mod tests {
         let start = ToolStart {
             arguments: json!({}),
             resumption: None,
-            stored: at_once(),
+            stored: Barrier::OPEN,
             span: Span::none(),
             trace: None,
         };

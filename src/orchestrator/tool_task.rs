@@ -1,13 +1,11 @@
 //! The task of one call: it runs the tool, and takes its reports.
 
 use std::fmt;
-use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument as _, Span, debug, error};
@@ -34,23 +32,19 @@ impl fmt::Debug for ToolTask {
 }
 
 impl ToolTask {
-    /// Starts a call, once it is `stored` that it runs. `timeout` limits tools that set no limit of their own.
+    /// Starts a call, once it is `stored`. `timeout` limits tools that set no limit of their own.
     pub(super) fn start(
         call: ToolCall,
         artifacts: Artifacts,
         timeout: Duration,
-        stored: oneshot::Receiver<Barrier>,
+        stored: Barrier,
         span: Span,
     ) -> Self {
         let (name, begun) = (call.tool.spec().name.clone(), Instant::now());
         let (reporter, reports) = Reporter::new();
         let run = async move {
             let session = Arc::clone(&call.session);
-            match stored.await {
-                Ok(stored) => stored.wait().await,
-                // The turn is gone.
-                Err(_) => pending().await,
-            }
+            stored.wait().await;
             let mut run = run::run(call, reporter, timeout).await;
             if !run.result.files.is_empty() {
                 artifacts.keep(&session, &mut run.result).await;
@@ -89,17 +83,5 @@ impl ToolTask {
     /// Lets it continue with nobody listening.
     pub(super) fn detach(self) {
         drop(self.task.detach());
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// For a tool that runs at once.
-    pub(in crate::orchestrator) fn at_once() -> oneshot::Receiver<Barrier> {
-        let (starts, stored) = oneshot::channel();
-        starts.send(Barrier::OPEN).expect("its other end is here");
-        stored
     }
 }

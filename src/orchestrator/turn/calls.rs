@@ -161,9 +161,14 @@ impl OpenRound<'_> {
         let origin = &self.core.calls[at].origin;
         let (is_open, is_told) =
             (matches!(origin, Origin::Open { .. }), matches!(origin, Origin::Interrupted));
+        let policy = self.core.calls[at].policy();
         let Some(arguments) = self.core.calls[at].start() else { return };
         if !is_told {
             self.say_started(at);
+            if policy.mutates && !policy.idempotent {
+                // It runs once everything before is stored. Without its start, another gateway would run it again.
+                self.acknowledge_now();
+            }
         }
         self.core.script.act(if is_open {
             Action::ResumeTool { call: at }
@@ -194,7 +199,7 @@ impl OpenRound<'_> {
         if let Some((name, arguments)) = call.whole() {
             let arguments = arguments.to_value();
             let (repeats, policy) = (&mut self.core.repeats, call.policy());
-            if is_uncertain && policy.mutates {
+            if is_uncertain && policy.mutates && !policy.idempotent {
                 repeats.note_uncertain(name, arguments, &result, Some(round));
             } else {
                 repeats.note(name, arguments, policy, &result, Some(round));

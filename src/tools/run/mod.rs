@@ -65,8 +65,7 @@ pub struct Run {
     pub(crate) end: RunEnd,
     /// How many times the tool was called; at least once.
     pub(crate) attempts: u32,
-    /// Whether it may have changed something although it failed, so that it must not be made again. The result's error
-    /// says so in words.
+    /// Whether the call may have changed something although it failed, so that it must not be made again.
     pub(crate) is_uncertain: bool,
 }
 
