@@ -147,7 +147,7 @@ impl Sessions {
         let deadline = Instant::now() + limits::SUPERSEDE_WAIT;
         // By the end of a turn that ran here, perhaps.
         let mut may_be_deleted = false;
-        let (claim, lease) = loop {
+        let deleted = loop {
             let claim = match self.running.claim(session_id) {
                 Claimed::Free(claim) => claim,
                 Claimed::Later(over) => {
@@ -163,26 +163,22 @@ impl Sessions {
                         sleep(limits::STORE_RETRY_INTERVAL / 4).await;
                         continue;
                     }
-                    Ok(DeletedAnswer::None) if may_be_deleted => return Ok(DeletedAnswer::Deleted),
-                    deleted => return Ok(deleted?),
+                    deleted => break deleted?,
                 },
             };
             if let Some(lease) = OwnedLease::acquire(&self.store, session_id, self.node).await? {
-                break (claim, lease);
+                let deleted = self.delete_leased(&lease, turn_id).await;
+                lease.release().await;
+                break deleted?;
             }
             drop(claim);
             if !self.store.is_shared() || Instant::now() > deadline {
-                return Ok(DeletedAnswer::Busy);
+                break DeletedAnswer::Busy;
             }
             self.free_elsewhere(session_id, turn_id).await?;
         };
-        let deleted = self.delete_leased(&lease, turn_id).await;
-        lease.release().await;
-        drop(claim);
-        match deleted {
-            Ok(DeletedAnswer::None) if may_be_deleted => Ok(DeletedAnswer::Deleted),
-            deleted => deleted,
-        }
+        let is_gone = deleted == DeletedAnswer::None && may_be_deleted;
+        Ok(if is_gone { DeletedAnswer::Deleted } else { deleted })
     }
 
     /// Waits a moment for a session that another node holds. If this turn runs there, it is cancelled first.

@@ -83,6 +83,13 @@ impl Policy {
         timeout: None,
     };
 
+    /// Whether a call may be made more than once: it changes nothing, or its tool knows it by its
+    /// idempotency key.
+    #[must_use]
+    pub const fn may_run_again(&self) -> bool {
+        !self.mutates || self.idempotent
+    }
+
     /// Whether later calls wait for a call of this tool.
     #[must_use]
     pub const fn is_barrier(&self) -> bool {

@@ -164,7 +164,6 @@ async fn errors_are_json_here_too() {
     }
 }
 
-/// The time for an idle connection does not apply to one with a stream.
 /// Whoever tries again should come to another gateway.
 #[tokio::test]
 async fn a_connection_that_a_draining_gateway_refuses_takes_no_more_requests() {
@@ -185,6 +184,7 @@ async fn a_connection_that_a_draining_gateway_refuses_takes_no_more_requests() {
     assert!(within(drained).await.unwrap());
 }
 
+/// The time for an idle connection does not apply to one with a stream.
 #[tokio::test]
 async fn a_stream_outlives_the_time_for_an_idle_connection() {
     let (mut model, gateway) = Gateway::with_model(|setup| {

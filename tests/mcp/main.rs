@@ -80,11 +80,12 @@ impl Bad {
         .await;
     }
 
-    /// Lets go of it, and waits until none of its processes is left.
-    async fn closes(mut self) {
+    /// Lets go of it, and waits until none of its processes is left. Returns what happened to it.
+    async fn closes(mut self) -> String {
         drop(self.offers);
-        let mut rest = Vec::new();
-        within(self.events.read_to_end(&mut rest)).await.unwrap();
+        let mut rest = String::new();
+        within(self.events.read_to_string(&mut rest)).await.unwrap();
+        rest
     }
 
     /// How often it was started.

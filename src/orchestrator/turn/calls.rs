@@ -165,7 +165,7 @@ impl OpenRound<'_> {
         let Some(arguments) = self.core.calls[at].start() else { return };
         if !is_told {
             self.say_started(at);
-            if policy.mutates && !policy.idempotent {
+            if !policy.may_run_again() {
                 // It runs once everything before is stored. Without its start, another gateway would run it again.
                 self.acknowledge_now();
             }
@@ -199,7 +199,7 @@ impl OpenRound<'_> {
         if let Some((name, arguments)) = call.whole() {
             let arguments = arguments.to_value();
             let (repeats, policy) = (&mut self.core.repeats, call.policy());
-            if is_uncertain && policy.mutates && !policy.idempotent {
+            if is_uncertain && !policy.may_run_again() {
                 repeats.note_uncertain(name, arguments, &result, Some(round));
             } else {
                 repeats.note(name, arguments, policy, &result, Some(round));

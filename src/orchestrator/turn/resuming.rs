@@ -91,7 +91,7 @@ enum Fate {
 }
 
 fn fate_of(call: &Call, policy: Option<Policy>) -> Fate {
-    let may_run_again = policy.is_some_and(|policy| !policy.mutates || policy.idempotent);
+    let may_run_again = policy.is_some_and(|policy| policy.may_run_again());
     match call.outcome {
         Outcome::Cancelled if may_run_again => Fate::RunsAgain,
         Outcome::Cancelled => Fate::Unknown,

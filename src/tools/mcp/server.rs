@@ -115,8 +115,8 @@ impl McpServer {
 }
 
 impl McpServer {
-    /// Waits until its program has ended, if it has one that nobody uses any more. See
-    /// [`Sources::stop`](crate::tools::Sources::stop).
+    /// Waits for its program to end, once nobody uses the server any more, as
+    /// [`Sources::stop`](crate::tools::Sources::stop) does.
     pub async fn ended(&self) {
         if let Reach::Program(program) = &self.options.reach
             && let Some(launcher) = &program.launcher
@@ -223,7 +223,7 @@ impl Owner {
                     return pending().await;
                 },
                 () = own_changed() => {}
-                // The list has changed, and nobody knows how: it is asked for again.
+                // The last attempt to read the changed list failed: try again.
                 () = ready(()), if has_failed => {}
             }
             // Changes come in bursts, and some servers never stop.

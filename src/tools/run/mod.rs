@@ -143,7 +143,7 @@ async fn run_with(
     let tool = &*call.tool;
     let ToolSpec { name, policy, .. } = &**tool.spec();
     let timeout = policy.timeout.unwrap_or(timeout_default);
-    let is_repeatable = retry::is_repeatable(policy);
+    let is_repeatable = policy.may_run_again();
     let RunLimits { attempts_max, total_max } = tool.run_limits();
     let mut left = total_max.unwrap_or(Duration::MAX);
     let mut attempts = 0;

@@ -3,13 +3,6 @@
 use std::time::Duration;
 
 use crate::limits::tools::{ATTEMPTS_MAX, RETRY_AFTER_MAX, RETRY_BACKOFF};
-use crate::tools::Policy;
-
-/// Whether a call may be made more than once: it changes nothing, or its tool knows it by its
-/// idempotency key.
-pub(super) const fn is_repeatable(policy: &Policy) -> bool {
-    !policy.mutates || policy.idempotent
-}
 
 /// The wait after `attempt` (from 1) failed for a transient reason; `None` if there is no retry.
 ///
@@ -35,6 +28,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::tools::Policy;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -44,7 +38,7 @@ mod tests {
             [(false, false, true), (false, true, true), (true, false, false), (true, true, true)]
         {
             let policy = Policy { mutates, idempotent, ..Policy::default() };
-            assert_eq!(is_repeatable(&policy), repeatable, "{policy:?}");
+            assert_eq!(policy.may_run_again(), repeatable, "{policy:?}");
         }
     }
 
