@@ -84,12 +84,13 @@ pub async fn start(
         // Sessions in a file can be read even while the disk is full.
         warn!(cause, "no turn can begin until the file of sessions can be written");
     }
+    let listen = config.server.listen;
+    let no_socket = |error| StartError::Listen { listen, error };
+    // First: beside another gateway on this port, no tool is started.
+    let listener = listen_on(listen).map_err(no_socket)?;
     tools.start();
     let toolset = tools.toolset();
     let gateway = Arc::new(assemble::gateway_with(config, toolset, store)?);
-    let listen = config.server.listen;
-    let no_socket = |error| StartError::Listen { listen, error };
-    let listener = listen_on(listen).map_err(no_socket)?;
     let address = listener.local_addr().map_err(no_socket)?;
     let options = assemble::server_options(config, timeouts);
     let server = Server::new(listener, tls.clone(), options, Arc::clone(&gateway), metrics.clone());

@@ -52,7 +52,7 @@ pub async fn open_sessions(
     let path = &config.embedded.path;
     match config.store {
         config::Store::Memory => return Err(SessionsError::InMemory),
-        config::Store::Embedded if !create && !path.exists() => {
+        config::Store::Embedded if !create && matches!(path.try_exists(), Ok(false)) => {
             return Err(SessionsError::NoFile(path.clone()));
         }
         config::Store::Embedded | config::Store::Redis => {}

@@ -53,7 +53,7 @@ impl<'n, 'm> Keys<'n, 'm> {
             // A section whose keys are all commented out.
             Value::Null | Value::Unreadable => &[],
             other => {
-                let message = format!("found {}, expected a mapping", quote(other));
+                let message = format!("found {}, expected a mapping", kind(other));
                 mistakes.push(Mistake { place: Some(node.place), key: path.clone(), message });
                 &[]
             }
@@ -246,7 +246,7 @@ impl<'n, 'm> Keys<'n, 'm> {
             Value::Map(entries) => entries,
             Value::Null | Value::Unreadable => &[],
             other => {
-                let message = format!("found {}, expected a mapping", quote(other));
+                let message = format!("found {}, expected a mapping", kind(other));
                 self.note(entry.node.place, key, message);
                 &[]
             }
@@ -258,8 +258,9 @@ impl<'n, 'm> Keys<'n, 'm> {
         match &entry.node.value {
             Value::List(nodes) => Some(nodes),
             Value::Unreadable => None,
+            // It may be a secret that stands alone.
             other => {
-                let message = format!("found {}, expected a list", quote(other));
+                let message = format!("found {}, expected a list", kind(other));
                 self.note(entry.node.place, key, message);
                 None
             }

@@ -21,12 +21,12 @@ pub(super) fn address(node: &Node) -> Result<SocketAddr, Refused> {
     text.parse().map_err(|_| Refused::new(node, expected))
 }
 
-/// Reads a server's URL. One with an `@` may contain a password, so it is not quoted.
+/// Reads a server's URL. One with an `@` or a query may contain a secret, so it is not quoted.
 pub(super) fn server_url(kind: &ServerKind) -> impl Fn(&Node) -> Result<Uri, Refused> {
     |node| {
         let text = text(node)?;
         base_url_of(kind, text).map_err(|expected| {
-            if text.contains('@') {
+            if text.contains(['@', '?', '#']) {
                 Refused::hidden(node, expected)
             } else {
                 Refused::new(node, expected)

@@ -1,6 +1,6 @@
 //! `tether parse --batch`: many outputs of models, a line of JSON for each.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, ErrorKind, Write};
 use std::num::NonZeroUsize;
 
 use serde::Deserialize;
@@ -36,11 +36,14 @@ pub(in crate::cli) fn run_batch(
     chunk_size: Option<NonZeroUsize>,
 ) -> Result<(), CliError> {
     for (number, line) in (1..).zip(input.lines()) {
-        let line = line?;
+        let wrong = |why: String| CliError::Usage(format!("line {number}: {why}"));
+        let line = line.map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => wrong("not UTF-8".to_owned()),
+            _ => error.into(),
+        })?;
         if line.trim().is_empty() {
             continue;
         }
-        let wrong = |why: String| CliError::Usage(format!("line {number}: {why}"));
         let case: Case = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()))?;
         let settings = settings(&case, defaults).map_err(wrong)?;
         let parser = Parser::new(settings).map_err(CliError::usage)?;
@@ -50,8 +53,10 @@ pub(in crate::cli) fn run_batch(
         output.write_all(b"[")?;
         output.write_all(&events.join(&b','))?;
         output.write_all(b"]\n")?;
+        // Its reader may wait for it before it writes the next.
+        output.flush()?;
     }
-    Ok(output.flush()?)
+    Ok(())
 }
 
 fn settings(case: &Case, defaults: &Settings) -> Result<Settings, String> {
