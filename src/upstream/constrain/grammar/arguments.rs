@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::schema::may_have_more_properties;
+
 /// The arguments that a schema names, in its order.
 pub(super) struct Arguments<'a> {
     /// Each with its schema, and whether it must be there.
@@ -29,7 +31,8 @@ impl<'a> Arguments<'a> {
         let more = ["patternProperties", "additionalProperties"];
         let may_have_others = more
             .iter()
-            .any(|key| schema.get(*key).is_some_and(|value| *value != Value::Bool(false)));
+            .any(|key| schema.get(*key).is_some_and(|value| *value != Value::Bool(false)))
+            || schema.as_object().is_some_and(may_have_more_properties);
         Self { named: named.chain(unnamed).collect(), may_have_others }
     }
 }

@@ -186,7 +186,7 @@ fn push_keywords(rules: &mut Rules, prefix: &str, schema: &Value) -> String {
         after_first = writer.named(&first);
         after_other = writer.named(&other);
     }
-    if writer.too_long {
+    if writer.gives_up {
         rules.truncate(start);
         after_first = any(GRAMMAR_ARGUMENTS_MAX);
     }

@@ -6,7 +6,7 @@ use super::arguments::Arguments;
 use super::free_text;
 use super::notation::Notation;
 use super::rules::{Rules, literal};
-use super::schema::Writer;
+use super::schema::{Writer, may_have_more_properties};
 use super::tags::values;
 use crate::call_format::{Elements, ValueType};
 use crate::limits::upstream::{GRAMMAR_ARGUMENTS_MAX, GRAMMAR_SCHEMA_DEPTH_MAX};
@@ -35,11 +35,12 @@ pub(super) fn push_arguments(
     let start = rules.len();
     let mut writer = Writer::new(rules, prefix, schema, Notation::Json);
     let Arguments { named, may_have_others } = Arguments::of(schema);
-    if named.is_empty() && may_have_others {
+    let has_unknown_keys = schema.as_object().is_some_and(may_have_more_properties);
+    if has_unknown_keys || (named.is_empty() && may_have_others) {
         return ANYTHING.to_owned();
     }
     let all = members(&mut writer, elements, named, 1);
-    if writer.too_long {
+    if writer.gives_up {
         rules.truncate(start);
         return ANYTHING.to_owned();
     }
@@ -72,8 +73,13 @@ fn element<'a>(
         let [open, close] = [elements.opening_tag(key, kind), elements.closing_tag(key)];
         format!("{} {content} {}", literal(&open), literal(&close))
     };
-    let is_shallow = depth < GRAMMAR_SCHEMA_DEPTH_MAX && !writer.too_long;
-    let others = writer.alternatives_of(schema);
+    let is_shallow = depth < GRAMMAR_SCHEMA_DEPTH_MAX && !writer.gives_up;
+    let properties = schema.get("properties").and_then(Value::as_object).map(Map::len);
+    let others = match properties {
+        None => writer.alternatives_of(schema),
+        // They say which of these belong together.
+        Some(_) => Vec::new(),
+    };
     if is_shallow && !others.is_empty() {
         let others = others.into_iter().map(|schema| {
             let element = element(writer, elements, key, schema, depth + 1);
@@ -82,7 +88,8 @@ fn element<'a>(
         return format!("({})", others.collect::<Vec<_>>().join(" | "));
     }
     let kind = schema.get("type").and_then(Value::as_str);
-    let properties = schema.get("properties").and_then(Value::as_object).map(Map::len);
+    // Keys that are not known cannot be written as elements.
+    writer.gives_up |= schema.as_object().is_some_and(may_have_more_properties);
     match (kind, properties, schema.get("items")) {
         (Some("object"), Some(1..), _) if is_shallow => {
             let named = Arguments::of(schema).named;

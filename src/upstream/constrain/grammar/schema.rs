@@ -34,7 +34,7 @@ pub(super) fn push(rules: &mut Rules, prefix: &str, schema: &Value, notation: No
     let start = rules.len();
     let mut writer = Writer::new(rules, prefix, schema, notation);
     let rule = writer.visit(schema, None, 0);
-    if writer.too_long {
+    if writer.gives_up {
         rules.truncate(start);
         return "value".to_owned();
     }
@@ -56,7 +56,8 @@ pub(super) struct Writer<'a> {
     beginnings: Vec<(&'a str, &'a str)>,
     /// How often one was looked for.
     followed: usize,
-    pub(super) too_long: bool,
+    /// Whether there can be no rules for the schema: they are too long, or it says too little.
+    pub(super) gives_up: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -67,7 +68,7 @@ impl<'a> Writer<'a> {
         notation: Notation,
     ) -> Self {
         let (start, references, beginnings) = (rules.len(), Vec::new(), Vec::new());
-        let (count, followed, too_long) = (0, 0, false);
+        let (count, followed, gives_up) = (0, 0, false);
         Self {
             rules,
             root,
@@ -78,7 +79,7 @@ impl<'a> Writer<'a> {
             references,
             beginnings,
             followed,
-            too_long,
+            gives_up,
         }
     }
 
@@ -103,10 +104,12 @@ impl<'a> Writer<'a> {
     /// `open` is the reference that is being followed, if the grammar has not had to read a character since.
     fn visit(&mut self, schema: &'a Value, open: Option<&'a str>, depth: usize) -> String {
         let Value::Object(keywords) = schema else { return "value".to_owned() };
-        if depth >= GRAMMAR_SCHEMA_DEPTH_MAX || self.too_long {
+        if depth >= GRAMMAR_SCHEMA_DEPTH_MAX || self.gives_up {
             return "value".to_owned();
         }
-        if let Some(pointer) = keywords.get("$ref").and_then(Value::as_str) {
+        if let Some(pointer) = keywords.get("$ref").and_then(Value::as_str)
+            && !keywords.contains_key("properties")
+        {
             return self.visit_reference(pointer, open, depth);
         }
         if let Some(value) = keywords.get("const") {
@@ -145,12 +148,8 @@ impl<'a> Writer<'a> {
             .into_iter()
             .find_map(|key| Some((key, keywords.get(key)?.as_array()?)))?;
         if keywords.contains_key("properties") {
-            // Next to `properties`, they mostly say which properties belong together. That is
-            // left to validation, unless they add properties.
-            let bring_more = |schema: &Value| {
-                ["properties", "$ref"].iter().any(|key| schema.get(*key).is_some())
-            };
-            return schemas.iter().any(bring_more).then(|| "object".to_owned());
+            // They say which properties belong together. That is left to validation.
+            return None;
         }
         match (key, schemas.as_slice()) {
             ("allOf", [schema]) => Some(self.visit(schema, open, depth + 1)),
@@ -218,6 +217,9 @@ impl<'a> Writer<'a> {
     /// Each property has two rules, for when it comes first and for when a comma precedes it.
     /// Each rule leads to the next property's, or past it.
     fn visit_object(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> String {
+        if may_have_more_properties(keywords) {
+            return "object".to_owned();
+        }
         let Some(properties) = keywords.get("properties").and_then(Value::as_object) else {
             return match self.extra_members(keywords, depth) {
                 Some(member) => {
@@ -284,8 +286,10 @@ impl<'a> Writer<'a> {
 
     fn visit_array(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> String {
         let item = match keywords.get("items") {
-            Some(schema) => self.visit(schema, None, depth + 1),
-            None => "value".to_owned(),
+            Some(schema) if !keywords.contains_key("prefixItems") => {
+                self.visit(schema, None, depth + 1)
+            }
+            _ => "value".to_owned(),
         };
         let (min, max) = bounds(keywords, "minItems", "maxItems");
         if max == Some(0) {
@@ -333,8 +337,37 @@ impl<'a> Writer<'a> {
 
     fn push(&mut self, name: &str, body: &str) {
         self.rules.push(name, body);
-        self.too_long |= self.rules.len() - self.start > GRAMMAR_TOOL_BYTES_MAX;
+        self.gives_up |= self.rules.len() - self.start > GRAMMAR_TOOL_BYTES_MAX;
     }
+}
+
+/// Whether other keywords of a schema may allow properties that its `properties` does not name. Most only say which
+/// of these belong together, which is left to validation.
+pub(super) fn may_have_more_properties(keywords: &Map<String, Value>) -> bool {
+    let Some(named) = keywords.get("properties").and_then(Value::as_object) else { return false };
+    let is_closed = keywords.get("additionalProperties") == Some(&Value::Bool(false))
+        && !keywords.contains_key("patternProperties");
+    keywords.contains_key("$ref") || (!is_closed && names_another(keywords, named))
+}
+
+/// Whether what these keywords combine, or want on a condition, has a property that is not among the `named`.
+fn names_another(keywords: &Map<String, Value>, named: &Map<String, Value>) -> bool {
+    let value = |keyword: &str| keywords.get(keyword);
+    let lists =
+        ["anyOf", "oneOf", "allOf"].into_iter().filter_map(value).filter_map(Value::as_array);
+    let maps = ["dependentSchemas", "dependencies"].into_iter().filter_map(value);
+    let maps = maps.filter_map(Value::as_object).flat_map(Map::values);
+    let conditional =
+        ["then", "else"].into_iter().filter_map(value).chain(maps).chain(lists.flatten());
+    conditional.filter_map(Value::as_object).any(|schema| {
+        let keys =
+            schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let mut all = keys.map(String::as_str).chain(required.filter_map(Value::as_str));
+        schema.contains_key("$ref")
+            || all.any(|name| !named.contains_key(name))
+            || names_another(schema, named)
+    })
 }
 
 /// The minimum and maximum of a count, if the grammar states them.

@@ -42,7 +42,7 @@ pub(super) fn push_arguments(
         let name = writer.named(&argument(tags, &literal(key), &values));
         all.push(if is_required { name } else { format!("{name}?") });
     }
-    if writer.too_long {
+    if writer.gives_up {
         rules.truncate(start);
         return others;
     }

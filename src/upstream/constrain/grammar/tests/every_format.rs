@@ -178,3 +178,39 @@ fn a_schema_that_holds_itself_is_bounded_in_every_format() {
         Grammar::parse(&grammar);
     }
 }
+
+/// Of an object whose schema says in some other way what else it may hold.
+#[test]
+fn properties_that_are_allowed_on_a_condition_can_be_written_in_every_format() {
+    let kind = json!({"kind": {"enum": ["file", "url"]}});
+    let path = json!({"properties": {"path": {"type": "string"}}, "required": ["path"]});
+    let is_file = json!({"properties": {"kind": {"const": "file"}}});
+    let whens = [
+        json!({"if": is_file, "then": path}),
+        json!({"allOf": [{"if": is_file, "then": path}]}),
+        json!({"oneOf": [path, {"required": ["kind"]}]}),
+        json!({"anyOf": [{"required": ["kind"]}, {"allOf": [path]}]}),
+        json!({"dependentSchemas": {"kind": path}}),
+        json!({"dependencies": {"kind": path}}),
+    ];
+    for when in whens {
+        let mut object = json!({"type": "object", "properties": kind, "required": ["kind"]});
+        object.as_object_mut().unwrap().extend(when.as_object().unwrap().clone());
+        let nested = json!({"type": "object", "properties": {"what": object}});
+        let arguments = r#"{"kind": "file", "path": "a b"}"#;
+        for (schema, arguments) in
+            [(object, arguments.to_owned()), (nested, format!(r#"{{"what": {arguments}}}"#))]
+        {
+            let tool = super::tool("f", schema);
+            for row in ROWS {
+                let (format, tools) = (CallFormat::of(row), vec![tool.clone()]);
+                let mut call = String::new();
+                format.push_call(&mut call, "f", &arguments);
+                let case = Case { format, tools, calls: Vec::new() };
+                let text_of = grammar_of(&case, &ToolChoice::Required);
+                let is_allowed = Grammar::parse(&text_of).accepts(&call);
+                assert!(is_allowed, "{}: {call}\n{when}\n{text_of}", row.name);
+            }
+        }
+    }
+}

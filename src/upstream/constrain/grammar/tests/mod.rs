@@ -323,6 +323,57 @@ fn objects_and_choices_nest() {
 }
 
 #[test]
+fn items_after_a_prefix_say_nothing_about_the_prefix() {
+    check(
+        json!({"properties": {"v": {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "integer"}}}}),
+        &[r#"{"v": ["a", 1]}"#],
+        &[r#"{"v": 1}"#],
+    );
+}
+
+#[test]
+fn a_condition_that_names_no_other_property_leaves_the_rules_as_they_are() {
+    let with = |more: Value| {
+        let mut schema = json!({"type": "object", "required": ["kind"], "properties": {
+            "kind": {"enum": ["file", "url"]}, "path": {"type": "string"}}});
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let file = json!({"properties": {"kind": {"const": "file"}}});
+    let wants_path = json!({"required": ["path"]});
+    let wants_more = json!({"properties": {"more": {"type": "integer"}}, "required": ["more"]});
+    for more in [
+        json!({"if": file, "then": wants_path}),
+        json!({"allOf": [{"if": file, "then": wants_path}]}),
+        json!({"dependencies": {"kind": ["path"]}}),
+        json!({"dependentSchemas": {"path": wants_path}}),
+        json!({"if": file, "then": wants_more, "additionalProperties": false}),
+    ] {
+        check(
+            with(more),
+            &[r#"{"kind": "url"}"#, r#"{"kind": "file", "path": "a"}"#],
+            &[r#"{"kind": "none"}"#, r#"{"kind": "url", "more": 1}"#],
+        );
+    }
+    let or_null = with(json!({"type": ["object", "null"], "if": file, "then": wants_more}));
+    check(
+        json!({"properties": {"v": or_null}, "required": ["v"]}),
+        &[r#"{"v": null}"#, r#"{"v": {"kind": "file", "more": 1}}"#],
+        &[r#"{"v": 1}"#],
+    );
+}
+
+#[test]
+fn properties_beside_a_reference_are_not_lost() {
+    check(
+        json!({"$ref": "#/$defs/base", "properties": {"x": {"type": "integer"}}, "required": ["x"],
+               "$defs": {"base": {"type": "object", "properties": {"y": {"type": "integer"}}}}}),
+        &[r#"{"x": 1}"#, r#"{"y": 1, "x": 1}"#],
+        &["1"],
+    );
+}
+
+#[test]
 fn undescribed_members_are_allowed_if_the_schema_says_so() {
     let number = json!({"type": "integer"});
     check(json!({"type": "object"}), &["{}", r#"{"a": 1, "b": []}"#], &["[]"]);
