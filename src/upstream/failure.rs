@@ -133,6 +133,16 @@ impl RoundFailure {
         Self::new(FailureCode::UpstreamError, true, message.to_owned())
     }
 
+    /// The same of a server that took too long.
+    pub(super) fn late() -> Self {
+        Self { code: FailureCode::UpstreamTimeout, ..Self::cut_short() }
+    }
+
+    /// Whether a server took too long.
+    pub(super) fn is_timeout(&self) -> bool {
+        self.code == FailureCode::UpstreamTimeout
+    }
+
     /// An answer in one piece is longer than this many bytes.
     pub(super) fn too_long(bytes_max: usize) -> Self {
         let message = format!(
@@ -166,6 +176,10 @@ impl From<ClientError> for RoundFailure {
             ClientError::ConnectTimeout { .. } => {
                 (FailureCode::UpstreamUnavailable, "; is the model server running?")
             }
+            ClientError::AnswerTimeout { after } if *after > limits::CHECK_TIMEOUT => (
+                FailureCode::UpstreamTimeout,
+                "; if it needs that long to load the model or to read the prompt, raise idle_timeout_sec",
+            ),
             ClientError::AnswerTimeout { .. } => (FailureCode::UpstreamTimeout, ""),
             ClientError::Broken { .. } => (FailureCode::UpstreamError, ""),
         };

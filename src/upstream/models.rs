@@ -35,9 +35,10 @@ pub(crate) enum Flavour {
 }
 
 impl Models {
-    /// Reads a list of models. Any other input gives the default.
+    /// Reads a list of models. Any other input gives the default. `model` is the one that is asked for, if it has a
+    /// name: the root is its own.
     #[must_use]
-    pub(crate) fn read(body: &str) -> Self {
+    pub(crate) fn read(body: &str, model: &str) -> Self {
         #[derive(Deserialize)]
         struct List {
             data: Vec<Model>,
@@ -50,10 +51,17 @@ impl Models {
             #[serde(flatten)]
             more: Map<String, Value>,
         }
-        let list = serde_json::from_str::<List>(body).ok();
-        let Some(first) = list.and_then(|list| list.data.into_iter().next()) else {
-            return Self::default();
+        let list = serde_json::from_str::<List>(body).map(|list| list.data).unwrap_or_default();
+        let named = list.iter().find(|listed| listed.id.as_deref() == Some(model));
+        let parent = named.and_then(|named| named.more.get("parent")?.as_str());
+        let of_id = |id: &str| list.iter().find(|listed| listed.id.as_deref() == Some(id));
+        // An adapter's own root is where it lies. Without an entry, the name is another for the first model.
+        let root = match (parent, named) {
+            (Some(parent), _) => of_id(parent).or_else(|| list.first()),
+            (None, named) => named.or_else(|| list.first()),
         };
+        let root = root.and_then(|listed| listed.more.get("root")?.as_str()).map(str::to_owned);
+        let Some(first) = list.into_iter().next() else { return Self::default() };
         // Servers put their own name there; Ollama, where its models come from.
         let flavour = match first.owned_by.as_deref() {
             Some("vllm") => Flavour::Vllm,
@@ -67,7 +75,7 @@ impl Models {
         Self {
             flavour,
             first: first.id,
-            root: more["root"].as_str().map(str::to_owned),
+            root,
             parameters: count("/meta/n_params"),
             context: count("/max_model_len").or_else(|| count("/meta/n_ctx")),
         }
@@ -100,7 +108,7 @@ mod tests {
     #[track_caller]
     fn check(body: &str, flavour: Flavour, first: Option<&str>) {
         let expected = Models { flavour, first: first.map(str::to_owned), ..Models::default() };
-        assert_eq!(Models::read(body), expected, "{body}");
+        assert_eq!(Models::read(body, ""), expected, "{body}");
     }
 
     #[test]
@@ -123,17 +131,32 @@ mod tests {
         check(r#"{"data":[{"owned_by":"vllm"}]}"#, Flavour::Vllm, None);
         check(r#"{"object":"list","data":[]}"#, Flavour::Other, None);
         let body = r#"{"data":[{"id":"m","meta":{"n_params":494032768,"n_vocab":1}}]}"#;
-        assert_eq!(Models::read(body).parameters, Some(494_032_768));
+        assert_eq!(Models::read(body, "").parameters, Some(494_032_768));
         for odd in ["\"8B\"", "-1", "1e9", "null", "[]"] {
             let body = format!(
                 r#"{{"data":[{{"id":"m","root":{odd},"meta":{odd},"max_model_len":{odd}}}]}}"#
             );
-            assert_eq!(Models::read(&body).first.as_deref(), Some("m"), "{odd}");
+            assert_eq!(Models::read(&body, "").first.as_deref(), Some("m"), "{odd}");
         }
         let body = r#"{"data":[{"id":"m","owned_by":"vllm","root":"Qwen/Qwen3-8B","max_model_len":4096}]}"#;
-        let models = Models::read(body);
+        let models = Models::read(body, "");
         assert_eq!((models.root.as_deref(), models.context), (Some("Qwen/Qwen3-8B"), Some(4096)));
         check(r#"{"data":null}"#, Flavour::Other, None);
         check("not found", Flavour::Other, None);
+    }
+    #[test]
+    fn the_root_is_that_of_the_model_that_is_asked_for() {
+        let list = r#"{"data":[{"id":"a","root":"Qwen/Qwen3-8B"},{"id":"b","root":"B/B"},
+            {"id":"c"},{"id":"adapter","root":"/adapters/1","parent":"b"}]}"#;
+        for (model, root) in [
+            ("", Some("Qwen/Qwen3-8B")),
+            ("a", Some("Qwen/Qwen3-8B")),
+            ("another name", Some("Qwen/Qwen3-8B")),
+            ("b", Some("B/B")),
+            ("c", None),
+            ("adapter", Some("B/B")),
+        ] {
+            assert_eq!(Models::read(list, model).root.as_deref(), root, "{model}");
+        }
     }
 }

@@ -29,6 +29,16 @@ impl fmt::Display for ServerError {
     }
 }
 
+/// How servers without a code for it word an overflowing context.
+const CONTEXT_WORDS: [&str; 6] = [
+    "context length",
+    "context size",
+    "context window",
+    "maximum input length",
+    "maximum model length",
+    "prompt is too long",
+];
+
 impl ServerError {
     /// Reads a body, which may be anything: the JSON of llama.cpp, vLLM, `SGLang`, Ollama,
     /// `OpenAI` or `FastAPI`, or plain text.
@@ -52,7 +62,10 @@ impl ServerError {
         matches!(
             self.code.as_deref(),
             Some("exceed_context_size_error" | "context_length_exceeded")
-        ) || self.message.contains("maximum context length")
+        ) || {
+            let message = self.message.to_ascii_lowercase();
+            CONTEXT_WORDS.iter().any(|words| message.contains(words))
+        }
     }
 
     fn from_json(json: &Value) -> Option<Self> {
@@ -198,6 +211,11 @@ mod tests {
             r#"{"error":{"code":400,"message":"request (5031 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5031,"n_ctx":4096}}"#,
             r#"{"error":{"message":"..","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
             r#"{"error":{"message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}}"#,
+            r#"{"error":{"message":"You passed 31745 input tokens and requested 1024 output tokens. However, the model's context length is only 32768 tokens, resulting in a maximum input length of 31744 tokens.","type":"BadRequestError","param":"input_tokens","code":400}}"#,
+            r#"{"error":{"message":"The input (5031 tokens) is longer than the model's context length (4096 tokens).","type":"BadRequestError","code":400}}"#,
+            r#"{"error":"The prompt does not fit into the Context Window"}"#,
+            r#"{"error":{"message":"The decoder prompt (length 11157) is longer than the maximum model length of 4096.","type":"BadRequestError","code":400}}"#,
+            r#"{"object":"error","message":"Multimodal prompt is too long after expanding multimodal tokens.","code":400}"#,
         ] {
             assert!(ServerError::from_body(body.as_bytes()).is_context_overflow(), "{body}");
         }

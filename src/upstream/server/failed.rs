@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use hyper::header::RETRY_AFTER;
 use jiff::Timestamp;
+use tokio::time::sleep;
+use tracing::debug;
 
 use crate::http;
 use crate::limits::upstream as limits;
@@ -52,6 +54,22 @@ impl Failed {
 }
 
 impl Failed {
+    /// Whether a server was reached that did not answer in time.
+    pub(in crate::upstream) fn is_silence(&self) -> bool {
+        self.was_reached && self.failure.is_timeout()
+    }
+
+    /// Waits for another attempt, unless that is not worthwhile.
+    pub(super) async fn waits_to_retry(&self, attempt: &mut u32) -> bool {
+        let Some(wait) = self.wait.filter(|_| *attempt < limits::ATTEMPTS_MAX) else {
+            return false;
+        };
+        debug!(attempt, reason = %self.failure.message, "retrying");
+        sleep(wait.max(limits::RETRY_BACKOFF * *attempt)).await;
+        *attempt += 1;
+        true
+    }
+
     /// Whether the server knows the request, and does not take what is in it. llama.cpp answers 500 if a
     /// chat template gives up.
     pub(in crate::upstream) const fn is_refusal(&self) -> bool {

@@ -17,7 +17,7 @@ use hyper::header::{
 };
 use hyper::{Method, Request, StatusCode, Uri};
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use self::detecting::Guess;
@@ -224,14 +224,11 @@ impl Server {
                 }
                 Err(failed) => failed,
             };
-            let Some(wait) = failed.wait.filter(|_| attempt < limits::ATTEMPTS_MAX) else {
+            if !failed.waits_to_retry(&mut attempt).await {
                 // Asking for less has not helped, so that was not what the server refused.
                 self.dialect.restore(variant);
                 return Err(failed);
-            };
-            debug!(attempt, reason = %failed.failure.message, "retrying");
-            sleep(wait.max(limits::RETRY_BACKOFF * attempt)).await;
-            attempt += 1;
+            }
         }
     }
 
@@ -317,7 +314,8 @@ impl Server {
             _ => {}
         }
         if let Some(FailedListing { failed, at }) = &*asked
-            && *at >= since
+            && (*at >= since
+                || (!needs_name && failed.is_silence() && at.elapsed() < limits::LIST_AGAIN))
         {
             return self.without_list(failed.clone());
         }
@@ -327,8 +325,11 @@ impl Server {
         };
         *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now() });
         let listed = self.without_list(failed.clone());
-        // A server that is still starting, or a proxy in front of one, is asked again, and so is one whose list broke off.
-        let may_list = failed.wait.is_some() || failed.status.is_some_and(http::is_transient);
+        // A server that is still starting, or a proxy in front of one, is asked again, and so is one whose list broke
+        // off, or that was too busy.
+        let may_list = failed.wait.is_some()
+            || failed.is_silence()
+            || failed.status.is_some_and(http::is_transient);
         if listed.is_ok() && !may_list {
             *self.known.lock() = Known::Unlisted;
         }
@@ -377,7 +378,8 @@ impl Server {
     /// Requests the list of models, which also identifies the server.
     async fn fetch_models(&self) -> Result<Models, Failed> {
         let path = format!("{}/models", self.path);
-        let models = Models::read(&self.look_up(Method::GET, &path, Bytes::new()).await?);
+        let list = self.look_up(Method::GET, &path, Bytes::new()).await?;
+        let models = Models::read(&list, &self.model);
         let before = self.listed.lock().replace(models.clone());
         if before.is_some_and(|before| before != models) {
             self.forget_model();
@@ -481,6 +483,6 @@ async fn read_whole(
             wait: Some(Duration::ZERO),
             ..Failed::permanent(RoundFailure::cut_short())
         }),
-        Extent::Late => Err(Failed::permanent(RoundFailure::cut_short())),
+        Extent::Late => Err(Failed::permanent(RoundFailure::late())),
     }
 }

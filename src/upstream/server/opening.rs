@@ -34,6 +34,17 @@ impl Server {
         self.sends_prompts || (flavour.prefills() && self.dialect.path() == "/chat/completions")
     }
 
+    /// How requests are written, which a server that is still starting may have to be asked for more than once.
+    async fn known_way(&self, history: History) -> Result<Way, Failed> {
+        let mut attempt = 1;
+        loop {
+            match self.way(history).await {
+                Err(failed) if failed.waits_to_retry(&mut attempt).await => {}
+                known => return known,
+            }
+        }
+    }
+
     /// Opens a round. If the request may have been refused for how tokens are to be chosen, it is
     /// made again without what not every server knows.
     async fn open_sampled(
@@ -72,7 +83,7 @@ impl Server {
         history: History,
         prefills: bool,
     ) -> Result<Round, Failed> {
-        let way = Way { prefills, ..self.way(history).await? };
+        let way = Way { prefills, ..self.known_way(history).await? };
         let render = |images: &Images| {
             let mut rendered = request.render(way, images);
             rendered.sampling.extra = extra.clone();

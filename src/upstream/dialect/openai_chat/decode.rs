@@ -129,7 +129,10 @@ impl Decoder {
         let reasoning_content = delta.reasoning_content.filter(|raw| is_said(raw));
         let reasoning_other = delta.reasoning.filter(|raw| is_said(raw));
         let reasoning = reasoning_content.or(reasoning_other);
-        let text = delta.content.filter(|raw| is_said(raw));
+        // A refusal takes the place of an answer.
+        let content = delta.content.filter(|raw| is_said(raw));
+        let refusal = delta.refusal.filter(|raw| is_said(raw) && raw.get().starts_with('"'));
+        let text = content.or(refusal);
         for (words, raw) in [(Words::Reasoning, reasoning), (Words::Text, text)] {
             let Some(raw) = raw else { continue };
             // Any value but a string is an error: skipping it would silently lose words.
@@ -153,10 +156,11 @@ impl Decoder {
             sink(Delta::Usage(usage));
         }
 
-        // With both reasoning fields set, the second would count once the first is empty.
+        // With two fields set for the same words, the second would count once the first is empty.
         let one_effect = finish.is_none()
             && usage.is_none()
             && calls.is_none()
+            && (content.is_none() || refusal.is_none())
             && (reasoning_content.is_none() || reasoning_other.is_none());
         if let Some(shape) = &mut self.shape
             && one_effect
@@ -267,6 +271,8 @@ struct Choice<'a> {
 struct ChoiceDelta<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    refusal: Option<&'a RawValue>,
     #[serde(borrow, default)]
     reasoning_content: Option<&'a RawValue>,
     #[serde(borrow, default)]

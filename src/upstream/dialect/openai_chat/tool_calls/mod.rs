@@ -33,6 +33,8 @@ struct Names {
     index: Option<u64>,
     /// Empty if the server gives none.
     id: String,
+    /// Whether its name came again once it was whole: with arguments, another call of the same tool begins.
+    is_announced_again: bool,
 }
 
 type Open = NativeCall<Names>;
@@ -45,6 +47,8 @@ enum Place {
     New,
     /// A repetition of a whole call.
     Repeated,
+    /// No more than the name and index of this call, which is whole: of the same, or of another that begins.
+    Announced(usize),
 }
 
 impl Assembler {
@@ -60,11 +64,22 @@ impl Assembler {
     ) -> Result<(), FrameError> {
         let at = match self.place(piece) {
             Place::Repeated => return Ok(()),
+            Place::Announced(at) => {
+                self.calls.count(piece.name.len() + piece.arguments.len())?;
+                self.calls.get_mut(at).named.is_announced_again = true;
+                return Ok(());
+            }
             Place::At(at) => at,
             Place::New => {
+                let announced =
+                    self.find(piece).filter(|at| self.open()[*at].named.is_announced_again);
+                let name = announced.map(|at| self.open()[at].name.clone());
                 self.calls.complete(&mut sink, is_surely_whole);
-                let named = Names { index: piece.index, id: String::new() };
-                self.calls.begin(named, &mut sink)?
+                let named = Names { index: piece.index, ..Names::default() };
+                let at = self.calls.begin(named, &mut sink)?;
+                self.calls.get_mut(at).name =
+                    name.filter(|_| piece.name.is_empty()).unwrap_or_default();
+                at
             }
         };
         if self.calls.is_completed(at) {
@@ -94,6 +109,7 @@ impl Assembler {
             return Place::Repeated;
         }
         match self.find(piece) {
+            Some(at) if announces_again(&self.open()[at], piece) => Place::Announced(at),
             Some(at) if !self.is_after(at, piece) => Place::At(at),
             _ => Place::New,
         }
@@ -128,7 +144,8 @@ impl Assembler {
         }
         let may_begin = !piece.name.is_empty()
             || (has_id && call.named.id.is_empty())
-            || (is_handed_out && !piece.arguments.trim().is_empty());
+            || ((is_handed_out || call.named.is_announced_again)
+                && !piece.arguments.trim().is_empty());
         // In the middle of arguments, a name is a repetition and an id is late.
         may_begin && is_whole(&call.arguments)
     }
@@ -152,7 +169,7 @@ fn add(call: &mut Open, piece: &Piece) {
 /// Whether a call is whole and the piece repeats it, or repeats no more than its id. Index and
 /// id tell calls apart if both sides have them.
 fn is_repeated_by(call: &Open, piece: &Piece) -> bool {
-    let Names { index, id } = &call.named;
+    let Names { index, id, .. } = &call.named;
     let has_index = piece.index.is_none() || index.is_none() || piece.index == *index;
     let has_same_id = !piece.id.is_empty() && piece.id == *id;
     let has_id = has_same_id || piece.id.is_empty() || id.is_empty();
@@ -166,6 +183,18 @@ fn is_repeated_by(call: &Open, piece: &Piece) -> bool {
     is_whole(&piece.arguments)
         && (piece.arguments == call.arguments
             || (has_same_id && is_same_json(&piece.arguments, &call.arguments)))
+}
+
+/// Whether a piece without an id has no more than the index and the name of a whole call. Versions of vLLM write the
+/// name in every piece, and the last has no arguments; servers with one index for all calls may begin the next.
+fn announces_again(call: &Open, piece: &Piece) -> bool {
+    piece.index.is_some()
+        && piece.index == call.named.index
+        && piece.id.is_empty()
+        && !piece.name.is_empty()
+        && piece.name == call.name
+        && piece.arguments.trim().is_empty()
+        && is_whole(&call.arguments)
 }
 
 /// Whether a call's arguments may be a mere placeholder: some servers send `{}` first and the

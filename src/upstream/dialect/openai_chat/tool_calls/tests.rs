@@ -68,6 +68,34 @@ fn the_standards_form() {
     check(&json!([]), &[]);
 }
 
+/// As older versions of vLLM stream a call that was asked for by name.
+#[test]
+fn a_name_after_the_whole_call_is_no_other_call() {
+    for last in ["", "\n"] {
+        check(
+            &json!([
+                {"index": 0, "function": {"name": "f", "arguments": "{\"x\""}},
+                {"index": 0, "function": {"name": "f", "arguments": ":1}"}},
+                {"index": 0, "function": {"name": "f", "arguments": last}},
+            ]),
+            &[("f", "{\"x\":1}")],
+        );
+    }
+    // But more arguments are another call's.
+    for name in [json!({"name": "f"}), json!({})] {
+        let mut more = json!({"index": 0, "function": name});
+        more["function"]["arguments"] = "{\"x\":2}".into();
+        check(
+            &json!([
+                {"index": 0, "function": {"name": "f", "arguments": "{\"x\":1}"}},
+                {"index": 0, "function": {"name": "f", "arguments": ""}},
+                more,
+            ]),
+            &[("f", "{\"x\":1}"), ("f", "{\"x\":2}")],
+        );
+    }
+}
+
 #[test]
 fn parallel_calls_are_distinguished_by_index() {
     check(
