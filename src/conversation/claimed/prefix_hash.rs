@@ -1,7 +1,5 @@
 //! A hash of everything that was said up to a message.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -29,7 +27,7 @@ impl PrefixHash {
     }
 
     /// The hash after one more message. `role` is `system`, `user`, `assistant` or `tool`. White
-    /// space around the text does not count, nor do the two ways to end a line.
+    /// space around the text does not count, nor do the two ways to end a line; of an answer, no white space counts.
     #[must_use]
     pub fn then(self, role: &str, text: &str) -> Self {
         let mut hash = Sha256::new();
@@ -37,14 +35,16 @@ impl PrefixHash {
         // No role contains the byte after it, so no text can pass for part of a role.
         hash.update(role);
         hash.update([0]);
-        // Some clients add calls to what we said.
-        let text = match role {
-            "assistant" => markup::without_calls(text),
-            _ => Cow::Borrowed(text),
-        };
-        for line in text.trim().lines() {
-            hash.update(line);
-            hash.update("\n");
+        if role == "assistant" {
+            // Some clients add calls to what we said, and join its blocks in their own ways.
+            for word in markup::without_calls(text).split_whitespace() {
+                hash.update(word);
+            }
+        } else {
+            for line in text.trim().lines() {
+                hash.update(line);
+                hash.update("\n");
+            }
         }
         Self(hash.finalize().into())
     }
@@ -86,7 +86,11 @@ mod tests {
         assert_eq!(one, prefix("key", " a\r\nb\n"));
         assert_eq!(one, prefix("key", "<details type=\"tool_calls\"></details>\na\nb"));
         assert_ne!(one, prefix("other key", "a\nb"));
-        assert_ne!(one, prefix("key", "a b"));
+        assert_eq!(one, prefix("key", "a\n\n b"));
+        assert_eq!(one, prefix("key", "ab"));
+        assert_ne!(one, prefix("key", "ac"));
+        let user = |text| PrefixHash::begin("key").then("user", text);
+        assert_ne!(user("a\nb"), user("a b"));
         assert_ne!(one, PrefixHash::begin("key").then("assistant", "a\nb"));
         assert_ne!(one, PrefixHash::begin("key").then("user", "Hi.").then("tool", "a\nb"));
         assert_ne!(one, PrefixHash::begin("key").then("user", "Hi.").then("user", "a\nb"));

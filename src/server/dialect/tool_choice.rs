@@ -81,7 +81,9 @@ fn allowed(
 ) -> Result<ChosenTools, Refusal> {
     let allowed = choice.get("allowed_tools").unwrap_or(choice);
     let tools = allowed["tools"].as_array().ok_or_else(refusal)?;
-    let names: Vec<&str> = tools.iter().filter_map(name_of).collect();
+    // Tools of other types are not offered anyway.
+    let functions = tools.iter().filter(|it| it["type"].is_null() || it["type"] == "function");
+    let names: Vec<&str> = functions.filter_map(name_of).collect();
     let choice = match allowed["mode"].as_str() {
         None | Some("auto") => ToolChoice::Auto,
         Some("required") => ToolChoice::Required,
@@ -176,7 +178,8 @@ mod tests {
 
     #[test]
     fn allowed_tools_are_a_limit_on_both() {
-        let tools = json!([function("open"), function("look"), {"type": "image_generation"}]);
+        let tools = json!([function("open"), function("look"), {"type": "image_generation"},
+            {"type": "custom", "name": "apply_patch"}]);
         let nested = |mode: &str| json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}});
         let flat = json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
         let kept: (&[&str], Option<&[&str]>, _) = (&["open"], Some(&["look"]), ToolChoice::Auto);

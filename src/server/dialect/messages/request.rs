@@ -20,7 +20,9 @@ use crate::limits::turn::{IMAGE_TOKENS, IMAGES_MAX};
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::sampling::{self, NAMES, Names};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{AnswerMeta, ClientRequest, Form, ParsedRequest, json};
+use crate::server::dialect::{
+    AnswerMeta, ClientRequest, Form, ParsedRequest, json, response_format,
+};
 use crate::server::refusal::Refusal;
 use crate::upstream::Sampling;
 
@@ -47,6 +49,11 @@ pub(super) struct Raw<'b> {
     stop_sequences: Option<Vec<String>>,
     #[serde(default)]
     thinking: Value,
+    /// The form of the answer is its `format`.
+    #[serde(default)]
+    output_config: Value,
+    /// Where older clients have the form.
+    output_format: Option<Value>,
 }
 
 pub(super) fn read(
@@ -89,6 +96,9 @@ fn turn(
 ) -> Result<(NewTurn, Repairs, usize), Refusal> {
     let ChosenModel { upstream, tools: offered, .. } = model(&model_of(&raw)?, request.models)?;
     let sampling = sampling(&raw)?;
+    let format = raw.output_config.get("format").filter(|format| !format.is_null()).cloned();
+    let response_format =
+        response_format::read(format.or(raw.output_format), "output_config.format")?;
     let (choice, is_single) = tools::choice(raw.tool_choice.as_ref())?;
     let is_off = server_tools == MessagesServerTools::Off;
     let offered = if is_off { Some(Vec::new()) } else { offered };
@@ -118,6 +128,7 @@ fn turn(
         nobody_approves: true,
         words_only: true,
         tool_choice: choice,
+        response_format,
         sampling,
         conversation: conversation.map(str::to_owned),
         client_history: Some(ClientHistory {

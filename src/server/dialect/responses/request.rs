@@ -208,8 +208,9 @@ impl Request {
         let ChosenModel { upstream, tools, .. } = models.choose(model)?;
         let RequestTools { client_tools: brought, server_tools: offered, confirm } =
             tools::read(given, tools, &labels)?;
+        let chosen = raw.tool_choice.as_ref().map(|choice| tools::with_names(choice, &labels));
         let ChosenTools { client_tools, server_tools, choice } =
-            tool_choice::choose(raw.tool_choice.as_ref(), &brought, offered.as_deref())?;
+            tool_choice::choose(chosen.as_ref(), &brought, offered.as_deref())?;
         let is_stored = raw.store != Some(false);
         let stored_items = if is_stored { history::without_images(&items) } else { Vec::new() };
         let mut lost = history::resolve(&mut items, &known, images);

@@ -48,10 +48,8 @@ fn servers(tools: &[Value], labels: &Labels) -> RequestTools {
         let allowed = tool["allowed_tools"]
             .as_array()
             .or_else(|| tool["allowed_tools"]["tool_names"].as_array());
-        // By the name here, or by the one that its server has given it.
-        let is_allowed = |(name, own): &(String, Option<String>)| {
-            let is_name = |it: &str| it == name || own.as_deref() == Some(it);
-            let is = |it: &Value| it.as_str().is_some_and(is_name);
+        let is_allowed = |tool: &(String, Option<String>)| {
+            let is = |name: &Value| name.as_str().is_some_and(|name| is_called(tool, name));
             allowed.is_none_or(|allowed| allowed.iter().any(is))
         };
         let allowed = names.into_iter().filter(is_allowed).map(|(name, _)| name);
@@ -63,6 +61,44 @@ fn servers(tools: &[Value], labels: &Labels) -> RequestTools {
         }
     }
     RequestTools { server_tools, confirm, ..RequestTools::default() }
+}
+
+/// Whether this is a tool's name here, or the one that its server has given it.
+fn is_called((here, own): &(String, Option<String>), name: &str) -> bool {
+    here == name || own.as_deref() == Some(name)
+}
+
+/// A `tool_choice` in which labels are replaced by the names of their tools.
+pub(super) fn with_names(choice: &Value, labels: &Labels) -> Value {
+    if choice["type"] == "mcp" {
+        let mut tools = named(choice, labels);
+        return match tools.len() {
+            0 => choice.clone(),
+            1 => tools.remove(0),
+            _ => json!({"type": "allowed_tools", "mode": "required", "tools": tools}),
+        };
+    }
+    let mut choice = choice.clone();
+    if let Some(tools) = choice.get_mut("tools").and_then(Value::as_array_mut) {
+        let each = std::mem::take(tools).into_iter();
+        *tools = each
+            .flat_map(|tool| if tool["type"] == "mcp" { named(&tool, labels) } else { vec![tool] })
+            .collect();
+    }
+    choice
+}
+
+/// The tools that an `mcp` entry selects: all with its label, or the one with its `name`.
+fn named(entry: &Value, labels: &Labels) -> Vec<Value> {
+    let Some(label) = entry["server_label"].as_str() else {
+        return vec![json!({"type": "function", "name": entry["name"]})];
+    };
+    let tools = labels.tools(label).into_iter();
+    let meant = entry["name"].as_str();
+    tools
+        .filter(|tool| meant.is_none_or(|name| is_called(tool, name)))
+        .map(|(name, _)| json!({"type": "function", "name": name}))
+        .collect()
 }
 
 /// The functions as the response repeats them.

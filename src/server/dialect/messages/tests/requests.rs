@@ -182,6 +182,23 @@ fn unknown_fields_are_skipped() {
 }
 
 #[test]
+fn the_form_of_the_answer_is_read_where_clients_have_it() {
+    let format = json!({"type": "json_schema", "schema": {"type": "object"}});
+    for fields in [
+        json!({"output_config": {"format": format, "effort": "low"}}),
+        json!({"output_format": format}),
+        json!({"output_format": format, "output_config": {"format": null}}),
+    ] {
+        assert!(turn(&fields).response_format.is_some(), "{fields}");
+    }
+    for none in [json!(null), json!({}), json!({"effort": "low"}), json!("high")] {
+        assert!(turn(&json!({ "output_config": none })).response_format.is_none(), "{none}");
+    }
+    let odd = request(&json!({"output_config": {"format": {"type": "xml"}}}));
+    assert!(try_read(&odd).is_err());
+}
+
+#[test]
 fn an_answer_is_streamed_if_it_is_asked_for() {
     let form = |stream| try_read(&request(&json!({ "stream": stream }))).unwrap().form;
     assert!(matches!(form(json!(true)), Form::Stream(_)));

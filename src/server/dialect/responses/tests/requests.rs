@@ -146,6 +146,18 @@ fn tool_choice_row_by_row() {
     let (clients, ours, choice) = chosen(allowed);
     assert_eq!((clients, ours), (vec!["open".to_owned()], Some(vec!["add".to_owned()])));
     assert_eq!(choice, ToolChoice::Required);
+    let of_label = |label: &str| json!({"type": "mcp", "server_label": label});
+    let allowed = json!({"type": "allowed_tools", "mode": "auto", "tools": [
+        of_label("files"), {"type": "custom", "name": "shut"},
+    ]});
+    let files = || Some(vec!["files_read".to_owned()]);
+    assert_eq!(chosen(allowed), (vec![], files(), ToolChoice::Auto));
+    let ours = Some(vec!["add".to_owned(), "wait".to_owned()]);
+    assert_eq!(chosen(of_label("builtin")), (vec![], ours, ToolChoice::Required));
+    let files_read = ToolChoice::Named("files_read".to_owned());
+    assert_eq!(chosen(of_label("files")), (both(), None, files_read));
+    let wait = json!({"type": "mcp", "server_label": "builtin", "name": "wait"});
+    assert_eq!(chosen(wait), (both(), None, ToolChoice::Named("wait".to_owned())));
 }
 
 #[test]
