@@ -482,6 +482,8 @@ pub enum TurnFinish {
     Stop,
     /// The model hit its token limit.
     Length,
+    /// A filter of the model server cut the answer off.
+    ContentFilter,
     /// The user was asked a question.
     ClarificationNeeded,
     /// The client has to run tools of its own.
@@ -494,9 +496,10 @@ pub enum TurnFinish {
 
 impl TurnFinish {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Stop,
         Self::Length,
+        Self::ContentFilter,
         Self::ClarificationNeeded,
         Self::ClientToolCalls,
         Self::LoopLimit,
@@ -509,6 +512,7 @@ impl TurnFinish {
         match self {
             Self::Stop => "stop",
             Self::Length => "length",
+            Self::ContentFilter => "content_filter",
             Self::ClarificationNeeded => "clarification_needed",
             Self::ClientToolCalls => "client_tool_calls",
             Self::LoopLimit => "loop_limit",

@@ -88,8 +88,8 @@ impl Scene {
     fn return_all(&mut self, result: &ToolResult) {
         for call in std::mem::take(&mut self.running) {
             let result = result.clone();
-            let (duration_ms, attempts, is_uncertain) = (1, 1, false);
-            self.handle(Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain });
+            let (duration_ms, attempts) = (1, 1);
+            self.handle(Input::ToolEnded { call, result, duration_ms, attempts });
         }
     }
 }

@@ -126,6 +126,7 @@ fn of_result(result: &ToolResult) -> usize {
         files: _,
         artifacts,
         for_user,
+        uncertain: _,
     } = result;
     let words = [error, instruction_for_ai].into_iter().flatten().map(String::capacity);
     let for_user: usize = for_user.iter().map(|text| size_of_val(text) + text.capacity()).sum();

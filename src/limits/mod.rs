@@ -202,6 +202,8 @@ pub mod upstream {
     pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
     /// Time for a server to answer a health check.
     pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+    /// How long to wait before asking a server again that was too busy to list its models.
+    pub const LIST_AGAIN: Duration = Duration::from_secs(30);
     /// How long a successful health check stays valid.
     pub const CHECK_AGE: Duration = Duration::from_secs(2);
     /// Longest `Retry-After` of a server that is obeyed.

@@ -320,9 +320,8 @@ impl Driver {
         for _ in 0..=2 * self.tools.len() {
             let Poll::Ready(news) = self.tools.poll(cx) else { break };
             if let News::Ended { call, run, duration, .. } = news {
-                let (Run { result, attempts, is_uncertain, .. }, duration_ms) =
-                    (run, millis(duration));
-                let ended = Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain };
+                let (Run { result, attempts, .. }, duration_ms) = (run, millis(duration));
+                let ended = Input::ToolEnded { call, result, duration_ms, attempts };
                 self.turn.handle(ended);
                 self.keep_results();
             }
@@ -442,11 +441,11 @@ impl Driver {
                     Input::ToolAsked { call, question, continuation, duration_ms, attempts }
                 }
                 News::Ended { call, name, run, duration } => {
-                    let Run { result, end, attempts, is_uncertain } = run;
+                    let Run { result, end, attempts } = run;
                     let source = self.tools.source(&name);
                     self.meter.end_tool(call, &source, name, end, duration);
                     let duration_ms = millis(duration);
-                    Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain }
+                    Input::ToolEnded { call, result, duration_ms, attempts }
                 }
             };
             self.turn.handle(input);

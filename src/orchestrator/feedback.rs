@@ -7,7 +7,7 @@
 use serde_json::json;
 
 use crate::call_format::CallFormat;
-use crate::event::FeedbackReason;
+use crate::event::{FeedbackReason, TurnFinish};
 use crate::limits::tools::{FEEDBACK_BYTES_MAX, REFERRED_BYTES_MAX};
 use crate::parser::{ErrorCode, ParseError};
 use crate::text;
@@ -18,30 +18,53 @@ use super::prompt::NATIVE_EXAMPLE;
 use crate::call_format::CallContract;
 
 /// The model neither said nor called anything.
-pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the user now: either \
-     in words, or with a function call.";
+pub(super) const fn empty_response(has_tools: bool) -> &'static str {
+    if has_tools {
+        "Your last message was empty. Answer the user now: either in words, or with a function call."
+    } else {
+        "Your last message was empty. Answer the user now, in words."
+    }
+}
 
 /// The same, if the first did not help.
-pub(super) const EMPTY_RESPONSE_AGAIN: &str = "Your message was empty again: no words, no call. Write \
+pub(super) const EMPTY_RESPONSE_AGAIN: &str = "Your message was empty again. Write \
      the answer to the user's last message now, in one or two plain sentences.";
 
 /// The model wrote a result, real or not, instead of an answer.
-pub(super) const INVENTED_RESULT: &str = "You wrote the result of a function yourself. Results \
-     come from me alone. Call the function, or answer me in words.";
+pub(super) const fn invented_result(has_tools: bool) -> &'static str {
+    if has_tools {
+        "You wrote the result of a function yourself. Results come from me alone. Call the function, \
+         or answer me in words."
+    } else {
+        "You wrote the result of a function yourself. There is no function to call. Answer me in words."
+    }
+}
 
 /// The gateway was stopped while a tool ran that changes something.
 pub(super) fn outcome_unknown(name: &str) -> String {
     format!(
         "The connection was lost while {name} was running. Nobody knows whether it has done its work. Do not call \
-         it again with the same arguments unless the user asks for that; tell the user what happened."
+         it again now: tell the user what happened, and let the user decide."
     )
+}
+
+/// A call was cut off, by what also ends turns in this way.
+pub(super) const fn cut_call(by: TurnFinish) -> &'static str {
+    match by {
+        TurnFinish::ContentFilter => FILTERED_CALL,
+        _ => CUT_CALL,
+    }
 }
 
 /// The token limit cut a call off.
 pub(super) const CUT_CALL: &str = "Your function call was cut off by the token limit and was not \
      run. Send a shorter call: less text in its arguments, or several smaller calls.";
 
-/// To a model whose answer has not the form that the client wants.
+/// A filter of the model server cut a call off.
+pub(super) const FILTERED_CALL: &str = "Your function call was cut off by a content filter and was \
+     not run. Make another call, or answer in words.";
+
+/// To a model whose answer does not have the form that the client wants.
 pub(super) fn wrong_form(wrong: &str) -> String {
     let wrong = brief(wrong.to_owned());
     format!(
@@ -136,13 +159,13 @@ pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
     Some(format!("The function {name} failed: {error}{stop} {guidance}").trim_end().to_owned())
 }
 
-/// The payload is not a call. `cut` says that the token limit cut the message off.
+/// The payload is not a call. `cut` is what cut the message off.
 pub(super) fn malformed(
     error: &ParseError,
     format: &CallFormat,
     max_payload_bytes: usize,
     contract: CallContract,
-    cut: bool,
+    cut: Option<&str>,
 ) -> (FeedbackReason, String) {
     let example = format.example();
     let (like_this, on_one_line) = if contract.is_in_text() {
@@ -153,35 +176,38 @@ pub(super) fn malformed(
     } else {
         (NATIVE_EXAMPLE.to_owned(), NATIVE_EXAMPLE.to_owned())
     };
-    match error.code {
-        ErrorCode::IncompletePayload | ErrorCode::MissingPayload if cut => {
-            (FeedbackReason::IncompleteCall, CUT_CALL.to_owned())
+    match (error.code, cut) {
+        (ErrorCode::IncompletePayload | ErrorCode::MissingPayload, Some(cut)) => {
+            (FeedbackReason::IncompleteCall, cut.to_owned())
         }
-        ErrorCode::IncompletePayload => (
+        (ErrorCode::IncompletePayload, None) => (
             FeedbackReason::IncompleteCall,
             format!(
-                "Your function call ended before its JSON was closed and was not run. Write it \
+                "Your function call ended before it was complete and was not run. Write it \
                  again, whole, {on_one_line}"
             ),
         ),
-        ErrorCode::PayloadTooLarge => (
+        (ErrorCode::PayloadTooLarge, _) => (
             FeedbackReason::PayloadTooLarge,
             format!(
                 "Your function call was longer than {max_payload_bytes} bytes and was not run. \
                  Send a shorter call."
             ),
         ),
-        ErrorCode::MissingPayload => (
+        (ErrorCode::MissingPayload, None) => (
             FeedbackReason::MalformedCall,
             format!(
                 "No call followed {}, so nothing was called. Write: {example}",
                 format.openers().next().unwrap_or("the marker")
             ),
         ),
-        ErrorCode::UnbalancedPayload
-        | ErrorCode::PayloadTooDeep
-        | ErrorCode::InvalidJson
-        | ErrorCode::InvalidCall => (
+        (
+            ErrorCode::UnbalancedPayload
+            | ErrorCode::PayloadTooDeep
+            | ErrorCode::InvalidJson
+            | ErrorCode::InvalidCall,
+            _,
+        ) => (
             FeedbackReason::MalformedCall,
             format!(
                 "Your function call could not be read and was not run: {}. Write it again \

@@ -80,26 +80,10 @@ impl Repeats {
     ) {
         // One that has failed may have done a part of its work.
         self.changes += usize::from(policy.mutates);
-        if result.success {
-            self.push(name, arguments, result, round);
+        if result.success || result.uncertain {
+            let (name, result, changes) = (name.to_owned(), result.clone(), self.changes);
+            self.done.push(Done { name, arguments, result, round, changes });
         }
-    }
-
-    /// Notes that a call has failed, but may have changed something: made again, it might do so twice.
-    pub(super) fn note_uncertain(
-        &mut self,
-        name: &str,
-        arguments: Value,
-        result: &ToolResult,
-        round: Option<u32>,
-    ) {
-        self.changes += 1;
-        self.push(name, arguments, result, round);
-    }
-
-    fn push(&mut self, name: &str, arguments: Value, result: &ToolResult, round: Option<u32>) {
-        let (name, result, changes) = (name.to_owned(), result.clone(), self.changes);
-        self.done.push(Done { name, arguments, result, round, changes });
     }
 }
 
@@ -265,7 +249,8 @@ mod tests {
     fn a_write_that_may_have_worked_is_not_run_again() {
         let mut repeats = Repeats::default();
         let error = ToolResult::error("it did not answer; it may or may not have taken effect");
-        repeats.note_uncertain("send", json!({ "to": "a" }), &error, Some(1));
+        let error = error.but_uncertain();
+        repeats.note("send", json!({ "to": "a" }), WRITES, &error, Some(1));
         let repeated = Some(Repeated { result: error, is_last: false });
         assert_eq!(repeats.check("send", &json!({ "to": "a" }), WRITES, 2), repeated);
         assert_eq!(repeats.check("send", &json!({ "to": "b" }), WRITES, 2), None);
@@ -273,15 +258,11 @@ mod tests {
 
     #[test]
     fn a_read_is_run_again_after_a_write_that_has_failed() {
-        for is_uncertain in [false, true] {
+        let error = ToolResult::error("no network");
+        for error in [error.clone(), error.but_uncertain()] {
             let mut repeats = Repeats::default();
-            let error = ToolResult::error("no network");
             assert_eq!(call(&mut repeats, ("list", READS), &json!({}), 1, 1), None);
-            if is_uncertain {
-                repeats.note_uncertain("add", json!({}), &error, Some(2));
-            } else {
-                repeats.note("add", json!({}), WRITES, &error, Some(2));
-            }
+            repeats.note("add", json!({}), WRITES, &error, Some(2));
             assert_eq!(repeats.check("list", &json!({}), READS, 3), None);
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct ToolTask {
     pub(super) name: String,
     /// What the tool reports.
     pub(super) reports: Reports,
+    /// Whether the call may be made again, whatever became of it.
+    may_run_again: bool,
     begun: Instant,
     task: AbortOnDropHandle<Run>,
 }
@@ -40,7 +42,8 @@ impl ToolTask {
         stored: Barrier,
         span: Span,
     ) -> Self {
-        let (name, begun) = (call.tool.spec().name.clone(), Instant::now());
+        let (spec, begun) = (call.tool.spec(), Instant::now());
+        let (name, may_run_again) = (spec.name.clone(), spec.policy.may_run_again());
         let (reporter, reports) = Reporter::new();
         let run = async move {
             let session = Arc::clone(&call.session);
@@ -55,7 +58,7 @@ impl ToolTask {
             run
         };
         let task = AbortOnDropHandle::new(tokio::spawn(run.instrument(span)));
-        Self { name, reports, begun, task }
+        Self { name, reports, may_run_again, begun, task }
     }
 
     /// The end of the run.
@@ -65,7 +68,7 @@ impl ToolTask {
             // dropped.
             run.unwrap_or_else(|error| {
                 error!(tool = self.name, %error, "tool panicked");
-                Run::crashed()
+                Run::crashed(self.may_run_again)
             })
         })
     }

@@ -9,7 +9,7 @@ use super::segment::{self, ErrorCode, ParseError, ParsedCall};
 use super::{Arguments, Settings};
 
 /// Reads a call from a name and the text of its arguments, by the rules for payloads: nothing is
-/// guessed. With [`strict_balancing`](Settings::strict_balancing) off, the arguments are repaired
+/// guessed. Blank arguments count as `{}`. With [`strict_balancing`](Settings::strict_balancing) off, the arguments are repaired
 /// if it is obvious what was meant.
 ///
 /// `index` is the call's own, from 0 in its stream. The error's offset is 0.
@@ -57,10 +57,8 @@ fn read(
     if name.is_empty() {
         return Err(Fault::new(ErrorCode::InvalidCall, "the name is missing"));
     }
-    if text.trim().is_empty() {
-        let message = "the arguments are empty; write {} for a call without arguments";
-        return Err(Fault::new(ErrorCode::InvalidCall, message));
-    }
+    // Of a call without arguments, several servers stream none, whatever its model wrote.
+    let text = if text.trim().is_empty() { "{}" } else { text };
     match object(text) {
         Err(Fault { code: ErrorCode::InvalidJson | ErrorCode::IncompletePayload, .. })
             if !settings.strict_balancing =>
@@ -110,10 +108,10 @@ mod tests {
         let strict = Settings::default();
         check("f", r#"{"a": 1.00}"#, &strict, Ok(r#"{"a": 1.00}"#));
         check("f", "{}", &strict, Ok("{}"));
+        check("f", "", &strict, Ok("{}"));
+        check("f", " \n", &strict, Ok("{}"));
         check("f", r#" {"a":"<<function_call>>"} "#, &strict, Ok(r#"{"a":"<<function_call>>"}"#));
         for (arguments, code) in [
-            ("", ErrorCode::InvalidCall),
-            (" \n", ErrorCode::InvalidCall),
             ("null", ErrorCode::InvalidCall),
             ("[1]", ErrorCode::InvalidCall),
             (r#""{}""#, ErrorCode::InvalidCall),
@@ -145,7 +143,6 @@ mod tests {
         let cut = read_call(0, "f", r#"{"a": [1"#, &lenient).unwrap();
         assert_eq!(cut.arguments.as_str(), r#"{"a": [1]}"#);
         assert_eq!(cut.repaired, [Repair::OpenBracket]);
-        check("f", "", &lenient, Err(ErrorCode::InvalidCall));
         check("f", "{a b}", &lenient, Err(ErrorCode::InvalidJson));
     }
 

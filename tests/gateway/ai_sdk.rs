@@ -140,6 +140,7 @@ async fn of_a_chat_that_kept_only_its_texts_our_tools_are_known() {
         let (_, told) = asked(&gateway, &mut model, &request, &["Yes."]).await;
         assert!(told.contains("\"result\":\"42\""), "{parts}: {told}");
         request["id"] = "another chat".into();
+        request["messages"][0] = user("What is 7*6?");
         let (_, told) = asked(&gateway, &mut model, &request, &["Yes."]).await;
         assert!(!told.contains("\"result\":\"42\""), "{parts}: {told}");
     }

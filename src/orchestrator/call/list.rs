@@ -75,9 +75,9 @@ impl Calls {
         self.made_before = made;
     }
 
-    /// Adds a call of a turn that was interrupted.
+    /// Adds a call of the model, whose turn was interrupted.
     pub(in crate::orchestrator) fn take_back_up(&mut self, call_id: String, round: u32) -> CallAt {
-        let at = self.add(round, Origin::Interrupted);
+        let at = self.add(round, Origin::Model);
         self[at].call_id = call_id;
         at
     }

@@ -89,7 +89,10 @@ pub(super) enum Origin {
         given: Given,
     },
     /// It was running when its gateway was stopped, and may run again. Clients know that it has begun.
-    Interrupted,
+    Interrupted {
+        /// The answer with which it was called again, if it was.
+        resumption: Option<Resumption>,
+    },
 }
 
 impl Origin {
@@ -97,8 +100,27 @@ impl Origin {
     pub(super) const fn was_checked(&self) -> bool {
         matches!(
             self,
-            Self::Approved { .. } | Self::Again(_) | Self::Open { .. } | Self::Interrupted
+            Self::Approved { .. } | Self::Again(_) | Self::Open { .. } | Self::Interrupted { .. }
         )
+    }
+
+    /// Its origin after its gateway was stopped.
+    pub(super) fn interrupted(self) -> Self {
+        let resumption = match self {
+            Self::Again(resumption) => Some(resumption),
+            _ => None,
+        };
+        Self::Interrupted { resumption }
+    }
+
+    /// The answer with which its tool is called again, if it is.
+    pub(super) const fn resumption(&self) -> Option<&Resumption> {
+        match self {
+            Self::Again(resumption) | Self::Interrupted { resumption: Some(resumption) } => {
+                Some(resumption)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -413,10 +435,11 @@ impl CallDraft {
     }
 
     /// It ended before its turn was interrupted.
-    pub(super) fn resume_ended(&mut self, call: Arc<conversation::Call>, tool: Option<Policy>) {
+    pub(super) fn resume_ended(&mut self, call: conversation::Call, tool: Option<Policy>) {
         let fingerprint = repeats::fingerprint(&call.taken_arguments().to_value());
         let facts = Facts { tool, fingerprint, ..Facts::default() };
-        self.state = CallState::Checked { facts, stage: Stage::Ended { call, is_put_off: false } };
+        let (call, is_put_off) = (Arc::new(call), false);
+        self.state = CallState::Checked { facts, stage: Stage::Ended { call, is_put_off } };
     }
 
     /// Sets its outcome. Does nothing if the call has already ended or was never whole.

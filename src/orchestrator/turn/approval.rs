@@ -20,7 +20,7 @@ impl OpenRound<'_> {
         let (call, setup) = (&self.core.calls[at], &self.core.setup);
         match call.origin {
             Origin::Approved { is_current } => !is_current,
-            Origin::Again(_) | Origin::Open { .. } | Origin::Interrupted => false,
+            Origin::Again(_) | Origin::Open { .. } | Origin::Interrupted { .. } => false,
             Origin::Model | Origin::Deferred => {
                 setup.wants_approval(&call.policy())
                     && (self.core.is_tainted || !setup.is_approved(call.name()))

@@ -21,8 +21,6 @@ pub(super) struct Run {
     pub(super) result: ToolResult,
     pub(super) duration_ms: u64,
     pub(super) attempts: u32,
-    /// Whether it may have changed something although it failed.
-    pub(super) is_uncertain: bool,
 }
 
 impl OpenRound<'_> {
@@ -30,8 +28,8 @@ impl OpenRound<'_> {
     pub(super) fn report_call_cap(&mut self) {
         let cap = self.core.setup.max_calls;
         let status = format!(
-            "the model has made {cap} calls, the limit (limits.max_calls_per_turn); it now answers \
-             without tools"
+            "the model has made all the calls that a turn may make ({cap}, limits.max_calls_per_turn); it \
+             now answers without tools"
         );
         self.core.say_status(&mut self.round.message, status);
         self.end_tools();
@@ -112,7 +110,7 @@ impl OpenRound<'_> {
 
     pub(super) fn say_skipped(&mut self, at: CallAt, reason: &str) {
         let name = text::cut(self.core.calls[at].name(), NAME_BYTES_MAX);
-        self.say_of_call(format!("{name} was not run: {reason}"));
+        self.say_of_call(format!("{name} was not run: {}", as_status(reason)));
         self.core.script.log(LogDraft::NotRun { call: at, why: NotRun::Skipped });
     }
 
@@ -160,7 +158,7 @@ impl OpenRound<'_> {
     fn run_call(&mut self, at: CallAt) {
         let origin = &self.core.calls[at].origin;
         let (is_open, is_told) =
-            (matches!(origin, Origin::Open { .. }), matches!(origin, Origin::Interrupted));
+            (matches!(origin, Origin::Open { .. }), matches!(origin, Origin::Interrupted { .. }));
         let policy = self.core.calls[at].policy();
         let Some(arguments) = self.core.calls[at].start() else { return };
         if !is_told {
@@ -192,18 +190,13 @@ impl OpenRound<'_> {
     /// Ends a call whose tool has run. Returns whether the message ends too, because none of its
     /// further calls may run.
     pub(super) fn end_tool(&mut self, at: CallAt, run: Run) -> bool {
-        let Run { result, duration_ms, attempts, is_uncertain } = run;
+        let Run { result, duration_ms, attempts } = run;
         self.report_last_progress(at);
         let (call, round) = (&self.core.calls[at], self.round.message.round);
         self.core.is_tainted |= call.policy().open_world;
         if let Some((name, arguments)) = call.whole() {
             let arguments = arguments.to_value();
-            let (repeats, policy) = (&mut self.core.repeats, call.policy());
-            if is_uncertain && !policy.may_run_again() {
-                repeats.note_uncertain(name, arguments, &result, Some(round));
-            } else {
-                repeats.note(name, arguments, policy, &result, Some(round));
-            }
+            self.core.repeats.note(name, arguments, call.policy(), &result, Some(round));
         }
         if self.core.setup.is_finder(self.core.calls[at].name()) {
             self.core.note_learned(FindTools::found(&result));
@@ -266,4 +259,10 @@ impl OpenRound<'_> {
         self.round.message.notes.push(Note { reason, message: message.clone() });
         self.feed_back(call, reason, message);
     }
+}
+
+/// A reason meant for the model, as users read it: without what to do next.
+fn as_status(reason: &str) -> String {
+    let (reason, _) = reason.rsplit_once("; call it again").unwrap_or((reason, ""));
+    reason.replace("your message", "the model's message")
 }

@@ -16,7 +16,7 @@ use crate::tools::Policy;
 
 /// The result of checking a whole call.
 enum Verdict {
-    /// The token limit cut it off, and completing it is not up to us.
+    /// The token limit or a filter cut it off, and completing it is not up to us.
     Cut,
     /// The turn has used up its calls.
     OverCap,
@@ -57,12 +57,14 @@ impl OpenRound<'_> {
         match self.verdict(at) {
             Verdict::Cut => {
                 self.discard(at);
-                let message = feedback::CUT_CALL.to_owned();
-                self.feed_back_note(Some(at), FeedbackReason::IncompleteCall, message);
+                let cut_by = self.round.message.cut_by();
+                let message = cut_by.map(feedback::cut_call).unwrap_or_default();
+                self.feed_back_note(Some(at), FeedbackReason::IncompleteCall, message.to_owned());
             }
             Verdict::OverCap => {
                 let cap = self.core.setup.max_calls;
-                let reason = format!("this turn has already made its {cap} calls");
+                let reason =
+                    format!("this turn has already made all the calls it may make ({cap})");
                 self.report_call_cap();
                 self.end_without_run(at, NotRun::OverCap, Outcome::Skipped(reason));
             }

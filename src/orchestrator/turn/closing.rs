@@ -17,6 +17,9 @@ use crate::parser::Segment;
 use crate::text::cut;
 use crate::tools::ToolResult;
 
+/// What users see when the model has to answer again.
+pub(super) const ASKING_FOR_FORM: &str = "the answer is not in the required form; asking again";
+
 /// The closing round.
 #[derive(Debug)]
 pub(super) struct Closing {
@@ -67,8 +70,7 @@ impl Closing {
 
     /// Asks again for an answer that has the required form.
     fn again_in_form(&mut self, core: &mut Core, wrong: &str) -> Self {
-        let status = "the answer is not in the required form; asking again";
-        core.say_status(&mut self.message, status);
+        core.say_status(&mut self.message, ASKING_FOR_FORM);
         core.push_step(&mut self.message, core.calls.end());
         let closing = feedback::wrong_form(wrong);
         Self::of(core.ask_to_close(closing.into()), self.finish, true)
@@ -127,14 +129,19 @@ impl Closing {
             core.say_status(&mut self.message, status);
         }
         if self.has_answer(&core.script.text) {
-            let is_cut = self.message.ran_into_token_limit();
+            let cut_by = self.message.cut_by();
             if let Err(wrong) = core.show_in_form(&self.message) {
-                if !is_cut && !self.is_repeated && self.words_end.is_none() {
+                if cut_by.is_none() && !self.is_repeated && self.words_end.is_none() {
                     return Err(self.again_in_form(core, &wrong));
                 }
                 core.show_as_it_is(&self.message);
             }
-            return Ok(Over::Completed(if is_cut { TurnFinish::Length } else { self.finish }));
+            return Ok(Over::Completed(cut_by.unwrap_or(self.finish)));
+        }
+        // A model that was told not to call may have more to say.
+        let may_say_more = self.has_stray_call && !self.is_repeated && !core.has_results();
+        if self.message.ran_into_token_limit() && !may_say_more {
+            return Ok(core.out_of_tokens(&mut self.message));
         }
         core.script.log(LogDraft::EmptyAnswer);
         if core.answer_with_results(&mut self.message) {
@@ -165,6 +172,16 @@ impl Core {
     /// Shows an answer that was withheld, whatever its form.
     pub(super) fn show_as_it_is(&mut self, message: &Message) {
         self.script.show(message.words(&self.script.text));
+    }
+
+    /// Ends a turn whose model had no tokens left for an answer.
+    pub(super) fn out_of_tokens(&mut self, message: &mut Message) -> Over {
+        if !self.answer_with_results(message) {
+            let status = "the model used up its tokens before it wrote an answer; raise the token \
+                          limit (max_tokens), or shorten the conversation";
+            self.say_status(message, status);
+        }
+        Over::Completed(TurnFinish::Length)
     }
 
     /// Answers with the turn's results. Returns whether there were any.

@@ -138,10 +138,14 @@ impl Core {
     /// Asks the model, with its tools.
     pub(super) fn ask(&mut self) -> Round {
         self.learn_tools();
-        let is_free = self.known.offered.is_empty();
-        let tool_choice = if is_free { ToolChoice::Auto } else { self.tool_choice() };
+        let tool_choice = if self.has_tools() { self.tool_choice() } else { ToolChoice::Auto };
         let request = self.round_request(None, self.known.clone(), tool_choice);
         Round::new(self.start(request), self.calls.end())
+    }
+
+    /// Whether the model is offered any tools.
+    pub(super) fn has_tools(&self) -> bool {
+        !self.known.offered.is_empty()
     }
 
     /// From the next round on, the model knows these tools.
@@ -241,7 +245,7 @@ impl Core {
         }
         let allows = |(name, _): (&str, _)| self.setup.request.tool_choice.allows(name);
         self.calls.iter().any(|call| {
-            matches!(call.origin, Origin::Model | Origin::Interrupted)
+            matches!(call.origin, Origin::Model | Origin::Interrupted { .. })
                 && call.is_taken()
                 && call.whole().is_some_and(allows)
         })

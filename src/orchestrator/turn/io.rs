@@ -132,8 +132,6 @@ pub enum Input<'a> {
         duration_ms: u64,
         /// How many attempts it made.
         attempts: u32,
-        /// Whether it may have changed something although it failed.
-        is_uncertain: bool,
     },
     /// The turn's events now take this many bytes.
     Logged(usize),

@@ -32,6 +32,7 @@ mod clarification;
 mod client_calls;
 mod closing;
 mod core;
+mod first_calls;
 mod free_calls;
 mod io;
 mod mistakes;
@@ -53,7 +54,7 @@ mod untold;
 use std::sync::Arc;
 
 use crate::call_format::CallContract;
-use crate::conversation::{self, Ending, Part, Tally};
+use crate::conversation::{self, Ending, Part, Step, Tally};
 use crate::event::{Event, FailureCode, Summary, TurnFinish, TurnState};
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::call::{CallAt, CallDraft};
@@ -63,6 +64,7 @@ use crate::upstream::Delta;
 use self::core::Core;
 use calls::Run;
 use closing::Over;
+use first_calls::first_state;
 use queue::{EventDraft, LogDraft, Queued};
 use round::Flow;
 use setup::Setup;
@@ -89,7 +91,7 @@ impl TurnMachine {
         let parser = Box::new(setup.parser(setup.request.briefing.usual_primer()));
         let mut core = Core::new(setup);
         core.script.say(EventDraft::TurnStarted);
-        let state = steps::first_state(&mut core);
+        let state = first_state(&mut core, &Step::default());
         let mut turn = Self { parser, state, core, polled: None };
         if let State::Executing { .. } = turn.state {
             turn.run_calls();
@@ -249,8 +251,8 @@ impl TurnMachine {
             Input::ToolAsked { call, question, continuation, duration_ms, attempts } => {
                 self.take_question(call, question, continuation, duration_ms, attempts);
             }
-            Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain } => {
-                self.end_tool(call, Run { result, duration_ms, attempts, is_uncertain });
+            Input::ToolEnded { call, result, duration_ms, attempts } => {
+                self.end_tool(call, Run { result, duration_ms, attempts });
             }
             Input::Logged(bytes) => {
                 self.core.logged_bytes = bytes;

@@ -22,10 +22,7 @@ impl TurnMachine {
             Action::StopRound => Output::StopRound,
             Action::StartTool { call, arguments } => {
                 let (call_id, name, position) = core.place_of(call);
-                let resumption = match &core.calls[call].origin {
-                    Origin::Again(resumption) => Some(resumption.clone()),
-                    _ => None,
-                };
+                let resumption = core.calls[call].origin.resumption().cloned();
                 let arguments = *arguments;
                 Output::StartTool { call, call_id, name, position, arguments, resumption }
             }

@@ -45,7 +45,7 @@ impl TurnMachine {
         let action = if waits { Action::ParkTool { call } } else { Action::StopTool { call } };
         self.core.script.act(action);
         self.core.calls[call].continuation = continuation;
-        self.end_tool(call, Run { result, duration_ms, attempts, is_uncertain: false });
+        self.end_tool(call, Run { result, duration_ms, attempts });
     }
 
     /// When the next progress report is due, in milliseconds since the Unix epoch.

@@ -51,6 +51,11 @@ impl State {
             Delta::CallArguments { index, json } if settings.argument_deltas => {
                 Segment::ArgumentsDelta { index, json }
             }
+            Delta::CallCompleted { index, name, arguments }
+                if arguments.trim().is_empty() && core.setup.may_lose_arguments(name) =>
+            {
+                Segment::Error(parser::cut_call(index, arguments))
+            }
             Delta::CallCompleted { index, name, arguments } => {
                 let call = parser::read_call(index, name, arguments, settings);
                 call.map_or_else(Segment::Error, Segment::CallCompleted)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the step that was under way          goes on as
-//!   nothing, before the first round      the beginning of the turn
+//!   before the first round               the beginning of the turn, with what its calls have come to
 //!   nothing                              the same round, asked again
 //!   words                                the same round: the model goes on with them
 //!   calls                                executing: results are kept, lookups run again
@@ -16,11 +16,12 @@ use super::TurnMachine;
 use super::acknowledgement::{Acknowledgement, Heard};
 use super::closing::Closing;
 use super::core::Core;
+use super::first_calls::first_state;
 use super::queue::EventDraft;
 use super::round::{Message, Round};
 use super::setup::Setup;
 use super::state::State;
-use super::{TurnRequest, setup, steps};
+use super::{TurnRequest, setup};
 use crate::conversation::{Call, CallFates, Interrupted, Outcome, Part, Step};
 use crate::event::TurnFinish;
 use crate::orchestrator::call::{CallAt, Written};
@@ -109,17 +110,26 @@ impl Core {
     /// Takes up what the turn has said, done and counted. Returns the step that was under way.
     fn take_up(&mut self, interrupted: Interrupted) -> CutStep {
         let Interrupted { turn, tally, after, step, step_call_ids, said, heard, .. } = interrupted;
-        let taken_up = step.calls().count();
+        let is_at_calls = step.calls().next().is_some();
+        let (ids, taken_up, made) = match tally.rounds {
+            // The first calls are taken up again, under the same ids.
+            0 => (0, 0, 0),
+            _ => (tally.call_ids + step_call_ids, step.calls().count(), tally.calls),
+        };
         // Those that it had used when it was taken over before.
         let before = turn.call_ids.saturating_sub(self.record.call_ids);
+        let put_off = std::mem::take(&mut self.record_mut().deferred);
         self.record = Arc::new(turn);
-        self.record_mut().call_ids += (tally.call_ids + step_call_ids).saturating_sub(taken_up);
-        self.calls.resume(before + tally.call_ids + step_call_ids, taken_up, tally.calls);
+        if tally.rounds == 0 {
+            self.record_mut().deferred = put_off;
+        }
+        self.record_mut().call_ids += ids.saturating_sub(taken_up);
+        self.calls.resume(before + ids, taken_up, made);
         self.rounds = tally.rounds;
         self.usage = tally.usage;
         self.bytes = tally.bytes;
         self.before.has_called = tally.has_called;
-        self.before.step_after = (taken_up > 0).then_some(after);
+        self.before.step_after = is_at_calls.then_some(after);
         self.script.resume(said);
         if let Some((source, text)) = heard {
             self.acknowledgement = Acknowledgement::Said(Heard { text, source });
@@ -156,11 +166,11 @@ impl Core {
     }
 
     fn resumed_state(&mut self, CutStep { step, closes }: CutStep) -> State {
+        if self.rounds == 0 {
+            return first_state(self, &step);
+        }
         if step.calls().next().is_some() {
             return self.resume_calls(step);
-        }
-        if step.parts.is_empty() && self.rounds == 0 {
-            return steps::first_state(self);
         }
         let goes_on = !step.parts.is_empty();
         if goes_on {
@@ -191,7 +201,8 @@ impl Core {
                     at += text.len();
                 }
                 Part::Call(call) => {
-                    let at = self.resume_call(call);
+                    let at = self.calls.take_back_up(call.call_id.clone(), self.rounds);
+                    self.resume_call(at, &call);
                     message.push_call(at);
                 }
                 Part::Said(_) | Part::Reasoning(_) => {}
@@ -202,28 +213,28 @@ impl Core {
     }
 
     /// Keeps a call that has ended, and runs one again if that does no harm.
-    fn resume_call(&mut self, call: Arc<Call>) -> CallAt {
+    pub(super) fn resume_call(&mut self, at: CallAt, call: &Call) {
         let policy = self.setup.policy(&call.name);
-        let at = self.calls.take_back_up(call.call_id.clone(), self.rounds);
-        match fate_of(&call, policy) {
+        match fate_of(call, policy) {
             Fate::Kept => {
-                self.learn_of(&call);
-                self.calls[at].resume_ended(call, policy);
+                self.learn_of(call);
+                self.calls[at].resume_ended(call.clone(), policy);
             }
             Fate::RunsAgain => {
-                let Call { name, arguments, .. } = Arc::unwrap_or_clone(call);
+                let Call { name, arguments, .. } = call.clone();
+                let origin = std::mem::take(&mut self.calls[at].origin);
+                self.calls[at].origin = origin.interrupted();
                 self.calls[at].complete(Written { name, arguments, end_is_repaired: false });
             }
             Fate::Unknown => {
-                let result = ToolResult::error(feedback::outcome_unknown(&call.name));
-                let arguments = call.taken_arguments().to_value();
-                self.repeats.note_uncertain(&call.name, arguments, &result, None);
-                let call = Call { outcome: Outcome::Ended(result), ..Arc::unwrap_or_clone(call) };
-                self.calls[at].resume_ended(Arc::new(call), policy);
+                let result =
+                    ToolResult::error(feedback::outcome_unknown(&call.name)).but_uncertain();
+                let call = Call { outcome: Outcome::Ended(result), ..call.clone() };
+                self.learn_of(&call);
+                self.calls[at].resume_ended(call, policy);
                 let told = EventDraft::ToolCompleted { call: at, duration_ms: 0, attempts: 1 };
                 self.script.say(told);
             }
         }
-        at
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::tokens::Tokens;
 use crate::conversation::{Note, Part, Step, Utterance, UtteranceKind};
+use crate::event::TurnFinish;
 use crate::orchestrator::call::{CallAt, Calls};
 use crate::orchestrator::chain::MessageEnd;
 use crate::parser::ParseError;
@@ -110,7 +111,16 @@ impl Message {
 
     /// Whether it was cut off, by the token limit or by a filter.
     pub(super) fn is_cut(&self) -> bool {
-        matches!(self.finish, Some(RoundFinish::Length | RoundFinish::ContentFilter))
+        self.cut_by().is_some()
+    }
+
+    /// How a turn completes whose answer was cut off there.
+    pub(super) const fn cut_by(&self) -> Option<TurnFinish> {
+        match self.finish {
+            Some(RoundFinish::Length) => Some(TurnFinish::Length),
+            Some(RoundFinish::ContentFilter) => Some(TurnFinish::ContentFilter),
+            _ => None,
+        }
     }
 
     /// Adds text from the end of the turn's text.

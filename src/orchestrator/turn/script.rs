@@ -176,14 +176,16 @@ impl Script {
 
     /// Adds an answer by the gateway itself, as its own paragraph.
     pub(super) fn push_answer(&mut self, answer: &str) {
-        let start = self.text.len();
+        let mut start = self.text.len();
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push_str("\n\n");
         }
-        self.text.push_str(answer);
         if let Some(shown) = &mut self.shown {
+            // What was withheld does not stand before it.
+            start = self.text.len();
             shown.push_str(answer);
         }
+        self.text.push_str(answer);
         self.say(EventDraft::Text(start..self.text.len()));
     }
 

@@ -78,6 +78,16 @@ impl Setup {
         self.spec(name).map(|spec| spec.policy)
     }
 
+    /// Whether a call of this tool that came without a text of arguments must not run without arguments. Servers
+    /// do not always say that a message was cut off, and what was left out may be all that limits a change.
+    pub(super) fn may_lose_arguments(&self, name: &str) -> bool {
+        let has_arguments = |spec: &ToolSpec| {
+            let named = spec.parameters.get("properties").and_then(Value::as_object);
+            named.is_some_and(|named| !named.is_empty())
+        };
+        self.spec(name).is_some_and(|spec| spec.policy.mutates && has_arguments(spec))
+    }
+
     /// The longest result that the model is shown, in bytes.
     pub(super) fn result_bytes_max(&self) -> usize {
         trim::result_bytes(self.rules().context_budget_tokens)

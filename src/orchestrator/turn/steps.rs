@@ -1,17 +1,16 @@
 //! Steps: what follows a finished round, and how a turn ends.
 
 use super::TurnMachine;
-use super::closing::{Closing, Over};
+use super::closing::{ASKING_FOR_FORM, Closing, Over};
 use super::core::Core;
 use super::queue::{Action, EventDraft, LogDraft};
 use super::reading;
-use super::round::{Message, Mistake, Round, Surplus};
+use super::round::{Mistake, Round, Surplus};
 use super::state::{OpenRound, State};
 use crate::conversation::{Ending, Note, Outcome, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
-use crate::orchestrator::call::{CallAt, CallDraft, Origin, Standing, Written};
-use crate::orchestrator::chain::MessageEnd;
+use crate::orchestrator::call::{CallAt, CallDraft, Standing};
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
 
@@ -39,26 +38,6 @@ enum Next {
     End(Over),
     /// The turn ends with questions to the user.
     AskUser(Vec<Question>),
-}
-
-/// The state in which a turn begins.
-pub(super) fn first_state(core: &mut Core) -> State {
-    let calls = core.calls_left();
-    if calls.is_empty() {
-        let waiting = core.setup.waiting_questions().to_vec();
-        return if waiting.is_empty() {
-            State::Planning(core.ask())
-        } else {
-            core.ask_user(waiting)
-        };
-    }
-    let mut round = Round::new(Message::new(0, 0, core.now_ms), core.calls.end());
-    for (written, origin) in calls {
-        let at = core.calls.take_up(origin);
-        core.calls[at].complete(written);
-        round.message.push_call(at);
-    }
-    State::Executing { round, message_end: MessageEnd::Complete }
 }
 
 impl TurnMachine {
@@ -173,20 +152,6 @@ impl TurnMachine {
 }
 
 impl Core {
-    /// The calls with which the turn begins: the one that the user has answered and, unless more
-    /// questions wait, the lookups that were put off.
-    fn calls_left(&mut self) -> Vec<(Written, Origin)> {
-        let mut calls = Vec::from_iter(self.setup.answered_call());
-        if self.setup.waiting_questions().is_empty() && !self.record.deferred.is_empty() {
-            for call in std::mem::take(&mut self.record_mut().deferred) {
-                let (name, arguments) = (call.name.clone(), call.taken_arguments().clone());
-                let written = Written { name, arguments, end_is_repaired: false };
-                calls.push((written, Origin::Deferred));
-            }
-        }
-        calls
-    }
-
     /// Asks the model again, with tools unless this round was the last one with them.
     fn next_round(&mut self, was_last_with_tools: bool) -> State {
         if was_last_with_tools {
@@ -200,7 +165,7 @@ impl Core {
     }
 
     /// Ends the turn with the first of these questions.
-    fn ask_user(&mut self, questions: Vec<Question>) -> State {
+    pub(super) fn ask_user(&mut self, questions: Vec<Question>) -> State {
         self.record_mut().questions = questions;
         self.script.say(EventDraft::Clarification);
         self.end(Over::Completed(TurnFinish::ClarificationNeeded))
@@ -241,6 +206,9 @@ impl OpenRound<'_> {
             self.core.empty_answers = 0;
         }
         match end {
+            StepEnd::Nothing if self.round.message.ran_into_token_limit() => {
+                self.end_at_token_limit()
+            }
             StepEnd::Nothing => self.nudge(),
             StepEnd::Answer if self.round.is_stopped() => {
                 self.core.show_as_it_is(&self.round.message);
@@ -276,16 +244,17 @@ impl OpenRound<'_> {
     /// Ends the turn with the message as its answer, if that has the required form. If not, the
     /// model is asked for it without tools.
     fn end_with_answer(&mut self) -> Next {
-        let is_cut = self.round.message.ran_into_token_limit();
+        let cut_by = self.round.message.cut_by();
         if self.core.show_in_form(&self.round.message).is_err() {
-            if !is_cut {
+            if cut_by.is_none() {
+                self.core.say_status(&mut self.round.message, ASKING_FOR_FORM);
                 self.end_tools();
                 self.push_step();
                 return Next::Ask;
             }
             self.core.show_as_it_is(&self.round.message);
         }
-        Next::End(Over::Completed(if is_cut { TurnFinish::Length } else { TurnFinish::Stop }))
+        Next::End(Over::Completed(cut_by.unwrap_or(TurnFinish::Stop)))
     }
 
     fn push_step(&mut self) {
@@ -336,17 +305,14 @@ impl OpenRound<'_> {
 
     /// Tells the model about the mistakes that the parser found.
     fn feed_back_mistakes(&mut self) {
-        let is_cut = self.round.message.ran_into_token_limit();
+        let cut = self.round.message.cut_by().map(feedback::cut_call);
         // A marker at the very end was cut off from its call, perhaps in the middle of the tool's name.
         let text = self.core.script.text.trim_end();
         let is_name = |(_, name): (&str, &str)| !name.contains(char::is_whitespace);
         let is_last = |opener: &str| text.rsplit_once(opener).is_some_and(is_name);
-        let is_marker_cut = is_cut && self.core.format().openers().any(is_last);
+        let is_marker_cut = self.core.format().openers().any(is_last);
         for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
-            let cut = match error.code {
-                ErrorCode::MissingPayload => is_marker_cut,
-                _ => is_cut,
-            };
+            let cut = cut.filter(|_| error.code != ErrorCode::MissingPayload || is_marker_cut);
             let (format, contract) = (self.core.format(), self.core.contract());
             let most = self.core.setup.rules().parser.max_payload_bytes;
             let (reason, message) = feedback::malformed(&error, format, most, contract, cut);
@@ -383,7 +349,7 @@ impl OpenRound<'_> {
         if self.round.surplus != Some(Surplus::Results) || has_result || has_mistakes {
             return;
         }
-        let message = feedback::INVENTED_RESULT.to_owned();
+        let message = feedback::invented_result(self.core.has_tools()).to_owned();
         self.feed_back_note(None, FeedbackReason::InventedResult, message);
         if self.core.has_results() {
             self.end_tools();
@@ -397,8 +363,10 @@ impl OpenRound<'_> {
         self.core.empty_answers += 1;
         self.core.script.log(LogDraft::EmptyAnswer);
         let attempt = self.core.empty_answers;
-        let message =
-            if attempt == 1 { feedback::EMPTY_RESPONSE } else { feedback::EMPTY_RESPONSE_AGAIN };
+        let message = match attempt {
+            1 => feedback::empty_response(self.core.has_tools()),
+            _ => feedback::EMPTY_RESPONSE_AGAIN,
+        };
         let message = message.to_owned();
         self.round.message.notes.push(Note { reason, message: message.clone() });
         self.core.mistakes.count(reason, self.round.message.round);
@@ -409,6 +377,12 @@ impl OpenRound<'_> {
         self.core.script.say(EventDraft::Feedback { call: None, reason, message, attempt });
         self.push_step();
         Next::Ask
+    }
+
+    /// Ends with nothing but reasoning: asked again, the model would run into the same limit.
+    fn end_at_token_limit(&mut self) -> Next {
+        self.push_step();
+        Next::End(self.core.out_of_tokens(&mut self.round.message))
     }
 
     /// Gives up on a model that keeps saying nothing. The turn's results become the answer, if

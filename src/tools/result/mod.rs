@@ -54,6 +54,9 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub for_user: Vec<String>,
+    /// Whether the call failed and may have taken effect anyway. Made again, it might do its work twice.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub uncertain: bool,
 }
 
 impl ToolResult {
@@ -70,6 +73,7 @@ impl ToolResult {
             files: Vec::new(),
             artifacts: Vec::new(),
             for_user: Vec::new(),
+            uncertain: false,
         }
     }
 
@@ -86,6 +90,7 @@ impl ToolResult {
             files: Vec::new(),
             artifacts: Vec::new(),
             for_user: Vec::new(),
+            uncertain: false,
         }
     }
 
@@ -102,7 +107,15 @@ impl ToolResult {
             files: Vec::new(),
             artifacts: Vec::new(),
             for_user: Vec::new(),
+            uncertain: false,
         }
+    }
+
+    /// The same failure, of a call that may have changed something anyway.
+    #[must_use]
+    pub(crate) const fn but_uncertain(mut self) -> Self {
+        self.uncertain = true;
+        self
     }
 
     /// The same with one thing that the model should do with it.
@@ -155,6 +168,11 @@ impl ToolResult {
 /// Reads data that is present, even if it is null.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// What a tool's result calls for next.

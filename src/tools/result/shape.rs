@@ -53,6 +53,7 @@ pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problem
             files: Vec::new(),
             artifacts: Vec::new(),
             for_user: Vec::new(),
+            uncertain: false,
         }),
         _ => Err(problems),
     }

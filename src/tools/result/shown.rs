@@ -111,6 +111,7 @@ impl ToolResult {
             files: Vec::new(),
             artifacts: Vec::new(),
             for_user: Vec::new(),
+            uncertain: self.uncertain,
         }
     }
 }

@@ -65,8 +65,6 @@ pub struct Run {
     pub(crate) end: RunEnd,
     /// How many times the tool was called; at least once.
     pub(crate) attempts: u32,
-    /// Whether the call may have changed something although it failed, so that it must not be made again.
-    pub(crate) is_uncertain: bool,
 }
 
 /// How the run of a call ended.
@@ -89,19 +87,15 @@ impl Run {
     pub(crate) fn expired() -> Self {
         let error = "the answer came too late: the call had already been given up; make it again \
                      if it is still needed";
-        Self {
-            result: ToolResult::error(error),
-            end: RunEnd::Unavailable,
-            attempts: 1,
-            is_uncertain: false,
-        }
+        Self { result: ToolResult::error(error), end: RunEnd::Unavailable, attempts: 1 }
     }
 
     /// The outcome of a call whose task panicked outside the tool's own code, such as when what
     /// the tool awaited was dropped.
-    pub(crate) fn crashed() -> Self {
-        let (result, end) = crash();
-        Self { result, end, attempts: 1, is_uncertain: true }
+    pub(crate) fn crashed(is_repeatable: bool) -> Self {
+        let (mut result, end) = crash(is_repeatable);
+        result.uncertain = !is_repeatable;
+        Self { result, end, attempts: 1 }
     }
 }
 
@@ -278,11 +272,12 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
             let message = passing(&message, attempts, is_repeatable);
             (ToolResult::error(message), RunEnd::TimedOut)
         }
-        Attempt::Panicked(_) => crash(),
+        Attempt::Panicked(_) => crash(is_repeatable),
     };
     let is_broken_off = matches!(end, RunEnd::Unavailable | RunEnd::TimedOut | RunEnd::Panicked);
-    let is_uncertain = is_broken_off && !is_repeatable;
-    Run { result: result.capped(OUTPUT_BYTES_MAX), end, attempts, is_uncertain }
+    let mut result = result.capped(OUTPUT_BYTES_MAX);
+    result.uncertain = is_broken_off && !is_repeatable;
+    Run { result, end, attempts }
 }
 
 /// `1 second`, `0.5 seconds`.
@@ -291,18 +286,19 @@ fn seconds(time: Duration) -> String {
     format!("{} {unit}", time.as_secs_f64())
 }
 
-fn crash() -> (ToolResult, RunEnd) {
-    (ToolResult::error("the tool crashed; calling it again will not help"), RunEnd::Panicked)
+fn crash(is_repeatable: bool) -> (ToolResult, RunEnd) {
+    let advice = if is_repeatable { "calling it again will not help" } else { MAY_HAVE_WORKED };
+    (ToolResult::error(format!("the tool crashed; {advice}")), RunEnd::Panicked)
 }
+
+/// Advice on a call that must not be made twice.
+const MAY_HAVE_WORKED: &str =
+    "it may or may not have taken effect, so do not call it again; tell the user";
 
 /// Describes a transient failure: what, how often, and whether to call again.
 fn passing(message: &str, attempts: u32, is_repeatable: bool) -> String {
     let times = if attempts > 1 { format!(" ({attempts} attempts)") } else { String::new() };
-    let advice = if is_repeatable {
-        "calling it again later may help"
-    } else {
-        "it may or may not have taken effect, so do not call it again; tell the user"
-    };
+    let advice = if is_repeatable { "calling it again later may help" } else { MAY_HAVE_WORKED };
     format!("{message}{times}; {advice}")
 }
 

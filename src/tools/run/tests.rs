@@ -101,14 +101,14 @@ async fn a_tool_that_answers_is_done() {
     let call = ToolCall { arguments: json!({"a": 1}), ..call(&tool) };
     let run = run(call, Reporter::default(), TIMEOUT).await;
     let result = ToolResult::data(json!({"a": 1}));
-    assert_eq!(run, Run { result, end: RunEnd::Done, attempts: 1, is_uncertain: false });
+    assert_eq!(run, Run { result, end: RunEnd::Done, attempts: 1 });
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_final_even_if_it_is_an_error() {
     let error = ToolResult::error("no such order");
     let run = run_evenly(&scripted(looks(), vec![Ok(error.clone()), Ok(found())])).await;
-    let failed = Run { result: error, end: RunEnd::Failed, attempts: 1, is_uncertain: false };
+    let failed = Run { result: error, end: RunEnd::Failed, attempts: 1 };
     assert_eq!(run, failed);
 }
 
@@ -134,7 +134,7 @@ async fn a_transient_fault_is_hidden_by_a_retry() {
     let begun = Instant::now();
     let attempts = vec![Err(busy(None)), Err(busy(None)), Ok(found())];
     let run = run_evenly(&scripted(looks(), attempts)).await;
-    let done = Run { result: found(), end: RunEnd::Done, attempts: 3, is_uncertain: false };
+    let done = Run { result: found(), end: RunEnd::Done, attempts: 3 };
     assert_eq!(run, done);
     // Without jitter, each wait is half a step: half of one, then half of two.
     assert_eq!(begun.elapsed().as_millis(), (RETRY_BACKOFF * 3 / 2).as_millis());
@@ -146,7 +146,7 @@ async fn a_persistent_fault_is_reported_with_advice() {
     let message = "the shop is busy (3 attempts); calling it again later may help";
     let result = ToolResult::error(message);
     let end = RunEnd::Unavailable;
-    assert_eq!(run, Run { result, end, attempts: ATTEMPTS_MAX, is_uncertain: false });
+    assert_eq!(run, Run { result, end, attempts: ATTEMPTS_MAX });
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +155,7 @@ async fn a_permanent_fault_is_not_retried() {
     let run = run_evenly(&scripted(looks(), vec![Err(fault), Ok(found())])).await;
     let message = "the shop has no such address; calling it again will not help";
     let result = ToolResult::error(message);
-    assert_eq!(run, Run { result, end: RunEnd::Failed, attempts: 1, is_uncertain: false });
+    assert_eq!(run, Run { result, end: RunEnd::Failed, attempts: 1 });
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ async fn mutating_calls_are_retried_only_if_idempotent() {
     let attempts = vec![Err(busy(None)), Ok(found())];
     let once = run_evenly(&scripted(mutates(false), attempts.clone())).await;
     assert_eq!((once.attempts, once.end), (1, RunEnd::Unavailable));
-    assert!(once.is_uncertain);
+    assert!(once.result.uncertain);
     assert_eq!(
         once.result.error.unwrap(),
         "the shop is busy; it may or may not have taken effect, so do not call it again; tell \
@@ -182,7 +182,7 @@ async fn a_change_that_timed_out_is_not_retried() {
         Box::pin(future::pending())
     });
     let run = run_evenly(&tool).await;
-    assert_eq!((run.end, run.attempts, run.is_uncertain), (RunEnd::TimedOut, 1, true));
+    assert_eq!((run.end, run.attempts, run.result.uncertain), (RunEnd::TimedOut, 1, true));
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
@@ -247,7 +247,7 @@ async fn a_panic_is_caught_wherever_it_happens_and_ends_the_run() {
     };
     for call in [before, after_await] {
         let run = run_evenly(&fake(looks(), call)).await;
-        assert_eq!((run.end, run.attempts, run.is_uncertain), (RunEnd::Panicked, 1, false));
+        assert_eq!((run.end, run.attempts, run.result.uncertain), (RunEnd::Panicked, 1, false));
         let error = run.result.error.unwrap();
         assert!(!error.contains("await"), "the model is not told of our insides: {error}");
     }

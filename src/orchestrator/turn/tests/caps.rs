@@ -1,4 +1,4 @@
-//! The caps on rounds and calls.
+//! The caps on rounds, calls and tokens.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn a_model_that_keeps_calling_is_stopped() {
     scene.says(SUM).says(TIME);
     assert!(scene.deeds.contains(&"stop round".to_owned()));
     scene.tool_returns(0, ok()).tool_returns(1, ok());
-    assert!(scene.last_message().text_content().unwrap().contains("already made its 2 calls"));
+    assert!(scene.last_message().text_content().unwrap().contains("all the calls it may make (2)"));
     assert!(scene.rounds.last().unwrap().tools.is_empty());
 }
 
@@ -61,4 +61,44 @@ fn unreadable_calls_count_toward_the_cap() {
     assert!(scene.rounds.last().unwrap().tools.is_empty());
     scene.says("Two.").stops();
     scene.ends("stop", "Two.");
+}
+
+#[test]
+fn a_content_filter_shows_in_the_finish_reason() {
+    let mut scene = Scene::new();
+    scene.says("Once upon a").finishes(RoundFinish::ContentFilter);
+    scene.ends("content_filter", "Once upon a");
+
+    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
+    scene.says(TIME).stops().tool_returns(0, ok());
+    scene.says("It is").finishes(RoundFinish::ContentFilter);
+    scene.ends("content_filter", "It is");
+}
+
+/// Asked again, it would think as long again.
+#[test]
+fn thoughts_that_use_up_the_tokens_end_the_turn_at_their_limit() {
+    let thinks = |scene: &mut Scene| {
+        scene.handle(Input::Delta(Delta::Reasoning("Hm, let me see.")));
+        scene.finishes(RoundFinish::Length);
+    };
+    let mut scene = Scene::new();
+    thinks(&mut scene);
+    scene.ends("length", "");
+    let told = scene.event("status")["message"].as_str().unwrap();
+    assert!(told.contains("max_tokens"), "{told}");
+    assert_eq!(scene.rounds.len(), 1);
+
+    let mut scene = Scene::new();
+    scene.says(TIME).stops().tool_returns(0, ok());
+    thinks(&mut scene);
+    assert_eq!(scene.event("turn_completed")["finish_reason"], "length");
+    let text = scene.event("turn_completed")["text"].as_str().unwrap();
+    assert!(text.starts_with("Here is what I found."), "{text}");
+
+    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
+    scene.says(TIME).stops().tool_returns(0, ToolResult::error("closed"));
+    thinks(&mut scene);
+    scene.ends("length", "");
+    assert_eq!(scene.rounds.len(), 2, "the closing answer, too");
 }

@@ -341,16 +341,8 @@ fn results_do_not_end_the_turn_if_a_call_was_skipped() {
 fn a_change_that_may_have_worked_is_not_made_again() {
     let mut scene = scene();
     scene.says(&call("send")).stops();
-    let result = ToolResult::error("it may or may not have taken effect");
-    let (call_at, duration_ms, attempts) = (CallAt::new(0), 5, 1);
-    scene.running.clear();
-    scene.handle(Input::ToolEnded {
-        call: call_at,
-        result,
-        duration_ms,
-        attempts,
-        is_uncertain: true,
-    });
+    let result = ToolResult::error("it may or may not have taken effect").but_uncertain();
+    scene.tool_returns(0, result);
     scene.says(&call("send")).stops();
     assert_eq!(scene.started(), ["call_1"]);
     assert_eq!(scene.not_run, ["call_2 at 1: repeated"]);

@@ -111,13 +111,18 @@ fn a_call_may_ask_again() {
     assert_eq!(scene.deeds, ["start call_3 read {}"]);
 }
 
-#[test]
-fn of_two_calls_that_wait_each_goes_on_before_the_next_question_is_asked() {
+/// A turn that answers the first of two questions, the second of which waits with its call.
+fn first_of_two_answered() -> Scene {
     let mut scene = scene_with(|_| ());
     scene.says(&call("read")).says(&call("mute")).stops();
     scene.tool_asks(0, form(), again());
     scene.tool_asks(1, form(), Continuation::Open);
-    let mut scene = answer(history_of(scene), Choice::Option("l".into()));
+    answer(history_of(scene), Choice::Option("l".into()))
+}
+
+#[test]
+fn of_two_calls_that_wait_each_goes_on_before_the_next_question_is_asked() {
+    let mut scene = first_of_two_answered();
     assert_eq!(scene.deeds, ["start call_3 read {}"]);
     scene.tool_returns(0, ok());
     assert_eq!(scene.event("clarification_needed")["tool_name"], "mute");
@@ -126,6 +131,28 @@ fn of_two_calls_that_wait_each_goes_on_before_the_next_question_is_asked() {
     assert!(scene.deeds[0].starts_with("resume t.2 as call_4 mute"), "{:?}", scene.deeds);
     scene.tool_returns(0, ok());
     assert_eq!(scene.rounds.len(), 1, "both results are there");
+}
+
+#[test]
+fn a_call_that_asks_again_does_not_drop_the_question_that_waits() {
+    let mut scene = first_of_two_answered();
+    scene.tool_asks(0, form(), again());
+    let history = history_of(scene);
+    let open: Vec<_> = history.open_questions().iter().map(|open| &*open.tool_name).collect();
+    assert_eq!(open, ["read", "mute"]);
+}
+
+/// The user's answer was about more than this call.
+#[test]
+fn the_result_of_an_answered_call_does_not_end_the_turn() {
+    let history = history_of(asking(again()));
+    let answer = history.answer("t.1", Choice::Option("l".into())).unwrap();
+    let rules = Rules { continue_after_tool: false, ..Rules::default() };
+    let briefing = briefing(rules, policies().catalog());
+    let opening = Opening::Answer(answer);
+    let mut scene = Scene::of(TurnRequest { opening, briefing, history, ..request() });
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.rounds.len(), 1);
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod peek;
 mod progress;
 mod recipients;
 mod response_format;
+mod resumed_calls;
 mod resuming;
 mod schedules;
 mod slips;
@@ -251,13 +252,7 @@ impl Scene {
     fn tool_returns(&mut self, call: usize, result: ToolResult) -> &mut Self {
         self.running.retain(|running| *running != call);
         let call = CallAt::new(call);
-        self.handle(Input::ToolEnded {
-            call,
-            result,
-            duration_ms: 5,
-            attempts: 1,
-            is_uncertain: false,
-        })
+        self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 })
     }
 
     fn tool_progresses(&mut self, call: usize, progress: Progress, attempt: u32) -> &mut Self {

@@ -89,13 +89,10 @@ fn arguments_are_streamed_if_requested() {
 }
 
 #[test]
-fn broken_and_empty_arguments_are_fed_back_like_a_broken_payload() {
-    for (arguments, reason) in [
-        ("", "malformed_call"),
-        ("[]", "malformed_call"),
-        ("{a}", "malformed_call"),
-        ("{\"a\":", "incomplete_call"),
-    ] {
+fn broken_arguments_are_fed_back_like_a_broken_payload() {
+    for (arguments, reason) in
+        [("[]", "malformed_call"), ("{a}", "malformed_call"), ("{\"a\":", "incomplete_call")]
+    {
         let mut scene = Scene::native();
         scene.calls(0, CLOCK, arguments).finishes(RoundFinish::ToolCalls);
         let feedback = scene.event("feedback");
@@ -104,6 +101,30 @@ fn broken_and_empty_arguments_are_fed_back_like_a_broken_payload() {
         assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
         let told = scene.last_message().text_content().unwrap();
         assert!(told.ends_with(feedback["message"].as_str().unwrap()), "{told}");
+    }
+}
+
+/// Servers that parse calls themselves drop the braces of a call without arguments.
+#[test]
+fn a_call_without_a_text_of_arguments_has_none() {
+    let mut scene = Scene::native();
+    scene.calls(0, CLOCK, "").finishes(RoundFinish::ToolCalls);
+    assert_eq!(scene.deeds[1], format!("start call_1 {CLOCK} {{}}"));
+}
+
+/// vLLM says `tool_calls` even of a message that the token limit cut off.
+#[test]
+fn a_change_whose_arguments_may_be_lost_is_not_made() {
+    let rules = Rules { call_contract: CallContract::Native, ..Rules::default() };
+    let tools = answers::policies();
+    for (name, runs) in [("send", false), ("read", true)] {
+        let briefing = briefing(Rules::default(), tools.catalog());
+        let mut scene = Scene::with(rules.clone(), TurnRequest { briefing, ..request() });
+        scene.calls(0, name, "").finishes(RoundFinish::ToolCalls);
+        assert_eq!(scene.deeds[1].starts_with("start"), runs, "{name}: {:?}", scene.deeds);
+        if !runs {
+            assert_eq!(scene.event("feedback")["reason"], "incomplete_call");
+        }
     }
 }
 
@@ -133,6 +154,17 @@ fn a_call_that_the_token_limit_cut_is_never_run() {
         assert_eq!(scene.event("feedback")["message"], feedback::CUT_CALL);
         assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
     }
+}
+
+/// Repair would close it, too.
+#[test]
+fn a_call_that_a_filter_cut_is_not_run_and_is_not_too_long() {
+    let mut scene = Scene::native_with(|rules| rules.parser.strict_balancing = false);
+    scene.begins_call(0).argues(0, "{\"timezone\": \"Asia");
+    scene.handle(Input::Delta(Delta::Finish(RoundFinish::ContentFilter)));
+    scene.completes_call(0, CLOCK, "{\"timezone\": \"Asia").handle(Input::RoundEnded);
+    assert_eq!(scene.event("feedback")["message"], feedback::FILTERED_CALL);
+    assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
 }
 
 /// Some servers send `{}` before the arguments.

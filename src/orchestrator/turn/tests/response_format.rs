@@ -54,6 +54,8 @@ fn an_answer_in_words_is_asked_for_again_without_tools() {
     assert!(is_constrained(last) && last.tools.is_empty() && last.answer.is_none());
     let told = format!("{:?}", last.messages);
     assert!(told.contains("The size is two.") && told.contains("JSON Schema"), "{told}");
+    let status = "the answer is not in the required form; asking again";
+    assert_eq!(scene.event("status")["message"], status);
     scene.says(SIZE).stops();
     scene.ends("stop", SIZE);
 }
@@ -135,4 +137,17 @@ fn a_stop_text_ends_the_answer_whatever_its_form() {
     let mut scene = Scene::of(TurnRequest { sampling, ..request_for(size(), tools().catalog()) });
     scene.says("{\"size\": END");
     scene.ends("stop", "{\"size\": ");
+}
+
+/// Words that were withheld do not stand before it.
+#[test]
+fn an_answer_of_the_gateway_is_all_that_is_shown() {
+    let mut scene = scene();
+    scene.says("Let me look. ").says(TIME).stops().tool_returns(0, ok());
+    for _ in 0..3 {
+        scene.stops();
+    }
+    let text = scene.event("turn_completed")["text"].as_str().unwrap();
+    assert!(text.starts_with("Here is what I found."), "{text}");
+    assert_eq!(texts(&scene), [text]);
 }

@@ -11,7 +11,7 @@ use crate::tools::{Confirm, Policy, ToolSpec};
 
 impl Scene {
     /// What another gateway knows of the turn after its first `events` events.
-    fn cut_after(&self, events: usize) -> Interrupted {
+    pub(super) fn cut_after(&self, events: usize) -> Interrupted {
         self.cut_again(&[], events)
     }
 
@@ -27,7 +27,7 @@ impl Scene {
         Interrupted::new(turn.clone(), tally.clone(), after, lines)
     }
 
-    fn resumed(request: TurnRequest, interrupted: Interrupted) -> Self {
+    pub(super) fn resumed(request: TurnRequest, interrupted: Interrupted) -> Self {
         assert!(TurnMachine::can_resume(&request, &interrupted));
         Self::playing(TurnMachine::resume(request, interrupted, 1000), History::Text)
     }

@@ -156,3 +156,65 @@ fn a_call_that_has_failed_does_not_stop_the_message_that_repeats_it() {
     scene.says(&call("read")).says(&call_with("read", &json!({ "n": 1 }))).stops();
     assert_eq!(scene.started(), ["call_1", "call_2", "call_3"]);
 }
+
+#[test]
+fn an_empty_answer_makes_the_model_warmer() {
+    let mut scene = Scene::new();
+    scene.stops();
+    assert_eq!(temperature(&scene), Some(0.9));
+}
+
+#[test]
+fn a_model_gets_no_warmer_than_that_unless_the_client_wants_it() {
+    for (asked, mistakes, warmed) in [(1.3, 1, 1.5), (1.4, 1, 1.5), (1.8, 1, 1.8), (0.0, 2, 0.4)] {
+        let sampling = Sampling { temperature: Some(asked), ..Sampling::default() };
+        let mut scene = Scene::of(TurnRequest { sampling, ..request() });
+        for _ in 0..mistakes {
+            scene.says(BAD).stops();
+        }
+        assert_eq!(temperature(&scene), Some(warmed), "{mistakes} from {asked}");
+    }
+}
+
+/// A model without tools is not told to call one.
+#[test]
+fn what_is_said_of_an_empty_answer_depends_on_the_tools() {
+    let mut scene = Scene::new();
+    scene.stops();
+    assert_eq!(scene.event("feedback")["message"], feedback::empty_response(true));
+    let mut scene = Scene::with_tools(&Catalog::default());
+    scene.stops();
+    let told = scene.last_message().text_content().unwrap().into_owned();
+    assert!(told.ends_with(feedback::empty_response(false)), "{told}");
+}
+
+/// The null means that it is left out.
+#[test]
+fn an_argument_that_is_null_is_as_good_as_none() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call_with("read", &json!({ "n": null }))).stops();
+    assert_eq!(scene.event("tool_started")["tool_args"], json!({}));
+    scene.tool_returns(0, ok());
+    scene.says(&call("read")).stops();
+    assert_eq!(scene.not_run, ["call_2 at 1: repeated"]);
+}
+
+#[test]
+fn results_do_not_end_the_turn_if_the_model_has_to_hear_of_a_mistake() {
+    let mut scene = scene_with(|rules| rules.continue_after_tool = false);
+    scene.says(&call("read")).says("<<function_call>> {]\n").stops();
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn a_status_tells_the_user_why_and_the_model_what_to_do() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("send")).says(&call("look")).stops();
+    scene.tool_returns(1, ok());
+    let why = "look (call_2) comes later in the model's message and may change who it is for";
+    assert_eq!(scene.statuses(), [format!("send was not run: {why}")]);
+    let told = scene.rounds.last().unwrap().messages.iter().filter_map(Message::text_content);
+    let told: Vec<_> = told.collect();
+    assert!(told.iter().any(|told| told.contains("call it again when you have")), "{told:#?}");
+}

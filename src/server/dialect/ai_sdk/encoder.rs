@@ -237,6 +237,7 @@ impl PartEncoder {
                 return out.extend_from_slice(sse::DONE);
             }
             Some("length") => FinishReason::Length,
+            Some("content_filter") => FinishReason::ContentFilter,
             Some("client_tool_calls") => FinishReason::ToolCalls,
             Some(_) => FinishReason::Stop,
         };

@@ -183,6 +183,8 @@ pub(super) enum FinishReason {
     Stop,
     /// The token limit was reached.
     Length,
+    /// A filter of the model server cut it off.
+    ContentFilter,
     /// The client has to run tools.
     ToolCalls,
 }

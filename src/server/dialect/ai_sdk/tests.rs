@@ -389,6 +389,7 @@ fn the_ways_to_end() {
         vec![json!({"type": "finish-step"}), json!({"type": "finish", "finishReason": reason})]
     };
     assert_eq!(end(completed(TurnFinish::Length)), finish("length"));
+    assert_eq!(end(completed(TurnFinish::ContentFilter)), finish("content-filter"));
     assert_eq!(end(completed(TurnFinish::LoopLimit)), finish("stop"));
     let abort = vec![json!({"type": "abort"})];
     assert_eq!(end(completed(TurnFinish::Cancelled)), abort);

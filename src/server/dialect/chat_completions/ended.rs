@@ -22,6 +22,7 @@ impl Ended {
         let finish_reason = match completed["finish_reason"].as_str() {
             Some("cancelled") => return None,
             Some("length") => "length",
+            Some("content_filter") => "content_filter",
             Some("client_tool_calls") => "tool_calls",
             _ => "stop",
         };

@@ -118,6 +118,12 @@ fn usage_comes_last_and_every_chunk_before_it_says_that_it_has_none() {
     assert_eq!(deltas(&chunks).1, "length");
 }
 
+#[test]
+fn an_answer_that_a_filter_cut_off_says_so() {
+    let events = [started(), completed(TurnFinish::ContentFilter)];
+    assert_eq!(deltas(&chunks(&events, false, ServerTools::Off)).1, "content_filter");
+}
+
 fn tool_events<'a>(arguments: &'a RawValue, result: &'a ToolResult) -> [Event<'a>; 2] {
     let (call_id, tool_name) = ("call_1", "calculate");
     [

@@ -53,6 +53,7 @@ pub(super) fn stop(completed: &Value) -> Option<Map<String, Value>> {
     let stop_reason = match completed["finish_reason"].as_str() {
         Some("cancelled") => return None,
         Some("length") => "max_tokens",
+        Some("content_filter") => "refusal",
         Some("client_tool_calls") => "tool_use",
         _ if stop_sequence.is_string() => "stop_sequence",
         _ => "end_turn",

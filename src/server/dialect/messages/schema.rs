@@ -49,6 +49,8 @@ enum StopReason {
     EndTurn,
     /// The token limit was reached.
     MaxTokens,
+    /// A filter of the model server cut it off.
+    Refusal,
     /// The client has to run tools.
     ToolUse,
     /// One of the client's stop sequences follows.

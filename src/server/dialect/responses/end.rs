@@ -23,6 +23,7 @@ impl End {
         let (status, incomplete, http) = match (kind, data["finish_reason"].as_str()) {
             (Kind::TurnFailed, _) => ("failed", None, Some(ended::status(data))),
             (_, Some("length")) => ("incomplete", Some("max_output_tokens"), None),
+            (_, Some("content_filter")) => ("incomplete", Some("content_filter"), None),
             (_, Some("cancelled")) => ("cancelled", None, Some(503)),
             _ => ("completed", None, None),
         };

@@ -109,8 +109,8 @@ impl Played {
         self.drain();
         for call in std::mem::take(&mut self.called) {
             let result = ToolResult::data(json!({ "found": 42 }));
-            let (duration_ms, attempts, is_uncertain) = (5, 1, false);
-            let ended = Input::ToolEnded { call, result, duration_ms, attempts, is_uncertain };
+            let (duration_ms, attempts) = (5, 1);
+            let ended = Input::ToolEnded { call, result, duration_ms, attempts };
             self.turn.handle(ended);
             self.drain();
         }

@@ -71,7 +71,7 @@ pub(super) fn turns() -> Vec<Vec<Event<'static>>> {
     let begun = || started_in("resp-000000000000000000000000000000aa");
     let data = json!({"n": 2});
     let good = result(ToolResult::data(data).with_instruction("Be brief."));
-    let bad = result(ToolResult::error("no"));
+    let bad = result(ToolResult::error("no").but_uncertain());
     let call = Event::ClientToolCall {
         call_id: "call_2",
         tool_name: "open",
@@ -113,6 +113,7 @@ pub(super) fn turns() -> Vec<Vec<Event<'static>>> {
         worked,
         vec![begun(), text("Opening."), call, completed(TurnFinish::ClientToolCalls)],
         vec![begun(), text("Hi"), completed(TurnFinish::Length)],
+        vec![begun(), text("Hi"), completed(TurnFinish::ContentFilter)],
         vec![begun(), start("call_1", arguments(), 1), completed(TurnFinish::Cancelled)],
         vec![begun(), text("Hi"), failed()],
         vec![begun(), completed(TurnFinish::Stop)],

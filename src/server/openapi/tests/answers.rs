@@ -111,6 +111,7 @@ fn step() -> Step {
         Outcome::Ended(data),
         Outcome::Ended(ToolResult::clarification(asked)),
         Outcome::NotRun(ToolResult::error("no")),
+        Outcome::Ended(ToolResult::error("no").but_uncertain()),
         Outcome::Skipped("it repeats another one".to_owned()),
         Outcome::Cancelled,
         Outcome::HandedOut,

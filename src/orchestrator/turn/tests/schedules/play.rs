@@ -443,13 +443,7 @@ impl Play {
     fn tool_returns(&mut self, call: usize, result: ToolResult) {
         self.scene.running.retain(|running| *running != call);
         let call = CallAt::new(call);
-        self.handle(Input::ToolEnded {
-            call,
-            result,
-            duration_ms: 5,
-            attempts: 1,
-            is_uncertain: false,
-        });
+        self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 });
     }
 
     /// Settles a round that ended other than by a delta.

@@ -164,8 +164,10 @@ empty answer
 ends: cancelled
 ends: clarification_needed
 ends: client_tool_calls
+ends: content_filter
 ends: length
 ends: loop_limit
+ends: out of tokens
 ends: stop
 ends: with the results
 fails: empty_response

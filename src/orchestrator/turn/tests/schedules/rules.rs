@@ -73,7 +73,7 @@ impl Witness {
                     Origin::Approved { .. } => coverage.saw("resumed: an approved call"),
                     Origin::Again(_) => coverage.saw("resumed: called again with the answer"),
                     Origin::Open { .. } => coverage.saw("resumed: an open call"),
-                    Origin::Interrupted => panic!("clients know that it has begun"),
+                    Origin::Interrupted { .. } => panic!("clients know that it has begun"),
                 }
                 if !call.needs().is_empty() {
                     coverage.saw("reference: replaced by the result");
@@ -118,6 +118,7 @@ impl Witness {
             "turn_completed" => coverage.saw(match data["finish_reason"].as_str().unwrap() {
                 "stop" => "ends: stop",
                 "length" => "ends: length",
+                "content_filter" => "ends: content_filter",
                 "clarification_needed" => "ends: clarification_needed",
                 "client_tool_calls" => "ends: client_tool_calls",
                 "loop_limit" => "ends: loop_limit",
@@ -327,12 +328,12 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("which comes first, could not be read", "skipped: after an unreadable call"),
         ("which comes first, was not run", "skipped: after a skipped call"),
         ("which comes first, was put off", "skipped: after a call that was put off"),
-        ("not all of your message could be read", "put off: not all could be read"),
-        ("comes later in your message and may change", "put off: a lookup comes later"),
-        ("your message was cut off", "skipped: in a message that was cut off"),
+        ("not all of the model's message could be read", "put off: not all could be read"),
+        ("comes later in the model's message and may change", "put off: a lookup comes later"),
+        ("the model's message was cut off", "skipped: in a message that was cut off"),
         ("the user has to answer a question first", "skipped: a client's call, after a question"),
         ("only one such call may be made", "skipped: a client's call, one at a time"),
-        ("comes first; call it again when", "put off: after a client's call"),
+        ("comes first", "put off: after a client's call"),
         ("the user has just refused it", "skipped: just refused"),
         ("send was called again", "repeated: a mutating call"),
         ("was called again", "repeated: with nothing new to learn"),
@@ -341,9 +342,11 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("in its closing answer; the call was not run", "closing: a stray call"),
         ("the model wrote no answer; asking again", "closing: asked again"),
         ("here is what its tools found", "closing: composed from the results"),
+        ("the model used up its tokens", "ends: out of tokens"),
         ("cannot be reached", "another upstream answers"),
         ("the model is told what", "untold: a call by bare name"),
     ];
     let rule = rules.iter().find(|(words, _)| message.contains(words));
+    assert!(rule.is_some(), "undeclared: {message}");
     coverage.saw(rule.map_or("status: otherwise", |(_, rule)| rule));
 }

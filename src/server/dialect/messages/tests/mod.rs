@@ -189,6 +189,13 @@ fn reasoning_is_a_block_with_a_signature_if_it_was_asked_for() {
 }
 
 #[test]
+fn an_answer_that_a_filter_cut_off_is_a_refusal() {
+    let events =
+        [started(), Event::TextDelta { text: "Hi." }, completed(TurnFinish::ContentFilter)];
+    check(&events, OFF, &json!([text("Hi.")]), "refusal");
+}
+
+#[test]
 fn white_space_is_no_block_of_its_own() {
     let arguments = arguments();
     let (call_id, tool_name) = ("call_1", "open");

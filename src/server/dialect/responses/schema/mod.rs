@@ -82,7 +82,7 @@ enum Status {
 #[derive(JsonSchema)]
 #[schemars(inline)]
 struct IncompleteDetails {
-    #[schemars(extend("const" = "max_output_tokens"))]
+    #[schemars(extend("enum" = ["max_output_tokens", "content_filter"]))]
     reason: String,
 }
 

@@ -433,16 +433,20 @@ fn events_that_clients_do_not_know_are_left_out() {
 }
 
 #[test]
-fn an_answer_at_the_token_limit_is_incomplete() {
-    let all = [started(), Event::TextDelta { text: "Hi" }, completed(TurnFinish::Length)];
-    let events = events(&all, ServerItems::McpCall);
-    let last = events.last().unwrap();
-    assert_eq!(last["type"], "response.incomplete");
-    let response = &last["response"];
-    assert_eq!(response["incomplete_details"], json!({"reason": "max_output_tokens"}));
-    assert_eq!(response["output"][0]["status"], "incomplete");
-    assert_eq!(response["completed_at"], Value::Null);
-    assert_eq!(whole(&all, ServerItems::McpCall).status, 200);
+fn an_answer_that_was_cut_off_is_incomplete() {
+    for (finish, reason) in
+        [(TurnFinish::Length, "max_output_tokens"), (TurnFinish::ContentFilter, "content_filter")]
+    {
+        let all = [started(), Event::TextDelta { text: "Hi" }, completed(finish)];
+        let events = events(&all, ServerItems::McpCall);
+        let last = events.last().unwrap();
+        assert_eq!(last["type"], "response.incomplete");
+        let response = &last["response"];
+        assert_eq!(response["incomplete_details"], json!({ "reason": reason }));
+        assert_eq!(response["output"][0]["status"], "incomplete");
+        assert_eq!(response["completed_at"], Value::Null);
+        assert_eq!(whole(&all, ServerItems::McpCall).status, 200);
+    }
 }
 
 #[test]
