@@ -9,8 +9,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::Value;
 use tether::config::{
-    self, Config, ConfigError, Constrain, EmbeddedConfig, ModelServerConfig, Overrides, Store,
-    UpstreamConfig, UpstreamKind,
+    self, Config, ConfigError, Constrain, EmbeddedConfig, ModelServerConfig, Overrides, Secret,
+    Store, UpstreamConfig, UpstreamKind,
 };
 use tether::upstream::History;
 use tether::upstream::dialect::Kind;

@@ -5,16 +5,17 @@ use std::io::{self, BufWriter};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tracing::level_filters::LevelFilter;
 
 use super::{
     Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, chat, check,
     completions, exit, parse, print_diagnostic, sessions, tools,
 };
-use crate::app::{self, Parts, PartsError, RunError};
+use crate::app::{self, Parts, PartsError, RunError, StoreOpenError};
 use crate::call_format::CallContract;
 use crate::config::{self, Config, Overrides};
 use crate::parser::Parser;
-use crate::telemetry;
+use crate::telemetry::{self, LogFormat};
 use crate::tools::process;
 
 /// Runs the command that this process was started with.
@@ -58,7 +59,8 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Command::Chat(args) => chat::run(args),
         Command::Sessions(args) => {
             app::survive_full_files().map_err(RunError::System)?;
-            telemetry::check_filter()?;
+            // What is damaged is found when a file is opened.
+            let _logs = telemetry::init(LogFormat::Text, LevelFilter::WARN)?;
             sessions::run(&args, &mut out)
         }
         Command::Completions { shell } => completions::run(shell, &mut out),
@@ -86,14 +88,15 @@ fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
 }
 
 fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
-    let _logs = telemetry::init(args.log_format)?;
+    let _logs = telemetry::init(args.log_format, LevelFilter::INFO)?;
     let config = config::load(args.config.config.as_deref(), &args.overrides())?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     let parts = Parts::of(&config).map_err(|error| match error {
         PartsError::Tools(error) => CliError::usage(error),
-        PartsError::Store(_) => CliError::Failed(error.to_string()),
+        PartsError::Store(StoreOpenError::Redis(_)) => CliError::usage(error),
+        PartsError::Store(StoreOpenError::File(_)) => CliError::Failed(error.to_string()),
     })?;
     Ok(app::run(&config, parts, out)?)
 }

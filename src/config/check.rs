@@ -316,7 +316,11 @@ fn parser(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> ParserConfig {
         marker: keys.read("marker", default.marker, marker),
         marker_nonce: keys.read("marker_nonce", default.marker_nonce, boolean),
         strict_balancing: keys.read("strict_balancing", default.strict_balancing, boolean),
-        max_payload_bytes: keys.read("max_payload_bytes", default.max_payload_bytes, size()),
+        max_payload_bytes: keys.read(
+            "max_payload_bytes",
+            default.max_payload_bytes.min(limits.max_turn_bytes),
+            size(),
+        ),
         tools_in_reasoning: keys.read("tools_in_reasoning", default.tools_in_reasoning, boolean),
     };
     let (payload, turn) = (parser.max_payload_bytes, limits.max_turn_bytes);

@@ -226,12 +226,9 @@ impl<'n, 'm> Keys<'n, 'm> {
     }
 
     fn report_repeated(&mut self) {
-        for (index, entry) in self.entries.iter().enumerate() {
-            let earlier = self.entries.iter().take(index).find(|other| other.key == entry.key);
-            if let Some(first) = earlier {
-                let message = format!("duplicate key, first used on line {}", first.place.line);
-                self.note(entry.place, &shorten(&entry.key), message);
-            }
+        for (entry, first) in repeated(self.entries) {
+            let message = format!("duplicate key, first used on line {}", first.place.line);
+            self.note(entry.place, &shorten(&entry.key), message);
         }
     }
 
@@ -243,7 +240,13 @@ impl<'n, 'm> Keys<'n, 'm> {
     fn mapping(&mut self, key: &'static str) -> &'n [Pair] {
         let Some(entry) = self.entry(key) else { return &[] };
         match &entry.node.value {
-            Value::Map(entries) => entries,
+            Value::Map(entries) => {
+                for (entry, first) in repeated(entries) {
+                    let message = format!("duplicate key, first used on line {}", first.place.line);
+                    self.note(entry.place, &format!("{key}.{}", shorten(&entry.key)), message);
+                }
+                entries
+            }
             Value::Null | Value::Unreadable => &[],
             other => {
                 let message = format!("found {}, expected a mapping", kind(other));
@@ -321,9 +324,21 @@ pub(super) fn json(node: &Node) -> Result<serde_json::Value, Refused> {
             serde_json::Value::Array(nodes.iter().map(json).collect::<Result<_, _>>()?)
         }
         Value::Map(pairs) => {
+            if let Some((pair, _)) = repeated(pairs).next() {
+                let found = format!("the key `{}` twice", shorten(&pair.key));
+                return Err(Refused { found, expected: "each key once".to_owned() });
+            }
             let member = |pair: &Pair| Ok((pair.key.clone(), json(&pair.node)?));
             serde_json::Value::Object(pairs.iter().map(member).collect::<Result<_, Refused>>()?)
         }
+    })
+}
+
+/// The keys that are there a second time, each with its first place.
+fn repeated(entries: &[Pair]) -> impl Iterator<Item = (&Pair, &Pair)> {
+    entries.iter().enumerate().filter_map(|(index, entry)| {
+        let first = entries.iter().take(index).find(|other| other.key == entry.key)?;
+        Some((entry, first))
     })
 }
 

@@ -294,10 +294,22 @@ fn one_server(text: &str) -> Option<Server> {
         return None;
     }
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
-    let user = decoded(url.username()).ok()?;
-    let password = url.password().map(decoded).transpose().ok()?;
+    let mut user = decoded(url.username()).ok()?;
+    let mut password = url.password().map(decoded).transpose().ok()?;
     // They fail where there is no host, and then there is nothing to remove.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
+    // The URL of a socket has them there.
+    let query: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    if !query.is_empty() {
+        url.set_query(None);
+        for (key, value) in query {
+            match key.as_str() {
+                "user" => user = value,
+                "pass" => password = Some(value),
+                _ => drop(url.query_pairs_mut().append_pair(&key, &value)),
+            }
+        }
+    }
     Some(Server {
         url: url.into(),
         user,

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use hyper::Uri;
-use hyper::header::HeaderName;
 use serde::{Serialize, Serializer};
 
-use super::raw::{Node, Value};
-use super::reader::{Keys, Refused, decimal, shorten, text, wait};
+use super::raw::Value;
+use super::reader::{Keys, decimal, wait};
 use super::upstream::COLLECTOR;
-use super::values::{name, server_url};
+use super::values::{headers, name, server_url};
 use super::{Secret, seconds};
 use crate::limits::config as bounds;
 use crate::limits::telemetry as defaults;
@@ -65,7 +64,7 @@ fn otlp(mut keys: Keys<'_, '_>) -> OtlpConfig {
             Value::Null => Ok(None),
             _ => server_url(&COLLECTOR)(node).map(Some),
         }),
-        headers: keys.pairs("headers", header),
+        headers: headers(&mut keys),
         service_name: keys.read("service_name", default.service_name, name),
         sample_ratio: keys.read("sample_ratio", default.sample_ratio, decimal(0.0..=1.0)),
         metrics_interval: keys.read(
@@ -74,24 +73,8 @@ fn otlp(mut keys: Keys<'_, '_>) -> OtlpConfig {
             wait(bounds::WAIT_MIN..=bounds::WAIT_MAX),
         ),
     };
-    for (name, _) in &otlp.headers {
-        if name.parse::<HeaderName>().is_err() {
-            let key = format!("headers.{}", shorten(name));
-            keys.refuse(&key, "expected the name of a header".to_owned());
-        }
-    }
     keys.finish();
     otlp
-}
-
-fn header(node: &Node) -> Result<Secret, Refused> {
-    let expected = "a header's value: text of visible ASCII characters and spaces";
-    let text = text(node).map_err(|_| Refused::hidden(node, expected))?;
-    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        Ok(Secret::new(text.to_owned()))
-    } else {
-        Err(Refused::hidden(node, expected))
-    }
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]

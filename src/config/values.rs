@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use hyper::Uri;
+use hyper::header::HeaderName;
 use url::Url;
 
 use super::Secret;
 use super::raw::Node;
-use super::reader::{self, Refused, integer, text, wait};
+use super::reader::{self, Keys, Refused, integer, shorten, text, wait};
 use super::upstream::{ServerKind, base_url_of};
 use crate::call_format::{ContractSetting, ROWS};
 use crate::limits::config::{self as bounds, ENTRY_NAME_BYTES_MAX, NAME_BYTES_MAX};
@@ -78,6 +79,31 @@ pub(super) fn secret(node: &Node) -> Result<Option<Secret>, Refused> {
 pub(super) fn secret_text(node: &Node) -> Result<Secret, Refused> {
     let text = text(node).map_err(|_| Refused::hidden(node, "text (put it in quotes)"))?;
     Ok(Secret::new(text.to_owned()))
+}
+
+/// Reads the `headers` of requests. A value may be a key.
+pub(super) fn headers(keys: &mut Keys<'_, '_>) -> Vec<(String, Secret)> {
+    let headers = keys.pairs("headers", |node| {
+        let expected = "a header's value: text of visible ASCII characters and spaces";
+        let text = text(node).map_err(|_| Refused::hidden(node, expected))?;
+        let fits = is_header_value(text).then(|| Secret::new(text.to_owned()));
+        fits.ok_or_else(|| Refused::hidden(node, expected))
+    });
+    for (name, _) in &headers {
+        if !is_header_name(name) {
+            let key = format!("headers.{}", shorten(name));
+            keys.refuse(&key, "expected the name of a header".to_owned());
+        }
+    }
+    headers
+}
+
+pub(super) fn is_header_name(name: &str) -> bool {
+    HeaderName::try_from(name).is_ok()
+}
+
+pub(super) fn is_header_value(text: &str) -> bool {
+    text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
 pub(super) fn name(node: &Node) -> Result<String, Refused> {

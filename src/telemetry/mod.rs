@@ -60,13 +60,12 @@ pub(crate) enum TelemetryError {
     NoThread(#[from] io::Error),
 }
 
-/// Sends the logs of this process to standard error, at level `info` and above unless
-/// `TETHER_LOG` says otherwise. Uses colours only on a terminal. Panics are logged as well.
+/// Sends the logs of this process to standard error, at this level and above unless `TETHER_LOG` says otherwise. Uses colours only on a terminal. Panics are logged as well.
 ///
 /// # Errors
 /// If the filter is invalid, if this is called twice, or if no thread can be started.
-pub(crate) fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
-    let filter = filter()?;
+pub(crate) fn init(format: LogFormat, level: LevelFilter) -> Result<Logs, TelemetryError> {
+    let filter = filter(level)?;
     let queue = Arc::new(Queue::default());
     let records = Records(Arc::clone(&queue));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(records);
@@ -83,10 +82,10 @@ pub(crate) fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
 /// # Errors
 /// If the filter is invalid.
 pub(crate) fn check_filter() -> Result<(), TelemetryError> {
-    filter().map(|_| ())
+    filter(LevelFilter::OFF).map(|_| ())
 }
 
-fn filter() -> Result<EnvFilter, TelemetryError> {
+fn filter(level: LevelFilter) -> Result<EnvFilter, TelemetryError> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the filter applies before the configuration is read"
@@ -96,7 +95,7 @@ fn filter() -> Result<EnvFilter, TelemetryError> {
         return Err(TelemetryError::NotALevel(word.to_owned()));
     }
     let builder = EnvFilter::builder()
-        .with_default_directive(Directive::from(LevelFilter::INFO))
+        .with_default_directive(Directive::from(level))
         .with_env_var(FILTER_VARIABLE);
     Ok(builder.from_env()?)
 }

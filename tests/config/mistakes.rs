@@ -56,6 +56,14 @@ fn duplicate_keys_name_the_first() {
         "4:3: sessions.ttl_sec: duplicate key, first used on line 2",
     );
     check("model: {}\nmodel: {}\n", "2:1: model: duplicate key, first used on line 1");
+    check(
+        "tools:\n  command:\n  - {name: a, description: b, command: [a], env: {X: a, X: b}}\n",
+        "3:57: tools.command[0].env.X: duplicate key, first used on line 3",
+    );
+    check(
+        "tools: {http: [{name: a, description: b, url: \"http://h\", parameters: {a: 1, a: 2}}]}",
+        "1:71: tools.http[0].parameters: found the key `a` twice, expected each key once",
+    );
 }
 
 #[test]
@@ -102,6 +110,23 @@ fn wrong_types_say_what_was_found_and_what_was_expected() {
             "x".repeat(60)
         ),
     );
+}
+
+#[test]
+fn the_login_of_a_server_of_sessions_is_kept_apart() {
+    for (url, shown) in [
+        ("redis://ada:hunter2@h/1", "redis://h/1"),
+        ("unix:///run/r?user=ada&pass=hunter2", "unix:///run/r"),
+        ("unix:///run/r?db=2&user=ada&pass=hunter%32", "unix:///run/r?db=2"),
+    ] {
+        let config = load(&format!("sessions: {{redis: {{url: \"{url}\"}}}}")).unwrap();
+        let redis = &config.sessions.redis;
+        let password = redis.password.as_ref().map(Secret::reveal);
+        assert_eq!(
+            (redis.url.as_str(), redis.user.as_str(), password),
+            (shown, "ada", Some("hunter2"))
+        );
+    }
 }
 
 #[test]
@@ -267,6 +292,8 @@ fn impossible_combinations_are_refused() {
         "3:31: stream.parser.max_payload_bytes: found 65536, expected at most 65535, which is \
          limits.max_turn_bytes",
     );
+    let small = load("limits: {max_turn_bytes: 32768}").unwrap();
+    assert_eq!(small.stream.parser.max_payload_bytes, 32768, "a call fits into its turn");
     check(
         "tools: {builtin: [calculate, calculate]}",
         "1:18: tools.builtin: found `calculate` twice, expected each name once",
@@ -467,6 +494,8 @@ fn secrets_are_not_quoted() {
         "tools: {mcp: [{name: a, url: \"http://h\", auth: \"12345\"}]}",
         "upstreams: [{base_url: \"http://h/v1?key=12345\"}]",
         "upstreams: [\"12345\"]",
+        "tools: {mcp: [{name: a, url: \"http://h\", headers: {X: \"12345\\u0000\"}}]}",
+        "tools: {mcp: [{name: a, url: \"http://h\", headers: {\"X Y\": \"12345\"}}]}",
     ] {
         let message = load(text).unwrap_err().to_string();
         assert!(!message.contains("12345"), "{message}");

@@ -1,8 +1,13 @@
-//! Where the words of a message begin and end, for dialects that put them into messages or parts of
-//! their own. A call stands on a line of its own, so there is white space around it. Shown as it is,
-//! that would be an empty paragraph for each call.
+//! Where the words of a message begin and end. A turn has a message for each round.
+//!
+//! Dialects that put each message's words into a message or a part of its own leave out the white space at their
+//! start: a call stands on a line of its own, and that would be an empty paragraph for each call. Dialects in which all
+//! the words of a turn are one text keep the messages apart with a blank line: servers that send calls beside the text
+//! leave no white space.
 
 use serde_json::Value;
+
+use crate::event::Kind;
 
 /// The text from its first word on, both escaped as JSON. `None` if the text is blank: then nothing
 /// begins with it.
@@ -21,9 +26,90 @@ pub(super) fn end_before(feedback: &Value) -> bool {
     feedback["reason"].as_str().is_some_and(|reason| !of_calls.contains(&reason))
 }
 
+/// What the words of one message and those of the next are kept apart with.
+pub(super) const BLANK_LINE: &str = "\n\n";
+
+/// Finds the pieces of a growing text that [`BLANK_LINE`] goes before.
+#[derive(Debug)]
+pub(super) struct Paragraphs {
+    /// Whether the text ends with a word, not with white space.
+    ends_with_word: bool,
+    /// Whether what follows belongs to another message.
+    has_ended: bool,
+}
+
+impl Paragraphs {
+    /// Before the first piece.
+    pub(super) const NEW: Self = Self { ends_with_word: false, has_ended: false };
+
+    /// Takes an event that is no piece of the text.
+    pub(super) fn note(&mut self, kind: Kind, data: &Value) {
+        self.has_ended |= match kind {
+            Kind::ToolStarted | Kind::ToolCompleted => true,
+            Kind::Feedback => end_before(data),
+            _ => false,
+        };
+    }
+
+    /// Takes the next piece, escaped as JSON. Returns whether a blank line goes before it.
+    pub(super) fn begins(&mut self, piece: &[u8]) -> bool {
+        let is_other = std::mem::take(&mut self.has_ended);
+        let is_glued = self.ends_with_word && from_first(piece) == Some(piece);
+        self.ends_with_word = ends_with_word(piece);
+        is_other && is_glued
+    }
+}
+
+fn ends_with_word(piece: &[u8]) -> bool {
+    match piece {
+        [] | [.., b' '] => false,
+        [before @ .., b'n' | b'r' | b't'] => {
+            // An even number of backslashes stands for backslashes.
+            before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
+        }
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn glued_words_of_two_messages_are_kept_apart() {
+        for (first, second, apart) in [
+            ("Let me look.", "It is noon.", true),
+            ("Let me look.", "\\nIt is noon.", false),
+            ("Let me look.", " It is noon.", false),
+            ("Let me look.\\n", "It is noon.", false),
+            ("Let me look. ", "It is noon.", false),
+            ("\\t", "It is noon.", false),
+            ("It is in C:\\\\n", "It is noon.", true),
+            ("", "It is noon.", false),
+        ] {
+            let mut paragraphs = Paragraphs::NEW;
+            assert!(!paragraphs.begins(first.as_bytes()), "{first}: nothing comes before");
+            paragraphs.note(Kind::ToolCompleted, &Value::Null);
+            assert_eq!(paragraphs.begins(second.as_bytes()), apart, "{first:?}, {second:?}");
+            assert!(!paragraphs.begins(b"More."), "{second}: the same message goes on");
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_a_message_does_not_end_it() {
+        let not_found = serde_json::json!({"reason": "tool_not_found"});
+        for (kind, data) in [
+            (Kind::ReasoningDelta, Value::Null),
+            (Kind::ToolMarkerDetected, Value::Null),
+            (Kind::Status, Value::Null),
+            (Kind::Feedback, not_found),
+        ] {
+            let mut paragraphs = Paragraphs::NEW;
+            paragraphs.begins(b"Hi");
+            paragraphs.note(kind, &data);
+            assert!(!paragraphs.begins(b"there"), "{kind:?}");
+        }
+    }
 
     #[test]
     fn white_space_before_the_first_word_is_left_out() {

@@ -17,7 +17,7 @@ use super::McpConfig;
 use crate::config::Secret;
 use crate::config::Shown;
 use crate::config::surroundings::Surroundings;
-use crate::config::values::is_entry_name;
+use crate::config::values::{is_entry_name, is_header_name, is_header_value};
 use crate::limits::config::ENTRY_NAME_BYTES_MAX;
 
 /// An entry that imports a file.
@@ -34,7 +34,9 @@ impl ImportConfig {
     /// is another program, which must not keep the gateway from starting.
     pub(in crate::config) fn servers(&self, around: &Surroundings<'_>) -> Imported {
         let path = around.path(&self.path);
-        let folder = path.parent().unwrap_or(around.folder);
+        // A program that runs in another folder may get it.
+        let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let folder = absolute.parent().unwrap_or(around.folder);
         let around = Surroundings { folder, ..*around };
         let imported = (around.read)(&path).and_then(|text| read(&text, &self.each, &around));
         imported.unwrap_or_else(|message| Imported {
@@ -141,8 +143,12 @@ impl Reader<'_> {
                 let known =
                     Url::parse(&url).ok().filter(|it| matches!(it.scheme(), "http" | "https"));
                 let known = known.ok_or("its `url` is not an http or https URL")?;
+                if !known.username().is_empty() || known.password().is_some() {
+                    let why = "its `url` has a user or a password: `headers` can send them, as `Authorization`";
+                    return Err(why.to_owned());
+                }
                 server.url = Some(Shown::new(known, self.keys["url"].clone()));
-                server.headers = self.secrets("headers")?;
+                server.headers = self.headers()?;
             }
             (Some(_), Some(_)) => return Err("it has both `command` and `url`".to_owned()),
             (None, None) => return Err("it has neither `command` nor `url`".to_owned()),
@@ -188,6 +194,23 @@ impl Reader<'_> {
         pairs
             .map(|(name, value)| Ok((name.clone(), Secret::new(self.expanded(key, value)?))))
             .collect()
+    }
+
+    fn headers(&self) -> Result<Vec<(String, Secret)>, String> {
+        let headers = self.secrets("headers")?;
+        for (name, value) in &headers {
+            if !is_header_name(name) {
+                return Err(format!(
+                    "its `headers` have {name:?}, which cannot be a header's name"
+                ));
+            }
+            if !is_header_value(value.reveal()) {
+                return Err(format!(
+                    "the value of {name} in its `headers` is not of visible ASCII characters and spaces"
+                ));
+            }
+        }
+        Ok(headers)
     }
 
     fn texts(&self, key: &str) -> Result<Vec<String>, String> {
@@ -376,6 +399,12 @@ mod tests {
         check_left_out(r#"{"command": "x", "url": "https://a.example"}"#, "both");
         check_left_out("{}", "neither");
         check_left_out(r#"{"url": "ftp://a.example"}"#, "not an http or https URL");
+        check_left_out(r#"{"url": "https://ada:x@a.example"}"#, "`headers` can send them");
+        let header = |name: &str, value: &str| {
+            format!(r#"{{"url": "https://a.example", "headers": {{"{name}": "{value}"}}}}"#)
+        };
+        check_left_out(&header("a b", "x"), "cannot be a header's name");
+        check_left_out(&header("a", "\u{fc}"), "the value of a in its `headers`");
         check_left_out(r#"{"command": "x", "args": "y"}"#, "`args` is not a list");
         check_left_out(r#"{"command": "x", "envFile": "none"}"#, "No such file");
         let nameless = imported(r#"{"mcpServers": {"日本": {"command": "x"}}}"#).unwrap();

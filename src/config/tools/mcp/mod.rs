@@ -19,7 +19,7 @@ use super::shown::{Shown, as_written, shown_as_written};
 use super::values::{as_map, path, scalar};
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, boolean, integer, text, wait};
-use crate::config::values::{choice, entry_name, secret_text};
+use crate::config::values::{choice, entry_name, headers, secret_text};
 use crate::config::{Secret, seconds};
 use crate::limits::config as bounds;
 use crate::limits::mcp as limits;
@@ -144,7 +144,7 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
         cwd: keys.read("cwd", None, |node| path(node).map(Some)),
         sandbox: is_program.then(|| program_sandbox(&mut keys)),
         url: keys.read("url", None, |node| Ok(Some(Shown::new(web(node)?, as_written(node))))),
-        headers: keys.pairs("headers", secret_text),
+        headers: headers(&mut keys),
         auth: (!is_program && keys.has("auth")).then(|| auth::of_mcp(keys.section("auth"))),
         prefix: keys.read("prefix", format!("{name}__"), one),
         pin: keys.read("pin", None, |node| pin(node).map(Some)),

@@ -16,6 +16,7 @@ use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
+use crate::server::dialect::words::{self, Paragraphs};
 use crate::server::dialect::{self, AnswerMeta, Encoder, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
@@ -32,6 +33,7 @@ pub(super) struct ChunkEncoder {
     turn_id: String,
     /// Whether the user can see any words.
     has_words: bool,
+    paragraphs: Paragraphs,
     /// How many calls the client has been given.
     calls: usize,
     is_cancelled: bool,
@@ -46,6 +48,7 @@ impl ChunkEncoder {
             head: Vec::new(),
             turn_id: String::new(),
             has_words: false,
+            paragraphs: Paragraphs::NEW,
             calls: 0,
             is_cancelled: false,
         }
@@ -147,6 +150,9 @@ impl Encoder for ChunkEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
+                if self.paragraphs.begins(text) {
+                    self.push_words(out, words::BLANK_LINE);
+                }
                 self.has_words = true;
                 return self.push_text(out, b"content", text);
             }
@@ -158,6 +164,7 @@ impl Encoder for ChunkEncoder {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
+        self.paragraphs.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => {
                 self.begin(data);

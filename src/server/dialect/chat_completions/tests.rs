@@ -165,6 +165,34 @@ fn tools_of_the_gateway_are_never_calls() {
 }
 
 #[test]
+fn a_blank_line_keeps_the_words_of_two_messages_apart() {
+    let arguments = RawValue::from_string("{}".to_owned()).unwrap();
+    let result = ToolResult::data(json!({}));
+    let [start, end] = tool_events(&arguments, &result);
+    let text = |text| Event::TextDelta { text };
+    let mut events = [
+        started(),
+        text("Let me"),
+        text(" look."),
+        start,
+        end,
+        text("It is"),
+        text(" noon."),
+        completed(TurnFinish::Stop),
+    ];
+    let content = |events: &[Event<'_>]| {
+        let (said, _) = deltas(&chunks(events, false, ServerTools::Off));
+        let streamed: String = said.iter().filter_map(|delta| delta["content"].as_str()).collect();
+        let WholeAnswer { body, .. } = whole(events, ServerTools::Off);
+        assert_eq!(body["choices"][0]["message"]["content"], *streamed);
+        streamed
+    };
+    assert_eq!(content(&events), "Let me look.\n\nIt is noon.");
+    events[2] = text(" look.\n");
+    assert_eq!(content(&events), "Let me look.\nIt is noon.");
+}
+
+#[test]
 fn calls_for_the_client_are_tool_calls() {
     let arguments = RawValue::from_string("{\"path\":\"a\"}".to_owned()).unwrap();
     let call = |call_id| Event::ClientToolCall {

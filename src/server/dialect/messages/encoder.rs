@@ -18,7 +18,8 @@ use super::blocks;
 use super::server_tools::MessagesServerTools;
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
-use crate::server::dialect::{self, AnswerMeta, Encoder, sse, words};
+use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::{self, AnswerMeta, Encoder, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
@@ -51,6 +52,7 @@ pub(super) struct MessageEncoder {
     head: Vec<u8>,
     /// Whether the user can see any words.
     has_words: bool,
+    paragraphs: Paragraphs,
     is_cancelled: bool,
 }
 
@@ -71,6 +73,7 @@ impl MessageEncoder {
             index: 0,
             head: Vec::new(),
             has_words: false,
+            paragraphs: Paragraphs::NEW,
             is_cancelled: false,
         }
     }
@@ -84,11 +87,14 @@ impl MessageEncoder {
 
     /// Adds a piece of words, already escaped as JSON.
     fn push_words(&mut self, kind: Words, mut text: &[u8], out: &mut BytesMut) {
+        let is_other = kind == Words::Text && self.paragraphs.begins(text);
         if self.open != Some(kind) {
             let Some(first) = words::from_first(text) else { return };
             self.close(out);
             self.open(kind, out);
             text = first;
+        } else if is_other {
+            self.push_delta(&json!({ "type": "text_delta", "text": words::BLANK_LINE }), out);
         }
         out.extend_from_slice(&self.head);
         out.extend_from_slice(text);
@@ -209,6 +215,7 @@ impl Encoder for MessageEncoder {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
+        self.paragraphs.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(data, out),
             Kind::ClientToolCall => self.push_call(data, out),

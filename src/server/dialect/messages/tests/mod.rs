@@ -279,6 +279,21 @@ fn hidden_tools_leave_one_block_of_text() {
 }
 
 #[test]
+fn a_blank_line_keeps_the_messages_of_a_block_apart() {
+    let (arguments, result) = (arguments(), ToolResult::data(json!({})));
+    let mut events = turn_with_tool(&arguments, &result);
+    events[1] = Event::TextDelta { text: "Let me see." };
+    check(&events, HIDDEN, &json!([text("Let me see.\n\nIt is 2.")]), "end_turn");
+    let shown = json!(["text", "mcp_tool_use", "mcp_tool_result", "text"]);
+    let blocks = whole(&events, MCP).body["content"].take();
+    let kinds: Vec<_> = blocks.as_array().unwrap().iter().map(|it| it["type"].clone()).collect();
+    assert_eq!(json!(kinds), shown);
+    assert_eq!(blocks[3], text("It is 2."), "blocks are apart already");
+    events[1] = Event::ReasoningDelta { text: "Hm." };
+    check(&events, HIDDEN, &json!([text("It is 2.")]), "end_turn");
+}
+
+#[test]
 fn what_is_not_for_this_api_is_left_out() {
     let events = [
         started(),
