@@ -92,7 +92,8 @@ fn abridged_list(items: &[Value], room: usize) -> Vec<Value> {
     let room = room.saturating_sub(json_len(&gap(items.len())) + "[,]".len());
     let head_room = room * HEAD_PERCENT / 100;
     let head = count_fitting(items.iter(), head_room);
-    let tail = count_fitting(items[head.max(1)..].iter().rev(), room - head_room);
+    let rest = items.get(head.max(1)..).unwrap_or_default();
+    let tail = count_fitting(rest.iter().rev(), room - head_room);
     // Part of a first element that does not fit says more than a number.
     let part = items.first().filter(|_| head == 0).map(|first| abridged(first, head_room));
     let (shown, end) = (head + usize::from(part.is_some()), items.len() - tail);
@@ -222,13 +223,43 @@ mod tests {
         assert!(json_len(&told) <= OUTPUT_BYTES_MIN);
     }
 
+    #[test]
+    fn an_empty_list_has_no_middle() {
+        for depth in 1..20 {
+            let nest = |inner, _| json!([inner, "x".repeat(300)]);
+            let data = (0..depth).fold(json!([]), nest);
+            let told = told(json!({ "list": data, "text": "x".repeat(9000) }), OUTPUT_BYTES_MIN);
+            assert!(told["list"].is_array(), "{told}");
+        }
+    }
+
+    /// Lists and objects around texts, with nothing in some of them.
+    fn nested() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!([])),
+            Just(json!({})),
+            "[a\"é]{0,600}".prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(12, 60, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec(("[a-c]{1,3}", inner), 0..4)
+                    .prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
     proptest! {
         #[test]
         fn whatever_is_told_fits(
             texts in prop::collection::vec(any::<String>(), 0..40),
             long in "[a\u{1}\"é]{0,4000}",
+            nested in prop::collection::vec(nested(), 0..30),
             room in OUTPUT_BYTES_MIN..2 * OUTPUT_BYTES_MIN,
         ) {
+            let result = ToolResult::data(json!({ "a": nested, "b": &nested[..nested.len() / 2] }));
+            prop_assert!(json_len(&*result.told(room)) <= room);
             let members: Map<String, Value> =
                 texts.iter().map(|text| (text.clone(), json!([text, long]))).collect();
             let mut result = ToolResult::data(json!({ "a": members, "b": texts, "c": long }));

@@ -276,7 +276,7 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
     };
     let is_broken_off = matches!(end, RunEnd::Unavailable | RunEnd::TimedOut | RunEnd::Panicked);
     let mut result = result.capped(OUTPUT_BYTES_MAX);
-    result.uncertain = is_broken_off && !is_repeatable;
+    result.uncertain = (result.uncertain || is_broken_off) && !is_repeatable;
     Run { result, end, attempts }
 }
 
