@@ -36,7 +36,7 @@ pub(crate) enum Flavour {
 
 impl Models {
     /// Reads a list of models. Any other input gives the default. `model` is the one that is asked for, if it has a
-    /// name: the root is its own.
+    /// name: the root is its own, or that of the model which it adapts.
     #[must_use]
     pub(crate) fn read(body: &str, model: &str) -> Self {
         #[derive(Deserialize)]

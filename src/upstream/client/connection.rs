@@ -52,10 +52,10 @@ impl Connection {
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(super) async fn exchange(&mut self, request: Request<Bytes>) -> Result<Parts, WireError> {
+    pub(super) async fn exchange(&mut self, request: &Request<Bytes>) -> Result<Parts, WireError> {
         match self {
-            Self::Plain(connection) => connection.exchange(&request).await,
-            Self::Encrypted(connection) => connection.exchange(request).await,
+            Self::Plain(connection) => connection.exchange(request).await,
+            Self::Encrypted(connection) => connection.exchange(request.clone()).await,
         }
     }
 

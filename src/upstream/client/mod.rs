@@ -134,19 +134,19 @@ impl Client {
         within: Duration,
     ) -> Result<Answer, ClientError> {
         if let Some(pooled) = self.shared.pool.take() {
-            match self.exchange(pooled, request.clone(), within).await {
+            match self.exchange(pooled, &request, within).await {
                 Err(ClientError::Broken { heard: false, .. }) => {}
                 outcome => return outcome,
             }
         }
         let connection = self.shared.connect().await?;
-        self.exchange(connection, request, within).await
+        self.exchange(connection, &request, within).await
     }
 
     async fn exchange(
         &self,
         mut connection: Connection,
-        request: Request<Bytes>,
+        request: &Request<Bytes>,
         within: Duration,
     ) -> Result<Answer, ClientError> {
         match timeout(within, connection.exchange(request)).await {

@@ -1,6 +1,7 @@
 //! Asking a server about its model, to find out how the model makes calls.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::Method;
@@ -13,14 +14,19 @@ use url::form_urlencoded;
 use super::failed::Failed;
 use super::{Known, Server};
 use crate::call_format::{CallContract, ContractSetting, Row};
+use crate::limits::upstream as limits;
 use crate::upstream::detect::{self, Detected, Report, detect};
 use crate::upstream::models::{Flavour, Models};
 
-/// The contract chosen from an incomplete answer of the server, and when.
+/// The contract chosen from an incomplete answer of the server.
 #[derive(Debug)]
 pub(super) struct Guess {
     detected: Detected,
     at: Instant,
+    /// How long it is good for.
+    holds: Duration,
+    /// How many times the model may have been replaced by then.
+    replacements: u64,
 }
 
 impl Server {
@@ -56,23 +62,29 @@ impl Server {
         if let Some(known) = self.detected() {
             return Ok(known);
         }
-        if let Some(Guess { detected, at }) = &*guessed
-            && *at >= since
-        {
-            return Ok(detected.clone());
-        }
         let replacements = self.replacements.load(Ordering::Relaxed);
+        if let Some(guess) = &*guessed
+            && (guess.at >= since
+                || (guess.replacements == replacements && guess.at.elapsed() < guess.holds))
+        {
+            return Ok(guess.detected.clone());
+        }
         let models = self.models_since(since).await?;
         let (report, is_complete) = self.report(&models).await;
         let detected = detect(&report);
         let (upstream, contract) = (&*self.name, detected.contract.name());
-        info!(upstream, contract, because = %detected.reason, "call contract chosen");
+        if guessed.as_ref().is_none_or(|guess| guess.detected != detected) {
+            info!(upstream, contract, because = %detected.reason, "call contract chosen");
+        }
         // A server that was too busy to answer is asked again.
         let is_known = !matches!(*self.known.lock(), Known::Nothing);
         if is_complete && is_known {
             self.keep(&self.detected, detected.clone(), replacements);
         } else {
-            *guessed = Some(Guess { detected: detected.clone(), at: Instant::now() });
+            // Then only its list of models is missing.
+            let holds = if is_complete { limits::LIST_AGAIN } else { Duration::ZERO };
+            let at = Instant::now();
+            *guessed = Some(Guess { detected: detected.clone(), at, holds, replacements });
         }
         Ok(detected)
     }

@@ -8,7 +8,7 @@ mod probing;
 mod template;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -127,7 +127,7 @@ pub(super) struct Server {
 enum Known {
     /// It has not been asked, or may have been replaced since.
     Nothing,
-    /// It does not list its models, or takes too long to.
+    /// It does not list its models.
     Unlisted,
     /// Its answer, and when it came.
     Models { models: Models, at: Instant },
@@ -296,8 +296,8 @@ impl Server {
     }
 
     /// The server's description of itself. It is requested before the first round, and again
-    /// only when there is a sign that the server has been replaced. A server that gives none is
-    /// used as it is, unless the name of a model is needed.
+    /// only when there is a sign that the server has been replaced, or some time after it was too
+    /// busy. A server that gives none is used as it is, unless the name of a model is needed.
     async fn models(&self) -> Result<Models, Failed> {
         self.models_since(Instant::now()).await
     }
@@ -313,17 +313,18 @@ impl Server {
             Known::Unlisted if !needs_name => return Ok(Models::default()),
             _ => {}
         }
-        if let Some(FailedListing { failed, at }) = &*asked
-            && (*at >= since
-                || (!needs_name && failed.is_silence() && at.elapsed() < limits::LIST_AGAIN))
-        {
-            return self.without_list(failed.clone());
+        let replacements = self.replacements.load(Ordering::Relaxed);
+        if let Some(FailedListing { failed, at, replacements: then }) = &*asked {
+            let is_too_early = failed.is_silence() && at.elapsed() < limits::LIST_AGAIN;
+            if *at >= since || (!needs_name && is_too_early && *then == replacements) {
+                return self.without_list(failed.clone());
+            }
         }
         let failed = match self.fetch_models().await {
             Ok(models) => return Ok(models),
             Err(failed) => failed,
         };
-        *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now() });
+        *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now(), replacements });
         let listed = self.without_list(failed.clone());
         // A server that is still starting, or a proxy in front of one, is asked again, and so is one whose list broke
         // off, or that was too busy.
@@ -442,6 +443,8 @@ impl Server {
 struct FailedListing {
     failed: Failed,
     at: Instant,
+    /// How many times the model may have been replaced by then.
+    replacements: u64,
 }
 
 /// The coding of an answer's body, if it has one. Such a body cannot be read.

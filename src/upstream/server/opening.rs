@@ -34,7 +34,7 @@ impl Server {
         self.sends_prompts || (flavour.prefills() && self.dialect.path() == "/chat/completions")
     }
 
-    /// How requests are written, which a server that is still starting may have to be asked for more than once.
+    /// Finds out how requests are written. A server that is still starting is asked more than once.
     async fn known_way(&self, history: History) -> Result<Way, Failed> {
         let mut attempt = 1;
         loop {

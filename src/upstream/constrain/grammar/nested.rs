@@ -95,7 +95,7 @@ fn element<'a>(
             let named = Arguments::of(schema).named;
             whole(ValueType::Object, &members(writer, elements, named, depth + 1))
         }
-        (Some("array"), _, Some(items)) if is_shallow => {
+        (Some("array"), _, Some(items)) if is_shallow && schema.get("prefixItems").is_none() => {
             let item = element(writer, elements, None, items, depth + 1);
             let item = writer.named(&item);
             whole(ValueType::Array, &format!("{item}{{0,{GRAMMAR_ARGUMENTS_MAX}}}"))

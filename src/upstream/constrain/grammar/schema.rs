@@ -357,6 +357,12 @@ fn names_another(keywords: &Map<String, Value>, named: &Map<String, Value>) -> b
         ["anyOf", "oneOf", "allOf"].into_iter().filter_map(value).filter_map(Value::as_array);
     let maps = ["dependentSchemas", "dependencies"].into_iter().filter_map(value);
     let maps = maps.filter_map(Value::as_object).flat_map(Map::values);
+    let wanted = ["dependentRequired", "dependencies"].into_iter().filter_map(value);
+    let wanted = wanted.filter_map(Value::as_object).flat_map(Map::values);
+    let mut wanted = wanted.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+    if wanted.any(|name| !named.contains_key(name)) {
+        return true;
+    }
     let conditional =
         ["then", "else"].into_iter().filter_map(value).chain(maps).chain(lists.flatten());
     conditional.filter_map(Value::as_object).any(|schema| {
