@@ -154,10 +154,26 @@ impl Interrupted {
         calls.collect::<Vec<_>>().join(", ")
     }
 
+    /// How many calls and how many ids were counted before the step under way. A turn that begins with calls counts
+    /// those in advance.
+    const fn counted(&self) -> (u32, usize) {
+        match self.tally.rounds {
+            0 => (0, 0),
+            _ => (self.tally.calls, self.tally.call_ids),
+        }
+    }
+
+    /// How many calls the turn has made.
+    pub(crate) fn calls_made(&self) -> u32 {
+        let calls = u32::try_from(self.step.calls().count()).unwrap_or(u32::MAX);
+        self.counted().0.saturating_add(calls)
+    }
+
     /// The turn as history, if it does not go on.
     pub(crate) fn into_ended(self) -> Turn {
+        let (_, ids) = self.counted();
         let mut turn = self.turn;
-        turn.call_ids += self.tally.call_ids + self.step_call_ids;
+        turn.call_ids += ids + self.step_call_ids;
         if !self.step.parts.is_empty() {
             turn.steps.push(self.step);
         }

@@ -48,7 +48,7 @@ pub(super) fn outcome_unknown(name: &str) -> String {
     )
 }
 
-/// A call was cut off, by what also ends turns in this way.
+/// What a model is told about a call that was cut off, by what cut it off.
 pub(super) const fn cut_call(by: TurnFinish) -> &'static str {
     match by {
         TurnFinish::ContentFilter => FILTERED_CALL,

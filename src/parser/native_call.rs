@@ -9,8 +9,8 @@ use super::segment::{self, ErrorCode, ParseError, ParsedCall};
 use super::{Arguments, Settings};
 
 /// Reads a call from a name and the text of its arguments, by the rules for payloads: nothing is
-/// guessed. Blank arguments count as `{}`. With [`strict_balancing`](Settings::strict_balancing) off, the arguments are repaired
-/// if it is obvious what was meant.
+/// guessed. Blank arguments count as `{}`. With [`strict_balancing`](Settings::strict_balancing) off,
+/// the arguments are repaired if it is obvious what was meant.
 ///
 /// `index` is the call's own, from 0 in its stream. The error's offset is 0.
 ///
@@ -37,6 +37,13 @@ pub fn read_call(
 pub fn cut_call(index: u32, arguments: &str) -> ParseError {
     let message = "the message ends before the arguments";
     error(index, arguments, Fault::new(ErrorCode::IncompletePayload, message))
+}
+
+/// A native call that has no arguments and should have some: they may have got lost.
+#[must_use]
+pub fn lost_arguments(index: u32) -> ParseError {
+    let message = "none of its arguments arrived, and it needs at least one";
+    error(index, "", Fault::new(ErrorCode::InvalidCall, message))
 }
 
 fn error(index: u32, arguments: &str, Fault { code, message }: Fault) -> ParseError {

@@ -27,10 +27,9 @@ pub(super) fn not_stored(turn: &Interrupted) -> Event<'_> {
 }
 
 fn failed<'t>(turn: &'t Interrupted, code: FailureCode, message: &'t str) -> Event<'t> {
-    let calls = u32::try_from(turn.step.calls().count()).unwrap_or(u32::MAX);
     let summary = Summary {
         loops: turn.tally.rounds,
-        tool_calls: turn.tally.calls.saturating_add(calls),
+        tool_calls: turn.calls_made(),
         usage: turn.tally.usage,
         text: &turn.said,
     };

@@ -152,6 +152,9 @@ impl Screen {
                     "length" => self.note(&self.look.paint.yellow(
                         "the answer ends here because the model has reached its token limit",
                     )),
+                    "content_filter" => self.note(&self.look.paint.yellow(
+                        "the answer ends here because a filter of the model server cut it off",
+                    )),
                     "cancelled" => self.note(&self.look.paint.yellow("cancelled")),
                     _ => {}
                 }

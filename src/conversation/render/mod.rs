@@ -224,7 +224,12 @@ fn render_turn(
         None => {}
         _ if is_answered => {}
         // Otherwise the model would read the next prompt as part of this one, and answer both.
-        Some(Ending::Completed(TurnFinish::Cancelled) | Ending::Failed(_)) => {
+        Some(
+            Ending::Completed(
+                TurnFinish::Cancelled | TurnFinish::Length | TurnFinish::ContentFilter,
+            )
+            | Ending::Failed(_),
+        ) => {
             say(messages, Role::Assistant, NO_ANSWER);
         }
         // A turn without steps has shown nothing.

@@ -27,9 +27,12 @@ impl OpenRound<'_> {
     /// Reports that the turn may make no more calls, and takes the tools away.
     pub(super) fn report_call_cap(&mut self) {
         let cap = self.core.setup.max_calls;
+        let calls = if cap == 1 { "call" } else { "calls" };
+        // A client may want fewer.
+        let is_ours = cap == self.core.setup.rules().max_calls;
+        let key = if is_ours { " (limits.max_calls_per_turn)" } else { "" };
         let status = format!(
-            "the model has made all the calls that a turn may make ({cap}, limits.max_calls_per_turn); it \
-             now answers without tools"
+            "the model has made {cap} {calls}, and a turn may make no more{key}; it now answers without tools"
         );
         self.core.say_status(&mut self.round.message, status);
         self.end_tools();

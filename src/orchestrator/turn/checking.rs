@@ -63,8 +63,8 @@ impl OpenRound<'_> {
             }
             Verdict::OverCap => {
                 let cap = self.core.setup.max_calls;
-                let reason =
-                    format!("this turn has already made all the calls it may make ({cap})");
+                let calls = if cap == 1 { "call" } else { "calls" };
+                let reason = format!("a turn may make no more than {cap} {calls}");
                 self.report_call_cap();
                 self.end_without_run(at, NotRun::OverCap, Outcome::Skipped(reason));
             }

@@ -140,8 +140,10 @@ impl Closing {
         }
         // A model that was told not to call may have more to say.
         let may_say_more = self.has_stray_call && !self.is_repeated && !core.has_results();
-        if self.message.ran_into_token_limit() && !may_say_more {
-            return Ok(core.out_of_tokens(&mut self.message));
+        if let Some(cut) = self.message.cut_by()
+            && !may_say_more
+        {
+            return Ok(core.end_without_answer(&mut self.message, cut));
         }
         core.script.log(LogDraft::EmptyAnswer);
         if core.answer_with_results(&mut self.message) {
@@ -174,14 +176,21 @@ impl Core {
         self.script.show(message.words(&self.script.text));
     }
 
-    /// Ends a turn whose model had no tokens left for an answer.
-    pub(super) fn out_of_tokens(&mut self, message: &mut Message) -> Over {
+    /// Ends a turn whose model was cut off before it wrote an answer.
+    pub(super) fn end_without_answer(&mut self, message: &mut Message, cut: TurnFinish) -> Over {
         if !self.answer_with_results(message) {
-            let status = "the model used up its tokens before it wrote an answer; raise the token \
-                          limit (max_tokens), or shorten the conversation";
+            let status = match cut {
+                TurnFinish::ContentFilter => {
+                    "a filter of the model server let nothing of the answer through"
+                }
+                _ => {
+                    "the model used up its tokens before it wrote an answer; raise the token \
+                     limit (max_tokens), or shorten the conversation"
+                }
+            };
             self.say_status(message, status);
         }
-        Over::Completed(TurnFinish::Length)
+        Over::Completed(cut)
     }
 
     /// Answers with the turn's results. Returns whether there were any.

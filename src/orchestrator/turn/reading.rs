@@ -54,7 +54,7 @@ impl State {
             Delta::CallCompleted { index, name, arguments }
                 if arguments.trim().is_empty() && core.setup.may_lose_arguments(name) =>
             {
-                Segment::Error(parser::cut_call(index, arguments))
+                Segment::Error(parser::lost_arguments(index))
             }
             Delta::CallCompleted { index, name, arguments } => {
                 let call = parser::read_call(index, name, arguments, settings);

@@ -104,11 +104,6 @@ impl Message {
         Self { goes_on, ..self }
     }
 
-    /// Whether the token limit cut the message off.
-    pub(super) fn ran_into_token_limit(&self) -> bool {
-        self.finish == Some(RoundFinish::Length)
-    }
-
     /// Whether it was cut off, by the token limit or by a filter.
     pub(super) fn is_cut(&self) -> bool {
         self.cut_by().is_some()

@@ -206,10 +206,11 @@ impl OpenRound<'_> {
             self.core.empty_answers = 0;
         }
         match end {
-            StepEnd::Nothing if self.round.message.ran_into_token_limit() => {
-                self.end_at_token_limit()
-            }
-            StepEnd::Nothing => self.nudge(),
+            StepEnd::Nothing => match self.round.message.cut_by() {
+                // Asked again, the model would be cut off at the same place.
+                Some(cut) => Next::End(self.core.end_without_answer(&mut self.round.message, cut)),
+                None => self.nudge(),
+            },
             StepEnd::Answer if self.round.is_stopped() => {
                 self.core.show_as_it_is(&self.round.message);
                 Next::End(Over::Completed(TurnFinish::Stop))
@@ -310,7 +311,7 @@ impl OpenRound<'_> {
         let text = self.core.script.text.trim_end();
         let is_name = |(_, name): (&str, &str)| !name.contains(char::is_whitespace);
         let is_last = |opener: &str| text.rsplit_once(opener).is_some_and(is_name);
-        let is_marker_cut = self.core.format().openers().any(is_last);
+        let is_marker_cut = cut.is_some() && self.core.format().openers().any(is_last);
         for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
             let cut = cut.filter(|_| error.code != ErrorCode::MissingPayload || is_marker_cut);
             let (format, contract) = (self.core.format(), self.core.contract());
@@ -377,12 +378,6 @@ impl OpenRound<'_> {
         self.core.script.say(EventDraft::Feedback { call: None, reason, message, attempt });
         self.push_step();
         Next::Ask
-    }
-
-    /// Ends with nothing but reasoning: asked again, the model would run into the same limit.
-    fn end_at_token_limit(&mut self) -> Next {
-        self.push_step();
-        Next::End(self.core.out_of_tokens(&mut self.round.message))
     }
 
     /// Gives up on a model that keeps saying nothing. The turn's results become the answer, if

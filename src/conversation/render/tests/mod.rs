@@ -393,6 +393,8 @@ fn a_turn_that_came_to_nothing_is_answered_with_nothing() {
     for (ending, answered) in [
         (Ending::Failed(FailureCode::UpstreamUnavailable), true),
         (Ending::Completed(TurnFinish::Cancelled), true),
+        (Ending::Completed(TurnFinish::Length), true),
+        (Ending::Completed(TurnFinish::ContentFilter), true),
         (Ending::Completed(TurnFinish::Stop), false),
     ] {
         let mut history = Conversation::default();

@@ -44,7 +44,7 @@ fn a_model_that_keeps_calling_is_stopped() {
     scene.says(SUM).says(TIME);
     assert!(scene.deeds.contains(&"stop round".to_owned()));
     scene.tool_returns(0, ok()).tool_returns(1, ok());
-    assert!(scene.last_message().text_content().unwrap().contains("all the calls it may make (2)"));
+    assert!(scene.last_message().text_content().unwrap().contains("no more than 2 calls"));
     assert!(scene.rounds.last().unwrap().tools.is_empty());
 }
 
@@ -73,6 +73,16 @@ fn a_content_filter_shows_in_the_finish_reason() {
     scene.says(TIME).stops().tool_returns(0, ok());
     scene.says("It is").finishes(RoundFinish::ContentFilter);
     scene.ends("content_filter", "It is");
+}
+
+#[test]
+fn an_answer_of_which_a_filter_leaves_nothing_is_not_asked_for_again() {
+    let mut scene = Scene::new();
+    scene.finishes(RoundFinish::ContentFilter);
+    scene.ends("content_filter", "");
+    let told = scene.event("status")["message"].as_str().unwrap();
+    assert!(told.contains("a filter of the model server"), "{told}");
+    assert_eq!(scene.rounds.len(), 1);
 }
 
 /// Asked again, it would think as long again.

@@ -123,7 +123,7 @@ fn a_change_whose_arguments_may_be_lost_is_not_made() {
         scene.calls(0, name, "").finishes(RoundFinish::ToolCalls);
         assert_eq!(scene.deeds[1].starts_with("start"), runs, "{name}: {:?}", scene.deeds);
         if !runs {
-            assert_eq!(scene.event("feedback")["reason"], "incomplete_call");
+            assert_eq!(scene.event("feedback")["reason"], "malformed_call");
         }
     }
 }

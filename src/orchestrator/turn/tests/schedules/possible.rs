@@ -165,6 +165,7 @@ ends: cancelled
 ends: clarification_needed
 ends: client_tool_calls
 ends: content_filter
+ends: filtered
 ends: length
 ends: loop_limit
 ends: out of tokens

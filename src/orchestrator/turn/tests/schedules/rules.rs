@@ -343,6 +343,7 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("the model wrote no answer; asking again", "closing: asked again"),
         ("here is what its tools found", "closing: composed from the results"),
         ("the model used up its tokens", "ends: out of tokens"),
+        ("a filter of the model server let nothing", "ends: filtered"),
         ("cannot be reached", "another upstream answers"),
         ("the model is told what", "untold: a call by bare name"),
     ];
