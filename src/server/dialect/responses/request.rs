@@ -208,7 +208,11 @@ impl Request {
         let ChosenModel { upstream, tools, .. } = models.choose(model)?;
         let RequestTools { client_tools: brought, server_tools: offered, confirm } =
             tools::read(given, tools, &labels)?;
-        let chosen = raw.tool_choice.as_ref().map(|choice| tools::with_names(choice, &labels));
+        let chosen = raw
+            .tool_choice
+            .as_ref()
+            .map(|choice| tools::with_names(choice, &labels))
+            .transpose()?;
         let ChosenTools { client_tools, server_tools, choice } =
             tool_choice::choose(chosen.as_ref(), &brought, offered.as_deref())?;
         let is_stored = raw.store != Some(false);

@@ -69,13 +69,13 @@ fn is_called((here, own): &(String, Option<String>), name: &str) -> bool {
 }
 
 /// A `tool_choice` in which labels are replaced by the names of their tools.
-pub(super) fn with_names(choice: &Value, labels: &Labels) -> Value {
+pub(super) fn with_names(choice: &Value, labels: &Labels) -> Result<Value, Refusal> {
     if choice["type"] == "mcp" {
         let mut tools = named(choice, labels);
         return match tools.len() {
-            0 => choice.clone(),
-            1 => tools.remove(0),
-            _ => json!({"type": "allowed_tools", "mode": "required", "tools": tools}),
+            0 => Err(Refusal::invalid("tool_choice", NO_SUCH_TOOL)),
+            1 => Ok(tools.remove(0)),
+            _ => Ok(json!({"type": "allowed_tools", "mode": "required", "tools": tools})),
         };
     }
     let mut choice = choice.clone();
@@ -85,8 +85,11 @@ pub(super) fn with_names(choice: &Value, labels: &Labels) -> Value {
             .flat_map(|tool| if tool["type"] == "mcp" { named(&tool, labels) } else { vec![tool] })
             .collect();
     }
-    choice
+    Ok(choice)
 }
+
+const NO_SUCH_TOOL: &str = "tool_choice selects no tool: server_label must name a source of tools, as \
+                            GET /api/v1/tools lists them, and name one of its tools";
 
 /// The tools that an `mcp` entry selects: all with its label, or the one with its `name`.
 fn named(entry: &Value, labels: &Labels) -> Vec<Value> {

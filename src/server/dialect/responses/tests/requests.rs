@@ -158,6 +158,15 @@ fn tool_choice_row_by_row() {
     assert_eq!(chosen(of_label("files")), (both(), None, files_read));
     let wait = json!({"type": "mcp", "server_label": "builtin", "name": "wait"});
     assert_eq!(chosen(wait), (both(), None, ToolChoice::Named("wait".to_owned())));
+    for nothing in
+        [of_label("none"), json!({"type": "mcp", "server_label": "files", "name": "wait"})]
+    {
+        let refused = with(
+            Referents::default(),
+            &json!({"model": "m", "input": "Hi.", "tool_choice": nothing}),
+        );
+        assert!(refused.unwrap_err().message().contains("selects no tool"), "{nothing}");
+    }
 }
 
 #[test]
