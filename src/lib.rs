@@ -81,6 +81,7 @@ mod http;
 pub mod limits;
 pub mod orchestrator;
 pub mod parser;
+mod random;
 mod rehearsal;
 pub mod server;
 pub mod session;

@@ -27,6 +27,9 @@ const SAMPLED: u8 = 1;
 /// The longest `tracestate` that is passed on, in bytes: vendors should pass on at least this much.
 const STATE_BYTES_MAX: usize = 512;
 
+/// Members of a `tracestate` (W3C Trace Context, section 3.3.1.1).
+const STATE_MEMBERS_MAX: usize = 32;
+
 impl TraceContext {
     /// Reads the headers of a request (section 3.2). A `traceparent` that is not exactly what the standard says
     /// counts as absent, so that a trace begins here. A `tracestate` that others might refuse is left out.
@@ -94,7 +97,8 @@ fn hex(digits: &str, count: usize) -> Option<u128> {
 fn passed_on(tracestate: &str) -> Option<Box<str>> {
     let state = tracestate.trim();
     let is_printable = state.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    let is_passed_on = !state.is_empty() && state.len() <= STATE_BYTES_MAX && is_printable;
+    let is_short = state.len() <= STATE_BYTES_MAX && state.split(',').count() <= STATE_MEMBERS_MAX;
+    let is_passed_on = !state.is_empty() && is_short && is_printable;
     is_passed_on.then(|| state.into())
 }
 
@@ -150,6 +154,9 @@ mod tests {
     fn a_state_that_others_might_refuse_is_left_out() {
         let state = |state: &str| TraceContext::parse(GOOD, state).unwrap().state;
         assert_eq!(state(&"x".repeat(512)).unwrap().len(), 512);
+        let members = |count| vec!["a=1"; count].join(",");
+        assert_eq!(state(&members(32)), Some(members(32).into()));
+        assert_eq!(state(&members(33)), None);
         for left_out in ["", " ", &"x".repeat(513), "a=\u{e9}", "a=1\n,b=2"] {
             assert_eq!(state(left_out), None, "{left_out}");
         }

@@ -157,9 +157,11 @@ impl Gateway {
         } = admitted;
         let Ids { session_id, turn_id, stored_as, parked_in, .. } = ids;
         if let Some(draft) = &mut kept.draft
-            && let Err(error) = draft.close_question(&mut opening, &new.input, &history).await
+            // Boxed, as are others that few turns need: all of them would be moved with each turn.
+            && let Err(error) =
+                Box::pin(draft.close_question(&mut opening, &new.input, &history)).await
         {
-            draft.free_session(guard).await;
+            Box::pin(draft.free_session(guard)).await;
             return Err(error);
         }
         if let Opening::Prompt(prompt) = &mut opening {
@@ -384,6 +386,18 @@ impl Gateway {
     /// The tools with these names, or all tools if no names are given, once the required sources
     /// are ready. A drain does not wait for that.
     pub(super) async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
+        if self.offer.borrow().awaited.is_some() {
+            self.await_required_sources().await?;
+        }
+        let all = self.offer.borrow().clone();
+        let Some(names) = names else { return Ok(all) };
+        all.subset(names).map_err(|error| {
+            let known = all.tools.catalog().names();
+            BeginError::UnknownTool { error, known }
+        })
+    }
+
+    async fn await_required_sources(&self) -> Result<(), BeginError> {
         let mut offers = self.offer.subscribe();
         let ready = offers.wait_for(|offer| offer.awaited.is_none());
         let ready = tokio::select! {
@@ -391,14 +405,10 @@ impl Gateway {
             ready = timeout(REQUIRED_SOURCE_WAIT, ready) => ready,
             () = self.draining.cancelled() => return Err(BeginError::Draining),
         };
-        let Ok(Ok(all)) = ready.map(|offer| offer.map(|offer| offer.clone())) else {
-            return Err(BeginError::ToolsUnavailable(self.awaited_source().unwrap_or_default()));
-        };
-        let Some(names) = names else { return Ok(all) };
-        all.subset(names).map_err(|error| {
-            let known = all.tools.catalog().names();
-            BeginError::UnknownTool { error, known }
-        })
+        match ready {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(BeginError::ToolsUnavailable(self.awaited_source().unwrap_or_default())),
+        }
     }
 }
 

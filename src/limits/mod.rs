@@ -617,6 +617,8 @@ pub mod server {
     pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
     /// The pause before the next accept after the system refused one.
     pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+    /// How often such refusals are logged.
+    pub const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
     /// How long connections have to send the rest when the server stops.
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
     /// Stop strings in a request; model servers accept no more.

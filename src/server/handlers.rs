@@ -25,7 +25,9 @@ use super::dialect::{
 };
 use super::ready::ready;
 use super::refusal::Refusal;
-use super::reply::{Reply, empty, json_reply, whole_reply, without_body};
+use super::reply::{
+    Reply, empty, json_reply, json_text, json_text_reply, whole_reply, without_body,
+};
 use super::request_body::{self, RequestBody};
 use super::request_headers::{accept, check_body_headers, conversation_name, request_id, trace};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
@@ -336,8 +338,8 @@ async fn transcript(request: &Parts, id: &str, app: &App) -> Result<Reply, Refus
     let stored_as = stored_as(request, id, app);
     let session = app.gateway.snapshot(&stored_as).await?.ok_or(Refusal::NO_SESSION)?;
     let (id, length) = (id.to_owned(), session.conversation.bytes());
-    let reply = move || json_reply(StatusCode::OK, &transcript::transcript(&id, &session));
-    Ok(off_worker(length, reply).await)
+    let text = move || json_text(&transcript::transcript(&id, &session));
+    Ok(json_text_reply(StatusCode::OK, off_worker(length, text).await))
 }
 
 async fn forget(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {

@@ -1,13 +1,13 @@
 //! What a request's headers say, whatever it asks for.
 
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, ORIGIN};
-use uuid::Uuid;
 
 use super::refusal::Refusal;
 use super::request_body;
 use super::route::REQUEST_ID;
 use crate::http;
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, REQUEST_ID_BYTES_MAX};
+use crate::random;
 use crate::trace_context::TraceContext;
 
 /// The client's own request id, if it can be logged; otherwise a new one.
@@ -17,7 +17,7 @@ pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
             && id.as_bytes().iter().all(u8::is_ascii_graphic)
     });
     given.cloned().unwrap_or_else(|| {
-        HeaderValue::try_from(Uuid::new_v4().to_string()).expect("a UUID is hex and dashes")
+        HeaderValue::try_from(random::uuid().to_string()).expect("a UUID is hex and dashes")
     })
 }
 

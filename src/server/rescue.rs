@@ -74,7 +74,9 @@ impl Refusal {
 /// The answer to a head that hyper refuses by itself, instead of `answered`, which is what hyper would send. `None` if
 /// that is something else. The API is not known, so the answer is in Tether's own form.
 pub(super) fn refused_head(answered: &[u8]) -> Option<Bytes> {
-    let refusal = match answered.strip_prefix(b"HTTP/1.1 ")?.first_chunk()? {
+    // hyper answers in the version of the request before.
+    let answered = [b"HTTP/1.1 ", b"HTTP/1.0 "].iter().find_map(|it| answered.strip_prefix(*it))?;
+    let refusal = match answered.first_chunk()? {
         b"400" => Refusal::BadHead,
         b"431" => Refusal::HeadTooLarge,
         _ => return None,

@@ -18,7 +18,7 @@ use super::dialect::responses::{
 };
 use super::dialect::{ImageReader, ParsedRequest};
 use super::refusal::Refusal;
-use super::reply::{Reply, json_reply, whole_reply};
+use super::reply::{Reply, json_reply, json_text, json_text_reply, whole_reply};
 use super::request_body::{self, RequestBody};
 use super::stream::{forbid_buffering, stream};
 use super::{App, now_sec, owner_turns, query};
@@ -311,8 +311,9 @@ pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<
         is_ascending: query::value(query, "order").as_deref() == Some("asc"),
     };
     let Loaded { response, stored_answer, .. } = load(request, id, app).await?;
-    let list = move || json_reply(StatusCode::OK, &response.input_items(&page));
-    Ok(off_worker(stored_answer.head.get().len(), list).await)
+    let list = move || json_text(&response.input_items(&page));
+    let text = off_worker(stored_answer.head.get().len(), list).await;
+    Ok(json_text_reply(StatusCode::OK, text))
 }
 
 /// A number in the query.

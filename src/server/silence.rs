@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::socket::Socket;
 use crate::limits::stream as limits;
@@ -19,7 +19,8 @@ use crate::limits::stream as limits;
 #[derive(Debug)]
 pub(super) struct Silence {
     keep_alive: Duration,
-    timer: Pin<Box<Sleep>>,
+    /// Made when there is nothing to send for the first time.
+    timer: Option<Pin<Box<Sleep>>>,
     client: Client,
 }
 
@@ -52,7 +53,7 @@ impl Client {
 impl Silence {
     /// For a stream that sends a keep-alive after every `keep_alive` of silence.
     pub(super) fn new(keep_alive: Duration) -> Self {
-        Self { keep_alive, timer: Box::pin(sleep(keep_alive)), client: Client::Unwatched }
+        Self { keep_alive, timer: None, client: Client::Unwatched }
     }
 
     /// Watches `socket` to find out whether the client has left.
@@ -64,32 +65,38 @@ impl Silence {
     /// sent; it is set to now then. The timer is not reset for everything that is sent: when it fires, it
     /// looks at `sent_at` and sleeps again if need be.
     pub(super) fn poll_due(&mut self, cx: &mut Context<'_>, sent_at: &mut Instant) -> Poll<()> {
-        self.watch_client(cx);
-        while self.timer.as_mut().poll(cx).is_ready() {
-            let due = self.due(*sent_at);
+        let has_ended = self.watch_client(cx);
+        let due = self.due(*sent_at);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if has_ended {
+            timer.as_mut().reset(due);
+        }
+        while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if due <= now {
                 *sent_at = now;
                 self.client.note_keep_alive(now);
                 return Poll::Ready(());
             }
-            self.timer.as_mut().reset(due);
+            timer.as_mut().reset(due);
         }
         Poll::Pending
     }
 
-    /// Checks whether the client has closed its sending side, unless that is already known.
-    fn watch_client(&mut self, cx: &mut Context<'_>) {
-        let Client::Open(socket) = &self.client else { return };
+    /// Finds out whether the client has closed its sending side, unless that is already known.
+    fn watch_client(&mut self, cx: &mut Context<'_>) -> bool {
+        let Client::Open(socket) = &self.client else { return false };
         match socket.poll_ended(cx) {
-            Poll::Pending => {}
+            Poll::Pending => false,
             Poll::Ready(true) => {
-                let at = Instant::now();
-                self.client = Client::Ended { at, probes: 0 };
-                self.timer.as_mut().reset(at);
+                self.client = Client::Ended { at: Instant::now(), probes: 0 };
+                true
             }
             // Unread data hides the end of the stream.
-            Poll::Ready(false) => self.client = Client::Unwatched,
+            Poll::Ready(false) => {
+                self.client = Client::Unwatched;
+                false
+            }
         }
     }
 

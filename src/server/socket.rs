@@ -76,9 +76,14 @@ impl Socket {
     /// Closes the connection in stages (RFC 9112, section 9.6): tells the client that nothing more will come, then
     /// reads on, within bounds. The system answers unread bytes with a reset, which can overtake what the
     /// client has not read yet.
-    pub(super) async fn close(mut self) {
+    pub(super) async fn close(self) {
+        self.close_after(UNWANTED_BYTES_MAX).await;
+    }
+
+    /// The same, but reads this much if that is more.
+    pub(super) async fn close_after(mut self, bytes_max: usize) {
         self.shut_down();
-        let (mut scratch, mut left) = ([0; 1024], UNWANTED_BYTES_MAX);
+        let (mut scratch, mut left) = ([0; 8 * 1024], bytes_max.max(UNWANTED_BYTES_MAX));
         let reading = async {
             while let Ok(read @ 1..) = self.read(&mut scratch).await {
                 left = left.saturating_sub(read);
@@ -102,7 +107,8 @@ impl Socket {
     }
 
     /// Finds out whether the client is still there by writing `bytes`; call it only while nobody else
-    /// writes. If the system has no room for them, they are not sent, and the client counts as present.
+    /// writes. If the system has no room for them, they are not sent, and the client counts as present; if it has room for
+    /// some, the connection cannot be used any more.
     /// Under TLS, nothing can be written here, and a client that has closed its sending side counts as gone.
     ///
     /// # Errors
@@ -117,6 +123,8 @@ impl Socket {
         }
         match self.stream.try_write(bytes) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            // The next answer would follow in the middle of it.
+            Ok(written) if written < bytes.len() => Err(ErrorKind::WriteZero.into()),
             written => written.map(|_| ()),
         }
     }

@@ -1,11 +1,41 @@
 //! The metrics, under the names that `/metrics` shows.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use parking_lot::RwLock;
 
 use crate::version;
+
+/// A metric that every request or turn uses, for each of its few labels. Looking a metric up costs several times as much
+/// as counting does, so each is looked up once.
+struct Labelled<L, M>(RwLock<Vec<(L, M)>>);
+
+impl<L: Copy + PartialEq, M: Clone> Labelled<L, M> {
+    const fn new() -> Self {
+        Self(RwLock::new(Vec::new()))
+    }
+
+    fn get(&self, label: L, look_up: impl FnOnce() -> M) -> M {
+        let known =
+            self.0.read().iter().find(|(known, _)| *known == label).map(|(_, it)| it.clone());
+        known.unwrap_or_else(|| {
+            // Another thread may have been faster. Both have found the same.
+            let found = look_up();
+            self.0.write().push((label, found.clone()));
+            found
+        })
+    }
+}
+
+/// A histogram that every turn uses.
+macro_rules! histogram_of_turns {
+    ($name:literal) => {{
+        static HISTOGRAM: LazyLock<Histogram> = LazyLock::new(|| histogram!($name));
+        &HISTOGRAM
+    }};
+}
 
 /// Counts something as present for as long as it lives.
 #[derive(Debug)]
@@ -27,7 +57,8 @@ impl Drop for Gauged {
 
 /// Counts a turn as running in this state.
 pub(crate) fn turn_running(state: &'static str) -> Gauged {
-    Gauged::new(gauge!("tether_turns_running", "state" => state))
+    static RUNNING: Labelled<&str, Gauge> = Labelled::new();
+    Gauged::new(RUNNING.get(state, || gauge!("tether_turns_running", "state" => state)))
 }
 
 /// Counts a connection as open.
@@ -65,19 +96,20 @@ pub(crate) fn log_lines_dropped(lines: u64) {
 
 /// A turn ended: its finish reason or failure code, its rounds and its duration.
 pub(crate) fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
-    counter!("tether_turns_total", "outcome" => outcome).increment(1);
-    histogram!("tether_turn_rounds").record(f64::from(rounds));
-    histogram!("tether_turn_seconds").record(duration);
+    static TURNS: Labelled<&str, Counter> = Labelled::new();
+    TURNS.get(outcome, || counter!("tether_turns_total", "outcome" => outcome)).increment(1);
+    histogram_of_turns!("tether_turn_rounds").record(f64::from(rounds));
+    histogram_of_turns!("tether_turn_seconds").record(duration);
 }
 
 /// The first event of a turn was in its log this long after the request.
 pub(crate) fn first_event(after: Duration) {
-    histogram!("tether_first_event_seconds").record(after);
+    histogram_of_turns!("tether_first_event_seconds").record(after);
 }
 
 /// The model wrote its first text this long after the turn began.
 pub(crate) fn first_delta(after: Duration) {
-    histogram!("tether_first_delta_seconds").record(after);
+    histogram_of_turns!("tether_first_delta_seconds").record(after);
 }
 
 /// A tool of a source ended with this outcome.
@@ -153,8 +185,8 @@ pub(crate) fn mcp_list_changed(name: &str) {
 pub(crate) fn tools_told(tools: usize, tokens: usize) {
     #[expect(clippy::cast_precision_loss, reason = "there are at most thousands")]
     let [tools, tokens] = [tools, tokens].map(|count| count as f64);
-    histogram!("tether_tools_told").record(tools);
-    histogram!("tether_tools_told_tokens").record(tokens);
+    histogram_of_turns!("tether_tools_told").record(tools);
+    histogram_of_turns!("tether_tools_told_tokens").record(tokens);
 }
 
 /// An upstream failed to answer, so others are asked first for a while.
@@ -164,8 +196,10 @@ pub(crate) fn upstream_cools_down(upstream: &str) {
 
 /// A request was answered.
 pub(crate) fn request(route: &'static str, status: u16) {
-    counter!("tether_http_requests_total", "route" => route, "status" => status.to_string())
-        .increment(1);
+    static REQUESTS: Labelled<(&str, u16), Counter> = Labelled::new();
+    let look_up =
+        || counter!("tether_http_requests_total", "route" => route, "status" => status.to_string());
+    REQUESTS.get((route, status), look_up).increment(1);
 }
 
 /// A reader was cut because it took nothing.

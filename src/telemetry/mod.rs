@@ -13,6 +13,7 @@ pub(crate) mod trace;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _, Write};
 use std::panic;
+use std::str::FromStr as _;
 use std::sync::Arc;
 use std::thread;
 
@@ -97,7 +98,11 @@ fn filter(level: LevelFilter) -> Result<EnvFilter, TelemetryError> {
     let builder = EnvFilter::builder()
         .with_default_directive(Directive::from(level))
         .with_env_var(FILTER_VARIABLE);
-    Ok(builder.from_env()?)
+    let filter = builder.from_env()?;
+    // It warns of each odd frame, and a client can send any number.
+    let names_h2 = words.split([',', '=', '[']).any(|word| word.trim().starts_with("h2"));
+    let quiet = || Directive::from_str("h2=error");
+    Ok(if names_h2 { filter } else { filter.add_directive(quiet().expect("this is a directive")) })
 }
 
 /// The filter, if it is a single word that is neither a level nor one of our targets. As a target

@@ -37,12 +37,15 @@ async fn nothing_runs() {
         let model = Model::listen();
         let process = start(&model).await;
         // An idle connection and half a request do not delay the end.
+        let mut half = process.client().await;
+        half.send("GET /healthz HTT").await;
         let mut idle = process.client().await;
         idle.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         assert_eq!(idle.reply().await.status(), 200);
         process.signal(signal);
         let begun = Instant::now();
         idle.closed().await;
+        half.closed().await;
         assert_eq!(process.exit().await.code(), Some(0), "{signal}");
         assert!(begun.elapsed() < tether::limits::server::CLOSE_TIMEOUT, "{signal}");
     }

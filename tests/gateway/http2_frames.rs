@@ -1,9 +1,12 @@
 //! Invalid HTTP/2 frames, written by hand (RFC 9113): each ends its stream or its connection with an error and
 //! affects nobody else.
 
+use std::process::Stdio;
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::client::Client;
+use crate::support::process::Process;
 use crate::support::{Gateway, Model, ms, within};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -85,7 +88,10 @@ fn setting(id: u16, value: u32) -> Vec<u8> {
 /// Sends frames, and returns the first answer, reset or connection error. Frames go out while answers are
 /// read, because a server may stop reading until it has written.
 async fn end(gateway: &Gateway, frames: &[u8]) -> End {
-    let Client { socket, .. } = gateway.client().await;
+    end_for(gateway.client().await, frames).await
+}
+
+async fn end_for(Client { socket, .. }: Client, frames: &[u8]) -> End {
     let (mut reading, mut writing) = socket.into_split();
     let bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[]), frames].concat();
     // This fails if the server has seen enough and closes the connection.
@@ -354,6 +360,22 @@ async fn a_head_that_cannot_be_decompressed_ends_the_connection() {
         ("a wrong code", head(&[0, 0x84, 0xff, 0xff, 0xff, 0xff, 1, b'a']), error),
     ])
     .await;
+}
+
+/// h2 warns of each, and any client can send them.
+#[tokio::test]
+async fn odd_frames_do_not_fill_the_log() {
+    let (process, log) = Process::start_logged_with("", |command| {
+        command.args(["--log-format", "json"]).stderr(Stdio::piped());
+    })
+    .await;
+    let pings = many(2000, |_| frame(PING, ACK, 0, &[0; 8]));
+    // It answers what comes last, so it has read all of them.
+    assert_eq!(end_for(process.client().await, &both(pings, get(1))).await, Answer(200));
+    process.signal("TERM");
+    assert_eq!(process.exit().await.code(), Some(0));
+    let of_h2 = log.lines().iter().filter(|line| line.to_string().contains("h2::")).count();
+    assert_eq!(of_h2, 0);
 }
 
 /// Each flood would cost a server far more than the client.

@@ -101,6 +101,25 @@ async fn a_client_that_sends_all_of_a_long_body_reads_the_refusal() {
     }
 }
 
+/// The same before anything of the body has been read.
+#[tokio::test]
+async fn a_client_that_sends_all_of_a_long_body_reads_why_its_head_is_refused() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let body = body_of(1 << 20);
+    for (path, header, status) in
+        [("/v1/embeddings", "", 404), ("/readyz", "", 405), (STREAM, "Host: evil.example", 421)]
+    {
+        for _ in 0..8 {
+            let mut client = gateway.client().await;
+            let headers: &[&str] = if header.is_empty() { &[] } else { &[header] };
+            let request = post(path, headers, &body);
+            crate::support::within(client.socket.write_all(request.as_bytes())).await.unwrap();
+            assert_eq!(client.head().await.status, status, "{path}");
+        }
+    }
+}
+
 /// Checks the answer to a request with a long head. A refusal says why, arrives, and ends the connection.
 async fn check_head(mut client: Client, status: u16) {
     let reply = client.reply().await;

@@ -28,15 +28,21 @@ use crate::server::reply::Reply;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Handover(Arc<Mutex<State>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    /// Whether the body of the current request has been read to its end. Otherwise its rest would be
-    /// read as the next request.
+    /// Whether the body of the current request, if there is one, has been read to its end. Otherwise its rest would
+    /// be read as the next request.
     is_read: bool,
     /// Whether the connection closes after the response.
     closes: bool,
     /// Boxed, so that a connection keeps no room for it while it streams.
     begun: Option<Box<Begun>>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { is_read: true, closes: false, begun: None }
+    }
 }
 
 /// A response that is written without hyper.
@@ -75,6 +81,11 @@ impl Handover {
         let closes = state.closes;
         state.begun = body.into_events().map(|events| Box::new(Begun { head, closes, events }));
         None
+    }
+
+    /// Whether the last request has a body that nobody has read to its end.
+    pub(super) fn has_unread_body(&self) -> bool {
+        !self.0.lock().is_read
     }
 
     /// Takes the stream that was left here, if there is one.

@@ -14,11 +14,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::Request;
+use futures::future::Either;
 use hyper::body::Incoming;
 use hyper::header::CONNECTION;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
+use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::time::timeout;
@@ -132,16 +133,25 @@ fn http2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
 fn answers<B: RequestBody>(
     app: &Arc<App>,
     guard: &Arc<ConnectionGuard>,
-) -> impl Service<Request<B>, Response = Reply, Error = Infallible, Future: Send> + Clone + use<B> {
-    let (cors, app, guard) = (&app.cors, Arc::clone(app), Arc::clone(guard));
-    let preflights = Preflights { app: Arc::clone(&app), guard: Arc::clone(&guard) };
-    let answer = tower::service_fn(move |mut request: Request<B>| {
+) -> impl Service<Request<B>, Response = Reply, Error = Infallible, Future: Send> + use<B> {
+    let preflights = Preflights { app: Arc::clone(app), guard: Arc::clone(guard) };
+    let (app, guard) = (Arc::clone(app), Arc::clone(guard));
+    let answer = move |mut request: Request<B>| {
         let app = Arc::clone(&app);
         request.extensions_mut().insert(Arc::clone(&guard));
         // Boxed, so that it takes no room in the connection's future while that streams.
         Box::pin(async move { Ok::<_, Infallible>(handlers::answer(request, app).await) })
-    });
-    TowerToHyperService::new(preflights.layer(cors.layer(answer)))
+    };
+    service_fn(move |request: Request<B>| {
+        let app = &preflights.app;
+        // The layer costs more than the rest of a connection's work on a request. No page reads an answer without an
+        // origin that may.
+        if !app.has_origins && request.method() != Method::OPTIONS {
+            return Either::Left(answer(request));
+        }
+        let layers = preflights.layer(app.cors.layer(tower::service_fn(answer.clone())));
+        Either::Right(TowerToHyperService::new(layers).call(request))
+    })
 }
 
 impl Connection {
@@ -191,6 +201,10 @@ impl Connection {
                     if let Poll::Ready(closed) = connection.poll(cx) {
                         return Poll::Ready(Driven::Closed(closed));
                     }
+                    // hyper would wait for the rest of a head.
+                    if shuts_down && progress.is_between() {
+                        return Poll::Ready(Driven::Closed(Ok(())));
+                    }
                     // hyper may have read this request while it is still sending the previous answer. Once the
                     // socket takes more, this is polled again.
                     if self.wire.pace.is_blocked() {
@@ -202,8 +216,10 @@ impl Connection {
                 }));
                 let Some(begun) = begun.await else {
                     drop(connection);
-                    if progress.has_refused() {
-                        Box::pin(self.discard_rest()).await;
+                    if handover.has_unread_body() {
+                        Box::pin(self.discard_rest(self.app.max_body_bytes)).await;
+                    } else if progress.has_refused() {
+                        Box::pin(self.discard_rest(0)).await;
                     }
                     return;
                 };
@@ -235,7 +251,7 @@ impl Connection {
             progress.begin();
             let (socket, handover, progress) =
                 (wire.socket.clone(), handover.clone(), progress.clone());
-            let may_take = is_plain && handover.expect(&request);
+            let may_take = handover.expect(&request) && is_plain;
             request.extensions_mut().insert(wire.clone());
             let noted = handover.clone();
             let reply = answers.call(request.map(|body| NotedBody { body, handover: noted }));
@@ -255,11 +271,11 @@ impl Connection {
         })
     }
 
-    /// Reads the rest of a request whose head was refused. Otherwise the system would answer it with a reset, which can
-    /// overtake our answer.
-    async fn discard_rest(&self) {
+    /// Reads the rest of a request that was refused because of its head: up to `bytes_max`, and a little in any case.
+    /// Otherwise the system would answer it with a reset, which can overtake our answer.
+    async fn discard_rest(&self, bytes_max: usize) {
         tokio::select! {
-            () = self.wire.socket.clone().close() => {}
+            () = self.wire.socket.clone().close_after(bytes_max) => {}
             () = self.place.lost() => {}
         }
     }
@@ -351,7 +367,8 @@ impl Connection {
                 }
                 Poll::Pending => {}
             }
-            if stalled.as_mut().poll(cx).is_ready() {
+            // The timer of others is not needed.
+            if self.wire.pace.is_blocked() && stalled.as_mut().poll(cx).is_ready() {
                 self.note_stalled();
                 return Poll::Ready(None);
             }

@@ -1,6 +1,7 @@
 //! The head of a streamed response (RFC 9112, sections 2 to 7), as hyper writes it.
 
-use std::time::SystemTime;
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use hyper::http::response::Parts;
@@ -43,8 +44,30 @@ fn put_fields(head: &Parts, closes: bool, out: &mut BytesMut) {
 
 fn put_end(out: &mut BytesMut) {
     out.put_slice(b"date: ");
-    out.put_slice(httpdate::fmt_http_date(SystemTime::now()).as_bytes());
+    DATE.with_borrow_mut(|date| out.put_slice(date.now().as_bytes()));
     out.put_slice(b"\r\n\r\n");
+}
+
+/// The date of a second, which all responses in it share.
+struct Date {
+    text: String,
+    /// Seconds since 1970.
+    second: u64,
+}
+
+thread_local! {
+    static DATE: RefCell<Date> = const { RefCell::new(Date { text: String::new(), second: 0 }) };
+}
+
+impl Date {
+    fn now(&mut self) -> &str {
+        let now = SystemTime::now();
+        let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if self.second != second || self.text.is_empty() {
+            *self = Self { text: httpdate::fmt_http_date(now), second };
+        }
+        &self.text
+    }
 }
 
 #[cfg(test)]

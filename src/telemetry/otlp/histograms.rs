@@ -53,7 +53,7 @@ impl Buckets {
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// All series.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Histograms {
     series: BTreeMap<(&'static Instrument, Labels), Histogram>,
 }

@@ -107,7 +107,8 @@ pub(crate) fn export(span: SpanData) {
 /// Records a measurement. `labels` is called only if there is an exporter.
 pub(crate) fn record(instrument: &'static Instrument, value: f64, labels: impl FnOnce() -> Labels) {
     let Some(shared) = SHARED.get() else { return };
-    shared.histograms.lock().record(instrument, labels(), value);
+    let labels = labels();
+    shared.histograms.lock().record(instrument, labels, value);
 }
 
 /// Records many measurements at once. `labels` is called only if there are any, and an exporter.
@@ -117,7 +118,8 @@ pub(crate) fn record_all(
     labels: impl FnOnce() -> Labels,
 ) {
     let Some(shared) = SHARED.get().filter(|_| !measured.is_empty()) else { return };
-    shared.histograms.lock().record_all(instrument, labels(), measured);
+    let labels = labels();
+    shared.histograms.lock().record_all(instrument, labels, measured);
 }
 
 /// The running exporter.
@@ -223,13 +225,12 @@ impl Worker {
     async fn send_metrics(&mut self) {
         let Some(shared) = SHARED.get() else { return };
         let now = SystemTime::now();
-        let body = {
-            let histograms = shared.histograms.lock();
-            if histograms.iter().next().is_none() {
-                return;
-            }
-            encode::metrics(&self.resource, &histograms, self.begun, now)
-        };
+        // A copy, because turns wait for the lock.
+        let histograms = shared.histograms.lock().clone();
+        if histograms.iter().next().is_none() {
+            return;
+        }
+        let body = encode::metrics(&self.resource, &histograms, self.begun, now);
         if !self.send("/v1/metrics", &body).await {
             // Nothing is lost for good: the next ones count from the start, too.
             metrics::otlp_dropped("metrics", 1);
