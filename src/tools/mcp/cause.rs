@@ -9,6 +9,7 @@ use rmcp::transport::DynamicTransportError;
 use super::http::HttpError;
 use crate::text::quote;
 use crate::tools::ToolFault;
+use crate::tools::oauth::SendError;
 
 /// A failed handshake in words.
 pub(super) fn told_handshake(error: &ClientInitializeError) -> String {
@@ -109,6 +110,15 @@ fn http_fault(error: HttpError) -> ToolFault {
     }
 }
 
+/// Whether a server may be working on a request that could not be sent to its end. A status or any
+/// other answer is the end of it.
+pub(super) fn may_run(error: &(dyn Error + 'static)) -> bool {
+    match error.downcast_ref::<HttpError>() {
+        Some(HttpError::Client(SendError::Outbound(error))) => !error.is_unsent(),
+        _ => false,
+    }
+}
+
 /// The innermost cause that says something.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
@@ -125,7 +135,6 @@ mod tests {
     use rmcp::transport::streamable_http_client::{AuthRequiredError, HttpStatusError};
 
     use super::*;
-    use crate::tools::oauth::SendError;
     use crate::tools::outbound::OutboundError;
 
     fn sent(error: HttpError) -> DynamicTransportError {
@@ -149,6 +158,16 @@ mod tests {
         let found = fault(ServiceError::TransportSend(sent(busy)));
         assert_eq!((found.transient, found.unsent), (true, false));
         assert_eq!(found.retry_after.map(|wait| wait.as_secs()), Some(2));
+    }
+
+    #[test]
+    fn a_server_may_run_a_request_whose_answer_broke_off() {
+        let broken = OutboundError::Broken { host: "a".into(), reason: "reset".into() };
+        assert!(may_run(&HttpError::Client(SendError::Outbound(broken))));
+        let busy: HttpError = HttpStatusError::new(503, None).into();
+        for answered in [busy, refused("a"), HttpError::SessionExpired] {
+            assert!(!may_run(&answered), "{answered}");
+        }
     }
 
     #[test]

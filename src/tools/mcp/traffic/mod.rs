@@ -33,7 +33,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX, SERVER_REQUESTS_MAX};
-use crate::tools::mcp::message;
+use crate::tools::mcp::{cause, message};
 use given_up::GivenUp;
 
 pub(super) use open_call::OpenCall;
@@ -208,6 +208,11 @@ impl Traffic {
         }
     }
 
+    /// A request could not be sent, or was refused, so no answer to it will come.
+    fn not_sent(&self, id: &RequestId, may_run: bool) {
+        self.shared.requests.lock().fail(id, may_run);
+    }
+
     /// An answer to the server's own request is about to be sent.
     fn answers(&self, id: &RequestId) {
         self.shared.requests.lock().unanswered.insert(id.clone(), Answer::Sending);
@@ -299,6 +304,16 @@ impl Requests {
         }
     }
 
+    /// Ends a request whose sending has failed. If the server may run its call all the same, it may
+    /// also ask something about it.
+    fn fail(&mut self, id: &RequestId, may_run: bool) {
+        if let Some(Request { call: Some((_, call)), .. }) = self.remove(id)
+            && may_run
+        {
+            self.given_up.push(id.clone(), Arc::clone(&call.session), Instant::now());
+        }
+    }
+
     /// Ends a request that is answered, and returns its id in rmcp; `None` if it is not open.
     fn end(&mut self, id: &RequestId) -> Option<RequestId> {
         let id = message::as_sent(id.clone());
@@ -367,11 +382,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
         mut message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.traffic.outgoing(&mut message);
-        let answered = match &message {
-            TxJsonRpcMessage::<RoleClient>::Response(answer) => Some(answer.id.clone()),
-            TxJsonRpcMessage::<RoleClient>::Error(answer) => answer.id.clone(),
-            _ => None,
-        };
+        let (mut answered, mut asked) = (None, None);
+        match &message {
+            TxJsonRpcMessage::<RoleClient>::Response(answer) => answered = Some(answer.id.clone()),
+            TxJsonRpcMessage::<RoleClient>::Error(answer) => answered.clone_from(&answer.id),
+            TxJsonRpcMessage::<RoleClient>::Request(request) => asked = Some(request.id.clone()),
+            TxJsonRpcMessage::<RoleClient>::Notification(_) => {}
+        }
         if let Some(id) = &answered {
             self.traffic.answers(id);
         }
@@ -380,6 +397,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
             let sent = sending.await;
             if let Some(id) = answered {
                 traffic.has_answered(&id);
+            }
+            if let (Some(id), Err(error)) = (asked, &sent) {
+                traffic.not_sent(&id, cause::may_run(error));
             }
             sent
         }

@@ -54,3 +54,47 @@ fn a_cancelled_request_waits_until_the_answer_on_its_way_is_read() {
     assert!(traffic.incoming(ping(1)).is_some(), "it was not answered yet");
     assert!(traffic.incoming(ping(2)).is_none());
 }
+
+/// Sends nothing.
+struct Refusing;
+
+impl Transport<RoleClient> for Refusing {
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        _message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        std::future::ready(Err(std::io::ErrorKind::BrokenPipe.into()))
+    }
+
+    async fn receive(&mut self) -> Option<Incoming> {
+        None
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+fn call(slot: OwnedSemaphorePermit) -> CallToolRequest {
+    let open = OpenCall::new(&crate::tools::CallContext::first("call"), slot);
+    let mut request = CallToolRequest::new(rmcp::model::CallToolRequestParams::new("act"));
+    let mut meta = RequestMetaObject::new();
+    meta.set_progress_token(ProgressToken(NumberOrString::Number(1)));
+    request.extensions_mut().insert(Arc::new(open));
+    request.extensions_mut().insert(meta);
+    request
+}
+
+#[tokio::test]
+async fn a_call_that_could_not_be_sent_gives_its_place_back() {
+    let traffic = Traffic::default();
+    let mut gate = Gate::new(Refusing, traffic.clone());
+    for at in 0..=OPEN_CALLS_MAX {
+        let request = ClientRequest::CallToolRequest(call(traffic.slot().expect("a free place")));
+        gate.send(TxJsonRpcMessage::<RoleClient>::request(request, id(at))).await.unwrap_err();
+    }
+    let requests = traffic.shared.requests.lock();
+    assert!(requests.open.is_empty() && requests.by_token.is_empty() && requests.ids.is_empty());
+}
