@@ -813,6 +813,9 @@ pub mod mcp {
     /// Calls of a connection that are open at the same time; one more fails at once. A server that
     /// does not answer that many is stuck.
     pub const OPEN_CALLS_MAX: usize = 64;
+    /// Requests of a connection over HTTP that are sent at the same time: all of its open calls, and
+    /// a few for lists and pings.
+    pub const POSTS_MAX: usize = OPEN_CALLS_MAX + 8;
     /// A server's question, in characters; the rest would not help the user.
     pub const QUESTION_CHARS_MAX: usize = 4096;
     /// How long to wait before continuing a call that has nothing to ask.

@@ -11,6 +11,7 @@ pub mod command;
 mod digest;
 pub(crate) mod fault;
 pub(crate) mod form;
+mod half_characters;
 pub mod http;
 pub mod mcp;
 pub mod oauth;

@@ -56,6 +56,65 @@ async fn a_call_that_is_not_authorized_fails_for_good() {
 }
 
 #[tokio::test]
+async fn calls_that_the_server_refused_leave_no_trace() {
+    let refusals = std::sync::atomic::AtomicUsize::new(0);
+    let answers = move |method: &str| {
+        let is_call = method == "tools/call";
+        let count = || refusals.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let is_busy = is_call && count() <= tether::limits::mcp::OPEN_CALLS_MAX;
+        is_busy.then(|| whole("503 Service Unavailable\r\nretry-after: 2", ""))
+    };
+    let web = Web::start(false, answers).await;
+    let mut offers = follow(&web);
+    for _ in 0..=tether::limits::mcp::OPEN_CALLS_MAX {
+        let fault = offers.call("odd", "").await.unwrap_err();
+        assert_eq!(fault.retry_after, Some(Duration::from_secs(2)), "{fault:?}");
+    }
+    assert!(offers.call("odd", "").await.unwrap().success);
+}
+
+#[tokio::test]
+async fn a_busy_server_is_busy_in_whatever_words() {
+    let told =
+        r#"{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "slow down"}}"#;
+    let status = "429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 2";
+    let (_web, mut offers) = calls(false, whole(status, told)).await;
+    let fault = offers.call("odd", "").await.unwrap_err();
+    assert!(fault.transient, "{fault:?}");
+    assert_eq!(fault.retry_after, Some(Duration::from_secs(2)));
+}
+
+#[tokio::test]
+async fn an_error_without_an_id_answers_its_own_request() {
+    let told = r#"{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "odd"}}"#;
+    let body = whole("200 OK\r\ncontent-type: application/json", told);
+    for (is_modern, bytes) in [(false, body), (true, events(&format!("data: {told}\n\n")))] {
+        let (_web, mut offers) = calls(is_modern, bytes).await;
+        let result = offers.call("odd", "").await.unwrap();
+        assert_eq!(result.error.as_deref(), Some("odd"));
+    }
+}
+
+#[tokio::test]
+async fn a_lost_session_is_made_again_whatever_the_status() {
+    let told = r#"{"jsonrpc": "2.0", "error": {"code": -32000, "message": "Bad Request: No valid session ID provided"}, "id": null}"#;
+    let refused = std::sync::atomic::AtomicBool::new(false);
+    let answers = move |method: &str| {
+        let is_first = || !refused.swap(true, std::sync::atomic::Ordering::Relaxed);
+        let is_lost = method == "tools/call" && is_first();
+        is_lost.then(|| whole("400 Bad Request\r\ncontent-type: application/json", told))
+    };
+    let web = Web::start(false, answers).await;
+    let mut offers = follow(&web);
+    let odd = offers.tool("odd").await;
+    let call = || odd.call(json!({}), CallContext::first("call"));
+    let fault = within(call()).await.unwrap_err();
+    assert!(fault.transient && fault.unsent, "{fault:?}");
+    assert!(within(call()).await.unwrap().success);
+    assert_eq!(web.heard("initialize"), 2);
+}
+
+#[tokio::test]
 async fn a_new_session_must_have_the_pinned_tools() {
     let web = Web::start(false, |_| None).await;
     let (pin, _) = McpServer::new(web.options()).pin().await.unwrap();

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::limits::MIB;
 use crate::limits::mcp::MESSAGE_BYTES_MAX;
+use crate::tools::half_characters;
 
 /// The member that a wrapped result has.
 const WRAPPED: &str = "tether/result";
@@ -82,41 +83,30 @@ pub(super) fn unreadable() -> ErrorData {
 /// # Errors
 /// If it is not a message of the protocol.
 pub(super) fn read(message: &str, is_raw: bool) -> Result<ServerJsonRpcMessage, serde_json::Error> {
-    let parse = |message: &str| {
-        if is_raw { serde_json::from_str(&wrap(message)) } else { serde_json::from_str(message) }
-    };
-    parse(message).or_else(|error| match with_whole_characters(message) {
-        Some(mended) => parse(&mended),
-        None => Err(error),
+    readable(message, is_raw).map(|(read, _)| read)
+}
+
+/// A message, and its text as rmcp can read it.
+///
+/// # Errors
+/// See [`read`].
+pub(super) fn readable(
+    message: &str,
+    is_raw: bool,
+) -> Result<(ServerJsonRpcMessage, Cow<'_, str>), serde_json::Error> {
+    parsed(message, is_raw).or_else(|error| {
+        let mended = half_characters::mended(message).ok_or(error)?;
+        let (read, text) = parsed(&mended, is_raw)?;
+        Ok((read, text.into_owned().into()))
     })
 }
 
-/// The message with half characters replaced, if it has any: JavaScript writes them for a text that
-/// was cut within an emoji (`"\ud83d"`), and they are no Unicode.
-fn with_whole_characters(message: &str) -> Option<String> {
-    let (mut mended, mut done, mut at) = (String::new(), 0, 0);
-    while let Some(found) = memchr::memchr(b'\\', message.get(at..)?.as_bytes()) {
-        at += found;
-        at += match (surrogate(message, at), surrogate(message, at + 6)) {
-            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
-            (Some(_), _) => {
-                mended.push_str(&message[done..at]);
-                mended.push_str("\\ufffd");
-                done = at + 6;
-                6
-            }
-            (None, _) => 2,
-        };
-    }
-    mended.push_str(&message[done..]);
-    (done > 0).then_some(mended)
-}
-
-/// The surrogate that is escaped at this place.
-fn surrogate(message: &str, at: usize) -> Option<u16> {
-    let digits = message.get(at..at + 6)?.strip_prefix("\\u")?;
-    let code = u16::from_str_radix(digits, 16).ok()?;
-    (0xd800..=0xdfff).contains(&code).then_some(code)
+fn parsed(
+    message: &str,
+    is_raw: bool,
+) -> Result<(ServerJsonRpcMessage, Cow<'_, str>), serde_json::Error> {
+    let text = if is_raw { wrap(message) } else { message.into() };
+    Ok((serde_json::from_str(&text)?, text))
 }
 
 /// The result as the server sent it; `None` if the result is of another kind.
@@ -149,21 +139,6 @@ mod tests {
                 panic!("{sent}");
             };
             assert_eq!(unwrap(read.result), Some(result));
-        }
-    }
-
-    #[test]
-    fn half_characters_are_replaced() {
-        for (text, expected) in [
-            (r"cut \ud83d", Some(r"cut \ufffd")),
-            (r"\ude00\ud83d\ude00\ud83d!", Some(r"\ufffd\ud83d\ude00\ufffd!")),
-            (r"\ud83d\u0041", Some(r"\ufffd\u0041")),
-            (r"\ud83d\n\ud8", Some(r"\ufffd\n\ud8")),
-            (r"whole \ud83d\ude00 and \\ud83d", None),
-            (r"ends in \", None),
-            ("", None),
-        ] {
-            assert_eq!(with_whole_characters(text).as_deref(), expected, "{text}");
         }
     }
 

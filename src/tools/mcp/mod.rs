@@ -14,6 +14,7 @@ mod auth;
 mod cause;
 mod connection;
 mod end;
+mod envelope;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod http;

@@ -3,40 +3,37 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use hyper::http::request::Builder;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, GetExtensions as _, ServerJsonRpcMessage,
-};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions as _};
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
-    StreamableHttpError, StreamableHttpPostResponse,
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
 
+use super::answer::{Asked, answer, auth_error, has_lost_session, status_error};
 use super::events::events;
 use super::params::ParamHeaders;
-use crate::limits::mcp::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::text::cut;
 use crate::tools::mcp::auth::Authorized;
 use crate::tools::mcp::end::End;
-use crate::tools::mcp::message;
 use crate::tools::oauth::SendError;
 use crate::tools::outbound::{Body, Client, OutboundError};
 
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const SESSION_LOST: &str = "the server no longer knows the session";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
+pub(super) const JSON: &str = "application/json";
+pub(super) const EVENTS: &str = "text/event-stream";
 
 /// Why a request got no answer.
 pub(in crate::tools::mcp) type HttpError = StreamableHttpError<SendError>;
 
-type Error = HttpError;
+pub(super) type Error = HttpError;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Sends rmcp's requests.
@@ -46,15 +43,17 @@ pub(in crate::tools::mcp) struct HttpClient {
     auth: Option<Arc<Authorized>>,
     /// What the requests show to be over: HTTP has no connection whose end could be seen.
     end: End,
+    /// Whether the server has answered a GET with a stream. Many have no page for that at all.
+    has_streamed: Arc<AtomicBool>,
 }
 
 impl HttpClient {
-    pub(in crate::tools::mcp) const fn new(
+    pub(in crate::tools::mcp) fn new(
         client: Client,
         auth: Option<Arc<Authorized>>,
         end: End,
     ) -> Self {
-        Self { client, auth, end }
+        Self { client, auth, end, has_streamed: Arc::default() }
     }
 
     /// Sends a request. If it is not authorized, it is sent once more with a new token.
@@ -97,12 +96,12 @@ fn with_headers(mut request: Builder, session: Option<&str>, headers: Headers) -
     }
 }
 
-fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+pub(super) fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
 /// Whether a `Content-Type` is this one, whatever its parameters are.
-fn is_of(content_type: Option<&str>, kind: &str) -> bool {
+pub(super) fn is_of(content_type: Option<&str>, kind: &str) -> bool {
     let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default();
     essence.trim().eq_ignore_ascii_case(kind)
 }
@@ -130,10 +129,10 @@ impl StreamableHttpClient for HttpClient {
         let request = with_headers(request, session.as_deref(), headers);
         let body = serde_json::to_vec(&message)?;
         let response = self.send(request, body.into()).await?;
-        let read = answer(response, &message, had_session).await;
+        let read = answer(response, Asked { uri: &uri, message: &message, had_session }).await;
         if let Err(Error::SessionExpired) = &read {
             // A new session may have other tools, so it is not for rmcp to begin one in silence.
-            self.end.note("the server no longer knows the session");
+            self.end.note(SESSION_LOST);
         }
         read
     }
@@ -169,25 +168,28 @@ impl StreamableHttpClient for HttpClient {
         }
         let request = with_headers(request, session.as_deref(), headers);
         let response = self.send(request, Bytes::new()).await?;
-        let (status, headers) = (response.status(), response.headers());
+        let (head, body) = response.into_parts();
+        let (status, headers) = (head.status, &head.headers);
         if status == StatusCode::METHOD_NOT_ALLOWED {
             return Err(Error::ServerDoesNotSupportSse);
         }
-        if status == StatusCode::NOT_FOUND && session.is_some() {
-            return Err(Error::SessionExpired);
-        }
-        if let Some(error) = auth_error(status, headers) {
-            return Err(error);
-        }
         if !status.is_success() {
-            return Err(status_error(status, headers));
+            if session.is_some() && has_lost_session(status, body).await {
+                // A server that has had a stream for it has no such page only for this session.
+                if self.has_streamed.load(Ordering::Relaxed) {
+                    self.end.note(SESSION_LOST);
+                }
+                return Err(Error::SessionExpired);
+            }
+            return Err(auth_error(status, headers).unwrap_or_else(|| status_error(status, headers)));
         }
         let content_type = header(headers, &CONTENT_TYPE);
         if !is_of(content_type, EVENTS) {
             return Err(Error::UnexpectedContentType(content_type.map(str::to_owned)));
         }
+        self.has_streamed.store(true, Ordering::Relaxed);
         // Whatever a resumed stream answers is the result of a call.
-        Ok(events(response.into_body(), None, true))
+        Ok(events(body, None, true))
     }
 }
 
@@ -195,130 +197,4 @@ fn param_headers(message: &ClientJsonRpcMessage) -> Option<&ParamHeaders> {
     let ClientJsonRpcMessage::Request(request) = message else { return None };
     let ClientRequest::CallToolRequest(call) = &request.request else { return None };
     call.extensions().get::<ParamHeaders>()
-}
-
-/// Reads the answer to a message.
-async fn answer(
-    response: Response<Body>,
-    message: &ClientJsonRpcMessage,
-    had_session: bool,
-) -> Result<StreamableHttpPostResponse, Error> {
-    let read = read(response, message, had_session).await;
-    let ClientJsonRpcMessage::Request(request) = message else { return read };
-    let error = match &read {
-        Err(Error::Client(SendError::Outbound(OutboundError::TooLarge { .. }))) => {
-            message::too_long()
-        }
-        read if is_probe(&request.request) && is_of_the_old_protocol(read) => {
-            ErrorData::invalid_request("the server does not know this request", None)
-        }
-        _ => return read,
-    };
-    let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
-    Ok(StreamableHttpPostResponse::Json(answer, None))
-}
-
-const fn is_probe(request: &ClientRequest) -> bool {
-    matches!(request, ClientRequest::DiscoverRequest(_))
-}
-
-/// Whether the answer to a probe says that the server was written before 2026-07-28. Such servers
-/// answer in many ways; only silence, no connection and no permission say nothing of its age.
-const fn is_of_the_old_protocol(answer: &Result<StreamableHttpPostResponse, Error>) -> bool {
-    match answer {
-        Ok(StreamableHttpPostResponse::Accepted) => true,
-        Ok(_) => false,
-        Err(error) => !matches!(
-            error,
-            Error::AuthRequired(_) | Error::InsufficientScope(_) | Error::Client(_)
-        ),
-    }
-}
-
-async fn read(
-    response: Response<Body>,
-    message: &ClientJsonRpcMessage,
-    had_session: bool,
-) -> Result<StreamableHttpPostResponse, Error> {
-    let (head, body) = response.into_parts();
-    let (status, headers) = (head.status, &head.headers);
-    if let Some(error) = auth_error(status, headers) {
-        return Err(error);
-    }
-    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-        return Ok(StreamableHttpPostResponse::Accepted);
-    }
-    if status == StatusCode::NOT_FOUND && had_session {
-        return Err(Error::SessionExpired);
-    }
-    let session = header(headers, &SESSION_ID).map(str::to_owned);
-    let content_type = header(headers, &CONTENT_TYPE).map(str::to_owned);
-    let is_json = is_of(content_type.as_deref(), JSON);
-    if !status.is_success() {
-        return failure(status, headers, is_json, body, message).await;
-    }
-    let ClientJsonRpcMessage::Request(request) = message else {
-        // Nobody has asked, so whatever it says is ignored.
-        return Ok(StreamableHttpPostResponse::Accepted);
-    };
-    let is_raw = message::is_raw(message);
-    if is_of(content_type.as_deref(), EVENTS) {
-        let events = events(body, Some(request.id.clone()), is_raw);
-        return Ok(StreamableHttpPostResponse::Sse(events, session));
-    }
-    if !is_json {
-        return Err(Error::UnexpectedContentType(content_type));
-    }
-    let body = body.collect(MESSAGE_BYTES_MAX).await;
-    let body = body.map_err(|error| Error::Client(error.into()))?;
-    let read = message::read(&String::from_utf8_lossy(&body), is_raw)?;
-    Ok(StreamableHttpPostResponse::Json(read, session))
-}
-
-/// Reads an answer that is not a success. A protocol error in it is the server's answer.
-async fn failure(
-    status: StatusCode,
-    headers: &HeaderMap,
-    is_json: bool,
-    body: Body,
-    message: &ClientJsonRpcMessage,
-) -> Result<StreamableHttpPostResponse, Error> {
-    let transient = status_error(status, headers);
-    let body = body.collect(ERROR_BYTES_MAX).await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&body);
-    let read = is_json.then(|| serde_json::from_str::<ServerJsonRpcMessage>(&text)).transpose();
-    let told = match read {
-        Ok(Some(ServerJsonRpcMessage::Error(error))) => Some(error.error),
-        _ => None,
-    };
-    let ClientJsonRpcMessage::Request(request) = message else { return Err(transient) };
-    let error = match told {
-        Some(error) => error,
-        None if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-            return Err(transient);
-        }
-        None => {
-            let (status, told) = (status.as_u16(), cut(text.trim(), 200));
-            let message = format!("the server answered with HTTP status {status}: {told}");
-            return Err(Error::UnexpectedServerResponse(message.into()));
-        }
-    };
-    let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
-    Ok(StreamableHttpPostResponse::Json(answer, None))
-}
-
-fn status_error(status: StatusCode, headers: &HeaderMap) -> Error {
-    let retry_after = header(headers, &hyper::header::RETRY_AFTER).map(str::to_owned);
-    HttpStatusError::new(status.as_u16(), retry_after).into()
-}
-
-fn auth_error(status: StatusCode, headers: &HeaderMap) -> Option<Error> {
-    let challenge = header(headers, &WWW_AUTHENTICATE).unwrap_or_default().to_owned();
-    match status {
-        StatusCode::UNAUTHORIZED => Some(Error::AuthRequired(AuthRequiredError::new(challenge))),
-        StatusCode::FORBIDDEN => {
-            Some(Error::InsufficientScope(InsufficientScopeError::new(challenge, None)))
-        }
-        _ => None,
-    }
 }

@@ -32,5 +32,18 @@ pub(in crate::tools::mcp) fn config(
     // A new session may have other tools: they are listed and compared first.
     config.reinit_on_expired_session = false;
     config.allow_stateless = true;
+    // rmcp would let further calls wait, and they would be taken for sent.
+    config.max_concurrent_requests = limits::POSTS_MAX;
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_that_may_be_open_is_sent_at_once() {
+        let url = Url::parse("https://a.example/mcp").unwrap();
+        assert!(config(&url, &[]).max_concurrent_requests > limits::OPEN_CALLS_MAX);
+    }
 }

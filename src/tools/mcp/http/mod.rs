@@ -1,5 +1,6 @@
 //! Streamable HTTP, on the client that checks addresses.
 
+mod answer;
 mod client;
 mod config;
 mod events;

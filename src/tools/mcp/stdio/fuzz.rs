@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::envelope::Envelope;
 use super::lines::{Line, Lines};
 use crate::limits::mcp::TOKEN_BYTES_MAX;
+use crate::tools::mcp::envelope::Envelope;
 
 /// Checks that neither the lines nor the requests that they answer depend on where the bytes are cut.
 ///

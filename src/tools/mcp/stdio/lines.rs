@@ -1,7 +1,7 @@
 //! Lines of a stream, each with a limit.
 
-use super::envelope::Envelope;
 use crate::limits::mcp::{KEPT_BUFFER_BYTES, MESSAGE_BYTES_MAX, READ_BYTES};
+use crate::tools::mcp::envelope::Envelope;
 
 /// Bytes on their way to lines.
 ///

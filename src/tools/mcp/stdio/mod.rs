@@ -1,6 +1,5 @@
 //! Messages over a process's standard input and output, one per line.
 
-mod envelope;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
 mod lines;
