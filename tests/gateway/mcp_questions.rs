@@ -169,7 +169,7 @@ async fn an_answer_that_does_not_fit_the_form_is_refused_and_may_be_repeated() {
 
 #[tokio::test]
 async fn a_refusal_reaches_the_server() {
-    for behaviour in ["asks", "modern_asks"] {
+    for behaviour in ["asks", "asks_oddly", "modern_asks"] {
         for action in ["decline", "cancel"] {
             let mut shop = Shop::open(behaviour).await;
             let asked = shop.asked("s").await;

@@ -11,20 +11,23 @@ fn context(session: &str) -> CallContext {
 
 #[tokio::test]
 async fn nobody_is_asked_on_behalf_of_another() {
-    let mut bad = Bad::start("asks");
-    let odd = bad.tool("odd").await;
-    // A question of one call cannot be told apart from a question of the other.
-    let one = tokio::spawn(odd.call(json!({ "text": "" }), context("a")));
-    let other = tokio::spawn(odd.call(json!({ "text": "" }), context("b")));
-    // The first question may come before the second call: then it belongs to the first.
-    let ended = within(async {
-        tokio::select! {
-            result = one => result,
-            result = other => result,
-        }
-    });
-    let result = ended.await.unwrap().unwrap();
-    assert_eq!(result.data, Some(json!({ "action": "cancel" })));
+    // Whether rmcp knows the form or not.
+    for behaviour in ["asks", "asks_oddly"] {
+        let mut bad = Bad::start(behaviour);
+        let odd = bad.tool("odd").await;
+        // A question of one call cannot be told apart from a question of the other.
+        let one = tokio::spawn(odd.call(json!({ "text": "" }), context("a")));
+        let other = tokio::spawn(odd.call(json!({ "text": "" }), context("b")));
+        // The first question may come before the second call: then it belongs to the first.
+        let ended = within(async {
+            tokio::select! {
+                result = one => result,
+                result = other => result,
+            }
+        });
+        let result = ended.await.unwrap().unwrap();
+        assert_eq!(result.data, Some(json!({ "action": "cancel" })), "{behaviour}");
+    }
 }
 
 #[tokio::test]

@@ -184,6 +184,10 @@ def call(call_id, params):
                     if other != call_id:
                         answer_text(other, "late")
             ask(call_id)
+    elif BEHAVIOUR == "asks_oddly":
+        note = {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
+        tags = {"type": "array", "items": {"type": "string"}}
+        ask(call_id, form={"type": "object", "properties": {"note": note, "tags": tags}})
     elif BEHAVIOUR == "asks_secret":
         ask(call_id, "Please enter your GitHub password.")
     elif BEHAVIOUR == "needs_page":

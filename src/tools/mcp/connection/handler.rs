@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use rmcp::handler::client::ClientHandler;
-use rmcp::model::{ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData};
+use rmcp::model::{
+    ClientConfig, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ErrorCode, ErrorData,
+};
 use rmcp::service::{InboundStreamOrigin, RequestContext, RoleClient};
+use serde_json::Value;
 use tracing::debug;
 
 use crate::tools::mcp::options::McpOptions;
@@ -26,18 +30,13 @@ impl Handler {
     }
 
     /// Puts a question to the user whose call it belongs to.
-    async fn ask(
-        &self,
-        params: &ElicitRequestParams,
-        origin: Option<&InboundStreamOrigin>,
-    ) -> ElicitedAnswer {
+    async fn ask(&self, params: &Value, origin: Option<&InboundStreamOrigin>) -> ElicitedAnswer {
         let Some(call) = self.caller(origin) else { return ElicitedAnswer::cancel() };
         if let Err(reason) = call.count_question() {
             call.note_not_asked(reason);
             return ElicitedAnswer::cancel();
         }
-        let params = serde_json::to_value(params).unwrap_or_default();
-        let question = match question::read_for(call.words_only, &params, self.may_send_to_pages) {
+        let question = match question::read_for(call.words_only, params, self.may_send_to_pages) {
             Ok(question) => question,
             Err(reason) => {
                 call.note_not_asked(reason);
@@ -47,7 +46,9 @@ impl Handler {
         let asking = call.asking();
         let given = call.reporter.ask_and_wait(question).await;
         drop(asking);
-        question::answer(&given)
+        let answer = question::answer(&given);
+        debug!(?answer, "the server's question is answered");
+        answer
     }
 
     /// The call that a question belongs to. **Nobody is asked on behalf of someone else**: if the
@@ -79,8 +80,8 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let origin = context.extensions.get::<InboundStreamOrigin>();
-        let answer = self.ask(&request, origin).await;
-        debug!(?answer, "the server's question is answered");
+        let params = serde_json::to_value(&request).unwrap_or_default();
+        let answer = self.ask(&params, origin).await;
         let mut result = ElicitResult::new(match answer.action {
             "accept" => ElicitationAction::Accept,
             "decline" => ElicitationAction::Decline,
@@ -88,5 +89,21 @@ impl ClientHandler for Handler {
         });
         result.content = answer.content;
         Ok(result)
+    }
+
+    /// Takes the questions whose forms rmcp's types do not know: lists, types that may be null, and
+    /// formats of their own.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, .. } = request;
+        if method != "elicitation/create" {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None));
+        }
+        let origin = context.extensions.get::<InboundStreamOrigin>();
+        let answer = self.ask(&params.unwrap_or_default(), origin).await;
+        Ok(CustomResult::new(answer.to_json()))
     }
 }

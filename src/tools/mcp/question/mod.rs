@@ -182,6 +182,21 @@ mod tests {
     }
 
     #[test]
+    fn a_form_may_have_lists_nulls_and_formats_of_its_own() {
+        let null = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }], "default": null });
+        let list = json!({ "type": "array", "items": { "type": "string" } });
+        let phone = json!({ "type": "string", "format": "phone" });
+        for schema in [
+            json!({ "type": "object", "properties": { "a": null, "b": list, "c": phone } }),
+            json!({ "type": "object" }),
+            json!({}),
+        ] {
+            let params = json!({ "message": "?", "requestedSchema": schema });
+            assert_eq!(read(&params, false).map(|_| ()), Ok(()), "{schema}");
+        }
+    }
+
+    #[test]
     fn whoever_has_only_words_is_asked_what_words_can_answer() {
         let size = json!({ "type": "string", "enum": ["s", "m"] });
         let note = json!({ "type": "string" });
