@@ -73,9 +73,9 @@ fn check_list(page: &Value) {
 }
 
 fn listing(page: Value, era: Era) -> Option<Listing> {
-    let mut pages = Pages::default();
+    let mut pages = Pages::new(era);
     pages.add(page).ok()?;
-    Some(pages.listing(era))
+    Some(pages.listing())
 }
 
 /// A tool that is offered has a name and a description for models.

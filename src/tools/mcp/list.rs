@@ -94,7 +94,7 @@ pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
         return Ok(Listing { pin: pin(&[]), ..Listing::default() });
     }
     let until = Instant::now() + LIST_TIMEOUT;
-    let mut pages = Pages::default();
+    let mut pages = Pages::new(connection.era);
     let mut cursor = None;
     loop {
         // rmcp gives up a little earlier than we do, so that it forgets the request and tells the server.
@@ -106,7 +106,7 @@ pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
             None => break,
         }
     }
-    let listing = pages.listing(connection.era);
+    let listing = pages.listing();
     let definition = |it: &ListedTool| (it.declared.name.clone(), it.definition.clone());
     let definitions = listing.tools.iter().map(definition).collect();
     connection.note_list(definitions, listing.lasts);
@@ -144,8 +144,9 @@ fn too_late() -> String {
 }
 
 /// The pages that have come so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pages {
+    era: Era,
     tools: Vec<Value>,
     bytes: usize,
     count: usize,
@@ -155,6 +156,18 @@ pub(super) struct Pages {
 }
 
 impl Pages {
+    pub(super) fn new(era: Era) -> Self {
+        Self {
+            era,
+            tools: Vec::new(),
+            bytes: 0,
+            count: 0,
+            cursors: HashSet::new(),
+            cut: None,
+            lasts: None,
+        }
+    }
+
     /// Adds a page and returns the cursor of the next, if there is one to ask for.
     pub(super) fn add(&mut self, mut page: Value) -> Result<Option<String>, String> {
         let tools = page.get_mut("tools").map(Value::take);
@@ -178,6 +191,10 @@ impl Pages {
             self.tools.push(tool);
         }
         let Some(Value::String(next)) = page.get("nextCursor") else { return Ok(None) };
+        // SDKs of the old era write an absent cursor like this.
+        if next.is_empty() && self.era == Era::Legacy {
+            return Ok(None);
+        }
         if !self.cursors.insert(next.clone()) {
             self.cut = Some("its list begins again; the rest is left out".to_owned());
             return Ok(None);
@@ -191,8 +208,8 @@ impl Pages {
         Ok(Some(next.clone()))
     }
 
-    pub(super) fn listing(self, era: Era) -> Listing {
-        let Self { tools, cut, lasts, .. } = self;
+    pub(super) fn listing(self) -> Listing {
+        let Self { era, tools, cut, lasts, .. } = self;
         let mut listing = Listing { pin: pin(&tools), cut, lasts, ..Listing::default() };
         let mut seen = HashSet::new();
         for tool in tools {
@@ -282,10 +299,10 @@ mod tests {
     use super::*;
 
     fn listing(tools: impl Into<Value>) -> Listing {
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(Era::Modern);
         let page = [("tools".to_owned(), tools.into())].into_iter().collect();
         assert_eq!(pages.add(Value::Object(page)), Ok(None));
-        pages.listing(Era::Modern)
+        pages.listing()
     }
 
     #[test]
@@ -313,29 +330,38 @@ mod tests {
             let tools: Vec<_> = (0..tools).map(|at| json!({ "name": at.to_string() })).collect();
             json!({ "tools": tools, "nextCursor": next })
         };
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(Era::Modern);
         assert_eq!(pages.add(page(1, Some("a"))), Ok(Some("a".to_owned())));
         assert_eq!(pages.add(page(1, Some("a"))), Ok(None));
         assert!(pages.cut.unwrap().contains("begins again"));
 
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(Era::Modern);
         for at in 1..LIST_PAGES_MAX {
             assert!(pages.add(page(0, Some(&at.to_string()))).unwrap().is_some());
         }
         assert_eq!(pages.add(page(0, Some("last"))), Ok(None));
         assert!(pages.cut.unwrap().contains("pages"));
 
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(Era::Modern);
         assert_eq!(pages.add(page(LIST_TOOLS_MAX, Some("a"))), Ok(Some("a".to_owned())));
         assert!(pages.cut.is_none());
         assert_eq!(pages.add(page(1, Some("b"))), Ok(None));
         assert_eq!((pages.tools.len(), pages.cut.is_some()), (LIST_TOOLS_MAX, true));
 
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(Era::Modern);
         let big = json!({ "tools": [{ "name": "x".repeat(LIST_BYTES_MAX) }] });
         assert_eq!(pages.add(big), Ok(None));
         assert_eq!((pages.tools.len(), pages.cut.is_some()), (0, true));
-        assert!(Pages::default().add(json!({ "tool": [] })).is_err());
+        assert!(Pages::new(Era::Modern).add(json!({ "tool": [] })).is_err());
+    }
+
+    #[test]
+    fn an_empty_cursor_ends_the_list_of_an_old_server() {
+        let page = || json!({ "tools": [{ "name": "a" }], "nextCursor": "" });
+        let mut pages = Pages::new(Era::Legacy);
+        assert_eq!(pages.add(page()), Ok(None));
+        assert_eq!(pages.listing().cut, None);
+        assert_eq!(Pages::new(Era::Modern).add(page()), Ok(Some(String::new())));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) async fn token_endpoint(
     let server = &authorizer.server;
     let metadata = resource_metadata(authorizer, challenge).await?;
     let text = |key: &str| metadata.as_ref()?.get(key)?.as_str().map(str::to_owned);
-    let resource = text("resource").unwrap_or_else(|| without_end(server));
+    let resource = text("resource").unwrap_or_else(|| address(server));
     if !is_of_server(&resource, server) {
         return Err(format!("its metadata is for {resource}, not for this server"));
     }
@@ -126,8 +126,10 @@ fn is_of_server(resource: &str, server: &Url) -> bool {
         && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn without_end(url: &Url) -> String {
+/// The server's address as the resource to ask a token for. Its query may be a key.
+fn address(url: &Url) -> String {
     let mut url = url.clone();
+    url.set_query(None);
     url.set_fragment(None);
     url.as_str().trim_end_matches('/').to_owned()
 }
@@ -163,6 +165,12 @@ mod tests {
             assert_eq!(check_issuer(issuer, Some(&expected)).is_ok(), is_expected, "{issuer}");
             assert!(check_issuer(issuer, None).is_ok());
         }
+    }
+
+    #[test]
+    fn a_key_in_the_servers_address_is_for_the_server_alone() {
+        let server = Url::parse("https://a.example/mcp/?api_key=S#end").unwrap();
+        assert_eq!(address(&server), "https://a.example/mcp");
     }
 
     #[test]

@@ -41,13 +41,14 @@ impl Authorizer {
         Self { credentials, server, own, others }
     }
 
-    /// Fetches JSON; `None` if there is nothing at this address.
+    /// Fetches metadata; `None` if there is none at this address. Websites answer to any path with a
+    /// page of theirs.
     async fn fetch(&self, url: &Url) -> Result<Option<Value>, String> {
         let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
         let request = request.body(Bytes::new());
         let request = request.map_err(|_| format!("{url} is not a valid address"))?;
         let (status, answer) = oauth::send(self.client(url), request).await?;
-        Ok(status.is_success().then_some(answer))
+        Ok(Some(answer).filter(|answer| status.is_success() && answer.is_object()))
     }
 
     fn client(&self, url: &Url) -> &Client {

@@ -211,8 +211,10 @@ impl Content {
 
     fn add_to(&self, data: &mut Value) {
         let Some(data) = data.as_object_mut() else { return };
-        if !self.links.is_empty() && !data.contains_key("links") {
-            data.insert("links".to_owned(), self.links.clone().into());
+        if !self.links.is_empty() {
+            // Its own member of that name stays, as HAL and JSON:API have one.
+            let key = if data.contains_key("links") { "resource_links" } else { "links" };
+            data.entry(key).or_insert(self.links.clone().into());
         }
     }
 }
@@ -291,6 +293,8 @@ mod tests {
         let linked = json!({ "type": "resource_link", "uri": "a://b", "name": "b", "mimeType": "text/plain" });
         let links = json!([{ "uri": "a://b", "name": "b", "mime_type": "text/plain" }]);
         check(json!({ "content": [linked] }), json!({ "links": links }));
+        let both = json!({ "content": [linked], "structuredContent": { "links": {} } });
+        check(both, json!({ "links": {}, "resource_links": links }));
         let embedded =
             json!({ "type": "resource", "resource": { "uri": "a://b", "text": "words" } });
         check(json!({ "content": [embedded] }), json!({ "text": "words" }));
