@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::Output;
 use crate::limits::command::{LAST_BYTES_MAX, LAST_LINES_MAX, OUTPUT_BYTES_MAX};
 use crate::text;
-use crate::tools::ToolResult;
 use crate::tools::process::{Stderr, describe, last_lines};
+use crate::tools::{ToolResult, half_characters};
 
 /// A program's standard output, as much of it as was kept.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) fn result(
         return failure(status, stdout, stderr);
     }
     let text = String::from_utf8_lossy(&stdout.bytes);
-    let parsed = || serde_json::from_str::<Value>(&text);
+    let parsed = || half_characters::read::<Value>(&text);
     match output {
         Output::Text => text_result(&text, stdout.is_cut),
         Output::Auto if stdout.is_cut => text_result(&text, true),
@@ -115,6 +115,11 @@ mod tests {
 
     #[test]
     fn json_may_be_asked_for() {
+        check(
+            r#"["cut \ud83d"]"#,
+            Output::Json,
+            &ToolResult::data(json!({ "items": ["cut \u{fffd}"] })),
+        );
         check("[1]", Output::Json, &ToolResult::data(json!({ "items": [1] })));
         check("17", Output::Json, &ToolResult::data(json!({ "value": 17 })));
         let mut stdout = Stdout::default();

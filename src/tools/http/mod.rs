@@ -115,7 +115,8 @@ impl HttpOptions {
     fn request(&self, filled: Filled, context: &CallContext) -> Result<Request<Bytes>, ToolFault> {
         let invalid = |_| ToolFault::permanent("the request is too long");
         let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        // Servers that cannot answer in JSON would refuse a request for it alone.
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*;q=0.5"));
         headers.insert(
             USER_AGENT,
             HeaderValue::from_static(concat!("tether/", env!("CARGO_PKG_VERSION"))),

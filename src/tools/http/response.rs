@@ -9,7 +9,7 @@ use super::{Mistake, html};
 use crate::http;
 use crate::limits::http_tools::{DETAIL_BYTES_MAX, MEDIA_TYPE_BYTES_MAX};
 use crate::text::cut;
-use crate::tools::{ToolFault, ToolFile, ToolResult};
+use crate::tools::{ToolFault, ToolFile, ToolResult, half_characters};
 
 /// Which part of a JSON answer is the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Answer<'_> {
     }
 
     fn json(&self, options: &ResultOptions) -> ToolResult {
-        let mut value = match serde_json::from_slice::<Value>(without_mark(&self.body)) {
+        let mut value = match parse(&self.body) {
             Ok(value) => value,
             Err(error) => {
                 let host = self.host;
@@ -239,6 +239,14 @@ fn decode(content_type: &str, body: &[u8]) -> String {
     encoding.decode(body).0.into_owned()
 }
 
+fn parse(body: &[u8]) -> Result<Value, serde_json::Error> {
+    let json = without_mark(body);
+    serde_json::from_slice(json).or_else(|error| match std::str::from_utf8(json) {
+        Ok(json) => half_characters::read(json),
+        Err(_) => Err(error),
+    })
+}
+
 /// JSON without the byte order mark that some servers put in front of it. Readers may ignore it
 /// (RFC 8259, section 8.1).
 fn without_mark(json: &[u8]) -> &[u8] {
@@ -266,9 +274,7 @@ fn keep_fields(value: &mut Value, fields: &[String]) {
 /// What a problem (RFC 9457) says: title, detail, and the members of its own kind, such as which
 /// parameters are wrong.
 fn problem(body: &[u8]) -> Option<String> {
-    let Ok(Value::Object(mut members)) = serde_json::from_slice(without_mark(body)) else {
-        return None;
-    };
+    let Ok(Value::Object(mut members)) = parse(body) else { return None };
     let title = members.shift_remove("title");
     let detail = members.shift_remove("detail");
     let texts = [&title, &detail].map(|text| text.as_ref().and_then(Value::as_str));

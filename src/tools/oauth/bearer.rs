@@ -81,12 +81,13 @@ impl<I: Issuer> Bearer<I> {
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        let challenge = response.headers().get(WWW_AUTHENTICATE);
-        let challenge = challenge.and_then(|value| value.to_str().ok()).map(str::to_owned);
-        drop(response);
-        if challenge.is_some() {
-            *self.challenge.lock() = challenge;
+        // Each way to authorize may have a field of its own.
+        let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter();
+        let challenges: Vec<&str> = challenges.filter_map(|value| value.to_str().ok()).collect();
+        if !challenges.is_empty() {
+            *self.challenge.lock() = Some(challenges.join(", "));
         }
+        drop(response);
         let renewed = self.renew(token.as_ref()).await?;
         Ok(client.send(with(&request, Some(&renewed))).await?)
     }

@@ -36,6 +36,7 @@ fn json_is_data() {
     check("Application/JSON", r#""words""#, json!({"text": "words"}));
     check("application/json", "7", json!({"value": 7}));
     check("application/json", "null", json!({"value": null}));
+    check("application/json", r#"{"a": "cut \ud83d"}"#, json!({"a": "cut \u{fffd}"}));
     check("", " {\"a\": 1}", json!({"a": 1}));
     // The shape of our own results means nothing in an answer.
     check(

@@ -113,7 +113,7 @@ async fn a_call_is_a_request_and_its_answer_the_result() {
     assert_eq!(lines[0], "GET /search?q=a%20b HTTP/1.1");
     let names: Vec<_> = lines[1..].iter().map(|line| line.split(':').next().unwrap()).collect();
     assert_eq!(names, ["accept", "user-agent", "traceparent", "host"]);
-    assert_eq!(lines[1], "accept: application/json");
+    assert_eq!(lines[1], "accept: application/json, */*;q=0.5");
 }
 
 #[tokio::test]
