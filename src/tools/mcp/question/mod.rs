@@ -183,11 +183,11 @@ mod tests {
 
     #[test]
     fn a_form_may_have_lists_nulls_and_formats_of_its_own() {
-        let null = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }], "default": null });
+        let maybe = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }], "default": null });
         let list = json!({ "type": "array", "items": { "type": "string" } });
         let phone = json!({ "type": "string", "format": "phone" });
         for schema in [
-            json!({ "type": "object", "properties": { "a": null, "b": list, "c": phone } }),
+            json!({ "type": "object", "properties": { "a": maybe, "b": list, "c": phone } }),
             json!({ "type": "object" }),
             json!({}),
         ] {
