@@ -187,8 +187,8 @@ fn redirect(status: StatusCode, headers: &HeaderMap, uri: &str) -> String {
         url.join(location).ok().filter(|to| to.origin() == url.origin())
     });
     let whither = to.map_or_else(
-        || "; write the address that it leads to".to_owned(),
-        |to| format!(" to {}; write that address", cut(to.path(), 200)),
+        || "; `url` has to be the address that it leads to".to_owned(),
+        |to| format!(" to {}; `url` has to be that address", cut(to.path(), 200)),
     );
     format!("the server answered with HTTP status {status}, a redirect{whither}")
 }
@@ -238,9 +238,9 @@ mod tests {
         };
         let begin = "the server answered with HTTP status 307, a redirect";
         for location in ["/mcp/", "https://a.example/mcp/?key=S"] {
-            assert_eq!(told(location), format!("{begin} to /mcp/; write that address"));
+            assert_eq!(told(location), format!("{begin} to /mcp/; `url` has to be that address"));
         }
-        let other = format!("{begin}; write the address that it leads to");
+        let other = format!("{begin}; `url` has to be the address that it leads to");
         assert_eq!(told("https://b.example/mcp/"), other);
         assert_eq!(told("http://a.example/mcp"), other);
     }

@@ -43,7 +43,7 @@ pub(in crate::tools::mcp) struct HttpClient {
     auth: Option<Arc<Authorized>>,
     /// What the requests show to be over: HTTP has no connection whose end could be seen.
     end: End,
-    /// Whether the server has answered a GET with a stream. Many have no page for that at all.
+    /// Whether the server has answered a GET with a stream.
     has_streamed: Arc<AtomicBool>,
 }
 
@@ -175,13 +175,15 @@ impl StreamableHttpClient for HttpClient {
         }
         if !status.is_success() {
             if session.is_some() && has_lost_session(status, body).await {
-                // A server that has had a stream for it has no such page only for this session.
+                // Many servers answer every GET like this. After a stream, it is about the session.
                 if self.has_streamed.load(Ordering::Relaxed) {
                     self.end.note(SESSION_LOST);
                 }
                 return Err(Error::SessionExpired);
             }
-            return Err(auth_error(status, headers).unwrap_or_else(|| status_error(status, headers)));
+            return Err(
+                auth_error(status, headers).unwrap_or_else(|| status_error(status, headers))
+            );
         }
         let content_type = header(headers, &CONTENT_TYPE);
         if !is_of(content_type, EVENTS) {
