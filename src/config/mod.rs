@@ -12,6 +12,7 @@ mod chat;
 mod check;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod json;
 mod load;
 mod mistake;
 mod raw;

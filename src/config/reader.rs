@@ -23,8 +23,8 @@ pub(super) struct Keys<'n, 'm> {
 /// Why a value was rejected.
 #[derive(Debug)]
 pub(super) struct Refused {
-    found: String,
-    expected: String,
+    pub(super) found: String,
+    pub(super) expected: String,
 }
 
 impl Refused {
@@ -306,36 +306,8 @@ pub(super) fn text(node: &Node) -> Result<&str, Refused> {
     }
 }
 
-/// Any value, as JSON.
-pub(super) fn json(node: &Node) -> Result<serde_json::Value, Refused> {
-    Ok(match &node.value {
-        Value::Null | Value::Unreadable => serde_json::Value::Null,
-        Value::Bool(value) => (*value).into(),
-        Value::Integer(number) => {
-            let small = i64::try_from(*number).map(serde_json::Value::from);
-            let number = small.or_else(|_| u64::try_from(*number).map(serde_json::Value::from));
-            number.map_err(|_| Refused::new(node, "a number of at most 64 bits"))?
-        }
-        Value::Decimal(number) => serde_json::Number::from_f64(*number)
-            .map(serde_json::Value::Number)
-            .ok_or_else(|| Refused::new(node, "a finite number"))?,
-        Value::Text(text) | Value::Substituted { text, .. } => text.as_str().into(),
-        Value::List(nodes) => {
-            serde_json::Value::Array(nodes.iter().map(json).collect::<Result<_, _>>()?)
-        }
-        Value::Map(pairs) => {
-            if let Some((pair, _)) = repeated(pairs).next() {
-                let found = format!("the key `{}` twice", shorten(&pair.key));
-                return Err(Refused { found, expected: "each key once".to_owned() });
-            }
-            let member = |pair: &Pair| Ok((pair.key.clone(), json(&pair.node)?));
-            serde_json::Value::Object(pairs.iter().map(member).collect::<Result<_, Refused>>()?)
-        }
-    })
-}
-
 /// The keys that are there a second time, each with its first place.
-fn repeated(entries: &[Pair]) -> impl Iterator<Item = (&Pair, &Pair)> {
+pub(super) fn repeated(entries: &[Pair]) -> impl Iterator<Item = (&Pair, &Pair)> {
     entries.iter().enumerate().filter_map(|(index, entry)| {
         let first = entries.iter().take(index).find(|other| other.key == entry.key)?;
         Some((entry, first))

@@ -4,8 +4,9 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::config::Secret;
+use crate::config::json::json;
 use crate::config::raw::{self, Node};
-use crate::config::reader::{Keys, Refused, json};
+use crate::config::reader::{Keys, Refused};
 
 /// A value, with every text that came from the environment replaced where it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::config::json::json;
 use crate::config::raw::{self, Node};
-use crate::config::reader::{Refused, json, text};
+use crate::config::reader::{Refused, text};
 use crate::config::seconds;
 use crate::tools::{check_parameters, is_tool_name};
 

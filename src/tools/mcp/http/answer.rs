@@ -10,8 +10,8 @@ use rmcp::transport::streamable_http_client::{
 };
 use url::Url;
 
-use super::client::{EVENTS, Error, JSON, SESSION_ID, header, is_of};
 use super::events::events;
+use super::fields::{EVENTS, Error, JSON, SESSION_ID, header, is_of};
 use crate::http::is_transient;
 use crate::limits::mcp::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::text::cut;

@@ -9,31 +9,24 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use hyper::http::request::Builder;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions as _};
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    SseError, StreamableHttpClient, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
 
 use super::answer::{Asked, answer, auth_error, has_lost_session, status_error};
 use super::events::events;
+use super::fields::{EVENTS, Error, JSON, SESSION_ID, header, is_of};
 use super::params::ParamHeaders;
 use crate::tools::mcp::auth::Authorized;
 use crate::tools::mcp::end::End;
 use crate::tools::oauth::SendError;
 use crate::tools::outbound::{Body, Client, OutboundError};
 
-pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const SESSION_LOST: &str = "the server no longer knows the session";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-pub(super) const JSON: &str = "application/json";
-pub(super) const EVENTS: &str = "text/event-stream";
-
-/// Why a request got no answer.
-pub(in crate::tools::mcp) type HttpError = StreamableHttpError<SendError>;
-
-pub(super) type Error = HttpError;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Sends rmcp's requests.
@@ -94,16 +87,6 @@ fn with_headers(mut request: Builder, session: Option<&str>, headers: Headers) -
         Some(session) => request.header(SESSION_ID, session),
         None => request,
     }
-}
-
-pub(super) fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// Whether a `Content-Type` is this one, whatever its parameters are.
-pub(super) fn is_of(content_type: Option<&str>, kind: &str) -> bool {
-    let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case(kind)
 }
 
 impl StreamableHttpClient for HttpClient {
