@@ -22,6 +22,17 @@ async function ask(page, prompt) {
   await page.press('#prompt', 'Enter');
 }
 
+/** Loads the page again with hardly a pause between its tries to re-join a turn. */
+async function hurry(page) {
+  await page.route(page.url(), async (route) => {
+    const response = await route.fetch();
+    const body = await response.text();
+    assert.match(body, /PAUSE_MS = 250;/);
+    await route.fulfill({ response, body: body.replace('PAUSE_MS = 250;', 'PAUSE_MS = 1;') });
+  });
+  await page.reload();
+}
+
 const said = async (page) => (await page.locator('.said').allTextContents()).join('\n');
 
 describe('the playground', () => {
@@ -65,11 +76,67 @@ describe('the playground', () => {
     const { page } = await openPage(browser, proxy.origin);
 
     await ask(page, 'Count to 150');
+    await page.locator('.said').filter({ hasText: '100, 101' }).waitFor();
+    assert.equal(proxy.cut, cuts.length, 'every cut has happened');
+    assert.match(await page.locator('#about').textContent(), /^\S+ · session [0-9a-f]{8}$/);
     await page.waitForSelector('.end');
 
-    assert.equal(proxy.cut, cuts.length, 'every cut has happened');
     assert.equal(await said(page), `${COUNTED}.`);
     assert.equal(await page.locator('.end').count(), 1);
+  });
+
+  test('follows a turn again once the browser is online', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: 100 });
+    const proxy = await startProxy(t, gateway.port);
+    const browser = await startBrowser(t);
+    const { page } = await openPage(browser, proxy.origin);
+    await hurry(page);
+
+    await ask(page, 'Count to 150');
+    await page.locator('.said').filter({ hasText: '10, 11' }).waitFor();
+    await page.context().setOffline(true);
+    proxy.breakAll();
+    const rejoin = page.getByRole('button', { name: 'Re-join' });
+    await rejoin.waitFor();
+    assert.equal(await page.locator('#about').textContent(), 'connection lost');
+    assert.deepEqual(await accessibilityProblems(page), []);
+    await page.context().setOffline(false);
+    await page.waitForSelector('.end');
+
+    assert.equal(await rejoin.count(), 0);
+    assert.equal(await said(page), `${COUNTED}.`);
+    assert.match(await page.locator('#about').textContent(), /session/);
+  });
+
+  test('follows a turn again if its user says so, and can give it up', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: 100 });
+    const proxy = await startProxy(t, gateway.port, [2000, 2000]);
+    const browser = await startBrowser(t);
+    const { page } = await openPage(browser, proxy.origin);
+    await hurry(page);
+    await page.route(/stream\?/, (route) => route.abort());
+
+    await ask(page, 'Count to 150');
+    const rejoin = page.getByRole('button', { name: 'Re-join' });
+    await rejoin.focus();
+    await page.unroute(/stream\?/);
+    await page.keyboard.press('Enter');
+    await page.locator('.end').waitFor();
+    assert.equal(proxy.cut, 2);
+    assert.equal(await said(page), `${COUNTED}.`);
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'prompt');
+
+    await page.route(/stream\?/, (route) => route.abort());
+    await page.evaluate(() => { sessionStorage.removeItem('tether'); });
+    await page.reload();
+    await ask(page, 'Count to 10000');
+    await page.locator('.said').filter({ hasText: '10, 11' }).waitFor();
+    proxy.breakAll();
+    await rejoin.waitFor();
+    await page.click('#send');
+    await page.locator('.end.bad').waitFor();
+    assert.equal(await rejoin.count(), 0);
+    assert.equal(await page.locator('#send').textContent(), 'Send');
   });
 
   test('continues a turn after a reload', async (t) => {

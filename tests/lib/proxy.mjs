@@ -39,9 +39,14 @@ class Proxy {
     this.origin = `http://127.0.0.1:${this.#server.address().port}`;
   }
 
+  /** Breaks all connections that are open. */
+  breakAll() {
+    for (const socket of this.#open) socket.destroy();
+  }
+
   close() {
     this.#server.close();
-    for (const socket of this.#open) socket.destroy();
+    this.breakAll();
   }
 
   #carry(client, gateway) {
