@@ -31,9 +31,28 @@ test('an image is shown below its call, and any other file can be saved', async 
   await page.waitForFunction(() => document.querySelectorAll('.file a').length === 2);
   const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.file a').last().click()]);
   assert.match(download.suggestedFilename(), /^1(\.txt)?$/);
+  assert.match(await page.locator('.file a').first().getAttribute('download'), /^image-[0-9a-f]{8}\.png$/);
   assert.deepEqual(await accessibilityProblems(page), []);
   assert.deepEqual(complaints, []);
   await page.screenshot({ path: SCREENSHOT, fullPage: true });
+});
+
+test('a file with scripts is never a page of this origin', async (t) => {
+  const upstreams = [await startModel(t, [call('bad__odd', {}), 'Have a look.'])];
+  const mcp = [{ name: 'bad', command: ['python3', MISBEHAVING, 'draws_scripts'], required: true }];
+  const gateway = await startGateway(t, { upstreams, tools: { mcp } });
+  const browser = await startBrowser(t);
+  const { page } = await openPage(browser, gateway.origin);
+  await page.fill('#prompt', 'Show me.');
+  await page.press('#prompt', 'Enter');
+  const links = page.locator('.file a');
+  await links.nth(1).waitFor();
+  assert.equal(await page.locator('.file img').count(), 0);
+  assert.match((await links.allTextContents()).join(), /image\/svg\+xml.*text\/html/);
+  for (const link of await links.all()) {
+    // As the browser's "open in a new tab" does.
+    await Promise.all([page.waitForEvent('download'), link.evaluate(({ href }) => { window.open(href); })]);
+  }
 });
 
 test('what a tool calls artifacts is not fetched, and does not stall the page', async (t) => {

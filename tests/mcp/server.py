@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from base64 import b64encode
 
 BEHAVIOUR, FOLDER = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
 MODERN = BEHAVIOUR.startswith("modern")
@@ -18,6 +19,9 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 FORM = {"type": "object", "properties": {"size": {"type": "string", "enum": ["s", "m"]},
                                          "note": {"type": "string", "default": "none"}},
         "required": ["size"]}
+SCRIPT = "document.title = 'ran'"
+SVG = b64encode(f'<svg xmlns="http://www.w3.org/2000/svg"><script>{SCRIPT}</script></svg>'.encode()).decode()
+PAGE = b64encode(f"<!doctype html><script>{SCRIPT}</script>".encode()).decode()
 if BEHAVIOUR.endswith("_one"):
     FORM["properties"].pop("note")
 elif BEHAVIOUR.endswith("_two"):
@@ -119,6 +123,10 @@ def call(call_id, params):
     elif BEHAVIOUR == "draws":
         image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
         send(id=call_id, result={"content": [image]})
+    elif BEHAVIOUR == "draws_scripts":
+        image = {"type": "image", "data": SVG, "mimeType": "image/svg+xml"}
+        page = {"uri": "file:///report.html", "mimeType": "text/html", "blob": PAGE}
+        send(id=call_id, result={"content": [image, {"type": "resource", "resource": page}]})
     elif BEHAVIOUR == "meta":
         answer_text(call_id, " ".join(sorted(params["_meta"])))
     elif BEHAVIOUR == "silence":
