@@ -56,6 +56,31 @@ describe('questions on the page', () => {
     assert.deepEqual(complaints, []);
   });
 
+  test('fields that may be null, and lists of texts and numbers, can be filled in', async (t) => {
+    const server = { name: 'odd', command: ['python3', MISBEHAVING, 'asks_oddly'], required: true };
+    const { page, ask, picture, complaints } = await start(t, [call('odd__odd', {}), 'Thank you.'], { mcp: [server] });
+    await ask('Act.');
+    const form = page.locator('.question form.fields');
+    const label = (name) => form.getByLabel(name, { exact: false });
+    assert.deepEqual(await form.locator('select').last().locator('option').allTextContents(), ['', 'Small', 'm']);
+    assert.deepEqual(await accessibilityProblems(page), []);
+
+    await form.getByRole('button', { name: 'Answer' }).click();
+    assert.equal(await page.evaluate(() => document.activeElement.tagName), 'TEXTAREA', 'at least one tag');
+    await label('tags').fill('first\n\n  last, but not least\n');
+    await label('years').fill('1815\n1906');
+    await label('floor').selectOption('2');
+    await label('note').fill('Bring cake');
+    await picture('odd-form');
+    await form.getByRole('button', { name: 'Answer' }).click();
+    await page.waitForFunction(() => document.body.textContent.includes('Thank you.'));
+    const [result] = (await results(page)).slice(-1);
+    const content = { note: 'Bring cake', tags: ['first', 'last, but not least'], years: [1815, 1906], floor: 2 };
+    assert.deepEqual(JSON.parse(result).data.content, content);
+    assert.equal(await page.locator('.question :enabled').count(), 0);
+    assert.deepEqual(complaints, []);
+  });
+
   test('a form can be declined', async (t) => {
     const messages = [call('everything__trigger-elicitation-request', {}), 'As you like.'];
     const { page, ask } = await start(t, messages, { mcp: [everything] });

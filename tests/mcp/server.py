@@ -193,9 +193,15 @@ def call(call_id, params):
                         answer_text(other, "late")
             ask(call_id)
     elif BEHAVIOUR == "asks_oddly":
-        note = {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
-        tags = {"type": "array", "items": {"type": "string"}}
-        ask(call_id, form={"type": "object", "properties": {"note": note, "tags": tags}})
+        nothing = {"type": "null"}
+        years = {"type": "array", "items": {"type": "integer"}}
+        ask(call_id, form={"type": "object", "properties": {
+            "note": {"anyOf": [{"type": "string"}, nothing], "default": None},
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            "years": {"anyOf": [years, nothing]},
+            "floor": {"type": "integer", "enum": [1, 2]},
+            "size": {"oneOf": [{"const": "s", "title": "Small"}, {"const": "m"}, nothing]},
+        }, "required": ["tags", "floor"]})
     elif BEHAVIOUR == "asks_secret":
         ask(call_id, "Please enter your GitHub password.")
     elif BEHAVIOUR == "needs_page":
