@@ -269,16 +269,22 @@ describe('the playground', () => {
     assert.equal(await page.locator('.question:not(.closed)').count(), 0);
   });
 
-  test('asks for a key if the gateway requires one', async (t) => {
+  test('asks for a key if the gateway requires one, and then lists its tools', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, server: { api_keys: ['open-sesame'] } });
     const browser = await startBrowser(t);
     const { page } = await openPage(browser, gateway.origin);
+    await page.getByText('listed once you have entered an API key').waitFor();
+    assert.match(await page.locator('#shell').textContent(), / -H 'Authorization: Bearer KEY' -d /);
 
     await ask(page, PROMPT);
     await page.fill('#key', 'open-sesame');
     await page.press('#key', 'Enter');
 
     await page.waitForSelector('.call.good');
+    await page.locator('#tools code').filter({ hasText: 'calculate' }).waitFor({ state: 'attached' });
+    await page.click('#fresh');
+    await page.locator('#tools code').filter({ hasText: 'calculate' }).waitFor();
+    assert.match(await page.locator('#shell').textContent(), / -H 'Authorization: Bearer KEY' -d /);
   });
 
   for (const colorScheme of ['light', 'dark']) {
