@@ -139,6 +139,25 @@ describe('the playground', () => {
     assert.equal(await page.locator('#send').textContent(), 'Send');
   });
 
+  test('sends long prompts, and remembers as many turns as the browser has room for', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE });
+    const browser = await startBrowser(t);
+    const { page, complaints } = await openPage(browser, gateway.origin);
+
+    // In bytes, twice as long: more than browsers send once a page is left.
+    const long = 'é'.repeat(40_000);
+    await ask(page, long);
+    await page.locator('.end:not(.bad)').waitFor();
+    const longest = 'e'.repeat(1_000_000);
+    for (const turns of [2, 3, 4]) {
+      await ask(page, longest);
+      await page.locator('.end:not(.bad)').nth(turns - 1).waitFor();
+    }
+    const { turns } = await page.evaluate(() => JSON.parse(sessionStorage.getItem('tether')));
+    assert.equal(turns.at(-1).prompt, longest);
+    assert.deepEqual(complaints, []);
+  });
+
   test('continues a turn after a reload', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: 100 });
     const browser = await startBrowser(t);
