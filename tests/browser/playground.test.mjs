@@ -158,6 +158,29 @@ describe('the playground', () => {
     assert.deepEqual(complaints, []);
   });
 
+  test('opens a long line of the events by keyboard', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE });
+    const browser = await startBrowser(t);
+    const { page } = await openPage(browser, gateway.origin);
+    await ask(page, PROMPT);
+    await page.waitForSelector('.end');
+    await page.click('#toggle');
+    const lines = page.locator('#rows li');
+    const [last, before] = [lines.last(), lines.nth(-2)];
+    const isCut = (line) => line.evaluate((it) => it.scrollWidth > it.clientWidth);
+    assert.ok(await isCut(last));
+
+    await page.focus('#rows');
+    await page.keyboard.press('ArrowUp');
+    assert.ok(!await isCut(last));
+    await page.keyboard.press('ArrowUp');
+    assert.ok(await before.evaluate((it) => it === document.activeElement));
+    assert.ok(await isCut(last), 'one at a time');
+    await page.keyboard.press('ArrowDown');
+    assert.ok(await last.evaluate((it) => it === document.activeElement));
+    assert.deepEqual(await accessibilityProblems(page), []);
+  });
+
   test('continues a turn after a reload', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: 100 });
     const browser = await startBrowser(t);
