@@ -1,4 +1,4 @@
-//! Random ids that nobody can guess.
+//! Random ids that cannot be guessed.
 
 use std::cell::RefCell;
 

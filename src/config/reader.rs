@@ -59,7 +59,7 @@ impl<'n, 'm> Keys<'n, 'm> {
             }
         };
         let mut keys = Self { path, place: node.place, entries, known: Vec::new(), mistakes };
-        keys.report_repeated();
+        keys.report_repeated("", keys.entries);
         keys
     }
 
@@ -225,10 +225,11 @@ impl<'n, 'm> Keys<'n, 'm> {
         }
     }
 
-    fn report_repeated(&mut self) {
-        for (entry, first) in repeated(self.entries) {
+    /// Reports the keys that are repeated among `entries`, whose keys begin with `path`.
+    fn report_repeated(&mut self, path: &str, entries: &[Pair]) {
+        for (entry, first) in repeated(entries) {
             let message = format!("duplicate key, first used on line {}", first.place.line);
-            self.note(entry.place, &shorten(&entry.key), message);
+            self.note(entry.place, &format!("{path}{}", shorten(&entry.key)), message);
         }
     }
 
@@ -241,10 +242,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         let Some(entry) = self.entry(key) else { return &[] };
         match &entry.node.value {
             Value::Map(entries) => {
-                for (entry, first) in repeated(entries) {
-                    let message = format!("duplicate key, first used on line {}", first.place.line);
-                    self.note(entry.place, &format!("{key}.{}", shorten(&entry.key)), message);
-                }
+                self.report_repeated(&format!("{key}."), entries);
                 entries
             }
             Value::Null | Value::Unreadable => &[],

@@ -386,10 +386,8 @@ impl Gateway {
     /// The tools with these names, or all tools if no names are given, once the required sources
     /// are ready. A drain does not wait for that.
     pub(super) async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
-        if self.offer.borrow().awaited.is_some() {
-            self.await_required_sources().await?;
-        }
-        let all = self.offer.borrow().clone();
+        let now = self.offer.borrow().clone();
+        let all = if now.awaited.is_none() { now } else { self.complete_offer().await? };
         let Some(names) = names else { return Ok(all) };
         all.subset(names).map_err(|error| {
             let known = all.tools.catalog().names();
@@ -397,7 +395,8 @@ impl Gateway {
         })
     }
 
-    async fn await_required_sources(&self) -> Result<(), BeginError> {
+    /// All tools, once the required sources are ready.
+    async fn complete_offer(&self) -> Result<Offer, BeginError> {
         let mut offers = self.offer.subscribe();
         let ready = offers.wait_for(|offer| offer.awaited.is_none());
         let ready = tokio::select! {
@@ -406,7 +405,7 @@ impl Gateway {
             () = self.draining.cancelled() => return Err(BeginError::Draining),
         };
         match ready {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(offer)) => Ok(offer.clone()),
             _ => Err(BeginError::ToolsUnavailable(self.awaited_source().unwrap_or_default())),
         }
     }

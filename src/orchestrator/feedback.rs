@@ -48,7 +48,7 @@ pub(super) fn outcome_unknown(name: &str) -> String {
     )
 }
 
-/// What a model is told about a call that was cut off, by what cut it off.
+/// Tells a model that its call was cut off, and by what.
 pub(super) const fn cut_call(by: TurnFinish) -> &'static str {
     match by {
         TurnFinish::ContentFilter => FILTERED_CALL,

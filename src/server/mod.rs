@@ -43,7 +43,7 @@ use hyper::header::HeaderName;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_http::cors::CorsLayer;
@@ -54,6 +54,7 @@ use crate::gateway::Gateway;
 use crate::limits;
 use crate::limits::server::REFUSED_CONNECTION_TIMEOUT;
 use crate::telemetry::metrics::over_limit;
+use crate::telemetry::seldom::Seldom;
 
 pub(crate) use admission::ClientLimits;
 use admission::{Admission, ConnectionGuard};
@@ -171,8 +172,6 @@ struct App {
     auth: Auth,
     /// What pages of other origins may do.
     cors: CorsLayer,
-    /// Whether pages of some origins may read answers.
-    has_origins: bool,
     admission: Admission,
     metrics: PrometheusHandle,
     max_body_bytes: usize,
@@ -214,7 +213,6 @@ impl App {
         Self {
             gateway,
             cors: route::cors(auth.origins()),
-            has_origins: !auth.origins().is_empty(),
             auth,
             admission: Admission::new(options.clients),
             metrics,
@@ -269,9 +267,9 @@ impl Server {
         let places = Places::new(limits::server::CONNECTIONS_MAX);
         let refused = Places::new(limits::server::REFUSED_CONNECTIONS_MAX);
         let serve = async {
-            let mut warned = None;
+            let mut warnings = Seldom::default();
             loop {
-                let (socket, peer) = self.accept(&places, &mut warned).await;
+                let (socket, peer) = self.accept(&places, &mut warnings).await;
                 let guard = Arc::new(self.app.admission.count_connection(peer.ip()));
                 let is_over = guard.is_over();
                 let place = if is_over {
@@ -313,12 +311,8 @@ impl Server {
         if self.tls.is_some() { None } else { refused.try_take() }
     }
 
-    /// Accepts the next connection. `warned` is when the log last said that this fails.
-    async fn accept(
-        &self,
-        places: &Places,
-        warned: &mut Option<Instant>,
-    ) -> (TcpStream, SocketAddr) {
+    /// Accepts the next connection.
+    async fn accept(&self, places: &Places, warnings: &mut Seldom) -> (TcpStream, SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok(accepted) => return accepted,
@@ -327,11 +321,7 @@ impl Server {
                     debug!(%error, "cannot accept a connection; closed a silent one");
                 }
                 Err(error) => {
-                    let now = Instant::now();
-                    let is_due =
-                        |at| now.duration_since(at) >= limits::server::ACCEPT_WARNING_INTERVAL;
-                    if warned.is_none_or(is_due) {
-                        *warned = Some(now);
+                    if warnings.is_due(limits::server::ACCEPT_WARNING_INTERVAL) {
                         warn!(%error, "cannot accept a connection");
                     }
                     // Give open connections time to end.

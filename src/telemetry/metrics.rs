@@ -1,6 +1,6 @@
 //! The metrics, under the names that `/metrics` shows.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use crate::version;
 
 /// A metric that every request or turn uses, for each of its few labels. Looking a metric up costs several times as much
-/// as counting does, so each is looked up once.
+/// as counting does, so each is looked up once: when it is first needed, because the recorder may come later than a store.
 struct Labelled<L, M>(RwLock<Vec<(L, M)>>);
 
 impl<L: Copy + PartialEq, M: Clone> Labelled<L, M> {
@@ -29,8 +29,8 @@ impl<L: Copy + PartialEq, M: Clone> Labelled<L, M> {
     }
 }
 
-/// A histogram that every turn uses.
-macro_rules! histogram_of_turns {
+/// A histogram that every turn uses, or every token.
+macro_rules! hot_histogram {
     ($name:literal) => {{
         static HISTOGRAM: LazyLock<Histogram> = LazyLock::new(|| histogram!($name));
         &HISTOGRAM
@@ -98,18 +98,18 @@ pub(crate) fn log_lines_dropped(lines: u64) {
 pub(crate) fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
     static TURNS: Labelled<&str, Counter> = Labelled::new();
     TURNS.get(outcome, || counter!("tether_turns_total", "outcome" => outcome)).increment(1);
-    histogram_of_turns!("tether_turn_rounds").record(f64::from(rounds));
-    histogram_of_turns!("tether_turn_seconds").record(duration);
+    hot_histogram!("tether_turn_rounds").record(f64::from(rounds));
+    hot_histogram!("tether_turn_seconds").record(duration);
 }
 
 /// The first event of a turn was in its log this long after the request.
 pub(crate) fn first_event(after: Duration) {
-    histogram_of_turns!("tether_first_event_seconds").record(after);
+    hot_histogram!("tether_first_event_seconds").record(after);
 }
 
 /// The model wrote its first text this long after the turn began.
 pub(crate) fn first_delta(after: Duration) {
-    histogram_of_turns!("tether_first_delta_seconds").record(after);
+    hot_histogram!("tether_first_delta_seconds").record(after);
 }
 
 /// A tool of a source ended with this outcome.
@@ -185,8 +185,8 @@ pub(crate) fn mcp_list_changed(name: &str) {
 pub(crate) fn tools_told(tools: usize, tokens: usize) {
     #[expect(clippy::cast_precision_loss, reason = "there are at most thousands")]
     let [tools, tokens] = [tools, tokens].map(|count| count as f64);
-    histogram_of_turns!("tether_tools_told").record(tools);
-    histogram_of_turns!("tether_tools_told_tokens").record(tokens);
+    hot_histogram!("tether_tools_told").record(tools);
+    hot_histogram!("tether_tools_told_tokens").record(tokens);
 }
 
 /// An upstream failed to answer, so others are asked first for a while.
@@ -214,44 +214,27 @@ pub(crate) fn store_commit(jobs: usize, duration: Duration) {
     histogram!("tether_store_commit_seconds").record(duration);
 }
 
-/// What running turns append to a store, for each token: so it is counted without looking the counters up. They are
-/// looked up when the first is needed, because a store may be opened before there are any.
-#[derive(Debug, Default)]
-pub(crate) struct Appends(OnceLock<[Counter; 2]>);
-
-impl Appends {
-    /// So many bytes were appended.
-    pub(crate) fn note(&self, bytes: usize) {
-        let [count, sum] = self.0.get_or_init(appends);
-        count.increment(1);
-        sum.increment(bytes as u64);
-    }
+/// A store has taken so many bytes of a running turn. That may be for each token.
+pub(crate) fn store_append(bytes: usize) {
+    static APPENDS: LazyLock<[Counter; 2]> = LazyLock::new(appends);
+    let [count, sum] = &*APPENDS;
+    count.increment(1);
+    sum.increment(bytes as u64);
 }
 
 fn appends() -> [Counter; 2] {
     [counter!("tether_store_appends_total"), counter!("tether_store_appended_bytes_total")]
 }
 
-/// Metrics of a shared store, recorded for each token: looked up once, as in [`Appends`].
-#[derive(Debug, Default)]
-pub(crate) struct SharedStoreUse {
-    request_seconds: OnceLock<Histogram>,
-    append_events: OnceLock<Histogram>,
+/// A shared store has answered.
+pub(crate) fn store_request(duration: Duration) {
+    hot_histogram!("tether_store_request_seconds").record(duration);
 }
 
-impl SharedStoreUse {
-    /// A shared store has answered.
-    pub(crate) fn note_request(&self, duration: Duration) {
-        let seconds = || histogram!("tether_store_request_seconds");
-        self.request_seconds.get_or_init(seconds).record(duration);
-    }
-
-    /// A write has taken so many events of a running turn.
-    pub(crate) fn note_append(&self, events: u64) {
-        let histogram = self.append_events.get_or_init(|| histogram!("tether_store_append_events"));
-        #[expect(clippy::cast_precision_loss, reason = "no log has more than 2^53 events")]
-        histogram.record(events as f64);
-    }
+/// A write to a shared store has taken so many events of a running turn.
+pub(crate) fn store_append_events(events: u64) {
+    #[expect(clippy::cast_precision_loss, reason = "no log has more than 2^53 events")]
+    hot_histogram!("tether_store_append_events").record(events as f64);
 }
 
 /// Where sessions are kept.

@@ -7,6 +7,7 @@ mod line;
 pub(crate) mod metrics;
 pub(crate) mod otlp;
 mod queue;
+pub(crate) mod seldom;
 mod span_data;
 pub(crate) mod trace;
 
@@ -61,7 +62,8 @@ pub(crate) enum TelemetryError {
     NoThread(#[from] io::Error),
 }
 
-/// Sends the logs of this process to standard error, at this level and above unless `TETHER_LOG` says otherwise. Uses colours only on a terminal. Panics are logged as well.
+/// Sends the logs of this process to standard error, at this level and above unless `TETHER_LOG`
+/// says otherwise. Uses colours only on a terminal. Panics are logged as well.
 ///
 /// # Errors
 /// If the filter is invalid, if this is called twice, or if no thread can be started.

@@ -11,11 +11,14 @@ use crate::tools::outbound::{Cidr, CidrError};
 pub(super) fn web(node: &Node) -> Result<Url, Refused> {
     let expected = "an http or https URL without a user or password";
     let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
-    let has_secret = !url.username().is_empty() || url.password().is_some();
-    if matches!(url.scheme(), "http" | "https") && !has_secret {
+    if matches!(url.scheme(), "http" | "https") && !has_login(&url) {
         return Ok(url);
     }
     Err(Refused::hidden(node, expected))
+}
+
+pub(super) fn has_login(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
 }
 
 pub(in crate::config) fn range(node: &Node) -> Result<Cidr, Refused> {

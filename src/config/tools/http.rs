@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::address::{range, ranges};
+use super::address::{has_login, range, ranges};
 use super::auth::{self, AuthConfig};
 use super::policy::{by_glob, policies, policy};
 use super::shown::{Shown, as_written, shown, shown_as_written};
@@ -321,10 +321,7 @@ fn select(node: &Node) -> Result<Select, Refused> {
 fn base_url(node: &Node) -> Result<Url, Refused> {
     let expected = "an http or https URL without a user, query or fragment";
     let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
-    let is_plain = url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
+    let is_plain = !has_login(&url) && url.query().is_none() && url.fragment().is_none();
     if matches!(url.scheme(), "http" | "https") && is_plain {
         return Ok(url);
     }
@@ -336,7 +333,7 @@ fn document_at(node: &Node) -> Result<DocumentAt, Refused> {
     let text = text(node)?;
     match Url::parse(text) {
         // It would be refused when it is fetched.
-        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+        Ok(url) if has_login(&url) => {
             Err(Refused::hidden(node, "an https URL without a user, or a file"))
         }
         Ok(url) if url.scheme() == "https" => {

@@ -26,13 +26,13 @@ pub(super) struct Run {
 impl OpenRound<'_> {
     /// Reports that the turn may make no more calls, and takes the tools away.
     pub(super) fn report_call_cap(&mut self) {
-        let cap = self.core.setup.max_calls;
-        let calls = if cap == 1 { "call" } else { "calls" };
+        let setup = &self.core.setup;
         // A client may want fewer.
-        let is_ours = cap == self.core.setup.rules().max_calls;
+        let is_ours = setup.max_calls == setup.rules().max_calls;
         let key = if is_ours { " (limits.max_calls_per_turn)" } else { "" };
+        let calls = setup.calls_max_in_words();
         let status = format!(
-            "the model has made {cap} {calls}, and a turn may make no more{key}; it now answers without tools"
+            "the model has made {calls}, and a turn may make no more{key}; it now answers without tools"
         );
         self.core.say_status(&mut self.round.message, status);
         self.end_tools();

@@ -7,7 +7,7 @@ use super::queue::LogDraft;
 use super::round::Surplus;
 use super::state::OpenRound;
 use crate::conversation::Outcome;
-use crate::event::FeedbackReason;
+use crate::event::{FeedbackReason, TurnFinish};
 use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Origin};
 use crate::orchestrator::feedback;
 use crate::orchestrator::rejection::Rejection;
@@ -17,7 +17,7 @@ use crate::tools::Policy;
 /// The result of checking a whole call.
 enum Verdict {
     /// The token limit or a filter cut it off, and completing it is not up to us.
-    Cut,
+    Cut(TurnFinish),
     /// The turn has used up its calls.
     OverCap,
     /// It repeats an earlier call of the message.
@@ -55,16 +55,16 @@ impl OpenRound<'_> {
 
     fn check_call(&mut self, at: CallAt) {
         match self.verdict(at) {
-            Verdict::Cut => {
+            Verdict::Cut(by) => {
                 self.discard(at);
-                let cut_by = self.round.message.cut_by();
-                let message = cut_by.map(feedback::cut_call).unwrap_or_default();
-                self.feed_back_note(Some(at), FeedbackReason::IncompleteCall, message.to_owned());
+                let message = feedback::cut_call(by).to_owned();
+                self.feed_back_note(Some(at), FeedbackReason::IncompleteCall, message);
             }
             Verdict::OverCap => {
-                let cap = self.core.setup.max_calls;
-                let calls = if cap == 1 { "call" } else { "calls" };
-                let reason = format!("a turn may make no more than {cap} {calls}");
+                let reason = format!(
+                    "a turn may make no more than {}",
+                    self.core.setup.calls_max_in_words()
+                );
                 self.report_call_cap();
                 self.end_without_run(at, NotRun::OverCap, Outcome::Skipped(reason));
             }
@@ -90,8 +90,10 @@ impl OpenRound<'_> {
     /// about it. That includes refused calls, because they affect the ones after them.
     fn verdict(&mut self, at: CallAt) -> Verdict {
         let CallState::Whole(written) = &self.core.calls[at].state else { return Verdict::Taken };
-        if written.end_is_repaired && self.round.message.is_cut() {
-            return Verdict::Cut;
+        if let Some(by) = self.round.message.cut_by()
+            && written.end_is_repaired
+        {
+            return Verdict::Cut(by);
         }
         let as_written = written.arguments.to_value();
         let arguments =

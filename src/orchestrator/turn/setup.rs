@@ -88,6 +88,12 @@ impl Setup {
         self.spec(name).is_some_and(|spec| spec.policy.mutates && has_arguments(spec))
     }
 
+    /// How many calls the turn may make: `1 call`, `4 calls`.
+    pub(super) fn calls_max_in_words(&self) -> String {
+        let calls = if self.max_calls == 1 { "call" } else { "calls" };
+        format!("{} {calls}", self.max_calls)
+    }
+
     /// The longest result that the model is shown, in bytes.
     pub(super) fn result_bytes_max(&self) -> usize {
         trim::result_bytes(self.rules().context_budget_tokens)

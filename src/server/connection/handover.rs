@@ -83,7 +83,7 @@ impl Handover {
         None
     }
 
-    /// Whether the last request has a body that nobody has read to its end.
+    /// Whether the body of the last request has not been read to its end.
     pub(super) fn has_unread_body(&self) -> bool {
         !self.0.lock().is_read
     }

@@ -146,7 +146,7 @@ fn answers<B: RequestBody>(
         let app = &preflights.app;
         // The layer costs more than the rest of a connection's work on a request. No page reads an answer without an
         // origin that may.
-        if !app.has_origins && request.method() != Method::OPTIONS {
+        if app.auth.origins().is_empty() && request.method() != Method::OPTIONS {
             return Either::Left(answer(request));
         }
         let layers = preflights.layer(app.cors.layer(tower::service_fn(answer.clone())));
@@ -216,10 +216,10 @@ impl Connection {
                 }));
                 let Some(begun) = begun.await else {
                     drop(connection);
-                    if handover.has_unread_body() {
-                        Box::pin(self.discard_rest(self.app.max_body_bytes)).await;
-                    } else if progress.has_refused() {
-                        Box::pin(self.discard_rest(0)).await;
+                    let has_unread_body = handover.has_unread_body();
+                    if has_unread_body || progress.has_refused() {
+                        let bytes_max = if has_unread_body { self.app.max_body_bytes } else { 0 };
+                        Box::pin(self.discard_rest(bytes_max)).await;
                     }
                     return;
                 };
@@ -367,7 +367,7 @@ impl Connection {
                 }
                 Poll::Pending => {}
             }
-            // The timer of others is not needed.
+            // While the socket takes what it gets, no timer is needed.
             if self.wire.pace.is_blocked() && stalled.as_mut().poll(cx).is_ready() {
                 self.note_stalled();
                 return Poll::Ready(None);

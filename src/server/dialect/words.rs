@@ -64,7 +64,7 @@ fn ends_with_word(piece: &[u8]) -> bool {
     match piece {
         [] | [.., b' '] => false,
         [before @ .., b'n' | b'r' | b't'] => {
-            // An even number of backslashes stands for backslashes.
+            // Backslashes in pairs are characters of their own, and so is the letter then.
             before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
         }
         _ => true,

@@ -33,6 +33,7 @@ pub use self::client::OtlpError;
 use self::histograms::Histograms;
 pub(crate) use self::histograms::{Buckets, Histogram, Instrument, Labels};
 use super::metrics;
+use super::seldom::Seldom;
 use super::span_data::SpanData;
 use crate::limits::telemetry::{
     BATCH_SPANS_MAX, BATCH_WAIT, COLLECTOR_WARNING_INTERVAL, LAST_EXPORT_TIMEOUT, QUEUED_SPANS_MAX,
@@ -143,8 +144,13 @@ impl Exporter {
         SHARED.set(shared).map_err(|_| OtlpError::Twice)?;
         let stop = CancellationToken::new();
         let resource = encode::resource(&options.service, &Uuid::new_v4().to_string());
-        let worker =
-            Worker { client, resource, begun: SystemTime::now(), warned: None, stop: stop.clone() };
+        let worker = Worker {
+            client,
+            resource,
+            begun: SystemTime::now(),
+            warnings: Seldom::default(),
+            stop: stop.clone(),
+        };
         let task = tokio::spawn(worker.run(queue, options.metrics_interval));
         Ok(Self { stop, task })
     }
@@ -164,7 +170,7 @@ struct Worker {
     resource: Json,
     begun: SystemTime,
     /// When a failure was last logged: not each of them is.
-    warned: Option<Instant>,
+    warnings: Seldom,
     stop: CancellationToken,
 }
 
@@ -240,9 +246,7 @@ impl Worker {
     /// Sends a request, again if need be. Returns whether the collector has accepted it.
     async fn send(&mut self, path: &str, body: &Json) -> bool {
         let Err(error) = self.client.post(path, body, &self.stop).await else { return true };
-        let now = Instant::now();
-        if self.warned.is_none_or(|at| now.duration_since(at) >= COLLECTOR_WARNING_INTERVAL) {
-            self.warned = Some(now);
+        if self.warnings.is_due(COLLECTOR_WARNING_INTERVAL) {
             warn!(path, %error, "the OpenTelemetry collector (telemetry.otlp) does not accept what it is sent");
         }
         false

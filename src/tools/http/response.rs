@@ -241,10 +241,11 @@ fn decode(content_type: &str, body: &[u8]) -> String {
 
 fn parse(body: &[u8]) -> Result<Value, serde_json::Error> {
     let json = without_mark(body);
-    serde_json::from_slice(json).or_else(|error| match std::str::from_utf8(json) {
+    match std::str::from_utf8(json) {
         Ok(json) => half_characters::read(json),
-        Err(_) => Err(error),
-    })
+        // Says where.
+        Err(_) => serde_json::from_slice(json),
+    }
 }
 
 /// JSON without the byte order mark that some servers put in front of it. Readers may ignore it

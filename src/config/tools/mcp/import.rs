@@ -17,6 +17,7 @@ use super::McpConfig;
 use crate::config::Secret;
 use crate::config::Shown;
 use crate::config::surroundings::Surroundings;
+use crate::config::tools::address::has_login;
 use crate::config::values::{is_entry_name, is_header_name, is_header_value};
 use crate::limits::config::ENTRY_NAME_BYTES_MAX;
 
@@ -143,7 +144,7 @@ impl Reader<'_> {
                 let known =
                     Url::parse(&url).ok().filter(|it| matches!(it.scheme(), "http" | "https"));
                 let known = known.ok_or("its `url` is not an http or https URL")?;
-                if !known.username().is_empty() || known.password().is_some() {
+                if has_login(&known) {
                     let why = "its `url` has a user or a password: `headers` can send them, as `Authorization`";
                     return Err(why.to_owned());
                 }

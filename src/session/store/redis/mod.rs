@@ -62,7 +62,7 @@ use super::{
     LogEnd, LogNews, NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture, StoredLog,
     StoredRecord, Version, Watch, Watched,
 };
-use crate::telemetry::{metrics, millis};
+use crate::telemetry::millis;
 
 pub use address::{RedisAddress, RedisTls};
 use clock::ServerClock;
@@ -108,7 +108,6 @@ pub struct RedisStore {
     is_examined: AtomicBool,
     clock: ServerClock,
     ids: whole::Ids,
-    appends: metrics::Appends,
 }
 
 impl RedisStore {
@@ -130,7 +129,6 @@ impl RedisStore {
             is_examined: AtomicBool::new(false),
             clock: ServerClock::default(),
             ids: whole::Ids::default(),
-            appends: metrics::Appends::default(),
         }
     }
 

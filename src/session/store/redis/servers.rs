@@ -27,6 +27,7 @@ use super::scripts::Call;
 use super::slots::{Slots, slot_of};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
+use crate::telemetry::seldom::Seldom;
 
 /// All servers of a store.
 #[derive(Debug)]
@@ -41,12 +42,11 @@ pub(super) struct Servers {
     slots: Mutex<Arc<Slots>>,
     /// When that was last asked.
     asked_at: AsyncMutex<Option<Instant>>,
-    /// When a failure was last logged.
-    logged_at: Mutex<Option<Instant>>,
+    /// Which failures are logged.
+    failures: Mutex<Seldom>,
     /// Whether nothing was written since.
     is_failing: AtomicBool,
     pub(super) recovery: Recovery,
-    pub(super) metrics: metrics::SharedStoreUse,
 }
 
 impl Servers {
@@ -58,11 +58,10 @@ impl Servers {
             links: Mutex::default(),
             slots: Mutex::default(),
             asked_at: AsyncMutex::default(),
-            logged_at: Mutex::default(),
+            failures: Mutex::default(),
             is_failing: AtomicBool::new(false),
             // A request takes half of what a turn waits.
             recovery: Recovery::new(2 * wait),
-            metrics: metrics::SharedStoreUse::default(),
         }
     }
 
@@ -294,7 +293,7 @@ impl Servers {
                 if elapsed > self.wait / 2 {
                     self.recovery.note_delay();
                 }
-                self.metrics.note_request(elapsed);
+                metrics::store_request(elapsed);
             }
             Err(error) => self.note_failure(error),
         }
@@ -316,13 +315,9 @@ impl Servers {
     fn note_failure(&self, failure: &StoreError) {
         metrics::store_request_failed();
         self.recovery.note_failure();
-        let now = Instant::now();
-        let mut logged_at = self.logged_at.lock();
-        if logged_at.is_some_and(|at| now - at < limits::STORE_LOG_INTERVAL) {
+        if !self.failures.lock().is_due(limits::STORE_LOG_INTERVAL) {
             return;
         }
-        *logged_at = Some(now);
-        drop(logged_at);
         self.is_failing.store(true, Ordering::Relaxed);
         let cause = match failure {
             StoreError::Unavailable(cause) => cause.clone(),

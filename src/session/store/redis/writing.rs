@@ -130,7 +130,7 @@ impl RedisStore {
         match plain(done)? {
             1 => {
                 self.servers.note_written();
-                self.note_append(write);
+                note_append(write);
                 // Only a record has one.
                 let version = write.record().map(|_| plain(version)).transpose()?;
                 Ok(version.map(Version))
@@ -144,15 +144,15 @@ impl RedisStore {
             }
         }
     }
+}
 
-    fn note_append(&self, write: Write<'_>) {
-        let batches = write.batches();
-        let bytes = batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
-        let bytes = bytes + write.journal().len();
-        if bytes > 0 {
-            self.appends.note(bytes);
-            let events = batches.iter().map(|batch| batch.last + 1 - batch.first).sum();
-            self.servers.metrics.note_append(events);
-        }
+fn note_append(write: Write<'_>) {
+    let batches = write.batches();
+    let bytes = batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
+    let bytes = bytes + write.journal().len();
+    if bytes > 0 {
+        metrics::store_append(bytes);
+        let events = batches.iter().map(|batch| batch.last + 1 - batch.first).sum();
+        metrics::store_append_events(events);
     }
 }

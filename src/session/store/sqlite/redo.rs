@@ -45,13 +45,12 @@ use super::redo_buffer::{Buffer, Left};
 use super::redo_record::{self, Body, HEADER_BYTES};
 use super::redo_segment::Segment;
 use crate::limits::session::{REDO_BYTES_KEPT, REDO_BYTES_MAX};
-use crate::telemetry::metrics::Appends;
+use crate::telemetry::metrics;
 
 /// The files of running turns.
 #[derive(Debug)]
 pub(super) struct Redo {
     state: Mutex<State>,
-    appends: Appends,
     /// The last that a turn has got. The first is one that no earlier process has assigned.
     last_alias: AtomicU64,
 }
@@ -143,8 +142,7 @@ impl Redo {
         let state = State { current, incarnation: 1, other, other_is, fold_at, deleted, scratch };
         // Not those of an earlier process, whose records may still be there.
         let last_alias = AtomicU64::new(Uuid::new_v4().as_u64_pair().0 >> 1);
-        let appends = Appends::default();
-        Ok(Self { state: Mutex::new(state), appends, last_alias })
+        Ok(Self { state: Mutex::new(state), last_alias })
     }
 
     /// A new alias for a turn.
@@ -165,7 +163,7 @@ impl Redo {
         let encode = |records: &mut Vec<u8>, incarnation| turn.encode(records, incarnation, news);
         let note = |current: &mut Segment, incarnation| turn.note(current, incarnation);
         let written = self.record(is_held, encode, Segment::write, note)?;
-        Ok(written.map(|written| self.appended(&written)))
+        Ok(written.map(|written| appended(&written)))
     }
 
     /// The same for one without an alias.
@@ -179,12 +177,7 @@ impl Redo {
         let encode = |records: &mut Vec<u8>, _| redo_record::append(records, lease, turn_id, news);
         let note = |current: &mut Segment, _| current.note_turn(&lease.session_id, turn_id);
         let written = self.record(is_held, encode, Segment::write, note)?;
-        Ok(written.map(|written| self.appended(&written)))
-    }
-
-    fn appended(&self, written: &Recorded) -> bool {
-        self.appends.note(written.bytes);
-        written.is_fold_due
+        Ok(written.map(|written| appended(&written)))
     }
 
     /// Appends the record of a session, so that a full disk shows. Returns whether the older file should be folded;
@@ -404,6 +397,12 @@ impl Redo {
         let state = self.state.lock();
         state.current.is_dirty || state.other.is_dirty
     }
+}
+
+/// Counts what was appended. Returns whether the older file should be folded.
+fn appended(written: &Recorded) -> bool {
+    metrics::store_append(written.bytes);
+    written.is_fold_due
 }
 
 impl TurnAlias {

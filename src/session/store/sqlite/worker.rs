@@ -15,6 +15,7 @@ use super::redo::{Extent, Redo};
 use super::{StoreError, SyncMode, fold, schema, statements};
 use crate::limits::session as limits;
 use crate::telemetry::metrics;
+use crate::telemetry::seldom::Seldom;
 
 /// What one caller wants, done within a transaction.
 pub(super) type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> Ran + Send>;
@@ -109,12 +110,12 @@ pub(super) struct Worker {
 #[derive(Debug)]
 pub(super) struct FailureLog {
     path: PathBuf,
-    logged_at: Mutex<Option<Instant>>,
+    failures: Mutex<Seldom>,
 }
 
 impl FailureLog {
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), logged_at: Mutex::default() }
+        Self { path: path.to_owned(), failures: Mutex::default() }
     }
 
     /// Counts a commit that has failed, and logs that.
@@ -125,12 +126,9 @@ impl FailureLog {
 
     /// Logs a failure, but not for each of the turns that suffer from it.
     pub(super) fn note(&self, failure: &StoreError) {
-        let now = Instant::now();
-        let mut logged_at = self.logged_at.lock();
-        if logged_at.is_some_and(|at| now - at < limits::STORE_LOG_INTERVAL) {
+        if !self.failures.lock().is_due(limits::STORE_LOG_INTERVAL) {
             return;
         }
-        *logged_at = Some(now);
         let cause = match failure {
             StoreError::Unavailable(cause) => cause.clone(),
             other => other.to_string(),

@@ -89,7 +89,7 @@ async fn read(
         return failure(status, headers, is_json, body, asked).await;
     }
     let ClientJsonRpcMessage::Request(request) = asked.message else {
-        // Nobody has asked, so whatever it says is ignored.
+        // That was no request, so whatever the server says is ignored.
         return Ok(StreamableHttpPostResponse::Accepted);
     };
     let is_raw = message::is_raw(asked.message);

@@ -57,7 +57,7 @@ pub(super) fn events(
     events.boxed()
 }
 
-/// The data of an event as rmcp can read it; `None` if nobody waits for it.
+/// The data of an event as rmcp can read it; `None` if no request waits for it.
 fn readable(
     data: String,
     request: Option<&RequestId>,
