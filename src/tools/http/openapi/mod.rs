@@ -7,6 +7,7 @@
 //! ```
 //! An operation that cannot be used never affects the others. No other document is ever fetched.
 
+mod answers;
 mod body;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::parameters::{self, Arguments, Parts};
 use super::schema::Schemas;
-use super::{Declared, OpenApiOptions, Operation, body, is_true, reference, security, text};
+use super::{
+    Declared, OpenApiOptions, Operation, answers, body, is_true, reference, security, text,
+};
 use crate::text::quote;
 use crate::tools::http::{Method, RequestTemplate};
 use crate::tools::source::Effects;
@@ -124,7 +126,8 @@ impl<'d> Described<'d> {
         let body = body::of_operation(object, &mut converter, &mut arguments)?;
         let mut path = options.base_path();
         path.extend(parameters::segments(self.path, &parts)?);
-        let Parts { query, headers, .. } = parts;
+        let Parts { query, mut headers, .. } = parts;
+        headers.extend(answers::accept(root, object));
         let mut request = RequestTemplate {
             method,
             origin: options.origin(),
