@@ -12,6 +12,7 @@ async fn an_answer_that_is_too_long_fails_the_call_and_no_other() {
         let result = bad.call("odd", "").await.unwrap();
         let expected = "the server answered with more than 4 MiB";
         assert_eq!(result.error.as_deref(), Some(expected), "{behaviour}");
+        assert!(result.uncertain, "the call was made");
         assert_eq!(bad.says("echo", "still there").await, json!({ "text": "still there" }));
         assert_eq!(bad.starts(), 1);
     }

@@ -47,14 +47,15 @@ pub(super) fn result(
             Ok(object @ Value::Object(_)) => ToolResult::from_value(object),
             _ => text_result(&text, false),
         },
-        Output::Json if stdout.is_cut => ToolResult::error(format!(
-            "the program printed more than {OUTPUT_BYTES_MAX} bytes; ask for less"
-        )),
+        Output::Json if stdout.is_cut => {
+            ToolResult::unread(format!("the program printed more than {OUTPUT_BYTES_MAX} bytes"))
+                .with_instruction("Ask for less.")
+        }
         Output::Json => match parsed() {
             Ok(array @ Value::Array(_)) => ToolResult::data(json!({ "items": array })),
             Ok(object @ Value::Object(_)) => ToolResult::from_value(object),
             Ok(other) => ToolResult::data(json!({ "value": other })),
-            Err(error) => ToolResult::error(format!("the program printed invalid JSON: {error}")),
+            Err(error) => ToolResult::unread(format!("the program printed invalid JSON: {error}")),
         },
     }
 }

@@ -102,9 +102,8 @@ impl HttpOptions {
         match self.read(response, &host).await {
             Err(OutboundError::TooLarge { host, bytes_max }) => {
                 let kib = bytes_max / crate::limits::KIB;
-                let message =
-                    format!("{host} answered with more than {kib} KiB; ask for a smaller part");
-                Ok(ToolResult::error(message))
+                Ok(ToolResult::unread(format!("{host} answered with more than {kib} KiB"))
+                    .with_instruction("Ask for a smaller part."))
             }
             Err(error) => Err(error.into()),
             Ok(outcome) => outcome,

@@ -59,7 +59,10 @@ pub(super) fn read(
     if let Some(coding) = answer.coding() {
         let coding = cut(coding, MEDIA_TYPE_BYTES_MAX);
         let message = format!("{host} compressed its answer ({coding}) unasked");
-        return Err(ToolFault::permanent(message));
+        return match status {
+            200..=299 => Ok(ToolResult::unread(message)),
+            _ => Err(ToolFault::permanent(message)),
+        };
     }
     match status {
         200..=299 => Ok(answer.success(options)),
@@ -113,7 +116,7 @@ impl Answer<'_> {
             // A part of JSON cannot be chosen from anything else.
             _ if options.pointer.is_some() => {
                 let kind = describe(content_type);
-                ToolResult::error(format!("{} answered with {kind} instead of JSON", self.host))
+                ToolResult::unread(format!("{} answered with {kind} instead of JSON", self.host))
             }
             Kind::Text => text_result(&decode(content_type, &self.body)),
             Kind::Html => text_result(&html::text(&decode(content_type, &self.body))),
@@ -130,12 +133,12 @@ impl Answer<'_> {
             Ok(value) => value,
             Err(error) => {
                 let host = self.host;
-                return ToolResult::error(format!("{host} answered with invalid JSON: {error}"));
+                return ToolResult::unread(format!("{host} answered with invalid JSON: {error}"));
             }
         };
         if let Some(pointer) = &options.pointer {
             let Some(part) = value.pointer_mut(pointer) else {
-                return ToolResult::error(format!("{} has no {pointer} in its answer", self.host));
+                return ToolResult::unread(format!("{} has no {pointer} in its answer", self.host));
             };
             value = part.take();
         }

@@ -20,6 +20,9 @@ use crate::tools::half_characters;
 /// The member that a wrapped result has.
 const WRAPPED: &str = "tether/result";
 
+/// The data of our own errors in place of an answer.
+const UNREAD: &str = "tether/unread";
+
 /// The members that a response has.
 #[derive(Deserialize)]
 struct Envelope<'m> {
@@ -70,12 +73,21 @@ pub(super) fn as_sent(id: RequestId) -> RequestId {
 /// What takes the place of an answer that is too long.
 pub(super) fn too_long() -> ErrorData {
     let mib = MESSAGE_BYTES_MAX / MIB;
-    ErrorData::internal_error(format!("the server answered with more than {mib} MiB"), None)
+    unread(format!("the server answered with more than {mib} MiB"))
 }
 
 /// What takes the place of an answer that is not one of the protocol.
 pub(super) fn unreadable() -> ErrorData {
-    ErrorData::internal_error("the server's answer cannot be read", None)
+    unread("the server's answer cannot be read".to_owned())
+}
+
+fn unread(message: String) -> ErrorData {
+    ErrorData::internal_error(message, Some(UNREAD.into()))
+}
+
+/// Whether an error takes the place of an answer that the server did give.
+pub(super) fn stands_for_an_answer(error: &ErrorData) -> bool {
+    error.data.as_ref().is_some_and(|data| data == UNREAD)
 }
 
 /// Reads a message.

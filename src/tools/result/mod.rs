@@ -94,6 +94,12 @@ impl ToolResult {
         }
     }
 
+    /// A failure of a call that was made: what it returned cannot be read. Made again, it might do its work twice.
+    #[must_use]
+    pub(crate) fn unread(message: impl Into<String>) -> Self {
+        Self::error(message).but_uncertain()
+    }
+
     /// A question: the tool found more than one answer, and the user must choose.
     #[must_use]
     pub const fn clarification(clarification: Clarification) -> Self {

@@ -22,7 +22,7 @@ impl Problems {
             // Writing into a string cannot fail.
             let _ = write!(message, "; and {} more", self.0.len() - named);
         }
-        ToolResult::error(message)
+        ToolResult::unread(message)
     }
 
     fn add(&mut self, problem: impl Into<String>) {

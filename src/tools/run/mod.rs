@@ -254,7 +254,11 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
         is_repeatable || matches!(&last, Attempt::Fault(ToolFault { unsent: true, .. }));
     let (result, end) = match last {
         Attempt::Result(result) => {
-            let result = result.checked();
+            let mut result = result.checked();
+            if result.uncertain && !is_repeatable {
+                let error = result.error.unwrap_or_default();
+                result = ToolResult::unread(format!("{error}; {HAS_RUN}"));
+            }
             let failed = result.next_action == NextAction::Error;
             (result, if failed { RunEnd::Failed } else { RunEnd::Done })
         }
@@ -294,6 +298,9 @@ fn crash(is_repeatable: bool) -> (ToolResult, RunEnd) {
 /// Advice on a call that must not be made twice.
 const MAY_HAVE_WORKED: &str =
     "it may or may not have taken effect, so do not call it again; tell the user";
+
+/// Advice on a call that was made, and whose result is lost.
+const HAS_RUN: &str = "the call was made all the same, so do not make it again; tell the user";
 
 /// Describes a transient failure: what, how often, and whether to call again.
 fn passing(message: &str, attempts: u32, is_repeatable: bool) -> String {

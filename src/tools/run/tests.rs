@@ -187,6 +187,30 @@ async fn a_change_that_timed_out_is_not_retried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_whose_result_is_lost_is_not_told_as_one_that_failed() {
+    let lost = || ToolResult::unread("it is too long").with_instruction("Ask for less.");
+    for (policy, told) in [
+        (looks(), lost()),
+        (mutates(true), lost()),
+        (
+            mutates(false),
+            ToolResult::unread(
+                "it is too long; the call was made all the same, so do not make it again; tell \
+                 the user",
+            ),
+        ),
+    ] {
+        let run = run_evenly(&scripted(policy, vec![Ok(lost())])).await;
+        let uncertain = !policy.may_run_again();
+        let result = ToolResult { uncertain, ..told };
+        assert_eq!(run, Run { result, end: RunEnd::Failed, attempts: 1 });
+    }
+    let odd = ToolResult { error: None, ..ToolResult::error("") };
+    let run = run_evenly(&scripted(mutates(false), vec![Ok(odd)])).await;
+    assert!(run.result.uncertain && run.result.error.unwrap().contains("made all the same"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_attempt_knows_its_number_and_the_one_key() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);

@@ -141,10 +141,10 @@ fn a_part_can_be_chosen() {
     assert_eq!(choose(Some("/data/temp"), &[], body), data(json!({"value": 7})));
     assert_eq!(choose(Some(""), &["list"], r#"{"list": 1, "x": 2}"#), data(json!({"list": 1})));
     let absent = choose(Some("/nothing"), &[], body);
-    assert_eq!(absent, ToolResult::error("a.example has no /nothing in its answer"));
+    assert_eq!(absent, ToolResult::unread("a.example has no /nothing in its answer"));
     let options = ResultOptions { pointer: Some("/data".into()), fields: Vec::new() };
     let page = result(200, "text/html", b"<p>", &options);
-    assert_eq!(page, ToolResult::error("a.example answered with text/html instead of JSON"));
+    assert_eq!(page, ToolResult::unread("a.example answered with text/html instead of JSON"));
 }
 
 #[test]
@@ -154,6 +154,7 @@ fn bad_json_is_an_error_for_the_model() {
         [("{", "invalid JSON: EOF"), ("{\"a\":}", "invalid JSON"), (&deep, "recursion")]
     {
         let result = result(200, "application/json", body.as_bytes(), &ResultOptions::default());
+        assert!(result.uncertain, "the server did what it was asked");
         let error = result.error.unwrap();
         assert!(error.contains(says), "{error}");
     }
@@ -245,5 +246,8 @@ fn what_the_server_could_not_do_is_a_fault() {
         false,
         None,
     );
-    check_fault(200, &[("content-encoding", "gzip")], "compressed its answer (gzip)", false, None);
+    let gzip = [("content-encoding", "gzip")];
+    check_fault(404, &gzip, "compressed its answer (gzip)", false, None);
+    let done = outcome(200, &gzip, b"", &ResultOptions::default()).unwrap();
+    assert_eq!(done, ToolResult::unread("a.example compressed its answer (gzip) unasked"));
 }

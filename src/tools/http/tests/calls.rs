@@ -171,8 +171,8 @@ async fn an_answer_may_have_a_mebibyte() {
         let result = call(&tool(&search(&server, "GET"))).await.unwrap();
         assert_eq!(result.success, fits);
         if !fits {
-            let error = "127.0.0.1 answered with more than 1024 KiB; ask for a smaller part";
-            assert_eq!(result, ToolResult::error(error));
+            let lost = ToolResult::unread("127.0.0.1 answered with more than 1024 KiB");
+            assert_eq!(result, lost.with_instruction("Ask for a smaller part."));
         }
     }
 }

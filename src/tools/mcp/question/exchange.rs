@@ -42,6 +42,8 @@ pub(in crate::tools::mcp) enum Reply {
     /// The user has to visit these pages before the call is made again: the parameters of
     /// questions.
     Pages(Vec<Value>),
+    /// An answer that cannot be read, and why.
+    Unread(String),
 }
 
 /// What comes next in a call.
@@ -50,7 +52,10 @@ pub(in crate::tools::mcp) enum Step {
     Ask,
     /// The server wants to be asked again a little later.
     Later,
+    /// The call does not go on.
     Wrong(String),
+    /// The call was made, and its result is lost.
+    Unread(String),
 }
 
 impl Exchange {
@@ -96,6 +101,7 @@ impl Exchange {
                 Ok(()) => self.ask(pages.into_iter().map(|params| Asked { key: None, params })),
                 Err(reason) => Step::Wrong(reason),
             },
+            Reply::Unread(reason) => Step::Unread(reason),
         }
     }
 
@@ -124,7 +130,7 @@ impl Exchange {
         match kind {
             "input_required" => {}
             "task" => {
-                return Step::Wrong(
+                return Step::Unread(
                     "the server turned the call into a task, which is not supported".to_owned(),
                 );
             }

@@ -127,6 +127,7 @@ impl Shared {
                 Step::Ask => {}
                 Step::Later => sleep(STATE_PAUSE).await,
                 Step::Wrong(reason) => return Ok(ToolResult::error(reason)),
+                Step::Unread(reason) => return Ok(ToolResult::unread(reason)),
             }
         }
     }
@@ -160,7 +161,7 @@ impl Shared {
             answer = send(&params).await;
         }
         let answer = answer.map_err(|fault| call.explain(fault))?;
-        Ok((reply(answer)?, call.not_asked()))
+        Ok((reply(answer), call.not_asked()))
     }
 
     /// Why the call must not be made: on another connection than the one that listed it, the tool
@@ -266,11 +267,14 @@ impl Shared {
         let read = match result::read(result, &self.reading) {
             Ok(read) => read.capped(self.result_bytes_max),
             Err(reason) => {
-                return ToolResult::error(format!("the server's result is malformed: {reason}"));
+                return ToolResult::unread(format!("the server's result is malformed: {reason}"));
             }
         };
         match (read.error.as_deref(), not_asked) {
-            (Some(error), Some(reason)) => ToolResult::error(format!("{error} ({reason})")),
+            (Some(error), Some(reason)) => {
+                let error = Some(format!("{error} ({reason})"));
+                ToolResult { error, ..read }
+            }
             (None, Some(reason)) => read
                 .with_notice(format!("The tool had a question that nobody was asked: {reason}.")),
             (_, None) => read,
@@ -299,17 +303,18 @@ fn error_result(text: &str) -> Value {
 }
 
 /// What a server's answer means for its call. Bad arguments come as either kind of error.
-fn reply(answer: Result<ServerResult, ErrorData>) -> Result<Reply, ToolFault> {
-    let result = match answer {
-        Ok(result) => message::unwrap(result),
-        Err(error) => match question::pages(&error) {
-            Some(pages) => return Ok(Reply::Pages(pages)),
-            None => Some(error_result(&error.message)),
-        },
-    };
-    result.map(Reply::Result).ok_or_else(|| {
-        ToolFault::permanent("the server answered with something that is not a result")
-    })
+fn reply(answer: Result<ServerResult, ErrorData>) -> Reply {
+    match answer {
+        Ok(result) => message::unwrap(result).map_or_else(
+            || Reply::Unread("the server answered with something that is not a result".to_owned()),
+            Reply::Result,
+        ),
+        Err(error) if message::stands_for_an_answer(&error) => {
+            Reply::Unread(error.message.into_owned())
+        }
+        Err(error) => question::pages(&error)
+            .map_or_else(|| Reply::Result(error_result(&error.message)), Reply::Pages),
+    }
 }
 
 /// The server's list of tools has changed, so other arguments belong in headers.
