@@ -204,7 +204,7 @@ pub mod upstream {
     pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
     /// How long to wait before asking a server again that was too busy to list its models.
     pub const LIST_AGAIN: Duration = Duration::from_secs(30);
-    /// How long a successful health check stays valid.
+    /// How long a health check stays valid.
     pub const CHECK_AGE: Duration = Duration::from_secs(2);
     /// Longest `Retry-After` of a server that is obeyed.
     pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);

@@ -2,10 +2,36 @@
 
 use hyper::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::App;
 use super::reply::{Reply, json_reply};
-use crate::gateway::Detected;
+use crate::gateway::{Detected, Gateway};
+use crate::limits::upstream::CHECK_AGE;
+
+/// When a check found no upstream, and why; locked during a check. Anyone may ask, without a key
+/// and however often: upstreams that are away are not asked as often.
+#[derive(Debug, Default)]
+pub(super) struct Unreachable(Mutex<Option<(Instant, String)>>);
+
+impl Unreachable {
+    /// Whether any upstream can be reached.
+    ///
+    /// # Errors
+    /// Why none can.
+    async fn check(&self, gateway: &Gateway) -> Result<(), String> {
+        let mut last = self.0.lock().await;
+        if let Some((at, why)) = &*last
+            && at.elapsed() < CHECK_AGE
+        {
+            return Err(why.clone());
+        }
+        let outcome = gateway.check_upstream().await.map_err(|failure| failure.message);
+        *last = outcome.clone().err().map(|why| (Instant::now(), why));
+        outcome
+    }
+}
 
 /// Whether turns can be served, and how each upstream's model makes calls. Failures may show
 /// addresses, so only clients with a key see the details.
@@ -29,7 +55,7 @@ pub(super) async fn ready(app: &App, headers: &HeaderMap) -> Reply {
         }
         return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
     }
-    match app.gateway.check_upstream().await {
+    match app.unreachable.check(&app.gateway).await {
         Ok(()) => {
             let mut body = json!({ "status": "ready" });
             if may_see_why() {
@@ -42,10 +68,10 @@ pub(super) async fn ready(app: &App, headers: &HeaderMap) -> Reply {
             }
             json_reply(StatusCode::OK, &body)
         }
-        Err(failure) => {
+        Err(why) => {
             let mut body = json!({ "status": "upstream_unreachable" });
             if may_see_why() {
-                body["message"] = failure.message.into();
+                body["message"] = why.into();
             }
             json_reply(StatusCode::SERVICE_UNAVAILABLE, &body)
         }

@@ -89,18 +89,24 @@ fn only_required(schema: &Value) -> Option<(&str, &Value)> {
     Some((name, schema["properties"].get(name)?))
 }
 
-/// The values of a choice, with their titles.
+/// The values of a choice, with their titles. None if one of them is not a text, which no option
+/// could stand for.
 fn choices(field: &Value) -> Vec<(&str, &str)> {
+    text_choices(field).unwrap_or_default()
+}
+
+fn text_choices(field: &Value) -> Option<Vec<(&str, &str)>> {
     if let Some(titled) = field["oneOf"].as_array() {
-        let values = titled.iter().filter_map(|choice| Some((choice, choice["const"].as_str()?)));
-        let titles = values.map(|(choice, id)| (id, choice["title"].as_str().unwrap_or(id)));
-        return titles.collect();
+        let titled = titled.iter().map(|choice| {
+            let id = choice["const"].as_str()?;
+            Some((id, choice["title"].as_str().unwrap_or(id)))
+        });
+        return titled.collect();
     }
     // Titles as MCP had them before 2025-11-25.
     let title = |at: usize| field["enumNames"].get(at)?.as_str();
-    let values = field["enum"].as_array().into_iter().flatten().enumerate();
-    let values = values.filter_map(|(at, value)| Some((at, value.as_str()?)));
-    values.map(|(at, id)| (id, title(at).unwrap_or(id))).collect()
+    let values = field["enum"].as_array()?.iter().enumerate();
+    values.map(|(at, value)| value.as_str().map(|id| (id, title(at).unwrap_or(id)))).collect()
 }
 
 /// Removes what nobody sees from the words of a form. Names and values stay as they are, because
@@ -287,7 +293,14 @@ mod tests {
             let form = form(&two, required);
             assert!(options(&form).is_empty() && !takes_text(&form), "{required:?}");
         }
-        let list = form(&json!({"n": {"type": "array"}}), &["n"]);
-        assert!(options(&list).is_empty() && !takes_text(&list));
+        for field in [
+            json!({"type": "array"}),
+            // No option could stand for the number.
+            json!({"enum": ["many", 1]}),
+            json!({"oneOf": [{"const": 1, "title": "One"}, {"const": "many"}]}),
+        ] {
+            let form = form(&json!({ "n": field }), &["n"]);
+            assert!(options(&form).is_empty() && !takes_text(&form), "{field}");
+        }
     }
 }

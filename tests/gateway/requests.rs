@@ -351,6 +351,19 @@ async fn ready_means_that_the_model_is_reachable() {
     assert_eq!(gateway.get("/healthz").await.status(), 200);
 }
 
+/// Whoever may ask without a key must not make the gateway ask as often.
+#[tokio::test]
+async fn a_server_is_not_asked_for_its_health_at_every_request() {
+    let model = Model::listen();
+    model.refuse_to_list();
+    let gateway = Gateway::start(&model).await;
+    assert_eq!(gateway.get("/readyz").await.status(), 503);
+    let asked = model.listed();
+    let others = futures::future::join_all((0..9).map(|_| gateway.get("/readyz"))).await;
+    assert!(others.iter().all(|reply| reply.status() == 503));
+    assert_eq!(model.listed(), asked);
+}
+
 /// The faulty field is named as the client wrote it. Invalid JSON is not the fault of a field.
 #[tokio::test]
 async fn a_field_at_fault_is_named() {

@@ -1,9 +1,11 @@
 //! A form, filled in field by field.
 //!
-//! Forms are flat: texts, numbers, booleans, choices and lists of choices. `tools::form` checks
-//! the whole, as the gateway does.
+//! Forms are flat: texts, numbers, booleans, choices, and lists of these. `tools::form` checks the
+//! whole, as the gateway does.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::slice;
 
 use serde_json::{Map, Value, json};
 
@@ -48,8 +50,8 @@ enum Kind {
     Integer,
     Number,
     Boolean,
-    One(Choices),
-    Many(Choices),
+    Choice(Choices),
+    List(Box<Self>),
 }
 
 impl Form {
@@ -107,19 +109,11 @@ impl Field {
     fn new(name: &str, field: &Value, is_required: bool) -> Self {
         let text = |key: &str| field[key].as_str().unwrap_or_default();
         let title = if text("title").is_empty() { name } else { text("title") };
-        let kind = match (text("type"), choices(field)) {
-            ("array", _) => Kind::Many(choices(&field["items"])),
-            ("boolean", _) => Kind::Boolean,
-            (_, choices) if !choices.is_empty() => Kind::One(choices),
-            ("integer", _) => Kind::Integer,
-            ("number", _) => Kind::Number,
-            _ => Kind::Text,
-        };
         Self {
             name: name.to_owned(),
             title: clean::line(title, TITLE_CHARS_MAX),
             description: clean::line(text("description"), ARGUMENT_CHARS_MAX),
-            kind,
+            kind: Kind::of(field),
             default: field.get("default").cloned(),
             is_required,
         }
@@ -142,7 +136,8 @@ impl Field {
         if !self.description.is_empty() {
             let _ = writeln!(shown, "  {}", self.description);
         }
-        if let Kind::One(choices) | Kind::Many(choices) = &self.kind {
+        let kind = if let Kind::List(items) = &self.kind { items } else { &self.kind };
+        if let Kind::Choice(choices) = kind {
             for (number, (_, title)) in (1..).zip(choices) {
                 let _ = writeln!(shown, "  {number:>2}  {title}");
             }
@@ -160,53 +155,105 @@ impl Field {
                 Ok(None)
             };
         }
-        let value = match &self.kind {
-            Kind::Text => Some(json!(typed)),
-            Kind::Integer => typed.parse::<i64>().ok().map(Value::from),
-            Kind::Number => typed.parse::<f64>().ok().filter(|it| it.is_finite()).map(Value::from),
-            Kind::Boolean => match typed.to_ascii_lowercase().as_str() {
+        let value = self.kind.read(typed);
+        value.map(Some).ok_or_else(|| format!("Please write {}.", self.kind.expected()))
+    }
+}
+
+impl Kind {
+    fn of(field: &Value) -> Self {
+        let field = plain(field);
+        let choices = choices(&field);
+        match kind_name(&field) {
+            "array" => Self::List(Box::new(Self::of(&field["items"]))),
+            "boolean" => Self::Boolean,
+            _ if !choices.is_empty() => Self::Choice(choices),
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            _ => Self::Text,
+        }
+    }
+
+    fn read(&self, typed: &str) -> Option<Value> {
+        match self {
+            Self::Text => Some(json!(typed)),
+            Self::Integer => typed.parse::<i64>().ok().map(Value::from),
+            Self::Number => typed.parse::<f64>().ok().filter(|it| it.is_finite()).map(Value::from),
+            Self::Boolean => match typed.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => Some(json!(true)),
                 "n" | "no" | "false" => Some(json!(false)),
                 _ => None,
             },
-            Kind::One(choices) => chosen(choices, typed),
-            Kind::Many(choices) => {
-                typed.split(',').map(|one| chosen(choices, one.trim())).collect::<Option<_>>()
-            }
-        };
-        value.map(Some).ok_or_else(|| format!("Please write {}.", self.expected()))
-    }
-
-    const fn expected(&self) -> &'static str {
-        match self.kind {
-            Kind::Text => "a text",
-            Kind::Integer => "a whole number",
-            Kind::Number => "a number",
-            Kind::Boolean => "yes or no",
-            Kind::One(_) => "one of the numbers",
-            Kind::Many(_) => "some of the numbers, separated by commas",
+            Self::Choice(choices) => chosen(choices, typed),
+            Self::List(items) => typed.split(',').map(|one| items.read(one.trim())).collect(),
         }
     }
+
+    fn expected(&self) -> Cow<'static, str> {
+        let expected = match self {
+            Self::Text => "a text",
+            Self::Integer => "a whole number",
+            Self::Number => "a number",
+            Self::Boolean => "yes or no",
+            Self::Choice(_) => "one of the numbers",
+            Self::List(items) => {
+                let several = match **items {
+                    Self::Text | Self::List(_) => "texts",
+                    Self::Integer => "whole numbers",
+                    Self::Number => "numbers",
+                    Self::Boolean => "yes or no",
+                    Self::Choice(_) => "some of the numbers",
+                };
+                return format!("{several}, separated by commas").into();
+            }
+        };
+        expected.into()
+    }
+}
+
+/// A field without the alternative to be null: generators describe a field that may be left out
+/// as its type or null.
+fn plain(field: &Value) -> Cow<'_, Value> {
+    let alternatives = ["oneOf", "anyOf"].iter().find_map(|key| field[key].as_array());
+    let first = alternatives.into_iter().flatten().find(|it| it["type"] != "null");
+    match (first, field) {
+        (Some(first @ Value::Object(members)), Value::Object(field))
+            if !members.contains_key("const") =>
+        {
+            let mut whole = field.clone();
+            whole.retain(|key, _| !["oneOf", "anyOf"].contains(&&**key));
+            whole.extend(plain(first).as_object().cloned().unwrap_or_default());
+            Cow::Owned(Value::Object(whole))
+        }
+        _ => Cow::Borrowed(field),
+    }
+}
+
+/// The name of a field's type, other than null.
+fn kind_name(field: &Value) -> &str {
+    let kind = &field["type"];
+    let names = kind.as_array().map_or_else(|| slice::from_ref(kind), Vec::as_slice);
+    names.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or_default()
 }
 
 /// The values of a choice, with titles if it has any.
 fn choices(field: &Value) -> Choices {
     let clean = |title: &str| clean::line(title, TITLE_CHARS_MAX);
-    let plain = |value: &Value| match value {
+    let shown = |value: &Value| match value {
         Value::String(text) => clean(text),
         other => other.to_string(),
     };
     if let Some(titled) = field["oneOf"].as_array().or_else(|| field["anyOf"].as_array()) {
         let values = titled.iter().filter_map(|choice| Some((choice, choice.get("const")?)));
         let titles = values.map(|(choice, value)| {
-            (value.clone(), choice["title"].as_str().map_or_else(|| plain(value), clean))
+            (value.clone(), choice["title"].as_str().map_or_else(|| shown(value), clean))
         });
         return titles.collect();
     }
     let values = field["enum"].as_array().into_iter().flatten().enumerate();
     let titles = values.map(|(at, value)| {
         let title = field["enumNames"].get(at).and_then(Value::as_str);
-        (value.clone(), title.map_or_else(|| plain(value), clean))
+        (value.clone(), title.map_or_else(|| shown(value), clean))
     });
     titles.collect()
 }
@@ -276,6 +323,42 @@ mod tests {
             assert!(again.starts_with("  Please write "), "{again}");
             form.take(good);
         }
+    }
+
+    #[test]
+    fn lists_of_anything_are_written_with_commas() {
+        let mut form = Form::new(&json!({
+            "type": "object",
+            "properties": {
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "counts": {"type": ["array", "null"], "items": {"type": "integer"}},
+                "ratios": {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "null"}]},
+            },
+        }));
+        form.take("red, dark blue");
+        assert_eq!(
+            form.take("1, two"),
+            Step::Ask("  Please write whole numbers, separated by commas.\n".to_owned())
+        );
+        form.take("1,2");
+        let content = json!({"tags": ["red", "dark blue"], "counts": [1, 2], "ratios": [0.5]});
+        assert_eq!(form.take("0.5"), Step::Answer(content));
+    }
+
+    #[test]
+    fn fields_that_may_be_null_are_those_of_their_type() {
+        let mut form = Form::new(&json!({
+            "type": "object",
+            "properties": {
+                "count": {"anyOf": [{"type": "null"}, {"type": "integer"}], "title": "How many"},
+                "gift": {"type": ["null", "boolean"]},
+                "size": {"anyOf": [{"enum": ["s", "l"]}, {"type": "null"}]},
+            },
+        }));
+        assert_eq!(form.prompt(), "How many (optional): ");
+        form.take("2");
+        assert_eq!(form.take("yes"), Step::Ask("   1  s\n   2  l\n".to_owned()));
+        assert_eq!(form.take("2"), Step::Answer(json!({"count": 2, "gift": true, "size": "l"})));
     }
 
     #[test]

@@ -153,7 +153,8 @@ async fn run_with(
             words_only: call.words_only,
             trace: call.trace.clone(),
         };
-        let ended = attempt(tool, call.arguments.clone(), context, timeout.min(left)).await;
+        let time = timeout.min(left);
+        let ended = attempt(tool, call.arguments.clone(), context, time).await;
         let asked_for = reporter.asked_for().unwrap_or_default();
         left = left.saturating_sub(begun.elapsed().saturating_sub(asked_for));
         let is_worth_it = |fault: &ToolFault| {
@@ -171,7 +172,7 @@ async fn run_with(
             if let Attempt::Panicked(panic) = &ended {
                 error!(tool = name, panic = panic_message(&**panic), "tool panicked");
             }
-            return concluded(ended, attempts, is_repeatable, timeout);
+            return concluded(ended, attempts, is_repeatable, time);
         };
         debug!(
             tool = name,
@@ -248,8 +249,8 @@ async fn catch_panics(
     .await
 }
 
-/// Turns the last attempt into the outcome of the call.
-fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duration) -> Run {
+/// Turns the last attempt, which had so much time, into the outcome of the call.
+fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, time: Duration) -> Run {
     let is_repeatable =
         is_repeatable || matches!(&last, Attempt::Fault(ToolFault { unsent: true, .. }));
     let (result, end) = match last {
@@ -271,7 +272,7 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
             (ToolResult::error(message), RunEnd::Failed)
         }
         Attempt::TimedOut => {
-            let waited = seconds(timeout);
+            let waited = seconds(time);
             let message = format!("the tool did not answer within {waited} and was stopped");
             let message = passing(&message, attempts, is_repeatable);
             (ToolResult::error(message), RunEnd::TimedOut)
@@ -284,8 +285,9 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
     Run { result, end, attempts }
 }
 
-/// `1 second`, `0.5 seconds`.
+/// `1 second`, `0.5 seconds`: milliseconds are exact enough.
 fn seconds(time: Duration) -> String {
+    let time = Duration::from_millis(crate::telemetry::millis(time));
     let unit = if time == Duration::from_secs(1) { "second" } else { "seconds" };
     format!("{} {unit}", time.as_secs_f64())
 }

@@ -402,20 +402,20 @@ impl Tool for Limited {
     }
 }
 
-/// The attempts of a run with these limits, how it ended, and how long it took.
-async fn limited(limits: RunLimits, takes: Duration, fault: ToolFault) -> (u32, RunEnd, Duration) {
+/// A run with these limits, and how long it took.
+async fn limited(limits: RunLimits, takes: Duration, fault: ToolFault) -> (Run, Duration) {
     let spec = Arc::new(ToolSpec { policy: looks(), ..ToolSpec::default() });
     let tool: Arc<dyn Tool> = Arc::new(Limited { spec, limits, takes, fault });
     let begun = Instant::now();
     let run = run_evenly(&tool).await;
-    (run.attempts, run.end, begun.elapsed())
+    (run, begun.elapsed())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_may_allow_fewer_attempts() {
     let limits = RunLimits { attempts_max: 2, total_max: None };
-    let (attempts, end, _) = limited(limits, Duration::ZERO, busy(None)).await;
-    assert_eq!((attempts, end), (2, RunEnd::Unavailable));
+    let (run, _) = limited(limits, Duration::ZERO, busy(None)).await;
+    assert_eq!((run.attempts, run.end), (2, RunEnd::Unavailable));
 }
 
 #[tokio::test(start_paused = true)]
@@ -423,17 +423,22 @@ async fn a_total_limit_holds_for_all_attempts_together() {
     let total = Duration::from_secs(4);
     let limits = RunLimits { total_max: Some(total), ..RunLimits::default() };
     let takes = Duration::from_secs(3);
-    assert_eq!(limited(limits, takes, busy(None)).await, (2, RunEnd::TimedOut, total));
+    let (run, took) = limited(limits, takes, busy(None)).await;
+    assert_eq!((run.attempts, run.end, took), (2, RunEnd::TimedOut, total));
+    // The first attempt and the wait after it had the rest.
+    let left = total.saturating_sub(takes + RETRY_BACKOFF / 2).as_secs_f64();
+    let error = run.result.error.unwrap();
+    assert!(error.contains(&format!("within {left} seconds and was stopped")), "{error}");
     // No attempt begins without time.
     let takes = total.saturating_sub(RETRY_BACKOFF / 4);
-    let (attempts, end, took) = limited(limits, takes, busy(None)).await;
-    assert_eq!((attempts, end), (1, RunEnd::Unavailable));
+    let (run, took) = limited(limits, takes, busy(None)).await;
+    assert_eq!((run.attempts, run.end), (1, RunEnd::Unavailable));
     assert!(took < total);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_has_waited_is_not_called_again() {
     let fault = busy(None).before_sending().after_waiting();
-    let (attempts, end, _) = limited(RunLimits::default(), Duration::ZERO, fault).await;
-    assert_eq!((attempts, end), (1, RunEnd::Unavailable));
+    let (run, _) = limited(RunLimits::default(), Duration::ZERO, fault).await;
+    assert_eq!((run.attempts, run.end), (1, RunEnd::Unavailable));
 }
