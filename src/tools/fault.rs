@@ -22,14 +22,25 @@ pub struct ToolFault {
     pub message: String,
     /// Whether the same attempt may succeed a little later.
     pub transient: bool,
-    /// Whether the other side cannot have received the call, so that it had no effect and even a
-    /// call that changes something may be repeated.
-    pub unsent: bool,
+    /// How far the call got, as far as is known.
+    pub delivery: Delivery,
     /// Whether the tool has already waited for this to pass, so that another attempt would only
     /// wait again.
     pub has_waited: bool,
     /// How long the other side asks us to wait.
     pub retry_after: Option<Duration>,
+}
+
+/// How far a call got that gave no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// The other side cannot have received it, so that it had no effect and even a call that changes
+    /// something may be repeated.
+    Unsent,
+    /// The other side may have received it. If the fault will not pass, it has refused it.
+    Unknown,
+    /// The other side has received it, and may have carried it out, even if the fault will not pass.
+    Received,
 }
 
 impl ToolFault {
@@ -39,7 +50,7 @@ impl ToolFault {
         Self {
             message: message.into(),
             transient: false,
-            unsent: false,
+            delivery: Delivery::Unknown,
             has_waited: false,
             retry_after: None,
         }
@@ -54,7 +65,13 @@ impl ToolFault {
     /// The same fault, for a call that the other side has certainly not received.
     #[must_use]
     pub fn before_sending(self) -> Self {
-        Self { unsent: true, ..self }
+        Self { delivery: Delivery::Unsent, ..self }
+    }
+
+    /// The same fault, for a call that the other side has received, and may have carried out.
+    #[must_use]
+    pub fn after_sending(self) -> Self {
+        Self { delivery: Delivery::Received, ..self }
     }
 
     /// The same fault, for which the tool has waited to pass for as long as is reasonable.
@@ -103,7 +120,8 @@ impl ToolFault {
         Self {
             message: format!("{whom} answered with HTTP status {status}"),
             transient,
-            unsent: false,
+            // Servers fail in the middle of their work, too.
+            delivery: if status >= 500 { Delivery::Received } else { Delivery::Unknown },
             has_waited: false,
             retry_after: retry_after.and_then(|field| http::retry_after(field, now)),
         }

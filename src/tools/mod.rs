@@ -39,7 +39,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use catalog::{Catalog, InvalidCall};
-pub use fault::ToolFault;
+pub use fault::{Delivery, ToolFault};
 pub use policy::{Confirm, Policy, PolicyPatch};
 pub use question::{Continuation, Given, Resumption};
 pub use registry::{Entry, Registry, RegistryError, check_parameters, is_tool_name};
@@ -211,6 +211,12 @@ pub trait Tool: fmt::Debug + Send + Sync {
     /// How often and for how long a call may be attempted.
     fn run_limits(&self) -> RunLimits {
         RunLimits::default()
+    }
+
+    /// Whether a call that changes something may be repeated only under its own idempotency key. If the
+    /// model makes it again, which is another call, the tool does its work again.
+    fn repeats_by_key(&self) -> bool {
+        false
     }
 
     /// Lets go of whatever the tool keeps for a session, which is gone for good.

@@ -140,7 +140,7 @@ async fn a_call_too_many_is_not_sent_and_fails_at_once() {
     }
     let fault = within(call()).await.unwrap_err();
     assert_eq!(fault.message, "the server has 64 calls open already");
-    assert!(fault.transient && fault.unsent);
+    assert!(fault.transient && fault.delivery == Delivery::Unsent);
     open[0].abort();
     bad.hears("cancelled").await;
     assert_eq!(bad.says("echo", "there is room again").await["text"], "there is room again");

@@ -29,7 +29,7 @@ async fn an_answer_that_breaks_off_fails_its_call_at_once() {
         let (_web, mut offers) = calls(is_modern, events(": wait\n\n")).await;
         let fault = offers.call("odd", "").await.unwrap_err();
         assert_eq!(fault.message, "the server broke its answer off");
-        assert!(fault.transient && !fault.unsent, "it may have taken effect");
+        assert!(fault.transient && fault.delivery == Delivery::Unknown, "it may have taken effect");
     }
 }
 
@@ -42,6 +42,19 @@ async fn an_answer_over_http_that_is_too_long_fails_its_call_at_once() {
         let (_web, mut offers) = calls(is_modern, bytes).await;
         let result = offers.call("odd", "").await.unwrap();
         assert_eq!(result.error.as_deref(), Some("the server answered with more than 4 MiB"));
+        assert!(result.uncertain, "the call was made");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_over_http_that_cannot_be_read_is_no_failure_of_the_call() {
+    for body in [
+        whole("200 OK\r\ncontent-type: text/html", "<p>Done.</p>"),
+        whole("200 OK\r\ncontent-type: application/json", "{\"jsonrpc\":"),
+    ] {
+        let (_web, mut offers) = calls(false, body).await;
+        let result = offers.call("odd", "").await.unwrap();
+        assert_eq!(result.error.as_deref(), Some("the server's answer cannot be read"));
         assert!(result.uncertain, "the call was made");
     }
 }
@@ -110,7 +123,7 @@ async fn a_lost_session_is_made_again_whatever_the_status() {
     let odd = offers.tool("odd").await;
     let call = || odd.call(json!({}), CallContext::first("call"));
     let fault = within(call()).await.unwrap_err();
-    assert!(fault.transient && fault.unsent, "{fault:?}");
+    assert!(fault.transient && fault.delivery == Delivery::Unsent, "{fault:?}");
     assert!(within(call()).await.unwrap().success);
     assert_eq!(web.heard("initialize"), 2);
 }
@@ -125,11 +138,11 @@ async fn a_new_session_must_have_the_pinned_tools() {
     *web.state.session.lock() += 1;
     let call = || odd.call(json!({}), CallContext::first("call"));
     let fault = within(call()).await.unwrap_err();
-    assert!(fault.transient && fault.unsent, "{fault:?}");
+    assert!(fault.transient && fault.delivery == Delivery::Unsent, "{fault:?}");
     assert!(offers.failed().await.contains("`pin`"));
     let fault = within(call()).await.unwrap_err();
     assert_eq!(fault.message, NOT_PINNED);
-    assert!(!fault.transient && fault.unsent, "{fault:?}");
+    assert!(!fault.transient && fault.delivery == Delivery::Unsent, "{fault:?}");
     assert_eq!(web.heard("tools/call"), 1, "the one that was told that its session is gone");
 }
 
@@ -158,7 +171,7 @@ async fn a_server_that_is_gone_is_looked_for_until_it_is_back() {
     let odd = offers.tool("odd").await;
     web.stop().await;
     let fault = within(odd.call(json!({}), CallContext::first("call"))).await.unwrap_err();
-    assert!(fault.transient && fault.unsent, "{fault:?}");
+    assert!(fault.transient && fault.delivery == Delivery::Unsent, "{fault:?}");
     let lost = offers.until(|it| it.report.state == SourceState::Reconnecting).await;
     assert_eq!(lost.tools.len(), 2, "its tools stay on offer");
     offers.until(|it| it.report.error.as_deref().is_some_and(|it| it.contains("refused"))).await;

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tether::tools::mcp::{Connections, McpOptions, McpServer, Protocol, Reach};
 use tether::tools::source::{Offering, SourceState};
-use tether::tools::{CallContext, Entry, Registry, Tool, ToolFault, ToolResult};
+use tether::tools::{CallContext, Delivery, Entry, Registry, Tool, ToolFault, ToolResult};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;

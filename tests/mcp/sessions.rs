@@ -63,7 +63,7 @@ async fn the_process_of_a_session_must_have_the_pinned_tools() {
     let act = bad.tool("act").await;
     let fault = call(&act, "a").await.unwrap_err();
     assert_eq!(fault.message, NOT_PINNED);
-    assert!(!fault.transient && fault.unsent, "{fault:?}");
+    assert!(!fault.transient && fault.delivery == Delivery::Unsent, "{fault:?}");
 }
 
 #[tokio::test]

@@ -80,6 +80,11 @@ impl Tool for HttpTool {
         let options = Arc::clone(&self.options);
         Box::pin(async move { options.call(&arguments, &context).await })
     }
+
+    fn repeats_by_key(&self) -> bool {
+        let request = &self.options.request;
+        request.idempotency_header.is_some() && !request.method.is_idempotent()
+    }
 }
 
 impl HttpOptions {

@@ -68,7 +68,9 @@ pub(super) fn read(
         200..=299 => Ok(answer.success(options)),
         300..=399 => {
             let message = format!("{host} answered with a redirect (HTTP status {status})");
-            Err(ToolFault::permanent(message))
+            let fault = ToolFault::permanent(message);
+            // Many a form sends whoever has filled it in to another page (RFC 9110, section 15.4.4).
+            Err(if matches!(status, 301..=303) { fault.after_sending() } else { fault })
         }
         401 | 403 => {
             let message = format!("not authorized by {host} (HTTP status {status})");
@@ -138,7 +140,15 @@ impl Answer<'_> {
         };
         if let Some(pointer) = &options.pointer {
             let Some(part) = value.pointer_mut(pointer) else {
-                return ToolResult::unread(format!("{} has no {pointer} in its answer", self.host));
+                let message =
+                    format!("{} has no {pointer} in its answer{}", self.host, self.detail());
+                // Some report errors with a status of success (GraphQL over HTTP, Slack).
+                let is_error = says_failed(&value);
+                return if is_error {
+                    ToolResult::error(message)
+                } else {
+                    ToolResult::unread(message)
+                };
             };
             value = part.take();
         }
@@ -216,6 +226,13 @@ impl Kind {
 
 fn text_result(text: &str) -> ToolResult {
     ToolResult::data(json!({ "text": text }))
+}
+
+/// Whether an answer says that the request failed.
+fn says_failed(answer: &Value) -> bool {
+    let is_told = |key: &str| answer.get(key).is_some_and(|error| !error.is_null());
+    let is_false = |key: &str| answer.get(key) == Some(&Value::Bool(false));
+    is_told("errors") || is_told("error") || is_false("ok") || is_false("success")
 }
 
 /// The media type for people and models.

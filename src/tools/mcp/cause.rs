@@ -135,6 +135,7 @@ mod tests {
     use rmcp::transport::streamable_http_client::{AuthRequiredError, HttpStatusError};
 
     use super::*;
+    use crate::tools::Delivery;
     use crate::tools::outbound::OutboundError;
 
     fn sent(error: HttpError) -> DynamicTransportError {
@@ -153,10 +154,10 @@ mod tests {
         assert_eq!(found, ToolFault::permanent("not authorized by the server"));
         // A host's name says nothing.
         let found = fault(ServiceError::TransportSend(sent(refused("authorized.scope.example"))));
-        assert!(found.transient && found.unsent, "{found:?}");
+        assert!(found.transient && found.delivery == Delivery::Unsent, "{found:?}");
         let busy = HttpStatusError::new(503, Some("2".to_owned())).into();
         let found = fault(ServiceError::TransportSend(sent(busy)));
-        assert_eq!((found.transient, found.unsent), (true, false));
+        assert_eq!((found.transient, found.delivery), (true, Delivery::Received));
         assert_eq!(found.retry_after.map(|wait| wait.as_secs()), Some(2));
     }
 

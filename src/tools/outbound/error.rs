@@ -98,6 +98,9 @@ impl From<OutboundError> for ToolFault {
             OutboundError::Broken { host, .. } => {
                 Self::from_io(host, &io::ErrorKind::ConnectionReset.into())
             }
+            answered @ (OutboundError::Malformed { .. } | OutboundError::TooLarge { .. }) => {
+                Self::permanent(answered.to_string()).after_sending()
+            }
             permanent => Self::permanent(permanent.to_string()),
         }
     }

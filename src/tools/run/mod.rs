@@ -18,7 +18,9 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, error};
 
-use super::{CallContext, NextAction, Reporter, Resumption, Tool, ToolFault, ToolResult, ToolSpec};
+use super::{
+    CallContext, Delivery, NextAction, Reporter, Resumption, Tool, ToolFault, ToolResult, ToolSpec,
+};
 use crate::limits::tools::{ATTEMPTS_MAX, OUTPUT_BYTES_MAX};
 use crate::trace_context::TraceContext;
 
@@ -158,7 +160,9 @@ async fn run_with(
         let asked_for = reporter.asked_for().unwrap_or_default();
         left = left.saturating_sub(begun.elapsed().saturating_sub(asked_for));
         let is_worth_it = |fault: &ToolFault| {
-            fault.transient && !fault.has_waited && (is_repeatable || fault.unsent)
+            fault.transient
+                && !fault.has_waited
+                && (is_repeatable || fault.delivery == Delivery::Unsent)
         };
         let wait = match &ended {
             _ if attempts >= attempts_max => None,
@@ -172,7 +176,8 @@ async fn run_with(
             if let Attempt::Panicked(panic) = &ended {
                 error!(tool = name, panic = panic_message(&**panic), "tool panicked");
             }
-            return concluded(ended, attempts, is_repeatable, time);
+            let may_be_called_again = is_repeatable && !tool.repeats_by_key();
+            return concluded(ended, attempts, may_be_called_again, time);
         };
         debug!(
             tool = name,
@@ -251,8 +256,8 @@ async fn catch_panics(
 
 /// Turns the last attempt, which had so much time, into the outcome of the call.
 fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, time: Duration) -> Run {
-    let is_repeatable =
-        is_repeatable || matches!(&last, Attempt::Fault(ToolFault { unsent: true, .. }));
+    let is_repeatable = is_repeatable
+        || matches!(&last, Attempt::Fault(ToolFault { delivery: Delivery::Unsent, .. }));
     let (result, end) = match last {
         Attempt::Result(result) => {
             let mut result = result.checked();
@@ -266,6 +271,12 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, time: Duration) 
         Attempt::Fault(fault) if fault.transient => {
             let message = passing(&fault.message, attempts, is_repeatable);
             (ToolResult::error(message), RunEnd::Unavailable)
+        }
+        Attempt::Fault(ToolFault { message, delivery: Delivery::Received, .. })
+            if !is_repeatable =>
+        {
+            let message = format!("{message}; {MAY_HAVE_WORKED}");
+            (ToolResult::error(message).but_uncertain(), RunEnd::Failed)
         }
         Attempt::Fault(ToolFault { message, .. }) => {
             let message = format!("{message}; calling it again will not help");

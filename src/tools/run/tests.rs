@@ -205,6 +205,11 @@ async fn a_change_whose_result_is_lost_is_not_told_as_one_that_failed() {
         let result = ToolResult { uncertain, ..told };
         assert_eq!(run, Run { result, end: RunEnd::Failed, attempts: 1 });
     }
+    let received = ToolFault::permanent("that is not HTTP").after_sending();
+    let run = run_evenly(&scripted(mutates(false), vec![Err(received.clone())])).await;
+    assert!(run.result.uncertain && run.result.error.unwrap().contains("may or may not"));
+    let run = run_evenly(&scripted(looks(), vec![Err(received)])).await;
+    assert!(!run.result.uncertain && run.result.error.unwrap().contains("will not help"));
     let odd = ToolResult { error: None, ..ToolResult::error("") };
     let run = run_evenly(&scripted(mutates(false), vec![Ok(odd)])).await;
     assert!(run.result.uncertain && run.result.error.unwrap().contains("made all the same"));

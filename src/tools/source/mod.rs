@@ -109,6 +109,12 @@ impl Source {
         Self { kind: SourceKind::Client, name: Arc::default() }
     }
 
+    /// Whether it is the client of one request.
+    #[must_use]
+    pub(crate) fn is_client(&self) -> bool {
+        self.kind == SourceKind::Client
+    }
+
     /// The gateway itself.
     #[must_use]
     pub fn builtin() -> Self {

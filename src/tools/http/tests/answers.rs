@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::http_tools::DETAIL_BYTES_MAX;
+use crate::tools::Delivery;
 use crate::tools::http::response::read;
 
 #[track_caller]
@@ -141,7 +142,13 @@ fn a_part_can_be_chosen() {
     assert_eq!(choose(Some("/data/temp"), &[], body), data(json!({"value": 7})));
     assert_eq!(choose(Some(""), &["list"], r#"{"list": 1, "x": 2}"#), data(json!({"list": 1})));
     let absent = choose(Some("/nothing"), &[], body);
-    assert_eq!(absent, ToolResult::unread("a.example has no /nothing in its answer"));
+    let told = format!("a.example has no /nothing in its answer: {body}");
+    assert_eq!(absent, ToolResult::unread(told));
+    for refusal in [r#"{"errors": [{"message": "no"}]}"#, r#"{"ok": false, "error": "no"}"#] {
+        let refused = choose(Some("/data"), &[], refusal);
+        assert!(!refused.uncertain, "it was not done");
+        assert!(refused.error.unwrap().contains("in its answer: "), "{refusal}");
+    }
     let options = ResultOptions { pointer: Some("/data".into()), fields: Vec::new() };
     let page = result(200, "text/html", b"<p>", &options);
     assert_eq!(page, ToolResult::unread("a.example answered with text/html instead of JSON"));
@@ -239,6 +246,17 @@ fn what_the_server_could_not_do_is_a_fault() {
         check_fault(status, &[("retry-after", "Sun, 06 Nov 1994 08:49:40 GMT")], "", true, Some(3));
     }
     check_fault(500, &[("retry-after", "7")], "HTTP status 500: details", false, None);
+    for (status, delivery) in [
+        (301, Delivery::Received),
+        (303, Delivery::Received),
+        (304, Delivery::Unknown),
+        (307, Delivery::Unknown),
+        (401, Delivery::Unknown),
+        (500, Delivery::Received),
+    ] {
+        let fault = outcome(status, &[], b"", &ResultOptions::default()).unwrap_err();
+        assert_eq!(fault.delivery, delivery, "{status}");
+    }
     check_fault(
         302,
         &[("location", "https://b.example/")],

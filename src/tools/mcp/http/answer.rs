@@ -38,6 +38,12 @@ pub(super) async fn answer(
         Err(Error::Client(SendError::Outbound(OutboundError::TooLarge { .. }))) => {
             message::too_long()
         }
+        // The call was made. Other requests are told what the matter is.
+        Err(Error::UnexpectedContentType(_) | Error::Deserialize(_))
+            if matches!(request.request, ClientRequest::CallToolRequest(_)) =>
+        {
+            message::unreadable()
+        }
         read if is_probe(&request.request) && is_of_the_old_protocol(read) => {
             ErrorData::invalid_request("the server does not know this request", None)
         }
@@ -164,7 +170,8 @@ pub(super) async fn has_lost_session(status: StatusCode, body: Body) -> bool {
 }
 
 /// Whether a refusal says that the server does not know the session. Many servers, written after an
-/// example of the TypeScript SDK, say so with status 400 instead of 404.
+/// example of the TypeScript SDK, say so with status 400 instead of 404. A call is made again then, so
+/// what a tool says of sessions of its own must not be taken for it.
 fn says_session_lost(told: Option<&ErrorData>, text: &str) -> bool {
     const SESSION_CODES: &[ErrorCode] =
         &[ErrorCode(-32000), ErrorCode(-32001), ErrorCode::INVALID_REQUEST];
@@ -174,8 +181,26 @@ fn says_session_lost(told: Option<&ErrorData>, text: &str) -> bool {
         None => text,
     };
     let said = cut(said, 200).to_ascii_lowercase();
-    said.contains("session") || said.contains("not initialized")
+    SESSION_LOST.iter().any(|words| said.contains(words))
 }
+
+/// What servers say of a session that they do not know, in lower case.
+const SESSION_LOST: &[&str] = &[
+    "session id",
+    "session-id",
+    "sessionid",
+    "invalid session",
+    "valid session",
+    "unknown session",
+    "no session",
+    "session not found",
+    "session does not exist",
+    "session expired",
+    "session has expired",
+    "session terminated",
+    "session has been terminated",
+    "server not initialized",
+];
 
 /// What an operator has to know about a redirect, which is never followed: the operator vouches for
 /// one address.
@@ -221,7 +246,10 @@ mod tests {
             (Some(error(-32000, "Bad Request: Server not initialized")), "", true),
             (Some(error(-32600, "Invalid session")), "", true),
             (None, "Invalid or missing session ID", true),
+            (None, r#"{"error":"Session not found"}"#, true),
             (Some(error(-32000, "the disk is full")), "", false),
+            (Some(error(-32000, "could not save: the database session is closed")), "", false),
+            (None, r#"{"detail":"no room with session_id foo"}"#, false),
             (Some(error(-32602, "`session` must be a number")), "", false),
             (None, "what?", false),
         ] {

@@ -37,7 +37,7 @@ pub(super) fn events(
                 Err(error) => return Some((Err(error), None)),
             };
             let shortened = size.shorten(&piece);
-            if shortened.is_some() {
+            if std::mem::take(&mut size.has_cut) {
                 has_cut.store(true, Ordering::Relaxed);
             }
             Some((Ok(shortened.unwrap_or(piece)), Some((body, size))))
@@ -73,20 +73,19 @@ fn readable(
             ServerJsonRpcMessage::error(error.error, request.cloned())
         }
         Ok((_, text)) => return Some(text.into_owned()),
-        Err(_) if is_cut => {
-            let id = request.cloned().or_else(|| answered(&data))?;
-            ServerJsonRpcMessage::error(message::too_long(), Some(id))
+        Err(_) => {
+            let mut envelope = Envelope::default();
+            envelope.push(data.as_bytes());
+            let answered = envelope.answered().map(RequestId::Number);
+            if is_cut && envelope.may_be_answer() {
+                let id = request.cloned().or(answered)?;
+                ServerJsonRpcMessage::error(message::too_long(), Some(id))
+            } else {
+                ServerJsonRpcMessage::error(message::unreadable(), Some(answered?))
+            }
         }
-        Err(_) => ServerJsonRpcMessage::error(message::unreadable(), Some(answered(&data)?)),
     };
     serde_json::to_string(&answer).ok()
-}
-
-/// The request that a message answers.
-fn answered(message: &str) -> Option<RequestId> {
-    let mut envelope = Envelope::default();
-    envelope.push(message.as_bytes());
-    envelope.answered().map(RequestId::Number)
 }
 
 /// The size of the event that is being read: the bytes since the last empty line.
@@ -97,6 +96,8 @@ struct Size {
     ends: usize,
     /// Whether the event has grown too long. Its rest is dropped.
     is_too_long: bool,
+    /// Whether an event was cut since this was last asked.
+    has_cut: bool,
 }
 
 impl Size {
@@ -112,7 +113,7 @@ impl Size {
                 (false, true) => {
                     kept.extend_from_slice(&piece[begin..at]);
                     kept.extend_from_slice(b"\n\n");
-                    is_whole = false;
+                    (is_whole, self.has_cut) = (false, true);
                 }
                 (true, false) => begin = at + 1,
                 _ => {}
@@ -207,6 +208,8 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":7,"result":{"te"#, None, true, Some((7, long)));
         check(r#"{"result":{"te"#, Some(7), true, Some((7, long)));
         check(r#"{"result":{"te"#, None, true, None);
+        // A notification on the stream of a call is not the end of the call.
+        check(r#"{"method":"notifications/message","params":{"te"#, Some(7), true, None);
     }
 
     #[test]
