@@ -5,6 +5,7 @@ mod detecting;
 mod failed;
 mod opening;
 mod probing;
+mod reading;
 mod template;
 
 use std::sync::Arc;
@@ -12,9 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue,
-};
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -22,12 +21,13 @@ use tracing::{debug, warn};
 
 use self::detecting::Guess;
 use self::failed::Failed;
+use self::reading::coding;
 use crate::call_format::ContractSetting;
 use crate::http;
 use crate::limits::upstream as limits;
 use crate::trace_context::TraceContext;
 use crate::upstream::chat_template::Losses;
-use crate::upstream::client::{Answer, Client, ClientError, Extent, ReadText};
+use crate::upstream::client::{Answer, Client, ClientError};
 use crate::upstream::constrain::Constrain;
 use crate::upstream::detect::Detected;
 use crate::upstream::dialect::{self, Dialect};
@@ -122,6 +122,9 @@ pub(super) struct Server {
     asking: tokio::sync::Mutex<Option<FailedListing>>,
 }
 
+/// What precedes the key in `Authorization` (RFC 6750, section 2.1).
+const BEARER: &str = "Bearer ";
+
 /// What is known about a server.
 #[derive(Debug)]
 enum Known {
@@ -156,7 +159,7 @@ impl Server {
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad_url())?;
         let authorization = api_key
             .map(|key| {
-                let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
+                let mut value = HeaderValue::from_str(&format!("{BEARER}{key}"))
                     .map_err(|_| OptionsError::ApiKey(name.to_owned()))?;
                 value.set_sensitive(true);
                 Ok::<_, OptionsError>(value)
@@ -283,12 +286,6 @@ impl Server {
         }
     }
 
-    /// The body of an answer that is an error. A server that never ends it does not delay the turn's own end for long.
-    async fn read_error(&self, answer: &mut Answer) -> String {
-        let within = self.idle_timeout.min(limits::ERROR_BODY_TIMEOUT);
-        read_body(answer, limits::ERROR_BODY_BYTES_MAX, within).await.text
-    }
-
     /// The name of the model to ask.
     fn model_of<'m>(&'m self, models: &'m Models) -> &'m str {
         let learnt = models.first.as_deref().unwrap_or_default();
@@ -403,7 +400,7 @@ impl Server {
     ) -> Result<String, Failed> {
         let request = self.request(method, path, body);
         let answer = self.send(request, within).await?;
-        read_whole(answer, limits::MODELS_BYTES_MAX, within).await
+        self.read_whole(answer, limits::MODELS_BYTES_MAX, within).await
     }
 
     /// Forgets what was learnt; the server may have been replaced.
@@ -445,47 +442,4 @@ struct FailedListing {
     at: Instant,
     /// How many times the model may have been replaced by then.
     replacements: u64,
-}
-
-/// The coding of an answer's body, if it has one. Such a body cannot be read.
-fn coding(answer: &Answer) -> Option<&str> {
-    let fields = answer.head.headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::to_str);
-    let coding = http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "identity")?;
-    Some(coding.get(..limits::CODING_BYTES_MAX).unwrap_or(coding))
-}
-
-/// The body of an answer that is not an event stream: at most `bytes_max` bytes, and only what
-/// arrives within this time.
-async fn read_body(answer: &mut Answer, bytes_max: usize, within: Duration) -> ReadText {
-    match coding(answer) {
-        Some(coding) => {
-            let text = format!("(unreadable, Content-Encoding: {coding})");
-            ReadText { text, extent: Extent::Whole }
-        }
-        None => answer.body.read_to_string(bytes_max, within).await,
-    }
-}
-
-/// The same, which has to be whole, unless it is an error.
-async fn read_whole(
-    mut answer: Answer,
-    bytes_max: usize,
-    within: Duration,
-) -> Result<String, Failed> {
-    let body = read_body(&mut answer, bytes_max, within).await;
-    if !answer.head.status.is_success() {
-        return Err(Failed::refused(&answer, &body.text));
-    }
-    match body.extent {
-        Extent::Whole => {
-            answer.body.finish();
-            Ok(body.text)
-        }
-        Extent::Longer => Err(Failed::permanent(RoundFailure::too_long(bytes_max))),
-        Extent::Cut => Err(Failed {
-            wait: Some(Duration::ZERO),
-            ..Failed::permanent(RoundFailure::cut_short())
-        }),
-        Extent::Late => Err(Failed::permanent(RoundFailure::late())),
-    }
 }

@@ -7,8 +7,8 @@ use hyper::Method;
 use serde::Deserialize;
 use tracing::info;
 
+use super::Server;
 use super::failed::Failed;
-use super::{Server, read_whole};
 use crate::call_format::{CallContract, Row};
 use crate::limits::upstream as limits;
 use crate::upstream::chat_template::Losses;
@@ -92,7 +92,7 @@ impl Server {
         let path = format!("{}/apply-template", self.root());
         let request = self.request(Method::POST, &path, body);
         let answer = self.send(request, self.idle_timeout).await?;
-        let body = read_whole(answer, limits::PROMPT_BYTES_MAX, self.idle_timeout).await?;
+        let body = self.read_whole(answer, limits::PROMPT_BYTES_MAX, self.idle_timeout).await?;
         let rendered = serde_json::from_str::<Rendered>(&body);
         rendered.map(|Rendered { prompt }| prompt).map_err(|_| {
             let error = ServerError::from_body(body.as_bytes());

@@ -1,11 +1,13 @@
 //! Model servers that cannot be reached, refuse, or send something unexpected.
 
 use serde_json::{Value, json};
+use tether::config::Secret;
 use tether::limits::upstream::ERROR_BODY_TIMEOUT;
 use tokio::time::Instant;
 
 use super::{failed, nothing, turn};
 use crate::support::events::said;
+use crate::support::gateway::Setup;
 use crate::support::model::{DONE, finish, text};
 use crate::support::{Away, Gateway, Model, ms};
 
@@ -106,6 +108,22 @@ async fn it_refuses_the_request() {
         assert!(message.contains(&status[..3]) && message.contains(advice), "{message}");
         assert!(message.contains("no such thing"), "{message}");
     }
+}
+
+/// Some servers repeat what they were sent.
+#[tokio::test]
+async fn it_quotes_the_key_that_it_was_sent() {
+    let with_key = |setup: &mut Setup| {
+        setup.upstream().api_key = Some(Secret::new("secret-key".to_owned()));
+    };
+    let frames = turn(with_key, async |mut round, _| {
+        let told = r#"{"error":{"message":"Bearer secret-key is no key"}}"#;
+        round.write(refusal("401 No", "", told)).await;
+        round.keep();
+    })
+    .await;
+    let message = failed(&frames, "upstream_error", false);
+    assert!(message.contains("Bearer [the key] is no key"), "{message}");
 }
 
 #[tokio::test]
