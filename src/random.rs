@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use uuid::fmt::Hyphenated;
 use uuid::{Builder, Uuid};
 
 /// How many ids one call of the system pays for.
@@ -34,6 +35,13 @@ thread_local! {
 pub(crate) fn uuid() -> Uuid {
     let id = POOL.with_borrow_mut(Pool::take);
     Builder::from_random_bytes(id).into_uuid()
+}
+
+/// The same as text.
+#[must_use]
+pub(crate) fn uuid_text() -> String {
+    let mut text = [0; Hyphenated::LENGTH];
+    uuid().hyphenated().encode_lower(&mut text).to_owned()
 }
 
 impl Pool {

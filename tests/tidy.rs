@@ -329,7 +329,7 @@ const ROWS: &[Row] = &[
     row("cli/chat/mod.rs", Io, &["config"]),
     row("cli/chat/terminal", Io, &["config", "limits"]),
     row("cli/chat/turn", Io, &["limits", "tools", "upstream"]),
-    row("cli/tools", Io, &["app", "config", "event", "limits", "telemetry", "tools"]),
+    row("cli/tools", Io, &["app", "config", "event", "limits", "parser", "telemetry", "tools"]),
     row(
         "cli/sessions",
         Io,

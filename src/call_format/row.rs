@@ -8,7 +8,7 @@ use super::tags::Tags;
 
 /// How the calls of a format are read and written.
 #[expect(clippy::struct_excessive_bools, reason = "a column each")]
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Row {
     /// Its name in the configuration and on the command line.
     pub name: &'static str,
@@ -52,6 +52,15 @@ pub struct Row {
     /// whether a call in there counts.
     pub ends_reasoning: bool,
 }
+
+/// No two have the same name. Comparing all of it, for each turn several times, would cost much more.
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Row {}
 
 /// How a call without an opener begins. It counts only at the start of an answer, and only if it names
 /// an offered tool.

@@ -27,12 +27,12 @@ impl Ids {
     pub(super) fn new(owner: &str, session_id: Option<String>, client_keeps_history: bool) -> Self {
         let is_new = session_id.is_none();
         let is_passing = client_keeps_history && is_new;
-        let session_id = session_id.unwrap_or_else(|| random::uuid().to_string());
+        let session_id = session_id.unwrap_or_else(random::uuid_text);
         let stored_as = session::id_of(owner, &session_id);
         // The client's next request does not know a session that ends with its turn.
         let parked_in =
             if is_passing { session::id_of(owner, PARKED_IN) } else { stored_as.clone() };
-        let turn_id = random::uuid().to_string();
+        let turn_id = random::uuid_text();
         Self { session_id, turn_id, stored_as, parked_in, is_new, is_passing }
     }
 }

@@ -200,6 +200,8 @@ pub mod upstream {
     pub const READ_BUFFER_BYTES: usize = 16 * KIB;
     /// How long to wait for the end of an answer after its last event, to keep the connection.
     pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
+    /// Keys of fewer bytes are no secrets, and may be words that an error message needs.
+    pub const HIDDEN_KEY_BYTES_MIN: usize = 8;
     /// Time for a server to answer a health check.
     pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
     /// How long to wait before asking a server again that was too busy to list its models.

@@ -175,7 +175,7 @@ fn key_bit(key: &[u8]) -> u128 {
 }
 
 /// The first key that an object repeats.
-fn twice(json: &str) -> Option<String> {
+pub(crate) fn twice(json: &str) -> Option<String> {
     examined::note(json.len());
     let mut found = None;
     let mut deserializer = serde_json::Deserializer::from_str(json);

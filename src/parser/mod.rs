@@ -166,6 +166,7 @@ use std::sync::Arc;
 use crate::call_format::Body;
 
 pub use arguments::Arguments;
+pub(crate) use arguments::twice;
 pub use native_call::{cut_call, lost_arguments, read_call};
 pub use repair::Repair;
 pub use segment::{ErrorCode, ParseError, ParsedCall, Place, Segment, Span};

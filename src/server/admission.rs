@@ -205,4 +205,38 @@ mod tests {
         assert!(!is_second_over([127, 0, 0, 1]));
         assert!(is_second_over([198, 51, 100, 1]));
     }
+
+    /// Whether the second of two requests at once, from this address and with this header, is refused.
+    #[track_caller]
+    fn is_second_refused(admission: &Admission, peer: &str, forwarded: &str) -> bool {
+        let guard = Arc::new(admission.count_connection(peer.parse().unwrap()));
+        let [first, second] = [(); 2].map(|()| {
+            let mut request = hyper::Request::new(());
+            request.extensions_mut().insert(Arc::clone(&guard));
+            if !forwarded.is_empty() {
+                request.headers_mut().insert("x-forwarded-for", forwarded.parse().unwrap());
+            }
+            admission.count_request(&request.into_parts().0).is_err()
+        });
+        assert!(!first, "one request is allowed");
+        second
+    }
+
+    #[test]
+    fn requests_count_for_the_client_and_not_for_its_proxy() {
+        let range = |range: &str| vec![range.parse().unwrap()];
+        let proxies = Proxies { trusted: range("192.0.2.0/24"), ..Proxies::default() };
+        // Proxies are exempt, too: their own requests, but not those of clients that they hide.
+        let exempt = ["192.0.2.0/24", "203.0.113.7"].map(|it| it.parse().unwrap()).to_vec();
+        let head_rate_per_address = Some(1);
+        let limits =
+            ClientLimits { head_rate_per_address, exempt, proxies, ..ClientLimits::default() };
+        let admission = Admission::new(limits);
+        assert!(is_second_refused(&admission, "198.51.100.1", ""));
+        assert!(is_second_refused(&admission, "192.0.2.1", "198.51.100.2"));
+        assert!(is_second_refused(&admission, "192.0.2.1", "unknown"));
+        assert!(!is_second_refused(&admission, "192.0.2.1", ""));
+        assert!(!is_second_refused(&admission, "192.0.2.1", "203.0.113.7"));
+        assert!(!is_second_refused(&admission, "203.0.113.7", ""));
+    }
 }

@@ -1,8 +1,8 @@
 //! Readiness: `GET /readyz`.
 
 use hyper::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::App;
@@ -10,8 +10,8 @@ use super::reply::{Reply, json_reply};
 use crate::gateway::{Detected, Gateway};
 use crate::limits::upstream::CHECK_AGE;
 
-/// When a check found no upstream, and why; locked during a check. Anyone may ask, without a key
-/// and however often: upstreams that are away are not asked as often.
+/// The last check that found no upstream: when, and why none can be reached. Anyone may ask, without
+/// a key and however often: upstreams that are away are not asked as often.
 #[derive(Debug, Default)]
 pub(super) struct Unreachable(Mutex<Option<(Instant, String)>>);
 
@@ -21,14 +21,13 @@ impl Unreachable {
     /// # Errors
     /// Why none can.
     async fn check(&self, gateway: &Gateway) -> Result<(), String> {
-        let mut last = self.0.lock().await;
-        if let Some((at, why)) = &*last
+        if let Some((at, why)) = &*self.0.lock()
             && at.elapsed() < CHECK_AGE
         {
             return Err(why.clone());
         }
         let outcome = gateway.check_upstream().await.map_err(|failure| failure.message);
-        *last = outcome.clone().err().map(|why| (Instant::now(), why));
+        *self.0.lock() = outcome.clone().err().map(|why| (Instant::now(), why));
         outcome
     }
 }

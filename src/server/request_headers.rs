@@ -17,7 +17,7 @@ pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
             && id.as_bytes().iter().all(u8::is_ascii_graphic)
     });
     given.cloned().unwrap_or_else(|| {
-        HeaderValue::try_from(random::uuid().to_string()).expect("a UUID is hex and dashes")
+        HeaderValue::try_from(random::uuid_text()).expect("a UUID is hex and dashes")
     })
 }
 

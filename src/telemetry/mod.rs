@@ -103,8 +103,11 @@ fn filter(level: LevelFilter) -> Result<EnvFilter, TelemetryError> {
     let filter = builder.from_env()?;
     // It warns of each odd frame, and a client can send any number.
     let names_h2 = words.split([',', '=', '[']).any(|word| word.trim().starts_with("h2"));
-    let quiet = || Directive::from_str("h2=error");
-    Ok(if names_h2 { filter } else { filter.add_directive(quiet().expect("this is a directive")) })
+    let warns = |level: LevelFilter| level > LevelFilter::ERROR;
+    let is_warned = words.split(',').any(|word| word.trim().parse().is_ok_and(warns))
+        || words.trim().is_empty() && warns(level);
+    let quiet = || Directive::from_str("h2=error").expect("this is a directive");
+    Ok(if names_h2 || !is_warned { filter } else { filter.add_directive(quiet()) })
 }
 
 /// The filter, if it is a single word that is neither a level nor one of our targets. As a target

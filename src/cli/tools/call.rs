@@ -18,6 +18,7 @@ use crate::cli::{CallArgs, CliError, print_diagnostic};
 use crate::config::Config;
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
+use crate::parser;
 use crate::tools::question::{Awaits, SentQuestion};
 use crate::tools::report::{Report, Reporter};
 use crate::tools::run::{self, Run, ToolCall};
@@ -103,6 +104,10 @@ fn read_arguments(written: &str) -> Result<Value, CliError> {
         })?;
     }
     let parsed = serde_json::from_str::<Value>(&text);
+    // The gateway does not guess which one is meant, either.
+    if let (Ok(_), Some(key)) = (&parsed, parser::twice(&text)) {
+        return Err(CliError::Usage(format!("the arguments have the key {key:?} twice")));
+    }
     match parsed {
         Ok(arguments @ Value::Object(_)) => Ok(arguments),
         Ok(_) => Err(CliError::Usage("the arguments must be a JSON object".to_owned())),

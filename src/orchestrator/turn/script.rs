@@ -15,6 +15,9 @@ use crate::orchestrator::call::CallAt;
 use crate::orchestrator::result_guard::ResultGuard;
 use crate::orchestrator::stop_texts::StopTexts;
 
+/// Room for a short answer: some thirty tokens.
+const ANSWER_BYTES_USUAL: usize = 128;
+
 /// The turn's text, and the queue of what comes out.
 #[derive(Debug)]
 pub(super) struct Script {
@@ -124,6 +127,10 @@ impl Script {
     /// Adds the model's words, up to a result block or a stop text.
     pub(super) fn push_words(&mut self, words: &str) -> Shown {
         let start = self.text.len();
+        if start == 0 {
+            // Growing from one token would copy it several times.
+            self.text.reserve(ANSWER_BYTES_USUAL);
+        }
         let unseen = self.put_back_words();
         let ends_in_results = self.guard.push(words, &mut self.text);
         let end = self.end_words(unseen, ends_in_results, ends_in_results);

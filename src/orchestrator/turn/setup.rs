@@ -85,7 +85,9 @@ impl Setup {
             let named = spec.parameters.get("properties").and_then(Value::as_object);
             named.is_some_and(|named| !named.is_empty())
         };
-        self.spec(name).is_some_and(|spec| spec.policy.mutates && has_arguments(spec))
+        // Nothing is known about what a client's tool does.
+        let may_change = |spec: &ToolSpec| spec.policy.mutates || spec.source.is_client();
+        self.spec(name).is_some_and(|spec| may_change(spec) && has_arguments(spec))
     }
 
     /// How many calls the turn may make: `1 call`, `4 calls`.

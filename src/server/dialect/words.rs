@@ -3,7 +3,7 @@
 //! Dialects that put each message's words into a message or a part of its own leave out the white space at their
 //! start: a call stands on a line of its own, and that would be an empty paragraph for each call. Dialects in which all
 //! the words of a turn are one text keep the messages apart with a blank line: servers that send calls beside the text
-//! leave no white space.
+//! leave no white space. In the others, a message that follows words without a call begins a part of its own.
 
 use serde_json::Value;
 
@@ -29,18 +29,22 @@ pub(super) fn end_before(feedback: &Value) -> bool {
 /// What the words of one message and those of the next are kept apart with.
 pub(super) const BLANK_LINE: &str = "\n\n";
 
-/// Finds the pieces of a growing text that [`BLANK_LINE`] goes before.
+/// Finds the pieces of a growing text with which the words of another message begin, right after those of the one
+/// before.
+///
+/// A tool may end while the model is still writing the message that called it, in the middle of a word. So a piece that
+/// goes on with a word does not count.
 #[derive(Debug)]
 pub(super) struct Paragraphs {
-    /// Whether the text ends with a word, not with white space.
-    ends_with_word: bool,
+    /// What the text ends with, unless that is white space.
+    last: Option<char>,
     /// Whether what follows belongs to another message.
     has_ended: bool,
 }
 
 impl Paragraphs {
     /// Before the first piece.
-    pub(super) const NEW: Self = Self { ends_with_word: false, has_ended: false };
+    pub(super) const NEW: Self = Self { last: None, has_ended: false };
 
     /// Takes an event that is no piece of the text.
     pub(super) fn note(&mut self, kind: Kind, data: &Value) {
@@ -51,23 +55,40 @@ impl Paragraphs {
         };
     }
 
-    /// Takes the next piece, escaped as JSON. Returns whether a blank line goes before it.
+    /// Takes the next piece, escaped as JSON. Returns whether it begins another message, without white space before it.
     pub(super) fn begins(&mut self, piece: &[u8]) -> bool {
-        let is_other = std::mem::take(&mut self.has_ended);
-        let is_glued = self.ends_with_word && from_first(piece) == Some(piece);
-        self.ends_with_word = ends_with_word(piece);
-        is_other && is_glued
+        let has_ended = std::mem::take(&mut self.has_ended);
+        let last = std::mem::replace(&mut self.last, last_of(piece));
+        // Decoding the first character is for the few pieces that need it.
+        has_ended
+            && last.is_some_and(|last| first_of(piece).is_some_and(|first| !goes_on(last, first)))
     }
 }
 
-fn ends_with_word(piece: &[u8]) -> bool {
+/// Whether a word or a sentence goes on from one character to the next.
+fn goes_on(last: char, first: char) -> bool {
+    let is_word = last.is_alphanumeric() && first.is_alphanumeric() && !first.is_uppercase();
+    is_word || matches!(first, '.' | ',' | ';' | ':' | '!' | '?' | ')' | ']' | '\'' | '\u{2019}')
+}
+
+/// The first character of a piece, unless that is white space.
+fn first_of(piece: &[u8]) -> Option<char> {
+    let piece = from_first(piece).filter(|from_first| from_first.len() == piece.len())?;
+    str::from_utf8(piece).ok()?.chars().next()
+}
+
+/// The last character of a piece, unless that is white space.
+fn last_of(piece: &[u8]) -> Option<char> {
     match piece {
-        [] | [.., b' '] => false,
-        [before @ .., b'n' | b'r' | b't'] => {
+        [] | [.., b' '] => None,
+        [before @ .., b'n' | b'r' | b't']
             // Backslashes in pairs are characters of their own, and so is the letter then.
-            before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
+            if before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1 =>
+        {
+            None
         }
-        _ => true,
+        [.., last] if last.is_ascii() => Some(char::from(*last)),
+        _ => str::from_utf8(piece).ok()?.chars().next_back(),
     }
 }
 
@@ -86,6 +107,13 @@ mod tests {
             ("\\t", "It is noon.", false),
             ("It is in C:\\\\n", "It is noon.", true),
             ("", "It is noon.", false),
+            ("Let me look", "It is noon.", true),
+            ("你好。", "现在是中午。", true),
+            // A tool has ended in the middle of a message.
+            ("One mo", "ment.", false),
+            ("One moment", ", please.", false),
+            ("It is 1", "2 o'clock.", false),
+            ("稍", "等。", false),
         ] {
             let mut paragraphs = Paragraphs::NEW;
             assert!(!paragraphs.begins(first.as_bytes()), "{first}: nothing comes before");

@@ -11,6 +11,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::panic::{self, AssertUnwindSafe};
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
@@ -78,7 +79,13 @@ impl Stream {
 
 impl Outlet for Stream {
     fn pass_on(&self, new: &Published<'_>, now: Instant) -> bool {
-        self.lock().pass_on(new, now)
+        let mut state = self.lock();
+        // Whoever publishes must not fail with one of its readers.
+        let passed_on = panic::catch_unwind(AssertUnwindSafe(|| state.pass_on(new, now)));
+        passed_on.unwrap_or_else(|_| {
+            state.end(Ended::Cut);
+            false
+        })
     }
 }
 

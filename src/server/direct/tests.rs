@@ -49,6 +49,25 @@ impl Encoder for Plain {
     }
 }
 
+/// Fails at the second record.
+#[derive(Debug)]
+struct Failing(Plain);
+
+impl Encoder for Failing {
+    fn media_type(&self) -> &'static str {
+        self.0.media_type()
+    }
+
+    fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
+        assert!(record.sequence < 2, "an encoder that fails");
+        self.0.encode(record, out);
+    }
+
+    fn keep_alive(&self) -> Bytes {
+        self.0.keep_alive()
+    }
+}
+
 /// What is streamed in one case.
 #[derive(Debug, Clone)]
 struct Case {
@@ -223,6 +242,34 @@ async fn stream(
     };
     serving.await.unwrap();
     bytes
+}
+
+/// A client that has read the head and all that has been published.
+async fn following(reader: Reader, encoder: Box<dyn Encoder>, published: &str) -> TcpStream {
+    let (ours, mut client) = connected().await;
+    tokio::spawn(directly(ours, EventBody::new(reader, encoder, FOR_EVER)));
+    let mut read = Vec::new();
+    while !String::from_utf8_lossy(&read).contains(published) {
+        assert_ne!(client.read_buf(&mut read).await.unwrap(), 0);
+    }
+    client
+}
+
+#[tokio::test]
+async fn a_reader_that_fails_ends_its_own_stream_and_no_other() {
+    let (log, mut writer) = Writer::new(1);
+    writer.push(&Event::TextDelta { text: "one" });
+    writer.publish();
+    let plain = || Plain { is_cut: false, shortest: 0 };
+    let failing = following(log.read_after(0), Box::new(Failing(plain())), "one").await;
+    let other = following(log.read_after(0), Box::new(plain()), "one").await;
+    writer.push(&Event::TextDelta { text: "two" });
+    writer.publish();
+    drop(writer);
+    let (failed, whole) = tokio::join!(read_all(failing), read_all(other));
+    assert_eq!(failed, b"", "broken off");
+    let whole = String::from_utf8(whole).unwrap();
+    assert!(whole.contains("two") && whole.ends_with("\r\n0\r\n\r\n"), "{whole}");
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -19,6 +19,9 @@ use super::encode::{self, TEXT_END};
 use super::epochs::Epochs;
 use crate::event::Kind;
 
+/// How many records a short answer has, for which the index gets room with its second.
+const RECORDS_USUAL: usize = 16;
+
 /// Ends each record in memory.
 pub(super) const LF: &[u8] = b"\n";
 
@@ -166,6 +169,9 @@ impl Records {
         if self.runs.is_empty() {
             // A turn that waits for its model has no more than these.
             self.runs.reserve_exact(runs.len());
+            self.index.reserve_exact(entries.len());
+        } else if self.index.len() + entries.len() > self.index.capacity() {
+            self.index.reserve(RECORDS_USUAL);
         }
         self.index.extend_from_slice(entries);
         self.runs.extend_from_slice(runs);

@@ -115,8 +115,11 @@ impl SessionRecord {
     /// The record as text.
     #[must_use]
     pub(crate) fn write(&self) -> String {
-        serde_json::to_string(&Envelope { version: VERSION, session: self })
-            .expect("keys are strings")
+        // Growing from little would copy it several times.
+        let mut json = Vec::with_capacity(self.conversation.bytes() + self.answers.bytes());
+        serde_json::to_writer(&mut json, &Envelope { version: VERSION, session: self })
+            .expect("keys are strings");
+        String::from_utf8(json).expect("JSON is UTF-8")
     }
 
     /// Reads a record.

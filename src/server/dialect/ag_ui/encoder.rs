@@ -21,7 +21,8 @@ use super::snapshot::Snapshot;
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::sse::{self, TextFrames};
-use crate::server::dialect::{self, Encoder, shown, words};
+use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::{self, Encoder, shown};
 use crate::session::Record;
 
 /// The run that a client asks for.
@@ -49,6 +50,7 @@ pub(super) struct RunEncoder {
     pub(super) calls: Calls,
     interrupt: Option<Interrupt>,
     pub(super) snapshot: Snapshot,
+    paragraphs: Paragraphs,
 }
 
 /// A message whose text may go on.
@@ -71,6 +73,7 @@ impl RunEncoder {
             calls: Calls::new(open_calls, resumed),
             interrupt: None,
             snapshot: Snapshot::new(messages),
+            paragraphs: Paragraphs::NEW,
         }
     }
 
@@ -190,7 +193,12 @@ impl Encoder for RunEncoder {
 
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
-            (Kind::TextDelta, Some(text)) => return self.push_text(out, false, text),
+            (Kind::TextDelta, Some(text)) => {
+                if self.paragraphs.begins(text) {
+                    self.close_span(out);
+                }
+                return self.push_text(out, false, text);
+            }
             (Kind::ReasoningDelta, Some(text)) => return self.push_text(out, true, text),
             // The tool's name is not known yet.
             (Kind::ToolMarkerDetected, _) => return self.close_span(out),
@@ -199,6 +207,7 @@ impl Encoder for RunEncoder {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
+        self.paragraphs.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(out, data),
             Kind::ToolStarted => self.start_call(out, data),

@@ -98,6 +98,23 @@ fn words_and_reasoning_are_spans_with_ids_of_their_own() {
 }
 
 #[test]
+fn words_after_a_result_are_in_the_next_step_unless_a_word_goes_on() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
+    for (next, steps) in [("It is 2.", 2), ("ment, please.", 1)] {
+        let parts = parts(&[
+            started(),
+            start("call_1", &arguments, 1),
+            text("One mo"),
+            end("call_1", &result),
+            text(next),
+            completed(TurnFinish::Stop),
+        ]);
+        let begun = types(&parts).iter().filter(|kind| **kind == "start-step").count();
+        assert_eq!(begun, steps, "{next}");
+    }
+}
+
+#[test]
 fn a_tool_of_ours_is_executed_by_the_provider_and_the_answer_is_a_step_of_its_own() {
     let (arguments, result) = (raw(&json!({"a": 1})), ToolResult::data(json!({"b": 2})));
     let events = [

@@ -9,7 +9,8 @@ use super::id::ResponseId;
 use super::items::Items;
 use super::text::{Status, Words};
 use crate::event::Kind;
-use crate::server::dialect::{self, ended, words};
+use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::{self, ended};
 use crate::session::Record;
 
 /// An answer, up to the last record that it took.
@@ -21,6 +22,7 @@ pub(super) struct Answer {
     end: Option<End>,
     /// Whether a server tool has started.
     has_acted: bool,
+    paragraphs: Paragraphs,
 }
 
 impl Answer {
@@ -29,13 +31,17 @@ impl Answer {
         let id = ResponseId::of("", "");
         let granted = envelope.head.approval_request_id.clone();
         let items = Items::new(shown, labels, id, granted);
-        Self { envelope, id, items, end: None, has_acted: false }
+        let paragraphs = Paragraphs::NEW;
+        Self { envelope, id, items, end: None, has_acted: false, paragraphs }
     }
 
     /// Takes a record, and writes its frames.
     pub(super) fn take(&mut self, record: &Record<'_>, frames: &mut Frames<'_>) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
+                if self.paragraphs.begins(text) {
+                    self.items.close_text(frames, Status::Completed);
+                }
                 return self.items.push_text(frames, Words::Message, text);
             }
             (Kind::ReasoningDelta, Some(text)) => {
@@ -57,6 +63,7 @@ impl Answer {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
+        self.paragraphs.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(data, frames),
             Kind::ToolStarted => {

@@ -227,6 +227,24 @@ fn the_words_of_each_round_are_a_message() {
 }
 
 #[test]
+fn words_after_a_result_are_a_message_of_their_own_unless_a_word_goes_on() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
+    for (next, messages) in [("It is 2.", 2), ("ment, please.", 1)] {
+        let list = [
+            started(),
+            start("call_1", &arguments, 1),
+            text("One mo"),
+            end("call_1", &result),
+            text(next),
+            completed(TurnFinish::Stop),
+        ];
+        let events = events(&list);
+        let begun = types(&events).iter().filter(|kind| **kind == "TEXT_MESSAGE_START").count();
+        assert_eq!(begun, messages, "{next}");
+    }
+}
+
+#[test]
 fn every_call_of_ours_has_a_result() {
     let (arguments, failure) = (raw(&json!({})), ToolResult::error("overflow"));
     let feedback = Event::Feedback {

@@ -285,6 +285,29 @@ fn our_tools_are_calls_of_an_mcp_server() {
     assert_eq!(&whole.body["output"], last);
 }
 
+/// Servers that send calls beside the text leave no marker between the words of two messages.
+#[test]
+fn words_after_a_result_are_a_message_of_their_own_unless_a_word_goes_on() {
+    let arguments = RawValue::from_string("{}".to_owned()).unwrap();
+    let result = ToolResult::data(json!({"n": 2}));
+    let [start, end] = tool_events(&arguments, &result);
+    let text = |text| Event::TextDelta { text };
+    for (next, messages) in
+        [("It is 2.", vec!["One mo", "It is 2."]), ("ment, please.", vec!["One moment, please."])]
+    {
+        for shown in [ServerItems::McpCall, ServerItems::Hidden] {
+            let [start, end] = [start.clone(), end.clone()];
+            let all =
+                [started(), start, text("One mo"), end, text(next), completed(TurnFinish::Stop)];
+            let events = events(&all, shown);
+            let output = events.last().unwrap()["response"]["output"].as_array().unwrap();
+            let said = output.iter().filter_map(|item| item["content"][0]["text"].as_str());
+            assert_eq!(said.collect::<Vec<_>>(), messages);
+            assert_eq!(whole(&all, shown).body["output"].as_array(), Some(output));
+        }
+    }
+}
+
 #[test]
 fn the_words_of_each_round_are_a_message() {
     let text = |text| Event::TextDelta { text };
