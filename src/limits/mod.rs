@@ -204,6 +204,8 @@ pub mod upstream {
     pub const HIDDEN_KEY_BYTES_MIN: usize = 8;
     /// Time for a server to answer a health check.
     pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+    /// How long the first of several servers has to answer a health check before the others are asked.
+    pub const CHECK_HEAD_START: Duration = Duration::from_millis(500);
     /// How long to wait before asking a server again that was too busy to list its models.
     pub const LIST_AGAIN: Duration = Duration::from_secs(30);
     /// How long a health check stays valid.

@@ -5,12 +5,15 @@
 //! answer. The conversation is rendered again for each upstream. An upstream that failed to answer
 //! is asked last for a while, except in turns that ask for it by name.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::{Round, RoundFailure, RoundRequest, Upstream};
+use crate::limits::upstream as limits;
 
 /// The upstreams of a turn, in the order in which they are asked. Never empty.
 #[derive(Debug, Clone)]
@@ -140,17 +143,35 @@ impl Route {
         if let [only] = &self.upstreams[..] {
             return only.check().await;
         }
-        let mut first = Ok(());
-        for place in self.order(None) {
-            let asked = Instant::now();
-            let outcome = self.upstreams[place].check().await;
-            self.upstreams[place].record_outcome(&outcome, asked);
-            match outcome {
-                Ok(()) => return Ok(()),
-                Err(failure) => first = first.and(Err(failure)),
+        let mut rest = self.order(None).into_iter().enumerate();
+        let check = |(number, place)| async move { (number, self.check_one(place).await) };
+        // The others are asked once the first has failed, or takes long: servers that are away without
+        // a word must not hold up one that is there.
+        let mut asked: FuturesUnordered<_> = rest.by_ref().take(1).map(check).collect();
+        let mut head_start = pin!(sleep(limits::CHECK_HEAD_START));
+        let mut failures = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                outcome = asked.next() => match outcome {
+                    Some((_, Ok(()))) => return Ok(()),
+                    Some((number, Err(failure))) => failures.push((number, failure)),
+                    None => break,
+                },
+                () = &mut head_start, if !head_start.is_elapsed() => {}
             }
+            asked.extend(rest.by_ref().map(check));
         }
-        first
+        let first = failures.into_iter().min_by_key(|(number, _)| *number);
+        first.map_or(Ok(()), |(_, failure)| Err(failure))
+    }
+
+    /// Checks one of them, and notes whether it can be reached.
+    async fn check_one(&self, place: usize) -> Result<(), RoundFailure> {
+        let asked = Instant::now();
+        let outcome = self.upstreams[place].check().await;
+        self.upstreams[place].record_outcome(&outcome, asked);
+        outcome
     }
 
     /// The indices in the order in which to ask now. An upstream asked for by name goes first

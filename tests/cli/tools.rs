@@ -167,6 +167,10 @@ fn mistakes_in_a_call_are_status_2() {
         (&["call", "greet"], "error: The arguments are not valid.\n- arguments.name: "),
         (&["call", "greet", "[]"], "error: the arguments must be a JSON object\n"),
         (&["call", "greet", "{"], "error: the arguments are not valid JSON: "),
+        (
+            &["call", "greet", r#"{"name": "A", "name": "B"}"#],
+            "error: the arguments have the key \"name\" twice\n",
+        ),
         (&["call", "fail", "--answer", "{bad"], "error: the answer is not valid JSON: "),
     ] {
         let (status, stdout, stderr) = tools(arguments);

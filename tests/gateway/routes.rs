@@ -473,6 +473,14 @@ async fn an_upstream_that_readyz_reaches_is_asked_before_those_in_cool_down() {
     assert!(first.has_no_requests());
 }
 
+#[tokio::test]
+async fn servers_that_say_nothing_do_not_hide_one_that_is_there() {
+    let (first, second) = (Model::listen(), Model::listen());
+    first.stall_listing();
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    assert_eq!(gateway.get("/readyz").await.status(), 200);
+}
+
 /// An error about one request says nothing about the next.
 #[tokio::test]
 async fn a_reachable_server_does_not_cool_down() {

@@ -215,6 +215,32 @@ async fn a_change_whose_result_is_lost_is_not_told_as_one_that_failed() {
     assert!(run.result.uncertain && run.result.error.unwrap().contains("made all the same"));
 }
 
+/// A tool whose calls may be repeated under their key alone.
+#[derive(Debug)]
+struct Keyed(Arc<dyn Tool>);
+
+impl Tool for Keyed {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        self.0.spec()
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
+        self.0.call(arguments, context)
+    }
+
+    fn repeats_by_key(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_model_does_not_repeat_what_only_its_key_makes_repeatable() {
+    let tool: Arc<dyn Tool> = Arc::new(Keyed(scripted(mutates(true), vec![Err(busy(None))])));
+    let run = run_evenly(&tool).await;
+    assert_eq!((run.attempts, run.end), (ATTEMPTS_MAX, RunEnd::Unavailable));
+    assert!(run.result.uncertain && run.result.error.unwrap().contains("do not call it again"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_attempt_knows_its_number_and_the_one_key() {
     let seen = Arc::new(Mutex::new(Vec::new()));

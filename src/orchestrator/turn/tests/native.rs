@@ -3,6 +3,7 @@
 use super::chains::add_policies;
 use super::*;
 use crate::conversation::trim;
+use crate::tools::client::ClientTools;
 
 impl Scene {
     /// A turn whose server parses the calls.
@@ -116,9 +117,12 @@ fn a_call_without_a_text_of_arguments_has_none() {
 #[test]
 fn a_change_whose_arguments_may_be_lost_is_not_made() {
     let rules = Rules { call_contract: CallContract::Native, ..Rules::default() };
-    let tools = answers::policies();
-    for (name, runs) in [("send", false), ("read", true)] {
-        let briefing = briefing(Rules::default(), tools.catalog());
+    let mut clients = ClientTools::default();
+    let parameters = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+    clients.add("delete".to_owned(), "Deletes files.", Some(parameters)).unwrap();
+    let tools = clients.beside(answers::policies().catalog());
+    for (name, runs) in [("send", false), ("delete", false), ("read", true)] {
+        let briefing = briefing(Rules::default(), &tools);
         let mut scene = Scene::with(rules.clone(), TurnRequest { briefing, ..request() });
         scene.calls(0, name, "").finishes(RoundFinish::ToolCalls);
         assert_eq!(scene.deeds[1].starts_with("start"), runs, "{name}: {:?}", scene.deeds);

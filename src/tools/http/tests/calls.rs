@@ -50,6 +50,18 @@ fn source(include: &[&str]) -> OpenApiSource {
 }
 
 #[tokio::test]
+async fn a_key_makes_a_call_repeatable_and_not_the_next_one() {
+    let server = Server::once([]).await;
+    for (method, header, by_key) in
+        [("POST", true, true), ("PATCH", true, true), ("PUT", true, false), ("POST", false, false)]
+    {
+        let idempotency_header = header.then(|| "Idempotency-Key".to_owned());
+        let tool = tool(&WrittenRequest { idempotency_header, ..search(&server, method) });
+        assert_eq!(tool.repeats_by_key(), by_key, "{method} {header}");
+    }
+}
+
+#[tokio::test]
 async fn an_operation_that_is_included_by_name_is_offered_however_long_its_schema_is() {
     let choices: Vec<String> = (0..4000).map(|number| format!("choice {number}")).collect();
     let schema = json!({ "enum": choices });
