@@ -77,7 +77,7 @@ pub use dialect::server_tools::ServerTools;
 pub use forwarded::ForwardedHeader;
 pub(crate) use forwarded::Proxies;
 use places::{Place, Places};
-use ready::Unreachable;
+use ready::UpstreamCheck;
 use refusal::Limit;
 use responses::StoredResponses;
 pub use tls::TlsError;
@@ -187,8 +187,7 @@ struct App {
     description: OnceLock<Bytes>,
     /// When the server was started, in seconds since the Unix epoch.
     started_sec: u64,
-    /// Spares upstreams that are away from being asked for every probe.
-    unreachable: Unreachable,
+    upstream_check: UpstreamCheck,
     /// Places for long bodies that are read at the same time.
     readings: Semaphore,
 }
@@ -227,7 +226,7 @@ impl App {
             session_headers,
             description: OnceLock::new(),
             started_sec,
-            unreachable: Unreachable::default(),
+            upstream_check: UpstreamCheck::default(),
             readings: Semaphore::new(limits::server::READINGS_MAX),
         }
     }

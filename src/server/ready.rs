@@ -1,7 +1,6 @@
 //! Readiness: `GET /readyz`.
 
 use hyper::{HeaderMap, StatusCode};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -10,24 +9,37 @@ use super::reply::{Reply, json_reply};
 use crate::gateway::{Detected, Gateway};
 use crate::limits::upstream::CHECK_AGE;
 
-/// The last check that found no upstream: when, and why none can be reached. Anyone may ask, without
-/// a key and however often: upstreams that are away are not asked as often.
+/// Checks the upstreams. Anyone may ask whether they can be reached, without a key and however often:
+/// once they are away, one question at a time reaches them, and its answer is kept for a while.
 #[derive(Debug, Default)]
-pub(super) struct Unreachable(Mutex<Option<(Instant, String)>>);
+pub(super) struct UpstreamCheck {
+    /// When the last check found no upstream, and why none can be reached.
+    failed: parking_lot::Mutex<Option<(Instant, String)>>,
+    /// Locked by a check while they are away.
+    asking: tokio::sync::Mutex<()>,
+}
 
-impl Unreachable {
+impl UpstreamCheck {
     /// Whether any upstream can be reached.
     ///
     /// # Errors
     /// Why none can.
     async fn check(&self, gateway: &Gateway) -> Result<(), String> {
-        if let Some((at, why)) = &*self.0.lock()
+        if self.failed.lock().is_none() {
+            return self.ask(gateway).await;
+        }
+        let _asking = self.asking.lock().await;
+        if let Some((at, why)) = &*self.failed.lock()
             && at.elapsed() < CHECK_AGE
         {
             return Err(why.clone());
         }
+        self.ask(gateway).await
+    }
+
+    async fn ask(&self, gateway: &Gateway) -> Result<(), String> {
         let outcome = gateway.check_upstream().await.map_err(|failure| failure.message);
-        *self.0.lock() = outcome.clone().err().map(|why| (Instant::now(), why));
+        *self.failed.lock() = outcome.clone().err().map(|why| (Instant::now(), why));
         outcome
     }
 }
@@ -54,7 +66,7 @@ pub(super) async fn ready(app: &App, headers: &HeaderMap) -> Reply {
         }
         return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
     }
-    match app.unreachable.check(&app.gateway).await {
+    match app.upstream_check.check(&app.gateway).await {
         Ok(()) => {
             let mut body = json!({ "status": "ready" });
             if may_see_why() {

@@ -89,15 +89,15 @@ fn only_required(schema: &Value) -> Option<(&str, &Value)> {
     Some((name, schema["properties"].get(name)?))
 }
 
-/// The values of a choice, with their titles. None if one of them is not a text, which no option
-/// could stand for.
+/// The values of a choice, with their titles; empty if one of them is neither a text nor null, which
+/// leaves a field out. An option can only be a text.
 fn choices(field: &Value) -> Vec<(&str, &str)> {
     text_choices(field).unwrap_or_default()
 }
 
 fn text_choices(field: &Value) -> Option<Vec<(&str, &str)>> {
     if let Some(titled) = field["oneOf"].as_array() {
-        let titled = titled.iter().map(|choice| {
+        let titled = titled.iter().filter(|choice| choice["type"] != "null").map(|choice| {
             let id = choice["const"].as_str()?;
             Some((id, choice["title"].as_str().unwrap_or(id)))
         });
@@ -105,7 +105,7 @@ fn text_choices(field: &Value) -> Option<Vec<(&str, &str)>> {
     }
     // Titles as MCP had them before 2025-11-25.
     let title = |at: usize| field["enumNames"].get(at)?.as_str();
-    let values = field["enum"].as_array()?.iter().enumerate();
+    let values = field["enum"].as_array()?.iter().enumerate().filter(|(_, value)| !value.is_null());
     values.map(|(at, value)| value.as_str().map(|id| (id, title(at).unwrap_or(id)))).collect()
 }
 
@@ -255,6 +255,10 @@ mod tests {
         check_options(&named, &[("s", "Small"), ("l", "l")], &json!("s"));
         let titled = json!({"type": "string", "oneOf": [{"const": "s", "title": "Small"}]});
         check_options(&titled, &[("s", "Small")], &json!("s"));
+        let optional = json!({"type": ["string", "null"], "enum": ["s", null, "l"]});
+        check_options(&optional, &[("s", "s"), ("l", "l")], &json!("s"));
+        let optional = json!({"oneOf": [{"const": "s"}, {"type": "null"}]});
+        check_options(&optional, &[("s", "s")], &json!("s"));
     }
 
     #[test]

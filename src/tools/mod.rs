@@ -215,7 +215,7 @@ pub trait Tool: fmt::Debug + Send + Sync {
 
     /// Whether a call that changes something may be repeated only under its own idempotency key. If the
     /// model makes it again, which is another call, the tool does its work again.
-    fn repeats_by_key(&self) -> bool {
+    fn needs_own_key(&self) -> bool {
         false
     }
 

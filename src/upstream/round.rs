@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::client::{AnswerBody, Progress};
 use super::dialect::{self, Decode};
 use super::frame_error::FrameError;
+use super::hidden_key::HiddenKey;
 use super::image_support::ImageSupport;
 use super::local::LocalAnswer;
 use super::prelude::Prelude;
@@ -39,6 +40,8 @@ pub(crate) struct Round {
     prelude: Option<Box<Prelude>>,
     /// Told once the model begins to answer, if it was shown images.
     images: Option<Arc<ImageSupport>>,
+    /// Taken out of errors in the stream.
+    hidden_key: Option<HiddenKey>,
 }
 
 /// Where the bytes come from.
@@ -91,6 +94,7 @@ impl Round {
             timeouts: Timeouts::new(idle_timeout),
             prelude: None,
             images: None,
+            hidden_key: None,
         }
     }
 
@@ -128,6 +132,12 @@ impl Round {
     #[must_use]
     pub(crate) fn model(&self) -> Option<&str> {
         self.events.model()
+    }
+
+    /// Notes the key that nobody may read in an error of the server.
+    pub(super) fn hiding(mut self, key: Option<HiddenKey>) -> Self {
+        self.hidden_key = key;
+        self
     }
 
     /// Notes that the server takes images, once the model begins to answer. The head of a response
@@ -233,7 +243,7 @@ impl Round {
         cx: &mut Context<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Poll<Result<Read, RoundFailure>> {
-        let Self { source, frames, events, .. } = self;
+        let Self { source, frames, events, hidden_key, .. } = self;
         let (mut bytes, mut words, mut decoded) = (0, 0, Ok(()));
         let mut decode = |piece: &[u8]| {
             bytes += piece.len();
@@ -256,7 +266,12 @@ impl Round {
             Some(Source::Http(answer)) => ready!(answer.poll_read(cx, decode)),
         };
         Poll::Ready(match (decoded, read) {
-            (Err(failure), _) => Err(failure),
+            (Err(mut failure), _) => {
+                if let Some(key) = hidden_key {
+                    failure.message = key.hide(failure.message);
+                }
+                Err(failure)
+            }
             (Ok(()), Ok(progress)) => Ok(Read { bytes, words, progress }),
             // The model has finished; only its connection broke.
             (Ok(()), Err(_)) if events.is_finished() => {

@@ -54,8 +54,9 @@ async fn an_answer_over_http_that_cannot_be_read_is_no_failure_of_the_call() {
     ] {
         let (_web, mut offers) = calls(false, body).await;
         let result = offers.call("odd", "").await.unwrap();
-        assert_eq!(result.error.as_deref(), Some("the server's answer cannot be read"));
-        assert!(result.uncertain, "the call was made");
+        let error = result.error.unwrap();
+        assert!(error.starts_with("the server's answer cannot be read: "), "{error}");
+        assert!(result.uncertain, "the call may have been made");
     }
 }
 

@@ -212,28 +212,32 @@ impl Kind {
 }
 
 /// A field without the alternative to be null: generators describe a field that may be left out
-/// as its type or null.
+/// as its type or null. Other alternatives stay; they are written as text.
 fn plain(field: &Value) -> Cow<'_, Value> {
     let alternatives = ["oneOf", "anyOf"].iter().find_map(|key| field[key].as_array());
-    let first = alternatives.into_iter().flatten().find(|it| it["type"] != "null");
-    match (first, field) {
-        (Some(first @ Value::Object(members)), Value::Object(field))
+    let mut others = alternatives.into_iter().flatten().filter(|it| it["type"] != "null");
+    match (others.next(), others.next(), field) {
+        (Some(only @ Value::Object(members)), None, Value::Object(field))
             if !members.contains_key("const") =>
         {
             let mut whole = field.clone();
             whole.retain(|key, _| !["oneOf", "anyOf"].contains(&&**key));
-            whole.extend(plain(first).as_object().cloned().unwrap_or_default());
+            whole.extend(plain(only).as_object().cloned().unwrap_or_default());
             Cow::Owned(Value::Object(whole))
         }
         _ => Cow::Borrowed(field),
     }
 }
 
-/// The name of a field's type, other than null.
+/// The name of a field's type, other than null; empty if there are several.
 fn kind_name(field: &Value) -> &str {
     let kind = &field["type"];
     let names = kind.as_array().map_or_else(|| slice::from_ref(kind), Vec::as_slice);
-    names.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or_default()
+    let mut names = names.iter().filter_map(Value::as_str).filter(|name| *name != "null");
+    match (names.next(), names.next()) {
+        (Some(only), None) => only,
+        _ => "",
+    }
 }
 
 /// The values of a choice, with titles if it has any.
@@ -353,12 +357,18 @@ mod tests {
                 "count": {"anyOf": [{"type": "null"}, {"type": "integer"}], "title": "How many"},
                 "gift": {"type": ["null", "boolean"]},
                 "size": {"anyOf": [{"enum": ["s", "l"]}, {"type": "null"}]},
+                "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+                "both": {"type": ["integer", "string"]},
             },
         }));
         assert_eq!(form.prompt(), "How many (optional): ");
         form.take("2");
         assert_eq!(form.take("yes"), Step::Ask("   1  s\n   2  l\n".to_owned()));
-        assert_eq!(form.take("2"), Step::Answer(json!({"count": 2, "gift": true, "size": "l"})));
+        form.take("2");
+        form.take("abc");
+        let content =
+            json!({"count": 2, "gift": true, "size": "l", "either": "abc", "both": "def"});
+        assert_eq!(form.take("def"), Step::Answer(content));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Dialects that put each message's words into a message or a part of its own leave out the white space at their
 //! start: a call stands on a line of its own, and that would be an empty paragraph for each call. Dialects in which all
 //! the words of a turn are one text keep the messages apart with a blank line: servers that send calls beside the text
-//! leave no white space. In the others, a message that follows words without a call begins a part of its own.
+//! leave no white space. Dialects with parts begin a new one there.
 
 use serde_json::Value;
 
@@ -32,49 +32,71 @@ pub(super) const BLANK_LINE: &str = "\n\n";
 /// Finds the pieces of a growing text with which the words of another message begin, right after those of the one
 /// before.
 ///
-/// A tool may end while the model is still writing the message that called it, in the middle of a word. So a piece that
-/// goes on with a word does not count.
+/// Nothing in a log says where a message ends. A tool may end while the model is still writing the message that called
+/// it, even in the middle of a word:
+///
+/// ```text
+///   tool_started  "One mo"  tool_completed  "ment."        the same message
+///   tool_started  "One moment."  tool_completed  "It is 2."    two messages
+/// ```
+/// So if the model wrote while a tool was running, a piece that goes on with a word or a sentence does not count.
 #[derive(Debug)]
-pub(super) struct Paragraphs {
+pub(super) struct MessageBreaks {
     /// What the text ends with, unless that is white space.
     last: Option<char>,
-    /// Whether what follows belongs to another message.
+    /// Whether what follows may belong to another message.
     has_ended: bool,
+    /// How many tools are running.
+    running: usize,
+    /// Whether the message that called them may go on.
+    may_go_on: bool,
 }
 
-impl Paragraphs {
+impl MessageBreaks {
     /// Before the first piece.
-    pub(super) const NEW: Self = Self { last: None, has_ended: false };
+    pub(super) const NEW: Self =
+        Self { last: None, has_ended: false, running: 0, may_go_on: false };
 
     /// Takes an event that is no piece of the text.
     pub(super) fn note(&mut self, kind: Kind, data: &Value) {
-        self.has_ended |= match kind {
-            Kind::ToolStarted | Kind::ToolCompleted => true,
-            Kind::Feedback => end_before(data),
-            _ => false,
-        };
+        match kind {
+            Kind::ToolStarted => (self.has_ended, self.running) = (true, self.running + 1),
+            Kind::ToolCompleted => {
+                (self.has_ended, self.running) = (true, self.running.saturating_sub(1));
+            }
+            Kind::Feedback if end_before(data) => (self.has_ended, self.may_go_on) = (true, false),
+            _ => {}
+        }
     }
 
     /// Takes the next piece, escaped as JSON. Returns whether it begins another message, without white space before it.
     pub(super) fn begins(&mut self, piece: &[u8]) -> bool {
         let has_ended = std::mem::take(&mut self.has_ended);
         let last = std::mem::replace(&mut self.last, last_of(piece));
+        let may_go_on = std::mem::replace(&mut self.may_go_on, self.running > 0);
         // Decoding the first character is for the few pieces that need it.
         has_ended
-            && last.is_some_and(|last| first_of(piece).is_some_and(|first| !goes_on(last, first)))
+            && last.is_some_and(|last| {
+                first_of(piece).is_some_and(|first| !(may_go_on && goes_on(last, first)))
+            })
     }
 }
 
 /// Whether a word or a sentence goes on from one character to the next.
 fn goes_on(last: char, first: char) -> bool {
-    let is_word = last.is_alphanumeric() && first.is_alphanumeric() && !first.is_uppercase();
-    is_word || matches!(first, '.' | ',' | ';' | ':' | '!' | '?' | ')' | ']' | '\'' | '\u{2019}')
+    const IN_SENTENCES: &str = ".,;:!?)]}'\"%-\u{2019}\u{201d}\u{2026}\u{3001}\u{3002}\u{ff0c}\u{ff01}\u{ff1a}\u{ff1b}\u{ff1f}";
+    last.is_alphanumeric() && first.is_alphanumeric() && !first.is_uppercase()
+        || IN_SENTENCES.contains(first)
 }
 
 /// The first character of a piece, unless that is white space.
 fn first_of(piece: &[u8]) -> Option<char> {
     let piece = from_first(piece).filter(|from_first| from_first.len() == piece.len())?;
-    str::from_utf8(piece).ok()?.chars().next()
+    let mut chars = str::from_utf8(piece).ok()?.chars();
+    match chars.next()? {
+        '\\' => chars.next(),
+        first => Some(first),
+    }
 }
 
 /// The last character of a piece, unless that is white space.
@@ -109,17 +131,34 @@ mod tests {
             ("", "It is noon.", false),
             ("Let me look", "It is noon.", true),
             ("你好。", "现在是中午。", true),
-            // A tool has ended in the middle of a message.
+            ("Let me count", "42 are left.", true),
+            ("دعني أتحقق", "الساعة الآن", true),
+        ] {
+            let mut breaks = MessageBreaks::NEW;
+            assert!(!breaks.begins(first.as_bytes()), "{first}: nothing comes before");
+            breaks.note(Kind::ToolCompleted, &Value::Null);
+            assert_eq!(breaks.begins(second.as_bytes()), apart, "{first:?}, {second:?}");
+            assert!(!breaks.begins(b"More."), "{second}: the same message goes on");
+        }
+    }
+
+    #[test]
+    fn what_the_model_writes_while_a_tool_runs_may_go_on_after_it() {
+        for (first, second, apart) in [
+            ("One moment.", "It is 2.", true),
+            ("One moment", "It is 2.", true),
             ("One mo", "ment.", false),
             ("One moment", ", please.", false),
             ("It is 1", "2 o'clock.", false),
+            ("I say \\\"so", "\\\" then.", false),
             ("稍", "等。", false),
+            ("稍等", "。", false),
         ] {
-            let mut paragraphs = Paragraphs::NEW;
-            assert!(!paragraphs.begins(first.as_bytes()), "{first}: nothing comes before");
-            paragraphs.note(Kind::ToolCompleted, &Value::Null);
-            assert_eq!(paragraphs.begins(second.as_bytes()), apart, "{first:?}, {second:?}");
-            assert!(!paragraphs.begins(b"More."), "{second}: the same message goes on");
+            let mut breaks = MessageBreaks::NEW;
+            breaks.note(Kind::ToolStarted, &Value::Null);
+            assert!(!breaks.begins(first.as_bytes()), "{first}: nothing comes before");
+            breaks.note(Kind::ToolCompleted, &Value::Null);
+            assert_eq!(breaks.begins(second.as_bytes()), apart, "{first:?}, {second:?}");
         }
     }
 
@@ -132,10 +171,10 @@ mod tests {
             (Kind::Status, Value::Null),
             (Kind::Feedback, not_found),
         ] {
-            let mut paragraphs = Paragraphs::NEW;
-            paragraphs.begins(b"Hi");
-            paragraphs.note(kind, &data);
-            assert!(!paragraphs.begins(b"there"), "{kind:?}");
+            let mut breaks = MessageBreaks::NEW;
+            breaks.begins(b"Hi");
+            breaks.note(kind, &data);
+            assert!(!breaks.begins(b"there"), "{kind:?}");
         }
     }
 

@@ -81,7 +81,7 @@ impl Tool for HttpTool {
         Box::pin(async move { options.call(&arguments, &context).await })
     }
 
-    fn repeats_by_key(&self) -> bool {
+    fn needs_own_key(&self) -> bool {
         let request = &self.options.request;
         request.idempotency_header.is_some() && !request.method.is_idempotent()
     }

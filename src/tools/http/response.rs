@@ -143,12 +143,8 @@ impl Answer<'_> {
                 let message =
                     format!("{} has no {pointer} in its answer{}", self.host, self.detail());
                 // Some report errors with a status of success (GraphQL over HTTP, Slack).
-                let is_error = says_failed(&value);
-                return if is_error {
-                    ToolResult::error(message)
-                } else {
-                    ToolResult::unread(message)
-                };
+                let told = if says_failed(&value) { ToolResult::error } else { ToolResult::unread };
+                return told(message);
             };
             value = part.take();
         }
@@ -230,9 +226,21 @@ fn text_result(text: &str) -> ToolResult {
 
 /// Whether an answer says that the request failed.
 fn says_failed(answer: &Value) -> bool {
-    let is_told = |key: &str| answer.get(key).is_some_and(|error| !error.is_null());
-    let is_false = |key: &str| answer.get(key) == Some(&Value::Bool(false));
-    is_told("errors") || is_told("error") || is_false("ok") || is_false("success")
+    let says = |key: &str| answer.get(key)?.as_bool();
+    let has = |key: &str| answer.get(key).is_some_and(|error| !is_nothing(error));
+    let has_worked = says("ok").or_else(|| says("success"));
+    has_worked.map_or_else(|| has("errors") || has("error"), |has_worked| !has_worked)
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
 }
 
 /// The media type for people and models.

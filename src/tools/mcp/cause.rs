@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::DynamicTransportError;
 
-use super::http::HttpError;
-use crate::text::quote;
+use super::http::{HttpError, why_unreadable};
 use crate::tools::ToolFault;
 use crate::tools::oauth::SendError;
 
@@ -49,6 +48,9 @@ fn told_transport(error: &DynamicTransportError) -> String {
 }
 
 fn told_http(error: &HttpError) -> String {
+    if let Some(why) = why_unreadable(error) {
+        return why;
+    }
     match error {
         HttpError::AuthRequired(_) => {
             "it does not authorize the gateway (HTTP status 401); check `auth` and `headers`"
@@ -60,13 +62,6 @@ fn told_http(error: &HttpError) -> String {
         HttpError::Client(error) => error.to_string(),
         HttpError::HttpStatus(error) => format!("it answered with HTTP status {}", error.status),
         HttpError::UnexpectedServerResponse(told) => told.to_string(),
-        HttpError::UnexpectedContentType(Some(kind)) => {
-            format!("it answered with {} instead of JSON", quote(kind))
-        }
-        HttpError::UnexpectedContentType(None) => "it answered without JSON".to_owned(),
-        HttpError::Deserialize(_) => {
-            "it answered with something that is not a message of the protocol".to_owned()
-        }
         HttpError::SessionExpired => "it no longer knows the session".to_owned(),
         HttpError::TransportChannelClosed => "the connection was lost".to_owned(),
         error => root_cause(error),

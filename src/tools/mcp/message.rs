@@ -21,7 +21,7 @@ use crate::tools::half_characters;
 const WRAPPED: &str = "tether/result";
 
 /// The data of our own errors in place of an answer.
-const UNREAD: &str = "tether/unread";
+const REPLACED: &str = "tether/unread";
 
 /// The members that a response has.
 #[derive(Deserialize)]
@@ -81,13 +81,14 @@ pub(super) fn unreadable() -> ErrorData {
     unread("the server's answer cannot be read".to_owned())
 }
 
-fn unread(message: String) -> ErrorData {
-    ErrorData::internal_error(message, Some(UNREAD.into()))
+/// What takes the place of an answer that cannot be read, for this reason.
+pub(super) fn unread(message: String) -> ErrorData {
+    ErrorData::internal_error(message, Some(REPLACED.into()))
 }
 
 /// Whether an error takes the place of an answer that the server did give.
-pub(super) fn stands_for_an_answer(error: &ErrorData) -> bool {
-    error.data.as_ref().is_some_and(|data| data == UNREAD)
+pub(super) fn replaces_answer(error: &ErrorData) -> bool {
+    error.data.as_ref().is_some_and(|data| data == REPLACED)
 }
 
 /// Reads a message.

@@ -11,22 +11,33 @@ use crate::text::{kind, quote};
 
 /// Everything wrong with a result, in the order found.
 #[derive(Debug, Default)]
-pub(super) struct Problems(Vec<String>);
+pub(super) struct Problems {
+    found: Vec<String>,
+    /// Whether the tool says that it has failed, and why.
+    failed: bool,
+    error: Option<String>,
+}
 
 impl Problems {
     pub(super) fn into_result(self) -> ToolResult {
         let mut message = "the tool's result breaks the standard shape: ".to_owned();
-        let named = self.0.len().min(VIOLATIONS_MAX);
-        message.push_str(&self.0[..named].join("; "));
-        if self.0.len() > named {
+        let named = self.found.len().min(VIOLATIONS_MAX);
+        message.push_str(&self.found[..named].join("; "));
+        if self.found.len() > named {
             // Writing into a string cannot fail.
-            let _ = write!(message, "; and {} more", self.0.len() - named);
+            let _ = write!(message, "; and {} more", self.found.len() - named);
         }
-        ToolResult::unread(message)
+        if !self.failed {
+            return ToolResult::unread(message);
+        }
+        if let Some(error) = self.error {
+            let _ = write!(message, "; it says {}", quote(&error));
+        }
+        ToolResult::error(message)
     }
 
     fn add(&mut self, problem: impl Into<String>) {
-        self.0.push(problem.into());
+        self.found.push(problem.into());
     }
 }
 
@@ -43,7 +54,7 @@ pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problem
     refuse_the_rest(&fields, "", &mut problems);
     check_rules(success, next_action, clarification.as_ref(), error.as_deref(), &mut problems);
     match (success, next_action) {
-        (Some(success), Some(next_action)) if problems.0.is_empty() => Ok(ToolResult {
+        (Some(success), Some(next_action)) if problems.found.is_empty() => Ok(ToolResult {
             success,
             data,
             next_action,
@@ -55,7 +66,10 @@ pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problem
             for_user: Vec::new(),
             uncertain: false,
         }),
-        _ => Err(problems),
+        _ => {
+            let error = error.filter(|error| error != UNREAD && !error.trim().is_empty());
+            Err(Problems { failed: success == Some(false), error, ..problems })
+        }
     }
 }
 
@@ -72,7 +86,10 @@ pub(super) fn check(result: &ToolResult) -> Result<(), Problems> {
     if result.data.as_ref().is_some_and(|data| is_deeper(data, DATA_DEPTH_MAX)) {
         problems.add(format!("`data` is nested deeper than {DATA_DEPTH_MAX}"));
     }
-    if problems.0.is_empty() { Ok(()) } else { Err(problems) }
+    if problems.found.is_empty() {
+        return Ok(());
+    }
+    Err(Problems { failed: !result.success, error: result.error.clone(), ..problems })
 }
 
 fn check_rules(
@@ -219,9 +236,9 @@ fn read_option(value: Value, index: usize, problems: &mut Problems) -> Clarifica
             metadata: None,
         };
     };
-    let known = problems.0.len();
+    let known = problems.found.len();
     let mut id = text(&mut fields, &path, "id", problems);
-    if problems.0.len() > known {
+    if problems.found.len() > known {
         id.clone_from(&path);
     }
     let title = text(&mut fields, &path, "title", problems);

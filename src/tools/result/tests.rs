@@ -11,7 +11,9 @@ use crate::text::json_len;
 #[track_caller]
 fn check_broken(value: Value, problems: &[&str]) {
     let expected = format!("the tool's result breaks the standard shape: {}", problems.join("; "));
-    assert_eq!(ToolResult::from_value(value), ToolResult::unread(expected));
+    let result = ToolResult::from_value(value);
+    let uncertain = result.uncertain;
+    assert_eq!(result, ToolResult { uncertain, ..ToolResult::error(expected) });
 }
 
 /// Checks that `value` has the standard shape and survives a round trip.
@@ -114,6 +116,14 @@ fn every_broken_rule_is_named() {
         }),
         &[r#"`clarification` stands only where `next_action` is "clarification_needed""#],
     );
+}
+
+/// What it says of itself counts, whatever else is wrong.
+#[test]
+fn a_failure_in_another_shape_is_a_failure_in_its_own_words() {
+    let result = ToolResult::from_value(json!({"success": false, "error": "card declined"}));
+    assert!(!result.uncertain);
+    assert!(result.error.unwrap().ends_with("; it says \"card declined\""));
 }
 
 #[test]

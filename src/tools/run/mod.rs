@@ -176,7 +176,7 @@ async fn run_with(
             if let Attempt::Panicked(panic) = &ended {
                 error!(tool = name, panic = panic_message(&**panic), "tool panicked");
             }
-            let may_be_called_again = is_repeatable && !tool.repeats_by_key();
+            let may_be_called_again = !policy.mutates || policy.idempotent && !tool.needs_own_key();
             return concluded(ended, attempts, may_be_called_again, time);
         };
         debug!(
@@ -254,7 +254,7 @@ async fn catch_panics(
     .await
 }
 
-/// Turns the last attempt, which had so much time, into the outcome of the call.
+/// Turns the last attempt into the outcome of the call. `time` is what the attempt was given.
 fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, time: Duration) -> Run {
     let is_repeatable = is_repeatable
         || matches!(&last, Attempt::Fault(ToolFault { delivery: Delivery::Unsent, .. }));
@@ -263,7 +263,7 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, time: Duration) 
             let mut result = result.checked();
             if result.uncertain && !is_repeatable {
                 let error = result.error.unwrap_or_default();
-                result = ToolResult::unread(format!("{error}; {HAS_RUN}"));
+                result = ToolResult::unread(format!("{error}; {MAY_HAVE_WORKED}"));
             }
             let failed = result.next_action == NextAction::Error;
             (result, if failed { RunEnd::Failed } else { RunEnd::Done })
@@ -311,9 +311,6 @@ fn crash(is_repeatable: bool) -> (ToolResult, RunEnd) {
 /// Advice on a call that must not be made twice.
 const MAY_HAVE_WORKED: &str =
     "it may or may not have taken effect, so do not call it again; tell the user";
-
-/// Advice on a call that was made, and whose result is lost.
-const HAS_RUN: &str = "the call was made all the same, so do not make it again; tell the user";
 
 /// Describes a transient failure: what, how often, and whether to call again.
 fn passing(message: &str, attempts: u32, is_repeatable: bool) -> String {

@@ -195,7 +195,7 @@ async fn a_change_whose_result_is_lost_is_not_told_as_one_that_failed() {
         (
             mutates(false),
             ToolResult::unread(
-                "it is too long; the call was made all the same, so do not make it again; tell \
+                "it is too long; it may or may not have taken effect, so do not call it again; tell \
                  the user",
             ),
         ),
@@ -210,9 +210,10 @@ async fn a_change_whose_result_is_lost_is_not_told_as_one_that_failed() {
     assert!(run.result.uncertain && run.result.error.unwrap().contains("may or may not"));
     let run = run_evenly(&scripted(looks(), vec![Err(received)])).await;
     assert!(!run.result.uncertain && run.result.error.unwrap().contains("will not help"));
-    let odd = ToolResult { error: None, ..ToolResult::error("") };
+    let next_action = NextAction::ClarificationNeeded;
+    let odd = ToolResult { next_action, ..ToolResult::data(json!({})) };
     let run = run_evenly(&scripted(mutates(false), vec![Ok(odd)])).await;
-    assert!(run.result.uncertain && run.result.error.unwrap().contains("made all the same"));
+    assert!(run.result.uncertain && run.result.error.unwrap().contains("may or may not"));
 }
 
 /// A tool whose calls may be repeated under their key alone.
@@ -228,7 +229,7 @@ impl Tool for Keyed {
         self.0.call(arguments, context)
     }
 
-    fn repeats_by_key(&self) -> bool {
+    fn needs_own_key(&self) -> bool {
         true
     }
 }

@@ -32,6 +32,7 @@ use crate::upstream::constrain::Constrain;
 use crate::upstream::detect::Detected;
 use crate::upstream::dialect::{self, Dialect};
 use crate::upstream::extra_sampling::RefusedSampling;
+use crate::upstream::hidden_key::HiddenKey;
 use crate::upstream::identity::Identity;
 use crate::upstream::image_support::ImageSupport;
 use crate::upstream::models::Models;
@@ -97,6 +98,7 @@ pub(super) struct Server {
     path: String,
     host: HeaderValue,
     authorization: Option<HeaderValue>,
+    hidden_key: Option<HiddenKey>,
     dialect: Box<dyn Dialect>,
     /// Whether prompts are sent instead of messages.
     sends_prompts: bool,
@@ -121,9 +123,6 @@ pub(super) struct Server {
     /// Locked by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<FailedListing>>,
 }
-
-/// What precedes the key in `Authorization` (RFC 6750, section 2.1).
-const BEARER: &str = "Bearer ";
 
 /// What is known about a server.
 #[derive(Debug)]
@@ -157,9 +156,10 @@ impl Server {
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad_url())?;
+        let hidden_key = api_key.as_deref().and_then(HiddenKey::of);
         let authorization = api_key
             .map(|key| {
-                let mut value = HeaderValue::from_str(&format!("{BEARER}{key}"))
+                let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
                     .map_err(|_| OptionsError::ApiKey(name.to_owned()))?;
                 value.set_sensitive(true);
                 Ok::<_, OptionsError>(value)
@@ -181,6 +181,7 @@ impl Server {
             path,
             host,
             authorization,
+            hidden_key,
             dialect,
             sends_prompts,
             contract,
@@ -222,6 +223,7 @@ impl Server {
                     let decoder = self.dialect.decoder(request);
                     let round =
                         Round::http(answer.body, request.contract, decoder, self.idle_timeout);
+                    let round = round.hiding(self.hidden_key.clone());
                     let round = round.begun_in_reasoning(in_reasoning);
                     return Ok(round.prefilled(request.is_prefilled));
                 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
 
+use super::Server;
 use super::failed::Failed;
-use super::{BEARER, Server};
 use crate::http;
 use crate::limits::upstream as limits;
 use crate::upstream::RoundFailure;
@@ -18,13 +18,11 @@ impl Server {
         self.without_key(read_body(answer, limits::ERROR_BODY_BYTES_MAX, within).await.text)
     }
 
-    /// What a server says, without the key that it was sent: some repeat it as they refuse it.
-    fn without_key(&self, told: String) -> String {
-        let value = self.authorization.as_ref().and_then(|value| value.to_str().ok());
-        let key = value.and_then(|value| value.strip_prefix(BEARER));
-        match key.filter(|key| key.len() >= limits::HIDDEN_KEY_BYTES_MIN) {
-            Some(key) if told.contains(key) => told.replace(key, "[the key]"),
-            _ => told,
+    /// What the server says, without the key that it was sent.
+    pub(super) fn without_key(&self, told: String) -> String {
+        match &self.hidden_key {
+            Some(key) => key.hide(told),
+            None => told,
         }
     }
 

@@ -95,7 +95,7 @@ impl Server {
         let body = self.read_whole(answer, limits::PROMPT_BYTES_MAX, self.idle_timeout).await?;
         let rendered = serde_json::from_str::<Rendered>(&body);
         rendered.map(|Rendered { prompt }| prompt).map_err(|_| {
-            let error = ServerError::from_body(body.as_bytes());
+            let error = ServerError::from_body(self.without_key(body).as_bytes());
             Failed::permanent(RoundFailure::not_a_prompt(&error))
         })
     }

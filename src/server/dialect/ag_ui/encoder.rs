@@ -21,7 +21,7 @@ use super::snapshot::Snapshot;
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::sse::{self, TextFrames};
-use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::words::{self, MessageBreaks};
 use crate::server::dialect::{self, Encoder, shown};
 use crate::session::Record;
 
@@ -50,7 +50,7 @@ pub(super) struct RunEncoder {
     pub(super) calls: Calls,
     interrupt: Option<Interrupt>,
     pub(super) snapshot: Snapshot,
-    paragraphs: Paragraphs,
+    breaks: MessageBreaks,
 }
 
 /// A message whose text may go on.
@@ -73,7 +73,7 @@ impl RunEncoder {
             calls: Calls::new(open_calls, resumed),
             interrupt: None,
             snapshot: Snapshot::new(messages),
-            paragraphs: Paragraphs::NEW,
+            breaks: MessageBreaks::NEW,
         }
     }
 
@@ -194,7 +194,7 @@ impl Encoder for RunEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.paragraphs.begins(text) {
+                if self.breaks.begins(text) {
                     self.close_span(out);
                 }
                 return self.push_text(out, false, text);
@@ -207,7 +207,7 @@ impl Encoder for RunEncoder {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.paragraphs.note(record.kind, data);
+        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(out, data),
             Kind::ToolStarted => self.start_call(out, data),

@@ -18,7 +18,7 @@ use super::part::{CallHead, FinishReason, Part, Report, Status};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::sse::{self, TextFrames};
-use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::words::{self, MessageBreaks};
 use crate::server::dialect::{self, Encoder, call_id, ended, shown};
 use crate::session::Record;
 
@@ -33,7 +33,7 @@ pub(super) struct PartEncoder {
     step: Step,
     /// The calls to server tools that are running, by the ids that the client knows.
     running: Vec<String>,
-    paragraphs: Paragraphs,
+    breaks: MessageBreaks,
 }
 
 /// The message of the client that the turn continues.
@@ -102,7 +102,7 @@ impl PartEncoder {
             spans: 0,
             step: Step { has_words: false, has_calls: false, is_over: false, round: None },
             running: Vec::new(),
-            paragraphs: Paragraphs::NEW,
+            breaks: MessageBreaks::NEW,
         }
     }
 
@@ -278,7 +278,7 @@ impl Encoder for PartEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.paragraphs.begins(text) {
+                if self.breaks.begins(text) {
                     self.close_span(out);
                 }
                 return self.push_text(out, SpanKind::Text, text);
@@ -293,7 +293,7 @@ impl Encoder for PartEncoder {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.paragraphs.note(record.kind, data);
+        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(out, data),
             Kind::ToolStarted => self.push_call(out, data, &data["tool_args"], true),

@@ -6,7 +6,7 @@ use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::words::{self, MessageBreaks};
 use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
@@ -17,7 +17,7 @@ pub(super) struct CompletionCollector {
     shown: ServerTools,
     turn_id: String,
     content: String,
-    paragraphs: Paragraphs,
+    breaks: MessageBreaks,
     reasoning: String,
     calls: Vec<Value>,
     /// The events of our tools, if the client is shown them.
@@ -34,7 +34,7 @@ impl CompletionCollector {
             shown,
             turn_id: String::new(),
             content: String::new(),
-            paragraphs: Paragraphs::NEW,
+            breaks: MessageBreaks::NEW,
             reasoning: String::new(),
             calls: Vec::new(),
             tools: Vec::new(),
@@ -103,14 +103,14 @@ impl Collector for CompletionCollector {
         self.has_acted |= record.kind == Kind::ToolStarted;
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.paragraphs.note(record.kind, data);
+        self.breaks.note(record.kind, data);
         let text = || data["text"].as_str().unwrap_or_default();
         match record.kind {
             Kind::TurnStarted => {
                 text_of(data, "turn_id").clone_into(&mut self.turn_id);
             }
             Kind::TextDelta => {
-                if self.paragraphs.begins(record.text.unwrap_or_default()) {
+                if self.breaks.begins(record.text.unwrap_or_default()) {
                     self.content.push_str(words::BLANK_LINE);
                 }
                 self.content.push_str(text());

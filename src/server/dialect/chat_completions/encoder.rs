@@ -16,7 +16,7 @@ use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::words::{self, MessageBreaks};
 use crate::server::dialect::{self, AnswerMeta, Encoder, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
@@ -33,7 +33,7 @@ pub(super) struct ChunkEncoder {
     turn_id: String,
     /// Whether the user can see any words.
     has_words: bool,
-    paragraphs: Paragraphs,
+    breaks: MessageBreaks,
     /// How many calls the client has been given.
     calls: usize,
     is_cancelled: bool,
@@ -48,7 +48,7 @@ impl ChunkEncoder {
             head: Vec::new(),
             turn_id: String::new(),
             has_words: false,
-            paragraphs: Paragraphs::NEW,
+            breaks: MessageBreaks::NEW,
             calls: 0,
             is_cancelled: false,
         }
@@ -150,7 +150,7 @@ impl Encoder for ChunkEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.paragraphs.begins(text) {
+                if self.breaks.begins(text) {
                     self.push_words(out, words::BLANK_LINE);
                 }
                 self.has_words = true;
@@ -164,7 +164,7 @@ impl Encoder for ChunkEncoder {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.paragraphs.note(record.kind, data);
+        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => {
                 self.begin(data);

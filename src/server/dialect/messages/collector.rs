@@ -6,7 +6,7 @@ use super::encoder::Shown;
 use super::{blocks, error};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
-use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::words::{self, MessageBreaks};
 use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
@@ -21,7 +21,7 @@ pub(super) struct MessageCollector {
     words: (String, Kind),
     /// Whether the user can see any words.
     has_words: bool,
-    paragraphs: Paragraphs,
+    breaks: MessageBreaks,
     end: Option<(u16, Value)>,
     /// Whether a server tool has started: the client must then not resend the request by itself.
     has_acted: bool,
@@ -36,7 +36,7 @@ impl MessageCollector {
             content: Vec::new(),
             words: (String::new(), Kind::TextDelta),
             has_words: false,
-            paragraphs: Paragraphs::NEW,
+            breaks: MessageBreaks::NEW,
             end: None,
             has_acted: false,
         }
@@ -99,14 +99,14 @@ impl Collector for MessageCollector {
         self.has_acted |= record.kind == Kind::ToolStarted;
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.paragraphs.note(record.kind, data);
+        self.breaks.note(record.kind, data);
         let text = || data["text"].as_str().unwrap_or_default();
         match record.kind {
             Kind::TurnStarted => {
                 text_of(data, "turn_id").clone_into(&mut self.turn_id);
             }
             Kind::TextDelta => {
-                if self.paragraphs.begins(record.text.unwrap_or_default()) {
+                if self.breaks.begins(record.text.unwrap_or_default()) {
                     self.add_words(Kind::TextDelta, words::BLANK_LINE);
                 }
                 self.add_words(Kind::TextDelta, text());

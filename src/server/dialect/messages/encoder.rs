@@ -18,7 +18,7 @@ use super::blocks;
 use super::server_tools::MessagesServerTools;
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
-use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::words::{self, MessageBreaks};
 use crate::server::dialect::{self, AnswerMeta, Encoder, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
@@ -52,7 +52,7 @@ pub(super) struct MessageEncoder {
     head: Vec<u8>,
     /// Whether the user can see any words.
     has_words: bool,
-    paragraphs: Paragraphs,
+    breaks: MessageBreaks,
     is_cancelled: bool,
 }
 
@@ -73,7 +73,7 @@ impl MessageEncoder {
             index: 0,
             head: Vec::new(),
             has_words: false,
-            paragraphs: Paragraphs::NEW,
+            breaks: MessageBreaks::NEW,
             is_cancelled: false,
         }
     }
@@ -87,7 +87,7 @@ impl MessageEncoder {
 
     /// Adds a piece of words, already escaped as JSON.
     fn push_words(&mut self, kind: Words, mut text: &[u8], out: &mut BytesMut) {
-        let is_other = kind == Words::Text && self.paragraphs.begins(text);
+        let is_other = kind == Words::Text && self.breaks.begins(text);
         if self.open != Some(kind) {
             let Some(first) = words::from_first(text) else { return };
             self.close(out);
@@ -215,7 +215,7 @@ impl Encoder for MessageEncoder {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.paragraphs.note(record.kind, data);
+        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(data, out),
             Kind::ClientToolCall => self.push_call(data, out),

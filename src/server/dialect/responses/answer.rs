@@ -9,7 +9,7 @@ use super::id::ResponseId;
 use super::items::Items;
 use super::text::{Status, Words};
 use crate::event::Kind;
-use crate::server::dialect::words::{self, Paragraphs};
+use crate::server::dialect::words::{self, MessageBreaks};
 use crate::server::dialect::{self, ended};
 use crate::session::Record;
 
@@ -22,7 +22,7 @@ pub(super) struct Answer {
     end: Option<End>,
     /// Whether a server tool has started.
     has_acted: bool,
-    paragraphs: Paragraphs,
+    breaks: MessageBreaks,
 }
 
 impl Answer {
@@ -31,15 +31,15 @@ impl Answer {
         let id = ResponseId::of("", "");
         let granted = envelope.head.approval_request_id.clone();
         let items = Items::new(shown, labels, id, granted);
-        let paragraphs = Paragraphs::NEW;
-        Self { envelope, id, items, end: None, has_acted: false, paragraphs }
+        let breaks = MessageBreaks::NEW;
+        Self { envelope, id, items, end: None, has_acted: false, breaks }
     }
 
     /// Takes a record, and writes its frames.
     pub(super) fn take(&mut self, record: &Record<'_>, frames: &mut Frames<'_>) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.paragraphs.begins(text) {
+                if self.breaks.begins(text) {
                     self.items.close_text(frames, Status::Completed);
                 }
                 return self.items.push_text(frames, Words::Message, text);
@@ -63,7 +63,7 @@ impl Answer {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.paragraphs.note(record.kind, data);
+        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(data, frames),
             Kind::ToolStarted => {

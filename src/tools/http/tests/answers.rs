@@ -144,10 +144,20 @@ fn a_part_can_be_chosen() {
     let absent = choose(Some("/nothing"), &[], body);
     let told = format!("a.example has no /nothing in its answer: {body}");
     assert_eq!(absent, ToolResult::unread(told));
-    for refusal in [r#"{"errors": [{"message": "no"}]}"#, r#"{"ok": false, "error": "no"}"#] {
-        let refused = choose(Some("/data"), &[], refusal);
-        assert!(!refused.uncertain, "it was not done");
-        assert!(refused.error.unwrap().contains("in its answer: "), "{refusal}");
+    for (answer, is_done) in [
+        (r#"{"errors": [{"message": "no"}]}"#, false),
+        (r#"{"ok": false, "error": "no"}"#, false),
+        (r#"{"success": false}"#, false),
+        (r#"{"error": "no"}"#, false),
+        (r#"{"error": false, "order": 7}"#, true),
+        (r#"{"errors": [], "order": 7}"#, true),
+        (r#"{"error": "", "order": 7}"#, true),
+        (r#"{"error": 0, "order": 7}"#, true),
+        (r#"{"success": true, "errors": ["a warning"]}"#, true),
+    ] {
+        let result = choose(Some("/data"), &[], answer);
+        assert_eq!(result.uncertain, is_done, "{answer}");
+        assert!(result.error.unwrap().contains("in its answer: "), "{answer}");
     }
     let options = ResultOptions { pointer: Some("/data".into()), fields: Vec::new() };
     let page = result(200, "text/html", b"<p>", &options);

@@ -57,7 +57,7 @@ async fn a_key_makes_a_call_repeatable_and_not_the_next_one() {
     {
         let idempotency_header = header.then(|| "Idempotency-Key".to_owned());
         let tool = tool(&WrittenRequest { idempotency_header, ..search(&server, method) });
-        assert_eq!(tool.repeats_by_key(), by_key, "{method} {header}");
+        assert_eq!(tool.needs_own_key(), by_key, "{method} {header}");
     }
 }
 

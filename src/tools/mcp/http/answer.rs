@@ -11,7 +11,7 @@ use rmcp::transport::streamable_http_client::{
 use url::Url;
 
 use super::events::events;
-use super::fields::{EVENTS, Error, JSON, SESSION_ID, header, is_of};
+use super::fields::{EVENTS, Error, JSON, SESSION_ID, header, is_of, why_unreadable};
 use crate::http::is_transient;
 use crate::limits::mcp::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::text::cut;
@@ -38,11 +38,12 @@ pub(super) async fn answer(
         Err(Error::Client(SendError::Outbound(OutboundError::TooLarge { .. }))) => {
             message::too_long()
         }
-        // The call was made. Other requests are told what the matter is.
-        Err(Error::UnexpectedContentType(_) | Error::Deserialize(_))
-            if matches!(request.request, ClientRequest::CallToolRequest(_)) =>
+        // The server may have made the call.
+        Err(error)
+            if matches!(request.request, ClientRequest::CallToolRequest(_))
+                && let Some(why) = why_unreadable(error) =>
         {
-            message::unreadable()
+            message::unread(format!("the server's answer cannot be read: {why}"))
         }
         read if is_probe(&request.request) && is_of_the_old_protocol(read) => {
             ErrorData::invalid_request("the server does not know this request", None)
@@ -180,26 +181,26 @@ fn says_session_lost(told: Option<&ErrorData>, text: &str) -> bool {
         Some(_) => return false,
         None => text,
     };
-    let said = cut(said, 200).to_ascii_lowercase();
-    SESSION_LOST.iter().any(|words| said.contains(words))
+    // Not an argument of this name.
+    let said = cut(said, 200).to_ascii_lowercase().replace("session_id", "");
+    said.contains("session") && SESSION_LOST.iter().any(|words| said.contains(words))
+        || said.contains("server not initialized")
 }
 
 /// What servers say of a session that they do not know, in lower case.
 const SESSION_LOST: &[&str] = &[
-    "session id",
-    "session-id",
-    "sessionid",
-    "invalid session",
-    "valid session",
-    "unknown session",
+    "expired",
+    "invalid",
+    "missing",
+    "no active",
     "no session",
-    "session not found",
-    "session does not exist",
-    "session expired",
-    "session has expired",
-    "session terminated",
-    "session has been terminated",
-    "server not initialized",
+    "no valid",
+    "not exist",
+    "not found",
+    "not initialized",
+    "required",
+    "terminated",
+    "unknown",
 ];
 
 /// What an operator has to know about a redirect, which is never followed: the operator vouches for
@@ -247,9 +248,12 @@ mod tests {
             (Some(error(-32600, "Invalid session")), "", true),
             (None, "Invalid or missing session ID", true),
             (None, r#"{"error":"Session not found"}"#, true),
+            (None, "Session 3f2a-77 not found", true),
+            (None, "Mcp-Session-Id header is required", true),
+            (None, "Invalid or expired session", true),
             (Some(error(-32000, "the disk is full")), "", false),
             (Some(error(-32000, "could not save: the database session is closed")), "", false),
-            (None, r#"{"detail":"no room with session_id foo"}"#, false),
+            (None, r#"{"detail":"unknown session_id foo"}"#, false),
             (Some(error(-32602, "`session` must be a number")), "", false),
             (None, "what?", false),
         ] {

@@ -9,4 +9,4 @@ pub(super) mod params;
 
 pub(super) use client::HttpClient;
 pub(super) use config::config;
-pub(super) use fields::HttpError;
+pub(super) use fields::{HttpError, why_unreadable};

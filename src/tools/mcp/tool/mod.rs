@@ -309,9 +309,7 @@ fn reply(answer: Result<ServerResult, ErrorData>) -> Reply {
             || Reply::Unread("the server answered with something that is not a result".to_owned()),
             Reply::Result,
         ),
-        Err(error) if message::stands_for_an_answer(&error) => {
-            Reply::Unread(error.message.into_owned())
-        }
+        Err(error) if message::replaces_answer(&error) => Reply::Unread(error.message.into_owned()),
         Err(error) => question::pages(&error)
             .map_or_else(|| Reply::Result(error_result(&error.message)), Reply::Pages),
     }
