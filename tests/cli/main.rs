@@ -110,21 +110,25 @@ fn a_bad_file_is_status_2_and_one_message_with_every_mistake() {
 fn check_refuses_a_store_that_serve_could_not_use() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().display();
-    for (sessions, expected) in [
+    // A file that the configuration names is a mistake in it; one that cannot be written is not.
+    for (sessions, status, expected) in [
         (
             "redis: {url: \"rediss://h\", ca_file: /nowhere/ca.pem}".to_owned(),
+            2,
             "error: sessions: cannot read /nowhere/ca.pem: No such file or directory (os error 2) \
              (`sessions.redis.ca_file`)\n"
                 .to_owned(),
         ),
         (
             format!("embedded: {{path: {folder}}}"),
+            1,
             format!(
                 "error: sessions: {folder} is a folder, not a file; name a file that can hold sessions\n"
             ),
         ),
         (
             "embedded: {path: /dev/null/x.db}".to_owned(),
+            1,
             "error: sessions: /dev/null is a device, not a folder; name a folder with --state, or a file in a \
              folder with `sessions.embedded.path`\n"
                 .to_owned(),
@@ -133,7 +137,7 @@ fn check_refuses_a_store_that_serve_could_not_use() {
         let bad = file(&format!("server: {{listen: \"127.0.0.1:0\"}}\nsessions: {{{sessions}}}\n"));
         let (_, stderr) = check(&["check", "--config", path(&bad)], 2);
         assert_eq!(stderr, expected);
-        let (_, stderr) = check(&["serve", "--config", path(&bad)], 1);
+        let (_, stderr) = check(&["serve", "--config", path(&bad)], status);
         assert_eq!(stderr, expected);
     }
 }
