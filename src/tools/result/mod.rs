@@ -94,7 +94,7 @@ impl ToolResult {
         }
     }
 
-    /// A failure of a call that was made: what it returned cannot be read. Made again, it might do its work twice.
+    /// A failure of a call that may have been made: what it returned cannot be read.
     #[must_use]
     pub(crate) fn unread(message: impl Into<String>) -> Self {
         Self::error(message).but_uncertain()
