@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::limits::upstream::HIDDEN_KEY_BYTES_MIN;
 
-/// A key that is shown to nobody.
+/// An API key that is never shown.
 #[derive(Clone)]
 pub(super) struct HiddenKey(Arc<str>);
 

@@ -134,7 +134,7 @@ impl Round {
         self.events.model()
     }
 
-    /// Notes the key that nobody may read in an error of the server.
+    /// Hides this key in the errors that the server reports in its stream.
     pub(super) fn hiding(mut self, key: Option<HiddenKey>) -> Self {
         self.hidden_key = key;
         self

@@ -62,6 +62,14 @@ pub(super) struct Header {
     pub(super) objects: Objects,
 }
 
+impl Header {
+    /// A header field without placeholders. Its name is in lower case.
+    pub(super) fn constant(name: String, value: String) -> Self {
+        let value = Template::text(value);
+        Self { name, value, is_json: false, objects: Objects::Refused }
+    }
+}
+
 /// A body with placeholders.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum BodyTemplate {

@@ -4,9 +4,7 @@ use serde_json::Value;
 
 use super::parameters::is_json;
 use super::reference;
-use crate::tools::http::encode::Objects;
 use crate::tools::http::request::Header;
-use crate::tools::http::template::Template;
 
 /// The header that asks an operation for an answer: JSON if it has any, or whatever it has. Strict
 /// servers refuse to be asked for anything else. Nothing if the document leaves it open.
@@ -15,14 +13,8 @@ pub(super) fn accept(root: &Value, operation: &Value) -> Option<Header> {
     let json = kinds.iter().find(|kind| is_json(kind) && !kind.contains('*'));
     let value = json.map_or_else(|| kinds.join(", "), |json| (*json).to_owned());
     let is_plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-    let header = || Header {
-        name: "accept".to_owned(),
-        value: Template::text(&*value),
-        is_json: false,
-        objects: Objects::Refused,
-    };
     let is_told = !value.is_empty() && !kinds.contains(&"*/*");
-    (is_told && value.bytes().all(is_plain)).then(header)
+    (is_told && value.bytes().all(is_plain)).then(|| Header::constant("accept".to_owned(), value))
 }
 
 /// The media types of the answers to requests that succeed, in the order of the document.

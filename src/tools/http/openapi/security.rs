@@ -8,9 +8,7 @@ use serde_json::Value;
 
 use super::parameters::Arguments;
 use super::{reference, text};
-use crate::tools::http::encode::Objects;
 use crate::tools::http::request::{Header, is_visible};
-use crate::tools::http::template::Template;
 use crate::tools::http::{Bearer, RequestTemplate, encode};
 
 /// The operator's credentials for the schemes of a document, by name.
@@ -86,9 +84,7 @@ impl Part {
                 for header in request.headers.extract_if(.., |header| header.name == name) {
                     arguments.remove(header.value.names());
                 }
-                let value = Template::text(value);
-                let objects = Objects::Refused;
-                request.headers.push(Header { name, value, is_json: false, objects });
+                request.headers.push(Header::constant(name, value));
             }
             Self::Query(name, value) => {
                 for field in request.query.extract_if(.., |field| field.name == name) {

@@ -34,18 +34,15 @@ pub(super) async fn answer(
 ) -> Result<StreamableHttpPostResponse, Error> {
     let read = read(response, asked).await;
     let ClientJsonRpcMessage::Request(request) = asked.message else { return read };
-    let error = match &read {
-        Err(Error::Client(SendError::Outbound(OutboundError::TooLarge { .. }))) => {
+    let is_call = matches!(request.request, ClientRequest::CallToolRequest(_));
+    let unreadable = read.as_ref().err().filter(|_| is_call).and_then(why_unreadable);
+    let error = match (&read, unreadable) {
+        // The server may have made the call.
+        (_, Some(why)) => message::unread(format!("the server's answer cannot be read: {why}")),
+        (Err(Error::Client(SendError::Outbound(OutboundError::TooLarge { .. }))), None) => {
             message::too_long()
         }
-        // The server may have made the call.
-        Err(error)
-            if matches!(request.request, ClientRequest::CallToolRequest(_))
-                && let Some(why) = why_unreadable(error) =>
-        {
-            message::unread(format!("the server's answer cannot be read: {why}"))
-        }
-        read if is_probe(&request.request) && is_of_the_old_protocol(read) => {
+        (read, None) if is_probe(&request.request) && is_of_the_old_protocol(read) => {
             ErrorData::invalid_request("the server does not know this request", None)
         }
         _ => return read,

@@ -1,10 +1,10 @@
 //! Fields of requests and answers, and why there is no answer.
 
-use crate::text::quote;
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
+use crate::text::quote;
 use crate::tools::oauth::SendError;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
