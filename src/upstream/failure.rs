@@ -118,6 +118,20 @@ impl RoundFailure {
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
+    /// The server sent something other than a list of its models.
+    pub(super) fn not_a_list() -> Self {
+        let message = "the model server answered GET /models with something other than a list of models; check \
+                       base_url (it usually ends in /v1)";
+        Self::new(FailureCode::UpstreamError, false, message.to_owned())
+    }
+
+    /// The server has no model, as far as it tells.
+    pub(super) fn no_model() -> Self {
+        let message = "the model server lists no model; load one there, or name one with this \
+                       upstream's model";
+        Self::new(FailureCode::UpstreamError, false, message.to_owned())
+    }
+
     /// The server sent something other than a rendered chat template.
     pub(super) fn not_a_prompt(said: &ServerError) -> Self {
         let message = format!(

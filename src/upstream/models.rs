@@ -35,13 +35,15 @@ pub(crate) enum Flavour {
 }
 
 impl Models {
-    /// Reads a list of models. Any other input gives the default. `model` is the one that is asked for, if it has a
+    /// Reads a list of models; `None` if the body is something else. `model` is the one that is asked for, if it has a
     /// name: the root is its own, or that of the model which it adapts.
     #[must_use]
-    pub(crate) fn read(body: &str, model: &str) -> Self {
+    pub(crate) fn read(body: &str, model: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct List {
-            data: Vec<Model>,
+            // Some servers write an empty list as `null`. Without the field, it is no list.
+            #[serde(deserialize_with = "Option::deserialize")]
+            data: Option<Vec<Model>>,
         }
         #[derive(Deserialize)]
         struct Model {
@@ -51,7 +53,9 @@ impl Models {
             #[serde(flatten)]
             more: Map<String, Value>,
         }
-        let list = serde_json::from_str::<List>(body).map(|list| list.data).unwrap_or_default();
+        // serde would also take a list of the fields.
+        let body = Some(body).filter(|body| body.trim_start().starts_with('{'))?;
+        let list = serde_json::from_str::<List>(body).ok()?.data.unwrap_or_default();
         let named = list.iter().find(|listed| listed.id.as_deref() == Some(model));
         let parent = named.and_then(|named| named.more.get("parent")?.as_str());
         let of_id = |id: &str| list.iter().find(|listed| listed.id.as_deref() == Some(id));
@@ -61,7 +65,7 @@ impl Models {
             (None, named) => named.or_else(|| list.first()),
         };
         let root = root.and_then(|listed| listed.more.get("root")?.as_str()).map(str::to_owned);
-        let Some(first) = list.into_iter().next() else { return Self::default() };
+        let Some(first) = list.into_iter().next() else { return Some(Self::default()) };
         // Servers put their own name there; Ollama, where its models come from.
         let flavour = match first.owned_by.as_deref() {
             Some("vllm") => Flavour::Vllm,
@@ -72,13 +76,13 @@ impl Models {
         };
         let more = Value::Object(first.more);
         let count = |path: &str| more.pointer(path).and_then(Value::as_u64);
-        Self {
+        Some(Self {
             flavour,
             first: first.id,
             root,
             parameters: count("/meta/n_params"),
             context: count("/max_model_len").or_else(|| count("/meta/n_ctx")),
-        }
+        })
     }
 }
 
@@ -108,7 +112,7 @@ mod tests {
     #[track_caller]
     fn check(body: &str, flavour: Flavour, first: Option<&str>) {
         let expected = Models { flavour, first: first.map(str::to_owned), ..Models::default() };
-        assert_eq!(Models::read(body, ""), expected, "{body}");
+        assert_eq!(Models::read(body, ""), Some(expected), "{body}");
     }
 
     #[test]
@@ -131,19 +135,28 @@ mod tests {
         check(r#"{"data":[{"owned_by":"vllm"}]}"#, Flavour::Vllm, None);
         check(r#"{"object":"list","data":[]}"#, Flavour::Other, None);
         let body = r#"{"data":[{"id":"m","meta":{"n_params":494032768,"n_vocab":1}}]}"#;
-        assert_eq!(Models::read(body, "").parameters, Some(494_032_768));
+        assert_eq!(Models::read(body, "").unwrap().parameters, Some(494_032_768));
         for odd in ["\"8B\"", "-1", "1e9", "null", "[]"] {
             let body = format!(
                 r#"{{"data":[{{"id":"m","root":{odd},"meta":{odd},"max_model_len":{odd}}}]}}"#
             );
-            assert_eq!(Models::read(&body, "").first.as_deref(), Some("m"), "{odd}");
+            assert_eq!(Models::read(&body, "").unwrap().first.as_deref(), Some("m"), "{odd}");
         }
         let body = r#"{"data":[{"id":"m","owned_by":"vllm","root":"Qwen/Qwen3-8B","max_model_len":4096}]}"#;
-        let models = Models::read(body, "");
+        let models = Models::read(body, "").unwrap();
         assert_eq!((models.root.as_deref(), models.context), (Some("Qwen/Qwen3-8B"), Some(4096)));
         check(r#"{"data":null}"#, Flavour::Other, None);
-        check("not found", Flavour::Other, None);
     }
+
+    #[test]
+    fn what_is_no_list_is_not_read_as_an_empty_one() {
+        for other in
+            ["not found", "", "<!doctype html>", "{}", "[[]]", r#"{"error":{}}"#, r#"{"data":1}"#]
+        {
+            assert_eq!(Models::read(other, "m"), None, "{other}");
+        }
+    }
+
     #[test]
     fn the_root_is_that_of_the_model_that_is_asked_for() {
         let list = r#"{"data":[{"id":"a","root":"Qwen/Qwen3-8B"},{"id":"b","root":"B/B"},
@@ -156,7 +169,7 @@ mod tests {
             ("c", None),
             ("adapter", Some("B/B")),
         ] {
-            assert_eq!(Models::read(list, model).root.as_deref(), root, "{model}");
+            assert_eq!(Models::read(list, model).unwrap().root.as_deref(), root, "{model}");
         }
     }
 }

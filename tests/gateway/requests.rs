@@ -351,6 +351,37 @@ async fn ready_means_that_the_model_is_reachable() {
     assert_eq!(gateway.get("/healthz").await.status(), 200);
 }
 
+/// An address may be that of a page, or of a server into which no model was loaded.
+#[tokio::test]
+async fn ready_means_that_a_model_can_be_named() {
+    let model = Model::listen();
+    for (list, advice) in [
+        ("<!doctype html><title>Chat</title>", "check base_url"),
+        (r#"{"object":"list","data":[]}"#, "load one"),
+        (r#"{"object":"list","data":null}"#, "load one"),
+    ] {
+        model.list_as(list);
+        for (name, status) in [("named", 200), ("", 503)] {
+            let change = |setup: &mut Setup| setup.upstream().model = name.to_owned();
+            let gateway = Gateway::with(model.address, change).await;
+            // What was learnt by the first question does not make the second a better one.
+            for _ in 0..2 {
+                let reply = gateway.get("/readyz").await;
+                assert_eq!(reply.status(), status, "{name} {list}");
+                let why = reply.json()["message"].as_str().unwrap_or_default().to_owned();
+                assert_eq!(why.contains(advice), status == 503, "{why}");
+            }
+            if name.is_empty() {
+                let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+                let events = stream.rest().await;
+                let why = events.last().unwrap().data["message"].as_str().unwrap().to_owned();
+                assert!(why.contains(advice), "{why}");
+            }
+        }
+    }
+    assert!(model.has_no_requests());
+}
+
 /// Whoever may ask without a key must not make the gateway ask as often.
 #[tokio::test]
 async fn a_server_is_not_asked_for_its_health_at_every_request() {

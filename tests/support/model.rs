@@ -106,6 +106,11 @@ impl Model {
         listing.body = json!({"data": [{"id": id, "owned_by": owned_by}]}).to_string();
     }
 
+    /// Makes it answer with this when it is asked for its models.
+    pub(crate) fn list_as(&self, body: &str) {
+        body.clone_into(&mut self.listing.lock().body);
+    }
+
     /// Makes it a llama.cpp server whose model has this chat template.
     pub(crate) fn show_template(&self, template: &str) {
         let caps = json!({"supports_tools": true, "supports_tool_calls": true});

@@ -21,7 +21,7 @@ pub(in crate::upstream) struct Failed {
     pub(in crate::upstream) wait: Option<Duration>,
     /// Whether a server was reached.
     pub(in crate::upstream) was_reached: bool,
-    /// The status of the server's answer, if it answered with an error.
+    /// The status of the server's answer, if that was an error, or not what was asked for.
     pub(in crate::upstream) status: Option<u16>,
     /// What may have been refused if the request had images.
     pub(in crate::upstream) image_refusal: Option<ImageRefusal>,
@@ -54,6 +54,16 @@ impl Failed {
 }
 
 impl Failed {
+    /// The server answered with something other than a list of its models.
+    pub(super) fn not_a_list() -> Self {
+        Self { status: Some(200), ..Self::permanent(RoundFailure::not_a_list()) }
+    }
+
+    /// Whether the server answers, and gives no list of its models.
+    pub(super) const fn has_no_list(&self) -> bool {
+        matches!(self.status, Some(200 | 404 | 405 | 410 | 501))
+    }
+
     /// Whether a server was reached that did not answer in time.
     pub(in crate::upstream) fn is_silence(&self) -> bool {
         self.was_reached && self.failure.is_timeout()

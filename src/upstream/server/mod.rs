@@ -320,7 +320,7 @@ impl Server {
             }
         }
         let failed = match self.fetch_models().await {
-            Ok(models) => return Ok(models),
+            Ok(models) => return self.naming_a_model(models),
             Err(failed) => failed,
         };
         *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now(), replacements });
@@ -334,6 +334,14 @@ impl Server {
             *self.known.lock() = Known::Unlisted;
         }
         listed
+    }
+
+    /// The list, unless the name of a model is needed and it has none.
+    fn naming_a_model(&self, models: Models) -> Result<Models, Failed> {
+        if self.model_of(&models).is_empty() {
+            return Err(Failed::permanent(RoundFailure::no_model()));
+        }
+        Ok(models)
     }
 
     /// What is known of a server that has not listed its models.
@@ -353,33 +361,32 @@ impl Server {
     }
 
     async fn check_reachable(&self) -> Result<(), RoundFailure> {
-        if let Known::Models { at, .. } = &*self.known.lock()
+        if let Known::Models { models, at } = &*self.known.lock()
             && at.elapsed() < limits::CHECK_AGE
         {
-            return Ok(());
+            return self.naming_a_model(models.clone()).map(drop).map_err(|failed| failed.failure);
         }
-        match self.fetch_models().await {
-            Ok(_) => Ok(()),
-            Err(Failed { status: Some(404 | 405 | 410 | 501), failure, .. })
-                if !self.model.is_empty() =>
-            {
+        let listed = match self.fetch_models().await {
+            Ok(models) => self.naming_a_model(models).map(drop),
+            Err(failed) if failed.has_no_list() && !self.model.is_empty() => {
                 // It answers, and is used without a list. What it has listed before still holds.
                 let mut known = self.known.lock();
                 if matches!(*known, Known::Nothing) {
                     *known = Known::Unlisted;
-                    warn!(reason = %failure.message, "the model server lists no models");
+                    warn!(reason = %failed.failure.message, "the model server lists no models");
                 }
                 Ok(())
             }
-            Err(failed) => Err(failed.failure),
-        }
+            Err(failed) => Err(failed),
+        };
+        listed.map_err(|failed| failed.failure)
     }
 
     /// Requests the list of models, which also identifies the server.
     async fn fetch_models(&self) -> Result<Models, Failed> {
         let path = format!("{}/models", self.path);
         let list = self.look_up(Method::GET, &path, Bytes::new()).await?;
-        let models = Models::read(&list, &self.model);
+        let models = Models::read(&list, &self.model).ok_or_else(Failed::not_a_list)?;
         let before = self.listed.lock().replace(models.clone());
         if before.is_some_and(|before| before != models) {
             self.forget_model();
