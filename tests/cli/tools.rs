@@ -185,6 +185,11 @@ fn a_question_without_an_answer_is_status_1() {
     let (status, stdout, _) = tools(&["call", "lookup_contacts", john]);
     assert_eq!(status, Some(1));
     assert!(stdout.contains("clarification"), "{stdout}");
+    // The tool has ended, so there is nothing to answer.
+    let (status, answered, stderr) =
+        tools(&["call", "lookup_contacts", john, "--answer", "accept"]);
+    assert_eq!((status, answered), (Some(1), stdout));
+    assert!(stderr.contains("--answer was not used"), "{stderr}");
 }
 
 #[test]

@@ -133,6 +133,11 @@ impl<W: Write> Call<'_, W> {
         };
         let result = with_files_named(result);
         self.lines.result(&result, attempts)?;
+        if result.clarification.is_some() && self.answer.is_some() {
+            let note = "this question ends the call, so --answer was not used; \
+                        call the tool again with what it asks for";
+            print_diagnostic("note", note);
+        }
         let is_done = result.success && result.clarification.is_none();
         if is_done { Ok(()) } else { Err(CliError::Silent) }
     }
