@@ -5,6 +5,7 @@ use std::error::Error as _;
 use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::Incoming;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
@@ -74,6 +75,9 @@ async fn a_slow_reader_slows_neither_the_turn_nor_others() {
 
 #[tokio::test]
 async fn a_reader_that_takes_nothing_is_cut_and_can_resume() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    // The gateway runs on this thread.
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, impatient).await;
     let (slow, mut round) = begin_unread(&gateway, &mut model).await;
@@ -91,6 +95,8 @@ async fn a_reader_that_takes_nothing_is_cut_and_can_resume() {
     check_order(&seen);
     assert_eq!(seen[0].sequence(), 1);
     assert!(seen == gateway.rejoin("session_id=s", &[]).await.rest().await, "no gap, no double");
+    let counted = recorder.handle().render();
+    assert!(counted.contains("tether_readers_cut_total 1\n"), "{counted}");
 }
 
 #[tokio::test]
@@ -190,6 +196,8 @@ async fn an_http2_stream_that_stays_closed_is_cut_and_no_other() {
 /// The whole turn was given to the connection, but its client does not take it.
 #[tokio::test]
 async fn an_http2_stream_whose_turn_is_over_is_cut_too() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, impatient).await;
     let mut connection = Connection::open(gateway.address, 1024).await;
@@ -201,6 +209,8 @@ async fn an_http2_stream_whose_turn_is_over_is_cut_too() {
     pass(ms(900)).await;
     assert!(collect(slow.into_body()).await.is_err(), "it was cut");
     assert!(collect(page.into_body()).await.is_err(), "it was cut");
+    let counted = recorder.handle().render();
+    assert!(counted.contains("tether_readers_cut_total 2\n"), "{counted}");
     let whole = gateway.rejoin("session_id=s", &[]).await.rest().await;
     assert_eq!(outcome(&whole), "stop");
     assert_eq!(connection.send("GET", "/healthz", "").await.unwrap().status(), 200);

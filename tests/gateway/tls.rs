@@ -232,6 +232,27 @@ async fn a_certificate_is_replaced_while_connections_go_on() {
     logged(&log, "has expired; clients will refuse it").await;
 }
 
+#[tokio::test]
+async fn handshakes_are_counted_by_how_they_ended() {
+    let model = Model::listen();
+    let (files, certificate) = Files::new();
+    let (process, log) = process(&model, &files).await;
+    let mut plain = Client::connect(process.address).await;
+    plain.send(request("GET", "/healthz", &[], "")).await;
+    logged(&log, "TLS handshake failed").await;
+    let mut silent = Vec::new();
+    for _ in 0..TLS_HANDSHAKES_MAX {
+        silent.push(Client::connect(process.address).await);
+    }
+    let tunnel = Tunnel::open(process.address, certificate, &["http/1.1"]).await;
+    let metrics = Endpoint { address: tunnel.address }.get("/metrics").await;
+    let metrics = String::from_utf8(metrics.body).unwrap();
+    for (outcome, count) in [("done", 1), ("failed", 1), ("displaced", 1), ("timed_out", 0)] {
+        let sample = format!("tether_tls_handshakes_total{{outcome=\"{outcome}\"}} {count}\n");
+        assert!(metrics.contains(&sample), "{sample} {metrics}");
+    }
+}
+
 /// A pipe instead of a file, which nobody writes to: the read hangs, as on a network file system that is gone.
 #[tokio::test]
 async fn a_reload_that_hangs_does_not_keep_the_process_from_its_end() {
