@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Call, Ending, Outcome, Part, Step, Turn};
-use crate::event::{AcknowledgementSource, FailureCode, TurnFinish, Usage};
+use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinish, Usage};
 use crate::limits::session::RECORD_DEPTH_MAX;
 use crate::parser::Arguments;
 use crate::text::read_deep;
@@ -39,6 +39,24 @@ pub(crate) struct Tally {
     pub(crate) closes: Option<TurnFinish>,
     /// Whether the message under way goes on with the last step, which was cut off before.
     pub(crate) is_cut: bool,
+    /// The tools that the model has learned about since the turn began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) learned: Vec<String>,
+    /// How many calls do not count against the turn's limits ...
+    pub(crate) free_calls: usize,
+    /// ... and how many rounds.
+    pub(crate) free_rounds: u32,
+    /// How many times in a row the model has answered with nothing, including in earlier turns.
+    pub(crate) empty_answers: u32,
+    /// The kinds of mistakes that the model has made, and in how many rounds each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) mistakes: Vec<(FeedbackReason, u32)>,
+    /// In how many rounds it has made any.
+    pub(crate) mistaken_rounds: u32,
+    /// Whether it answered without a required call and was told so.
+    pub(crate) was_reminded_to_call: bool,
+    /// How many of its messages repeated a call of an earlier one.
+    pub(crate) repeats: u32,
 }
 
 /// See the module docs.

@@ -32,6 +32,11 @@ impl KnownTools {
         self.offered.iter().any(|tool| tool.name == name)
     }
 
+    /// The names of those that it has learned about since it knew `before`.
+    pub(super) fn learned_since(&self, before: &Self) -> impl Iterator<Item = &str> {
+        self.offered.iter().skip(before.offered.len()).map(|tool| &*tool.name)
+    }
+
     /// The model has learned what these tools take.
     pub(super) fn learn<'a>(&mut self, specs: impl Iterator<Item = &'a ToolSpec>) {
         let mut learned: Vec<OfferedTool> = Vec::new();

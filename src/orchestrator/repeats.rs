@@ -69,6 +69,16 @@ impl Repeats {
         Some(Repeated { result: done.result.clone(), is_last: self.messages >= REPEATS_MAX })
     }
 
+    /// How many messages so far repeated a call of an earlier message.
+    pub(super) const fn messages(&self) -> u32 {
+        self.messages
+    }
+
+    /// The turn was interrupted after this many messages that repeated a call.
+    pub(super) const fn resume(&mut self, messages: u32) {
+        self.messages = messages;
+    }
+
     /// Notes what a call returned. `round` is `None` if an earlier turn ran it.
     pub(super) fn note(
         &mut self,

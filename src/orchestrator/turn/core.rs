@@ -189,7 +189,21 @@ impl Core {
             has_called: self.has_called_as_asked(),
             closes: None,
             is_cut: false,
+            learned: self.learned().map(str::to_owned).collect(),
+            free_calls: self.free_calls.calls(),
+            free_rounds: self.free_calls.rounds(),
+            empty_answers: self.empty_answers,
+            mistakes: self.mistakes.attempts(),
+            mistaken_rounds: self.mistakes.rounds(),
+            was_reminded_to_call: self.was_reminded_to_call,
+            repeats: self.repeats.messages(),
         }
+    }
+
+    /// The tools that the model has learned about since the turn began, or will know in the next round.
+    fn learned(&self) -> impl Iterator<Item = &str> {
+        let known = self.known.learned_since(&self.setup.request.briefing.known);
+        known.chain(self.learned.iter().map(String::as_str))
     }
 
     fn round_request(

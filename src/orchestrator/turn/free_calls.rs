@@ -14,6 +14,11 @@ pub(super) struct FreeCalls {
 }
 
 impl FreeCalls {
+    /// Those of a turn that was interrupted between two rounds.
+    pub(super) const fn resumed(calls: usize, rounds: u32) -> Self {
+        Self { calls, calls_of_round: 0, rounds }
+    }
+
     /// Counts a call that is free if the turn has not had too many.
     pub(super) const fn add(&mut self) {
         if self.calls < UNTOLD_CALLS_FREE {

@@ -20,6 +20,18 @@ struct KindCount {
 }
 
 impl MistakeCounts {
+    /// Those of a turn that was interrupted: the attempts of each kind, and the rounds with any.
+    pub(super) fn resumed(attempts: Vec<(FeedbackReason, u32)>, rounds: u32) -> Self {
+        // Rounds begin at 1: the one that is asked again counts anew.
+        let kind = |(reason, attempts)| KindCount { reason, attempts, last_round: 0 };
+        Self { kinds: attempts.into_iter().map(kind).collect(), rounds, last_round: None }
+    }
+
+    /// The attempts of each kind that has occurred.
+    pub(super) fn attempts(&self) -> Vec<(FeedbackReason, u32)> {
+        self.kinds.iter().map(|kind| (kind.reason, kind.attempts)).collect()
+    }
+
     /// Counts a mistake in a round. Returns which attempt it is, from 1.
     pub(super) fn count(&mut self, reason: FeedbackReason, round: u32) -> u32 {
         if self.last_round.replace(round) != Some(round) {

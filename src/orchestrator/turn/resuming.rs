@@ -17,6 +17,8 @@ use super::acknowledgement::{Acknowledgement, Heard};
 use super::closing::Closing;
 use super::core::Core;
 use super::first_calls::first_state;
+use super::free_calls::FreeCalls;
+use super::mistakes::MistakeCounts;
 use super::queue::EventDraft;
 use super::round::{Message, Round};
 use super::setup::Setup;
@@ -116,6 +118,8 @@ impl Core {
             0 => (0, 0, 0),
             _ => (tally.call_ids + step_call_ids, step.calls().count(), tally.calls),
         };
+        // It begins with those of the turn that it continues, which `Setup` has learned of.
+        let continued = self.record.steps.len();
         // Those that it had used when it was taken over before.
         let before = turn.call_ids.saturating_sub(self.record.call_ids);
         let put_off = std::mem::take(&mut self.record_mut().deferred);
@@ -128,6 +132,12 @@ impl Core {
         self.rounds = tally.rounds;
         self.usage = tally.usage;
         self.bytes = tally.bytes;
+        self.free_calls = FreeCalls::resumed(tally.free_calls, tally.free_rounds);
+        self.empty_answers = tally.empty_answers;
+        self.mistakes = MistakeCounts::resumed(tally.mistakes, tally.mistaken_rounds);
+        self.was_reminded_to_call = tally.was_reminded_to_call;
+        self.repeats.resume(tally.repeats);
+        self.note_learned(tally.learned.iter().map(String::as_str));
         self.before.has_called = tally.has_called;
         self.before.step_after = is_at_calls.then_some(after);
         self.script.resume(said);
@@ -137,7 +147,7 @@ impl Core {
         let primer = Arc::clone(self.setup.request.briefing.usual_primer());
         self.script.guard = self.setup.guard(&primer, Some(&self.record));
         let record = Arc::clone(&self.record);
-        for call in record.steps.iter().flat_map(Step::calls) {
+        for call in record.steps.iter().skip(continued).flat_map(Step::calls) {
             self.learn_of(call);
         }
         CutStep { step, closes: tally.closes }

@@ -2,13 +2,34 @@
 
 use super::chains::add_policies;
 use super::*;
-use crate::conversation::Choice;
+use crate::conversation::{Choice, ClientInput, ClientResult};
+use crate::tools::client::ClientTools;
 
 /// The tools of [`add_policies`] alone.
 pub(super) fn policies() -> Registry {
     let mut tools = Registry::default();
     add_policies(&mut tools);
     tools
+}
+
+/// The tools of [`policies`], and `open`, which the client runs.
+pub(super) fn with_client_tool() -> Catalog {
+    let mut clients = ClientTools::default();
+    clients.add("open".to_owned(), "Opens.", Some(json!({ "type": "object" }))).unwrap();
+    clients.beside(policies().catalog())
+}
+
+/// The turn with the results of the calls that the last one has handed out.
+pub(super) fn with_results(history: Conversation) -> Scene {
+    let last = history.turns().next_back().unwrap();
+    let results = last.handed_out().map(|call| {
+        let (call_id, result) = (call.call_id.clone(), ok());
+        ClientResult { call_id, result }
+    });
+    let input = ClientInput::Results(results.collect());
+    let opening = history.open(&input, |_| false).unwrap();
+    let briefing = briefing(Rules::default(), &with_client_tool());
+    Scene::of(TurnRequest { turn_id: "results".into(), opening, briefing, history, ..request() })
 }
 
 /// The conversation after a turn that has ended.

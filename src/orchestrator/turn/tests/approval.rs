@@ -1,6 +1,8 @@
 //! Calls that the user has to approve.
 
-use super::answers::{answer, answer_with, history_of, next_turn, policies};
+use super::answers::{
+    answer, answer_with, history_of, next_turn, policies, with_client_tool, with_results,
+};
 use super::chains::{call, call_with, scene_with};
 use super::*;
 use crate::conversation::Choice;
@@ -51,6 +53,25 @@ fn an_approved_call_runs_before_the_model_is_asked() {
     assert!(said.last().unwrap().contains("12:00"), "{said:#?}");
     scene.says("Done.").stops();
     scene.ends("stop", "Done.");
+}
+
+/// Nobody here knows what a client's tools return.
+#[test]
+fn an_approval_for_the_session_does_not_count_after_results_of_the_client() {
+    let mut scene = answer(asked_to_wipe(), option("approve_session"));
+    scene.tool_returns(0, ok()).says("Done.").stops();
+    let briefing = briefing(Rules::default(), &with_client_tool());
+    let mut scene = Scene::of(TurnRequest {
+        turn_id: "opens".into(),
+        briefing,
+        history: history_of(scene),
+        ..request()
+    });
+    scene.says(&call("open")).stops();
+    scene.ends("client_tool_calls", "");
+    let mut scene = with_results(history_of(scene));
+    scene.says(&call_with("wipe", &json!({ "n": 9 }))).stops();
+    scene.ends("clarification_needed", "");
 }
 
 /// A client with a fixed `tool_choice` sends it with the answer, too.

@@ -31,6 +31,7 @@ mod progress;
 mod recipients;
 mod response_format;
 mod resumed_calls;
+mod resumed_counts;
 mod resuming;
 mod schedules;
 mod slips;

@@ -1,8 +1,9 @@
 //! What another machine knows of the calls of a turn that was interrupted.
 
-use super::answers::{answer, history_of, policies};
+use super::answers::{answer, history_of, policies, with_client_tool, with_results};
 use super::chains::{asks, call, call_with, scene_with};
 use super::*;
+use crate::call_format::HERMES;
 use crate::conversation::Choice;
 use crate::orchestrator::ResponseFormat;
 use crate::tools::{Confirm, Given, Resumption};
@@ -19,7 +20,7 @@ impl Scene {
     }
 
     /// The same turn on another machine, interrupted after the first `events` events.
-    fn taken_over_after(&self, events: usize) -> Self {
+    pub(super) fn taken_over_after(&self, events: usize) -> Self {
         Self::resumed(self.turn.request().clone(), self.cut_after(events))
     }
 
@@ -147,6 +148,37 @@ fn what_has_been_read_is_not_read_again() {
     let mut rest = whole.taken_over_after(whole.events.len());
     rest.says(&call("read")).stops();
     assert_eq!(rest.not_run, ["call_2 at 1: repeated"]);
+}
+
+/// It may have been hours before the client sent its results.
+#[test]
+fn what_was_read_before_the_clients_results_may_be_read_again() {
+    let briefing = briefing(Rules::default(), &with_client_tool());
+    let mut first = Scene::of(TurnRequest { briefing, ..request() });
+    first.says(&call("read")).says(&call("open")).stops();
+    first.tool_returns(0, ok());
+    let mut whole = with_results(history_of(first));
+    let mut rest = whole.taken_over_after(whole.events.len());
+    for scene in [&mut whole, &mut rest] {
+        scene.says(&call("read")).stops();
+        assert_eq!(scene.started().len(), 1, "{:?}", scene.not_run);
+    }
+}
+
+/// The model takes it for its own words, in the format of whichever model goes on.
+#[test]
+fn an_echo_of_an_earlier_result_is_no_answer() {
+    let result = json!({ "weather": "rain", "wind": "from the south-west" });
+    let mut whole = Scene::new();
+    whole.says(TIME).stops();
+    whole.tool_returns(0, ToolResult::data(result.clone()));
+    let resumed = whole.taken_over_after(whole.events.len());
+    let contract = CallContract::InText(&HERMES);
+    whole.handle(Input::Answered { contract, in_reasoning: false, is_prefilled: false });
+    for mut scene in [whole, resumed] {
+        scene.spells(&result.to_string());
+        assert_eq!(scene.event("feedback")["reason"], "invented_result");
+    }
 }
 
 /// What strangers wrote may have asked for the call that the user has approved for the session.

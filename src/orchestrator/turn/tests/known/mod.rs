@@ -1,5 +1,6 @@
 //! Tools that the model knows by name only.
 
+mod resumed;
 mod strangers;
 
 use super::chains::call_with;
@@ -197,6 +198,24 @@ fn what_is_found_can_be_called() {
     assert_eq!(scene.knows(), (vec!["calculate", "find_tools", "read_file"], vec!["send_mail"]));
     scene.says(&call_with("read_file", &json!({"path": "a.txt"}))).stops();
     assert_eq!(scene.deeds.last().unwrap(), "start call_2 read_file {\"path\":\"a.txt\"}");
+}
+
+#[test]
+fn a_call_by_bare_name_does_not_end_the_turn_even_if_calls_do() {
+    let mut scene = scene_with(|request| {
+        let rules = Rules { continue_after_tool: false, ..Rules::clone(&request.briefing.rules) };
+        request.briefing = selected(rules, &request.briefing.tools);
+    });
+    scene.says(READ).stops();
+    assert!(!scene.turn.is_over());
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn a_round_with_a_mistake_beside_a_call_by_bare_name_counts() {
+    let mut scene = scene_with(|request| request.max_tool_loops = Some(1));
+    scene.says(READ).says("<<function_call>> {]\n").stops();
+    assert_eq!(scene.event("loop_limit_reached")["max_tool_loops"], 1);
 }
 
 #[test]
