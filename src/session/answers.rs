@@ -195,7 +195,8 @@ impl Sessions {
         lease: &OwnedLease,
         turn_id: &str,
     ) -> Result<DeletedAnswer, SessionError> {
-        let Some(stored) = self.store.load(&lease.get().session_id).await? else {
+        let session_id = &*lease.get().session_id;
+        let Some(stored) = self.store.load(session_id).await? else {
             return Ok(DeletedAnswer::None);
         };
         let mut record = codec::read(stored.bytes).await?;
@@ -204,6 +205,10 @@ impl Sessions {
         }
         if record.answers.is_empty() {
             return Ok(DeletedAnswer::WasLast);
+        }
+        if self.is_interrupted(session_id, turn_id).await? {
+            // Whoever takes it over ends it.
+            self.note_cancel(session_id, turn_id).await?;
         }
         let json = codec::write(record).await;
         self.store.save(lease.get(), Some(stored.version), json).await?;

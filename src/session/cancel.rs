@@ -62,8 +62,12 @@ impl Sessions {
         self.store.request_cancel(session_id, Some(turn_id)).await
     }
 
-    /// Notes in the store that a turn of this node is cancelled.
-    async fn note_cancel(&self, session_id: &str, turn_id: &str) -> Result<(), StoreError> {
+    /// Notes in the store that a turn is cancelled, which runs on this node or on none.
+    pub(super) async fn note_cancel(
+        &self,
+        session_id: &str,
+        turn_id: &str,
+    ) -> Result<(), StoreError> {
         if self.store.is_shared() {
             return self.store.request_cancel(session_id, Some(turn_id)).await.map(drop);
         }

@@ -84,6 +84,7 @@ async fn a_turn_that_was_left_has_no_lapsed_lease() {
     one.signal("TERM");
     let line = log.line_of("s", TAKEN_OVER).await;
     assert!(line["from_node"].is_string() && line["lapsed_ms"].is_null(), "{line}");
+    assert_eq!(line["takeovers"], 0, "nothing went wrong: {line}");
 }
 
 /// The poison must not spread.

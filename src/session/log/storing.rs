@@ -411,8 +411,9 @@ mod tests {
     use parking_lot::Mutex;
     use tokio::time::advance;
 
-    use super::super::{Reader, Writer};
+    use super::super::{Epochs, Reader, StoredEvents, Writer};
     use super::*;
+    use crate::conversation::Tally;
     use crate::event::Kind;
 
     /// Publishes a piece of text.
@@ -471,6 +472,22 @@ mod tests {
         assert_eq!(take(&log).unwrap().batches.len(), 1, "and it is stored all the same");
     }
 
+    /// A turn that outlives a round has not ended the process that took it over.
+    #[test]
+    fn takeovers_are_counted_within_a_round() {
+        let epochs = Epochs::begun_in(1);
+        let stored = StoredEvents { epochs: &epochs, batches: Vec::new(), last: 0 };
+        let mut writer = Writer::resumed(stored, 2, false, 2).unwrap();
+        let log = Arc::clone(writer.log());
+        for (rounds, takeovers) in [(1, 2), (1, 2), (2, 0)] {
+            writer.note_journal(&Arc::default(), Tally { rounds, ..Tally::default() }, None);
+            writer.publish();
+            let news = take(&log).unwrap();
+            assert_eq!(news.draft.unwrap().takeovers, takeovers, "round {rounds}");
+            log.note_stored(news.upto);
+        }
+    }
+
     /// Notes what it has: the first event and the last, and whether there was a draft.
     #[derive(Debug, Default)]
     struct FakeAppender {
@@ -505,7 +522,7 @@ mod tests {
     #[test]
     fn what_is_stored_at_once_is_seen_at_once() {
         let (log, mut writer, mut reader, store) = stored_inline(SHORT_JOURNAL);
-        writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
+        writer.note_journal(&Arc::default(), Tally::default(), None);
         say(&mut writer, "a");
         assert!(is_open(&log, &writer));
         writer.push(&Event::TextDelta { text: &"long ".repeat(20_000) });
@@ -519,7 +536,7 @@ mod tests {
     fn what_is_not_stored_at_once_is_stored_before_what_follows() {
         let (log, mut writer, mut reader, store) = stored_inline(SHORT_JOURNAL);
         store.fails_next.store(true, Ordering::Relaxed);
-        writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
+        writer.note_journal(&Arc::default(), Tally::default(), None);
         say(&mut writer, "a");
         say(&mut writer, "b");
         assert_eq!((seen(&mut reader), store.has.lock().len()), (0, 0));
@@ -537,7 +554,7 @@ mod tests {
     #[test]
     fn a_long_journal_is_not_stored_at_once() {
         let (log, mut writer, mut reader, store) = stored_inline(|_| None);
-        writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
+        writer.note_journal(&Arc::default(), Tally::default(), None);
         say(&mut writer, "a");
         assert_eq!((seen(&mut reader), store.has.lock().len()), (0, 0));
         let news = take(&log).unwrap();
@@ -576,7 +593,7 @@ mod tests {
     fn a_barrier_opens_once_its_events_and_its_journal_are_stored() {
         let (log, mut writer) = Writer::stored(1, false);
         say(&mut writer, "a");
-        writer.note_journal(&Arc::default(), conversation::Tally::default(), None);
+        writer.note_journal(&Arc::default(), Tally::default(), None);
         assert!(!is_open(&log, &writer));
         let events = take(&log).unwrap();
         assert!(events.draft.is_none(), "it was not published");

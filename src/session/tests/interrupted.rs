@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use store::{SqliteStore, SyncMode, redis_tests};
 
 /// A store in a file of its own, which goes with the directory.
-fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
+pub(super) fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tether.db");
     let store = SqliteStore::open(&path, SyncMode::Normal, limits::TTL).unwrap();
@@ -18,7 +18,7 @@ fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
 }
 
 /// Stores the first journal of a turn and what it says.
-async fn say(guard: &mut TurnGuard, writer: &mut Writer, text: &str) {
+pub(super) async fn say(guard: &mut TurnGuard, writer: &mut Writer, text: &str) {
     let saying = async {
         let asked = RawValue::from_string("{}".to_owned()).unwrap();
         writer.note_asked(asked.into());
@@ -132,7 +132,7 @@ async fn interrupt(sessions: &Sessions) {
 }
 
 /// The next process takes the session's turn over, if it may go on.
-async fn next(store: &Arc<dyn Store>) -> Option<TakenOver> {
+pub(super) async fn next(store: &Arc<dyn Store>) -> Option<TakenOver> {
     let (sender, mut taken_over) = mpsc::channel(1);
     let sessions = of(Arc::clone(store));
     sessions.resume_with(sender, Arc::new(Semaphore::new(1)));
