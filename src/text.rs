@@ -116,6 +116,22 @@ pub(crate) fn find_whole<'t>(
     })
 }
 
+/// The element of `known` that was probably meant.
+pub(crate) fn closest<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let distance = |known: &str| strsim::damerau_levenshtein(written, known);
+    // A third of the letters wrong is a typo; more is another word.
+    let is_typo = |wrong: usize, known: &str| wrong * 3 <= known.len().max(written.len());
+    known
+        .into_iter()
+        // Long names of strangers are not compared letter by letter.
+        .filter(|known| is_typo(known.len().abs_diff(written.len()), known))
+        .filter(|known| is_typo(distance(known), known))
+        .min_by_key(|known| distance(known))
+}
+
 /// Whether a character may be part of a tool name or an id.
 pub(crate) fn is_of_name(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '_' | '-')

@@ -302,7 +302,7 @@ const ROWS: &[Row] = &[
     row(
         "config",
         Io,
-        &["call_format", "limits", "orchestrator", "parser", "server", "tools", "upstream"],
+        &["call_format", "limits", "orchestrator", "parser", "server", "text", "tools", "upstream"],
     ),
     row(
         "app",

@@ -210,8 +210,8 @@ fn note_source(report: &SourceReport) {
     } else {
         info!(%source, state = state.name(), tools, left_out = left, error, "tools offered");
     }
-    for tool in left_out {
-        warn!("{}", tool.of(source));
+    for warning in report.warnings() {
+        warn!("{warning}");
     }
     let is_up = *state == SourceState::Ready;
     metrics::tool_source(source.kind.name(), &source.name, is_up, *tools, left);

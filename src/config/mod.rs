@@ -226,6 +226,13 @@ impl Config {
             }));
         }
         warnings.extend(self.tools.import_warnings.iter().cloned());
+        for entry in self.tools.command.iter().filter(|entry| entry.has_filled_script()) {
+            warnings.push(format!(
+                "tools.command: {}: a placeholder within a script lets the model write a part of \
+                 the script; pass the value as an argument: [sh, -c, 'wc -w < \"$1\"', --, \"{{file}}\"]",
+                entry.name
+            ));
+        }
         warnings
     }
 

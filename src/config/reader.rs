@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::mistake::Mistake;
 use super::raw::{Node, Pair, Place, Value};
 use crate::limits::config::QUOTE_CHARS_MAX;
+use crate::text::closest;
 
 /// A section that is being read. **Ask for every key that it may have, then call
 /// [`finish`](Self::finish)**, which reports the keys that were never asked for.
@@ -389,19 +390,6 @@ pub(super) fn choice<T: Copy>(
         }
         Err(Refused::new(node, expected))
     }
-}
-
-/// The element of `known` that was probably meant.
-pub(super) fn closest<'a>(
-    written: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    // A third of the letters wrong is a typo; more is another word.
-    let distance = |known: &str| strsim::damerau_levenshtein(written, known);
-    known
-        .into_iter()
-        .filter(|known| distance(known) * 3 <= known.len().max(written.len()))
-        .min_by_key(|known| distance(known))
 }
 
 /// "`a`, `b` or `c`".

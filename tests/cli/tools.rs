@@ -74,6 +74,40 @@ fn check_says_what_programs_run_and_what_restricts_them() {
     assert!(lines.next_back().unwrap().starts_with("warning: command absent is not offered: "));
 }
 
+/// Mistakes that no reader of the file can see, and a dangerous one.
+#[test]
+fn check_says_what_will_not_work_as_it_is_meant() {
+    let document = file(
+        r#"{"openapi": "3.1.0", "paths": {"/pets": {"delete": {"operationId": "deletePets"}}}}"#,
+    );
+    let config = file(&format!(
+        r#"
+tools:
+  http:
+    - {{name: pets, openapi: "{}", base_url: "https://pets.test", exclude: [deletPets], policy: {{deletePet: {{confirm: never}}}}}}
+  mcp:
+    - {{name: files, command: [no-such-program], required: true}}
+  command:
+    - {{name: there, description: Runs., command: [echo], cwd: /no/such/directory}}
+    - name: script
+      description: Counts words.
+      command: [sh, -c, "echo {{words}} | wc -w"]
+      parameters: {{type: object, properties: {{words: {{type: string}}}}, required: [words]}}
+"#,
+        path(&document)
+    ));
+    let (_, stderr) = check(&["check", "--config", path(&config)], 0);
+    for told in [
+        "http pets: `exclude` names `deletPets`, but there is no such operation; did you mean `deletePets`?",
+        "http pets: `policy` names `deletePet`, but there is no such tool; did you mean `deletePets`?",
+        "mcp files: there is no executable program no-such-program",
+        "command there is not offered: its `cwd`, /no/such/directory, is not a directory",
+        "tools.command: script: a placeholder within a script lets the model write a part of the script",
+    ] {
+        assert!(stderr.contains(&format!("warning: {told}")), "{told}\n{stderr}");
+    }
+}
+
 #[test]
 fn a_call_prints_the_result_on_one_line() {
     let (status, stdout, stderr) = tools(&["call", "greet", r#"{"name": "Ada"}"#]);

@@ -62,12 +62,12 @@ fn note(source: &SourceReport) {
     }
 }
 
-/// Says what is wrong with it, and which of its tools are left out.
+/// Says what is wrong with it and with its tools.
 fn warn(source: &SourceReport) {
     if let Some(error) = &source.error {
         print_diagnostic("warning", format!("{}: {error}", source.source));
     }
-    for tool in &source.left_out {
-        print_diagnostic("warning", tool.of(&source.source));
+    for warning in source.warnings() {
+        print_diagnostic("warning", warning);
     }
 }

@@ -48,8 +48,8 @@ pub(in crate::cli) fn report(toolset: &Toolset) {
                 }
             }
         }
-        for tool in &source.left_out {
-            print_diagnostic("warning", tool.of(&source.source));
+        for warning in source.warnings() {
+            print_diagnostic("warning", warning);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `tools.command[]`: tools that are programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -59,7 +59,35 @@ pub struct CommandConfig {
     pub policy: PolicyPatch,
 }
 
+/// Programs that take a script as an argument.
+const INTERPRETERS: [&str; 9] =
+    ["sh", "bash", "dash", "zsh", "ksh", "python3", "python", "node", "perl"];
+
 impl CommandConfig {
+    /// Whether the model fills in a part of a script.
+    pub(in crate::config) fn has_filled_script(&self) -> bool {
+        let [Element::One(program), arguments @ ..] = self.command.reveal().as_slice() else {
+            return false;
+        };
+        let program = Path::new(program).file_name().unwrap_or_default();
+        let parameters = self.parameters.get("properties").and_then(Value::as_object);
+        let is_filled = |script: &str| {
+            parameters
+                .into_iter()
+                .flatten()
+                .any(|(name, _)| script.contains(&format!("{{{name}}}")))
+        };
+        let texts = arguments.iter().flat_map(|element| match element {
+            Element::One(text) => std::slice::from_ref(text),
+            Element::Group(texts) => texts,
+        });
+        let texts: Vec<&String> = texts.collect();
+        INTERPRETERS.iter().any(|known| program == *known)
+            && texts
+                .windows(2)
+                .any(|pair| matches!(&**pair[0], "-c" | "-e" | "-ec" | "-lc") && is_filled(pair[1]))
+    }
+
     /// Whether the operator says that the program gets this variable.
     #[must_use]
     pub fn names_variable(&self, name: &str) -> bool {

@@ -28,12 +28,13 @@ pub use sandbox::{SandboxConfig, SandboxMode};
 pub use shown::Shown;
 
 use super::raw::Node;
-use super::reader::{Keys, Refused, boolean, closest, enumerate, integer, text};
+use super::reader::{Keys, Refused, boolean, enumerate, integer, text};
 use super::surroundings::Surroundings;
 use super::values::{CONTRACTS, choice};
 use crate::call_format::ContractSetting;
 use crate::limits::config as bounds;
 use crate::orchestrator::{Execution, Rules, Select};
+use crate::text::closest;
 use crate::tools::{Confirm, Glob};
 
 /// `tools`: which tools there are, and how calls run.

@@ -63,6 +63,10 @@ impl OpenApiSource {
         }
         offering.report.version = Some(document.version().to_owned());
         offering.report.error = operations.warning;
+        let names = offering.tools.iter().filter_map(|tool| tool.spec().source_name.as_deref());
+        let names = names.chain(offering.report.left_out.iter().map(|tool| &*tool.name));
+        let of_rules = self.rules.unmatched(&names.collect::<Vec<_>>());
+        offering.report.unmatched = [operations.unmatched, of_rules].concat();
         offering
     }
 

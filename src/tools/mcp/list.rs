@@ -30,6 +30,14 @@ pub(super) struct Listing {
     pub(super) lasts: Option<Duration>,
 }
 
+impl Listing {
+    /// The names of all tools that it has, whether they can be offered or not.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let tools = self.tools.iter().map(|tool| &*tool.declared.name);
+        tools.chain(self.left_out.iter().map(|tool| &*tool.name)).collect()
+    }
+}
+
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ListedTool {

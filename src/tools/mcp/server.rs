@@ -61,7 +61,14 @@ impl McpServer {
     /// What is known of it before it is connected.
     #[must_use]
     pub fn starting(&self) -> SourceReport {
-        self.report(SourceState::Starting)
+        match &self.options.reach {
+            // It is known without trying.
+            Reach::Missing(reason) => {
+                let error = Some(reason.clone());
+                SourceReport { error, ..self.report(SourceState::Failed) }
+            }
+            Reach::Program(_) | Reach::Http(_) => self.report(SourceState::Starting),
+        }
     }
 
     fn report(&self, state: SourceState) -> SourceReport {
@@ -269,6 +276,9 @@ impl Owner {
         let mut report = self.server.report(SourceState::Ready);
         report.era = Some(connection.era.name());
         report.version = Some(connection.version.clone());
+        if listing.cut.is_none() {
+            report.unmatched = self.server.options.rules.unmatched(&listing.names());
+        }
         report.left_out = listing.left_out;
         report.error = listing.cut;
         report.pin = Some(listing.pin);

@@ -14,7 +14,9 @@ pub enum OutboundError {
     #[error("cannot request this URL: {0}")]
     Url(&'static str),
     /// The host has no address that may be reached.
-    #[error("{host} may not be reached, because its address is private")]
+    #[error(
+        "{host} may not be reached, because its address is private and no `allow_private` has it"
+    )]
     Private {
         /// The host.
         host: String,

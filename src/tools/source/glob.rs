@@ -26,6 +26,12 @@ impl Glob {
         self.matcher.matches(name)
     }
 
+    /// Whether it has no `*` and no `?`.
+    #[must_use]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.pattern.contains(['*', '?'])
+    }
+
     /// Whether it is this name, letter by letter.
     #[must_use]
     pub(crate) fn is_name(&self, name: &str) -> bool {

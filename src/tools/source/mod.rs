@@ -6,6 +6,7 @@ mod glob;
 mod names;
 mod rules;
 pub(crate) mod told;
+pub(crate) mod unmatched;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -155,6 +156,9 @@ pub struct SourceReport {
     pub program: Option<PathBuf>,
     /// The tools that are not offered.
     pub left_out: Vec<LeftOut>,
+    /// Names in its entry that nothing at the source has, and what was probably meant: no full stop.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmatched: Vec<String>,
     /// Why it offers nothing, or the last thing that went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -227,11 +231,19 @@ impl SourceReport {
             sandbox: None,
             program: None,
             left_out: Vec::new(),
+            unmatched: Vec::new(),
             error: None,
             pin: None,
             is_required: false,
             prefix: String::new(),
         }
+    }
+
+    /// What an operator has to know of its tools.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let left_out = self.left_out.iter().map(|tool| tool.of(&self.source));
+        let unmatched = self.unmatched.iter().map(|told| format!("{}: {told}", self.source));
+        left_out.chain(unmatched)
     }
 
     /// Whether a tool of this name may be one of its own.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::unmatched::unmatched;
 use super::{Glob, Source, SourceKind, names, told};
 use crate::limits::tools::{DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX, TOLD_SCHEMA_BYTES_MAX};
 use crate::text::json_len;
@@ -114,6 +115,15 @@ impl EntryRules {
             source_name: Some(name),
             ..ToolSpec::default()
         })
+    }
+
+    /// What to tell an operator of names in this entry that no tool has. Its source has these.
+    #[must_use]
+    pub(crate) fn unmatched(&self, known: &[&str]) -> Vec<String> {
+        let allow = unmatched("allow", "tool", &self.allow, known);
+        let deny = unmatched("deny", "tool", &self.deny, known);
+        let policy = unmatched("policy", "tool", self.policy.iter().map(|(glob, _)| glob), known);
+        [allow, deny, policy].concat()
     }
 
     /// The key under which an operator names the tools to offer.

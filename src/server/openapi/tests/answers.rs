@@ -64,6 +64,7 @@ fn tools_and_where_they_come_from() {
         sandbox: Some(vec!["landlock"]),
         program: None,
         left_out: vec![left_out],
+        unmatched: vec!["`deny` names `rite`, but there is no such tool".to_owned()],
         error: Some("it broke off".to_owned()),
         pin: None,
         is_required: false,

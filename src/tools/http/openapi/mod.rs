@@ -9,6 +9,8 @@
 
 mod answers;
 mod body;
+#[cfg(test)]
+mod choice_tests;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 #[cfg(test)]
@@ -42,6 +44,7 @@ use crate::limits::openapi::{
     DOCUMENT_BYTES_MAX, DOCUMENT_PATTERNS_MAX, OPERATIONS_MAX, OPERATIONS_USUAL,
 };
 use crate::tools::schema::PatternsLeft;
+use crate::tools::source::unmatched::of_name;
 use crate::tools::source::{Declared, LeftOut};
 
 /// Why a document cannot be used at all.
@@ -110,6 +113,8 @@ pub struct Operations {
     pub left_out: Vec<LeftOut>,
     /// Something that the operator should know.
     pub warning: Option<String>,
+    /// Names in the entry that nothing in the document has, and what was probably meant.
+    pub unmatched: Vec<String>,
 }
 
 impl Document {
@@ -155,6 +160,7 @@ impl Document {
                 operations.left_out.push(LeftOut { name: path.to_owned(), reason });
             }
         }
+        operations.unmatched = options.unmatched(&self.root, &paths.operations);
         for described in paths.operations {
             if !described.is_chosen(options) {
                 continue;
@@ -183,6 +189,25 @@ impl Document {
 }
 
 impl OpenApiOptions {
+    /// What to tell an operator of operations and security schemes that the entry names and the document does not have.
+    fn unmatched(&self, root: &Value, operations: &[operation::Described<'_>]) -> Vec<String> {
+        let names: Vec<_> = operations.iter().map(operation::Described::name).collect();
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let mut told = Vec::new();
+        for (key, selects) in [("include", &self.include), ("exclude", &self.exclude)] {
+            let is_unmatched = |select: &&Select| {
+                select.is_plain() && !operations.iter().any(|it| it.is_meant_by(select))
+            };
+            let selects = selects.iter().filter(is_unmatched);
+            told.extend(selects.map(|it| of_name(key, "operation", &it.to_string(), &names)));
+        }
+        let schemes = root.pointer("/components/securitySchemes").and_then(Value::as_object);
+        let schemes: Vec<&str> = schemes.into_iter().flatten().map(|(name, _)| &**name).collect();
+        let keys = self.credentials.iter().filter(|(name, _)| !schemes.contains(&&**name));
+        told.extend(keys.map(|(name, _)| of_name("auth", "security scheme", name, &schemes)));
+        told
+    }
+
     /// Whether no operation of this path can be chosen.
     fn excludes(&self, path: &str) -> bool {
         self.exclude.iter().any(|select| select.means(path, iter::empty(), "*", path))

@@ -89,15 +89,16 @@ impl<'d> Described<'d> {
 
     /// Whether an entry chooses it.
     pub(super) fn is_chosen(&self, options: &OpenApiOptions) -> bool {
-        let name = self.name();
-        let tags = || {
-            let tags = self.object.get("tags").and_then(Value::as_array).into_iter().flatten();
-            tags.filter_map(Value::as_str)
-        };
-        let method = self.method.to_ascii_uppercase();
-        let means = |select: &super::Select| select.means(&name, tags(), &method, self.path);
-        (options.include.is_empty() || options.include.iter().any(means))
-            && !options.exclude.iter().any(means)
+        let is_meant = |select| self.is_meant_by(select);
+        (options.include.is_empty() || options.include.iter().any(is_meant))
+            && !options.exclude.iter().any(is_meant)
+    }
+
+    /// Whether this choice means it.
+    pub(super) fn is_meant_by(&self, select: &super::Select) -> bool {
+        let tags = self.object.get("tags").and_then(Value::as_array).into_iter().flatten();
+        let tags = tags.filter_map(Value::as_str);
+        select.means(&self.name(), tags, &self.method.to_ascii_uppercase(), self.path)
     }
 
     /// The operation as a tool.

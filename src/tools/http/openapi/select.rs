@@ -33,6 +33,14 @@ impl Select {
         }
     }
 
+    /// Whether it has no `*` and no `?`.
+    pub(super) fn is_plain(&self) -> bool {
+        match self {
+            Self::Id(glob) | Self::Tag(glob) => glob.is_plain(),
+            Self::Path(method, path) => method.is_plain() && path.is_plain(),
+        }
+    }
+
     /// Whether it means this operation. `name` is its id, or the name used in place of one.
     pub(super) fn means<'t>(
         &self,

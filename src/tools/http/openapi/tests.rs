@@ -492,41 +492,6 @@ fn an_operation_that_fails_does_not_affect_the_others() {
 }
 
 #[test]
-fn operations_are_included_and_excluded() {
-    let paths = json!({ "paths": {
-        "/a": { "get": { "operationId": "getA", "tags": ["x"] }, "post": { "operationId": "setA" } },
-        "/b": { "get": { "operationId": "getB" } },
-    } });
-    let document = document("3.1.0", &paths);
-    let chosen = |include: &[&str], exclude: &[&str]| -> Vec<String> {
-        let select = |written: &[&str]| written.iter().map(|it| Select::parse(it)).collect();
-        let options =
-            OpenApiOptions { include: select(include), exclude: select(exclude), ..options() };
-        let operations = document.operations(&options).unwrap();
-        operations.tools.into_iter().map(|tool| tool.declared.name).collect()
-    };
-    assert_eq!(chosen(&[], &[]), ["getA", "setA", "getB"]);
-    assert_eq!(chosen(&["get*"], &[]), ["getA", "getB"]);
-    assert_eq!(chosen(&["tag:x", "/b"], &[]), ["getA", "getB"]);
-    assert_eq!(chosen(&[], &["POST *", "getB"]), ["getA"]);
-}
-
-#[test]
-fn many_operations_are_chosen_or_warned_about() {
-    let paths = |count: usize| {
-        let item = |at: usize| (format!("/{at}"), json!({ "get": {} }));
-        let paths: Map<String, Value> = (0..count).map(item).collect();
-        document("3.1.0", &json!({ "paths": paths }))
-    };
-    let warning = |count| paths(count).operations(&options()).unwrap().warning;
-    assert_eq!(warning(OPERATIONS_USUAL), None);
-    assert!(warning(OPERATIONS_USUAL + 1).unwrap().contains("`include`"));
-    assert_eq!(paths(OPERATIONS_MAX).operations(&options()).unwrap().tools.len(), OPERATIONS_MAX);
-    let error = paths(OPERATIONS_MAX + 1).operations(&options()).unwrap_err();
-    assert_eq!(error, OpenApiError::TooMany);
-}
-
-#[test]
 fn keys_go_where_their_scheme_says_and_are_no_arguments() {
     let scheme = |scheme: Value, security: Value| {
         let document = document(

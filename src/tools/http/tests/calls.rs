@@ -170,7 +170,8 @@ async fn a_private_address_is_a_permanent_fault() {
     let server = Server::start(Vec::new()).await;
     let tool = tool_with(&search(&server, "GET"), ClientOptions::new(Addresses::In(Vec::new())));
     let fault = call(&tool).await.unwrap_err();
-    let message = "127.0.0.1 may not be reached, because its address is private";
+    let message = "127.0.0.1 may not be reached, because its address is private and no \
+                   `allow_private` has it";
     assert_eq!(fault, ToolFault::permanent(message));
     assert_eq!(server.connections(), 0);
 }
