@@ -196,7 +196,9 @@ impl Refusal {
     fn whole_message(&self) -> String {
         match self {
             Self::NoSuchPath => {
-                "there is nothing at this path; GET /openapi.json lists all paths".into()
+                "there is nothing at this path; the base of OpenAI's clients ends in /v1, that of \
+                 Anthropic's clients does not, and GET /openapi.json lists all paths"
+                    .into()
             }
             Self::Method(allowed) => format!("this path accepts {allowed}"),
             Self::BadHead => "the head of the request is not valid HTTP/1.1".into(),

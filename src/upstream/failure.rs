@@ -113,8 +113,14 @@ impl RoundFailure {
     /// The server sent something other than an event stream.
     pub(super) fn not_a_stream(content_type: &str, said: &ServerError) -> Self {
         let what = if content_type.is_empty() { "no content type" } else { content_type };
-        let message =
-            format!("the model server answered with {what} instead of an event stream: {said}");
+        let advice = if http::is_media_type(content_type, "text/html") {
+            "; check base_url (it usually ends in /v1)"
+        } else {
+            ""
+        };
+        let message = format!(
+            "the model server answered with {what} instead of an event stream: {said}{advice}"
+        );
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
