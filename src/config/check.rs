@@ -114,7 +114,14 @@ fn upstreams(keys: &mut Keys<'_, '_>, contract: ContractSetting) -> Vec<Upstream
     let upstreams = keys.sections("upstreams", |mut keys| {
         let upstream = upstream(&mut keys, contract);
         if names.contains(&upstream.name) {
-            let message = format!("found `{}`, expected a unique name", upstream.name);
+            let message = if keys.has("name") {
+                format!("found `{}`, expected a unique name", upstream.name)
+            } else {
+                format!(
+                    "another upstream is `{}`, as those without a name are; give each its own",
+                    upstream.name
+                )
+            };
             keys.refuse("name", message);
         }
         names.push(upstream.name.clone());

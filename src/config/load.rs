@@ -144,16 +144,22 @@ fn parse(text: &str) -> Result<Node, Mistake> {
     };
     match serde_yaml::from_str_with_options::<Option<Node>>(text, options) {
         Ok(node) => Ok(node.unwrap_or_else(Node::empty)),
-        Err(error) => Err(not_yaml(error.without_snippet())),
+        Err(error) => Err(not_yaml(error.without_snippet(), text)),
     }
 }
 
-fn not_yaml(error: &serde_yaml::Error) -> Mistake {
-    let place = error.location().as_ref().map(Place::from);
+fn not_yaml(error: &serde_yaml::Error, text: &str) -> Mistake {
+    let place: Option<Place> = error.location().as_ref().map(Place::from);
+    let line = place.and_then(|place| {
+        let before = usize::try_from(place.line).ok()?.checked_sub(1)?;
+        text.lines().nth(before)
+    });
+    let is_of_variable = line.is_some_and(|line| line.contains("${"));
+    let advice = if is_of_variable { "; within [ ] and { }, a `${...}` needs quotes" } else { "" };
     let message = error.render_with_formatter(&serde_yaml::UserMessageFormatter);
     // Our messages already start with the place.
     let message = message.split(" at line ").next().unwrap_or_default();
-    Mistake { place, key: String::new(), message: format!("invalid YAML: {message}") }
+    Mistake { place, key: String::new(), message: format!("invalid YAML: {message}{advice}") }
 }
 
 /// Substitutes environment variables in text scalars, after YAML parsing: a value can become

@@ -18,6 +18,8 @@ pub(super) struct Keys<'n, 'm> {
     place: Place,
     entries: &'n [Pair],
     known: Vec<&'static str>,
+    /// Those that have no meaning here.
+    refused: Vec<&'static str>,
     mistakes: &'m mut Vec<Mistake>,
 }
 
@@ -59,7 +61,8 @@ impl<'n, 'm> Keys<'n, 'm> {
                 &[]
             }
         };
-        let mut keys = Self { path, place: node.place, entries, known: Vec::new(), mistakes };
+        let (known, refused) = (Vec::new(), Vec::new());
+        let mut keys = Self { path, place: node.place, entries, known, refused, mistakes };
         keys.report_repeated("", keys.entries);
         keys
     }
@@ -170,6 +173,11 @@ impl<'n, 'm> Keys<'n, 'm> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
+    /// Whether a key is there that may be.
+    pub(super) fn is_set(&mut self, key: &'static str) -> bool {
+        self.entry(key).is_some()
+    }
+
     /// What is under a key, if it is there.
     pub(super) fn node(&self, key: &str) -> Option<&'n Node> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
@@ -185,6 +193,7 @@ impl<'n, 'm> Keys<'n, 'm> {
                 place: self.place,
                 entries: &[],
                 known: Vec::new(),
+                refused: Vec::new(),
                 mistakes: self.mistakes,
             },
         }
@@ -206,21 +215,34 @@ impl<'n, 'm> Keys<'n, 'm> {
     /// Records a mistake for each of `keys` that is present, because it has no meaning here.
     pub(super) fn refuse_all(&mut self, keys: &[&'static str], message: &str) {
         for key in keys {
+            self.refused.push(key);
             if let Some(entry) = self.entry(key) {
                 self.note(entry.place, key, message.to_owned());
             }
         }
     }
 
+    /// The keys that may stand here, each once.
+    fn expected(&self) -> Vec<&'static str> {
+        let mut expected = Vec::new();
+        for key in &self.known {
+            if !self.refused.contains(key) && !expected.contains(key) {
+                expected.push(*key);
+            }
+        }
+        expected
+    }
+
     /// Reports the keys that were never asked for.
     pub(super) fn finish(mut self) {
+        let expected = self.expected();
         for entry in self.entries {
             if self.known.contains(&entry.key.as_str()) {
                 continue;
             }
-            let message = match closest(&entry.key, self.known.iter().copied()) {
+            let message = match closest(&entry.key, expected.iter().copied()) {
                 Some(known) => format!("unknown key, did you mean `{known}`?"),
-                None => format!("unknown key, expected {}", enumerate(&self.known)),
+                None => format!("unknown key, expected {}", enumerate(&expected)),
             };
             self.note(entry.place, &shorten(&entry.key), message);
         }

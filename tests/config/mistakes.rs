@@ -1,5 +1,7 @@
 //! The messages about a bad file, word for word.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// Checks that the file has one mistake with exactly this message.
@@ -32,6 +34,34 @@ fn unknown_keys_name_the_closest_known_one() {
         "sessions: {\"a\\nb\": 1}",
         "1:12: sessions.a\\nb: unknown key, expected `embedded`, `redis`, `store` or `ttl_sec`",
     );
+}
+
+/// Keys of the other kind of entry would be refused.
+#[test]
+fn only_keys_that_have_a_meaning_are_expected() {
+    let expected = |entry: &str| {
+        let text = format!("tools: {{mcp: [{{name: x, {entry}, something: 1}}]}}");
+        let message = load(&text).unwrap_err().to_string();
+        let expected = message.split_once("unknown key, expected ").expect("one mistake").1;
+        let keys = expected.split([',', ' ']).filter(|key| key.starts_with('`'));
+        keys.map(|key| key.trim_matches('`').to_owned()).collect::<Vec<_>>()
+    };
+    let (of_program, of_url) =
+        (expected("command: [echo]"), expected("url: \"https://a.test/mcp\""));
+    for keys in [&of_program, &of_url] {
+        let once: BTreeSet<_> = keys.iter().collect();
+        assert_eq!(once.len(), keys.len(), "{keys:?}");
+    }
+    for (key, is_of_program, is_of_url) in [
+        ("env", true, false),
+        ("sandbox", true, false),
+        ("headers", false, true),
+        ("auth", false, true),
+        ("prefix", true, true),
+    ] {
+        let has = |keys: &[String]| keys.iter().any(|known| known == key);
+        assert_eq!((has(&of_program), has(&of_url)), (is_of_program, is_of_url), "{key}");
+    }
 }
 
 #[test]
@@ -275,6 +305,11 @@ fn impossible_combinations_are_refused() {
         "4:11: upstreams[2].name: found `a`, expected a unique name",
     );
     check(
+        "upstreams:\n  - model: a\n  - model: b\n",
+        "3:5: upstreams[1].name: another upstream is `local`, as those without a name are; give \
+         each its own",
+    );
+    check(
         "upstreams: []",
         "1:12: upstreams: found an empty list, expected at least one upstream (remove the key to \
          use the embedded model)",
@@ -464,6 +499,11 @@ fn invalid_yaml_names_the_place() {
         "3:1: invalid YAML: only single YAML document expected but multiple found",
     );
     check("server: *nowhere\n", "1:9: invalid YAML: reference to unknown value");
+    check(
+        "server:\n  api_keys: [${KEY}]\n",
+        "2:15: invalid YAML: while parsing a flow sequence, expected ',' or ']'; within [ ] and \
+         { }, a `${...}` needs quotes",
+    );
 }
 
 #[test]

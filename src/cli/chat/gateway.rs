@@ -1,5 +1,6 @@
 //! The native API of a running gateway, as a client.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -270,6 +271,15 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 fn unreachable(base: &str, source: &OutboundError) -> String {
     match source {
+        OutboundError::Connect { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
+            format!(
+                "cannot connect to {base}: {source}; check its certificate, or name that of your \
+                 own CA in SSL_CERT_FILE"
+            )
+        }
+        malformed @ OutboundError::Malformed { .. } if base.starts_with("http:") => {
+            format!("{malformed}; the address of a gateway with TLS begins with https://")
+        }
         OutboundError::Connect { source, .. } => format!(
             "cannot connect to {base}: {source}; start the gateway with `tether`, or give its \
              address with --url"

@@ -145,7 +145,7 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
         sandbox: is_program.then(|| program_sandbox(&mut keys)),
         url: keys.read("url", None, |node| Ok(Some(Shown::new(web(node)?, as_written(node))))),
         headers: headers(&mut keys),
-        auth: (!is_program && keys.has("auth")).then(|| auth::of_mcp(keys.section("auth"))),
+        auth: (!is_program && keys.is_set("auth")).then(|| auth::of_mcp(keys.section("auth"))),
         prefix: keys.read("prefix", format!("{name}__"), one),
         pin: keys.read("pin", None, |node| pin(node).map(Some)),
         name,
@@ -160,7 +160,7 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
 
 /// Programs are not restricted unless the entry says so: most need the network or a cache.
 fn program_sandbox(keys: &mut Keys<'_, '_>) -> SandboxConfig {
-    if keys.has("sandbox") {
+    if keys.is_set("sandbox") {
         return sandbox::read(keys.section("sandbox"));
     }
     SandboxConfig { mode: SandboxMode::Off, ..SandboxConfig::default() }
