@@ -121,13 +121,14 @@ pub(crate) fn closest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let distance = |known: &str| strsim::damerau_levenshtein(written, known);
+    let (distance, letters) =
+        (|known: &str| strsim::damerau_levenshtein(written, known), written.chars().count());
     // A third of the letters wrong is a typo; more is another word.
     let is_typo = |wrong: usize, known: &str| wrong * 3 <= known.len().max(written.len());
     known
         .into_iter()
         // Long names of strangers are not compared letter by letter.
-        .filter(|known| is_typo(known.len().abs_diff(written.len()), known))
+        .filter(|known| is_typo(known.chars().count().abs_diff(letters), known))
         .filter(|known| is_typo(distance(known), known))
         .min_by_key(|known| distance(known))
 }

@@ -389,6 +389,26 @@ mod printing {
     }
 
     #[test]
+    fn scripts_that_the_model_fills_in_get_a_warning() {
+        for (command, warns) in [
+            (r#"[sh, -c, "echo {w}"]"#, true),
+            (r#"[/bin/bash, -euc, "echo {w}"]"#, true),
+            (r#"[node, --eval, "{w}"]"#, true),
+            (r#"[perl, -w, -ne, "print {w}"]"#, true),
+            (r#"[sh, -c, "wc -w < \"$1\"", --, "{w}"]"#, false),
+            (r#"[sh, -c, "echo {{w}}"]"#, false),
+            (r#"[python3, search.py, -e, "{w}"]"#, false),
+            (r#"[grep, -e, "{w}"]"#, false),
+        ] {
+            let text = format!(
+                "tools: {{command: [{{name: x, description: X., command: {command}, parameters: \
+                 {{type: object, properties: {{w: {{type: string}}}}, required: [w]}}}}]}}"
+            );
+            assert_eq!(load(&text).unwrap().warnings().len(), usize::from(warns), "{command}");
+        }
+    }
+
+    #[test]
     fn limits_of_keys_without_keys_get_a_warning_each() {
         let limits = "limits: {turns_per_key: 5, head_rate_per_key: 3}";
         let warnings = load(&format!("server: {{{limits}}}")).unwrap().warnings();

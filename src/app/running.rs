@@ -99,7 +99,7 @@ pub async fn start(
     gateway.store_unstored_ends();
     let model = gateway.default_upstream().name();
     info!(version = version::LINE, %address, model, node = %gateway.node(), "listening");
-    gateway.sources().iter().for_each(note_source);
+    gateway.sources().iter().for_each(|report| note_source(report, None));
 
     let stop = CancellationToken::new();
     let upkeep = tokio::spawn(upkeep(Arc::clone(&gateway), metrics));
@@ -195,14 +195,15 @@ async fn offer_changes(sources: &mut Sources, gateway: Arc<Gateway>) -> Infallib
         sources.changed().await;
         gateway.replace_tools(sources.toolset());
         let now = gateway.sources();
-        let changed = now.iter().filter(|report| !before.contains(report));
-        changed.for_each(note_source);
+        for report in now.iter().filter(|report| !before.contains(report)) {
+            note_source(report, before.iter().find(|it| it.source == report.source));
+        }
         before = now;
     }
 }
 
-/// Logs and counts what a source offers, and what was left out and why.
-fn note_source(report: &SourceReport) {
+/// Logs and counts what a source offers. Warns of what it did not warn of `before`.
+fn note_source(report: &SourceReport, before: Option<&SourceReport>) {
     let SourceReport { source, state, tools, left_out, error, .. } = report;
     let (left, error) = (left_out.len(), error.as_deref());
     if *state == SourceState::Failed {
@@ -210,7 +211,7 @@ fn note_source(report: &SourceReport) {
     } else {
         info!(%source, state = state.name(), tools, left_out = left, error, "tools offered");
     }
-    for warning in report.warnings() {
+    for warning in report.warnings_since(before) {
         warn!("{warning}");
     }
     let is_up = *state == SourceState::Ready;

@@ -300,8 +300,14 @@ pub(crate) fn exit(result: &Result<(), CliError>) -> ExitCode {
 
 /// Writes one line to standard error, if it is open.
 pub(crate) fn print_diagnostic(level: &str, message: impl std::fmt::Display) {
+    // Names of tools are written by strangers, and could control the terminal.
+    let message = message.to_string().replace(is_hidden_control, "\u{fffd}");
     // If standard error fails, the failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{level}: {message}");
+}
+
+fn is_hidden_control(char: char) -> bool {
+    char.is_control() && !matches!(char, '\n' | '\t')
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {

@@ -42,9 +42,9 @@ pub(crate) struct Tally {
     /// The tools that the model has learned about since the turn began.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) learned: Vec<String>,
-    /// How many calls do not count against the turn's limits ...
+    /// How many calls do not count against the turn's limits.
     pub(crate) free_calls: usize,
-    /// ... and how many rounds.
+    /// How many rounds do not count against them.
     pub(crate) free_rounds: u32,
     /// How many times in a row the model has answered with nothing, including in earlier turns.
     pub(crate) empty_answers: u32,

@@ -196,8 +196,8 @@ impl Refusal {
     fn whole_message(&self) -> String {
         match self {
             Self::NoSuchPath => {
-                "there is nothing at this path; the base of OpenAI's clients ends in /v1, that of \
-                 Anthropic's clients does not, and GET /openapi.json lists all paths"
+                "there is nothing at this path; base URLs end in /v1 for OpenAI clients and without \
+                 it for Anthropic clients, and GET /openapi.json lists all paths"
                     .into()
             }
             Self::Method(allowed) => format!("this path accepts {allowed}"),

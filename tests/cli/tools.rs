@@ -101,7 +101,7 @@ tools:
         "http pets: `exclude` names `deletPets`, but there is no such operation; did you mean `deletePets`?",
         "http pets: `policy` names `deletePet`, but there is no such tool; did you mean `deletePets`?",
         "mcp files: there is no executable program no-such-program",
-        "command there is not offered: its `cwd`, /no/such/directory, is not a directory",
+        "command there: there is no directory /no/such/directory to run in (`cwd`)",
         "tools.command: script: a placeholder within a script lets the model write a part of the script",
     ] {
         assert!(stderr.contains(&format!("warning: {told}")), "{told}\n{stderr}");

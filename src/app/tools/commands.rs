@@ -9,7 +9,7 @@ use super::{OperatorTool, ToolsError, written_spec};
 use crate::config::{CommandConfig, Config, process_environment};
 use crate::limits::command as limits;
 use crate::tools::command::{self, CommandTool, Element};
-use crate::tools::process::{Confinement, Limits};
+use crate::tools::process::{Confinement, Limits, missing_directory};
 use crate::tools::source::{LeftOut, Offering, SourceKind, SourceReport, SourceState};
 use crate::tools::{Entry, Policy, Source};
 
@@ -48,6 +48,7 @@ impl Commands<'_> {
         }
         let found = found(program, &environment, entry.cwd.as_deref())?;
         report.program = Some(found.clone());
+        report.error = missing_directory(entry.cwd.as_deref());
         let timeout = entry.policy.timeout.or(entry.timeout);
         let policy = entry.policy.apply(Policy { mutates: true, ..Policy::NONE });
         let policy = Policy { timeout, ..policy };

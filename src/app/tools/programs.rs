@@ -53,17 +53,12 @@ impl Programs {
 /// The file of a program, looked up in the `PATH` of its own environment.
 ///
 /// # Errors
-/// If there is none that can be run, or no such directory to run it in.
+/// If there is none that can be run.
 pub(super) fn found(
     program: &str,
     environment: &[(OsString, OsString)],
     directory: Option<&Path>,
 ) -> Result<PathBuf, String> {
-    if let Some(directory) = directory
-        && !directory.is_dir()
-    {
-        return Err(format!("its `cwd`, {}, is not a directory", directory.display()));
-    }
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
     find_program(program.as_ref(), path, directory)
         .ok_or_else(|| format!("there is no executable program {program}"))

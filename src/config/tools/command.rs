@@ -16,7 +16,7 @@ use crate::config::reader::{Keys, Refused, integer, text, wait};
 use crate::config::values::{choice, secret_text};
 use crate::limits::config as bounds;
 use crate::tools::PolicyPatch;
-use crate::tools::command::{Element, Input, Output, ProgressFrom, Template};
+use crate::tools::command::{Element, Input, Output, ProgressFrom, Template, has_placeholder};
 
 /// A tool that runs a program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,33 +59,25 @@ pub struct CommandConfig {
     pub policy: PolicyPatch,
 }
 
-/// Programs that take a script as an argument.
-const INTERPRETERS: [&str; 9] =
-    ["sh", "bash", "dash", "zsh", "ksh", "python3", "python", "node", "perl"];
+/// Programs that take a script as an argument, after an option that ends with `c` or `e`.
+const INTERPRETERS: [&str; 10] =
+    ["sh", "bash", "dash", "zsh", "ksh", "python3", "python", "node", "perl", "ruby"];
 
 impl CommandConfig {
     /// Whether the model fills in a part of a script.
     pub(in crate::config) fn has_filled_script(&self) -> bool {
-        let [Element::One(program), arguments @ ..] = self.command.reveal().as_slice() else {
+        let mut texts = self.command.reveal().iter().flat_map(Element::texts);
+        let program = texts.next().and_then(|program| Path::new(program).file_name());
+        if !INTERPRETERS.iter().any(|known| program == Some(known.as_ref())) {
             return false;
-        };
-        let program = Path::new(program).file_name().unwrap_or_default();
-        let parameters = self.parameters.get("properties").and_then(Value::as_object);
-        let is_filled = |script: &str| {
-            parameters
-                .into_iter()
-                .flatten()
-                .any(|(name, _)| script.contains(&format!("{{{name}}}")))
-        };
-        let texts = arguments.iter().flat_map(|element| match element {
-            Element::One(text) => std::slice::from_ref(text),
-            Element::Group(texts) => texts,
-        });
-        let texts: Vec<&String> = texts.collect();
-        INTERPRETERS.iter().any(|known| program == *known)
-            && texts
-                .windows(2)
-                .any(|pair| matches!(&**pair[0], "-c" | "-e" | "-ec" | "-lc") && is_filled(pair[1]))
+        }
+        // What comes after the first argument that is no option belongs to the script.
+        while let Some(option) = texts.next().filter(|text| text.starts_with('-')) {
+            if option.ends_with(['c', 'e', 'E']) || option == "--eval" {
+                return texts.next().is_some_and(|script| has_placeholder(script));
+            }
+        }
+        false
     }
 
     /// Whether the operator says that the program gets this variable.

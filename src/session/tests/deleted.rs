@@ -4,6 +4,7 @@ use super::interrupted::{embedded, next, say};
 use super::*;
 use answers::DeletedAnswer;
 use serde_json::value::RawValue;
+use store::redis_tests;
 
 /// Begins a turn whose answer is kept.
 async fn begin_kept(sessions: &Sessions, turn_id: &str) -> (TurnGuard, Writer) {
@@ -25,23 +26,38 @@ async fn one_and_two(sessions: &Sessions) -> (TurnGuard, Writer) {
     (guard, writer)
 }
 
+/// The gateway of turn `two` is gone when another one deletes an answer of the session.
+async fn delete_once_gone(store: &Arc<dyn Store>, deleted: &str) {
+    let (guard, writer) = one_and_two(&of(Arc::clone(store))).await;
+    guard.leave().await;
+    writer.leave();
+    let outcome = of(Arc::clone(store)).delete_answer("s", deleted).await.unwrap();
+    assert_eq!(outcome, DeletedAnswer::Deleted);
+}
+
 #[tokio::test]
 async fn an_interrupted_turn_whose_answer_is_deleted_is_cancelled() {
     for deleted in ["one", "two"] {
         let (_directory, store) = embedded();
-        let (guard, writer) = one_and_two(&of(Arc::clone(&store))).await;
-        guard.leave().await;
-        writer.leave();
-        let sessions = of(Arc::clone(&store));
-        let told = sessions.delete_answer("s", deleted).await.unwrap();
-        assert_eq!(told, DeletedAnswer::Deleted);
+        delete_once_gone(&store, deleted).await;
         let taken_over = next(&store).await.unwrap();
         let audience = taken_over.writer.log().watch_audience(&Context::from_waker(Waker::noop()));
         assert_eq!(audience.cancelled, deleted == "two");
     }
 }
 
-/// Nobody goes on with the turn that would have taken it out of the record.
+#[tokio::test]
+async fn the_same_is_known_to_every_node_that_shares_the_store() {
+    for deleted in ["one", "two"] {
+        let server = redis_tests::RedisServer::start();
+        let store: Arc<dyn Store> = Arc::new(redis_tests::open(&server));
+        delete_once_gone(&store, deleted).await;
+        let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+        assert_eq!(store.renew(&lease).await.unwrap().cancels("two"), deleted == "two");
+    }
+}
+
+/// The turn is ended and not resumed; its end must not bring the deleted answer back.
 #[tokio::test]
 async fn an_answer_stays_deleted_if_the_turn_beside_it_is_ended() {
     let (_directory, store) = embedded();

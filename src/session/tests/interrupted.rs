@@ -25,6 +25,7 @@ pub(super) async fn say(guard: &mut TurnGuard, writer: &mut Writer, text: &str) 
         writer.note_journal(&Arc::new(turn("t")), conversation::Tally::default(), None);
         writer.push(&Event::TextDelta { text });
         writer.publish();
+        writer.barrier().wait().await;
     };
     guard.store_while(pin!(saying)).await;
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::process::{Confinement, Launcher, Options as ProcessOptions};
 use super::{CallContext, Tool, ToolFuture, ToolSpec, digest};
 
+pub(crate) use template::has_placeholder;
 pub use template::{Element, Template, TemplateError};
 
 /// How a program is called.

@@ -37,6 +37,21 @@ pub enum Element {
     Group(Vec<String>),
 }
 
+impl Element {
+    /// Its arguments as they are written, with placeholders.
+    pub(crate) fn texts(&self) -> &[String] {
+        match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Group(texts) => texts,
+        }
+    }
+}
+
+/// Whether an argument as it is written has a placeholder.
+pub(crate) fn has_placeholder(text: &str) -> bool {
+    cut(text).iter().any(|(is_name, _)| *is_name)
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     One(Pieces),

@@ -28,6 +28,7 @@ use super::options::{Connections, McpOptions, Protocol, Reach};
 use super::tool::entries;
 use crate::limits::mcp as limits;
 use crate::telemetry::metrics;
+use crate::tools::process::missing_directory;
 use crate::tools::source::{Offering, SourceReport, SourceState};
 
 /// An MCP server as a source of tools.
@@ -62,12 +63,16 @@ impl McpServer {
     #[must_use]
     pub fn starting(&self) -> SourceReport {
         match &self.options.reach {
-            // It is known without trying.
+            // No attempt is needed to know that.
             Reach::Missing(reason) => {
                 let error = Some(reason.clone());
                 SourceReport { error, ..self.report(SourceState::Failed) }
             }
-            Reach::Program(_) | Reach::Http(_) => self.report(SourceState::Starting),
+            Reach::Program(program) => {
+                let error = missing_directory(program.directory.as_deref());
+                SourceReport { error, ..self.report(SourceState::Starting) }
+            }
+            Reach::Http(_) => self.report(SourceState::Starting),
         }
     }
 
@@ -276,20 +281,24 @@ impl Owner {
         let mut report = self.server.report(SourceState::Ready);
         report.era = Some(connection.era.name());
         report.version = Some(connection.version.clone());
-        if listing.cut.is_none() {
-            report.unmatched = self.server.options.rules.unmatched(&listing.names());
-        }
-        report.left_out = listing.left_out;
-        report.error = listing.cut;
-        report.pin = Some(listing.pin);
+        report.pin = Some(listing.pin.clone());
         let link = Link { shared: self.shared.subscribe(), own: self.own.clone() };
         let (options, connection) = (Arc::clone(&self.server.options), Arc::clone(connection));
-        // Preparing schemas can take seconds.
-        let prepared =
-            spawn_blocking(move || entries(listing.tools, &options, &link, &connection)).await;
-        let (tools, left_out) = prepared.unwrap_or_default();
-        report.left_out.extend(left_out);
-        Offering { report, tools }
+        // Preparing schemas can take seconds, and comparing names takes a while.
+        let prepared = spawn_blocking(move || {
+            report.unmatched = match listing.cut {
+                None => options.rules.unmatched(&listing.names()),
+                Some(_) => Vec::new(),
+            };
+            report.error = listing.cut;
+            let (tools, left_out) = entries(listing.tools, &options, &link, &connection);
+            report.left_out = [listing.left_out, left_out].concat();
+            Offering { report, tools }
+        });
+        prepared.await.unwrap_or_else(|_| {
+            let report = self.server.report(SourceState::Ready);
+            Offering { report, tools: Vec::new() }
+        })
     }
 
     /// Logs by name what has changed since the last list.

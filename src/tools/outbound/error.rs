@@ -15,7 +15,7 @@ pub enum OutboundError {
     Url(&'static str),
     /// The host has no address that may be reached.
     #[error(
-        "{host} may not be reached, because its address is private and no `allow_private` has it"
+        "{host} may not be reached, because its address is private and no `allow_private` covers it"
     )]
     Private {
         /// The host.

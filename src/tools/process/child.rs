@@ -42,12 +42,23 @@ pub struct Options {
     pub launcher: Option<Arc<Launcher>>,
 }
 
+/// What is wrong with the directory that a program is to run in, if it is not there now. It may come later: a file
+/// system that is mounted after the gateway has started.
+#[must_use]
+pub fn missing_directory(directory: Option<&Path>) -> Option<String> {
+    let missing = directory.filter(|directory| !directory.is_dir())?;
+    Some(format!("there is no directory {} to run in (`cwd`)", missing.display()))
+}
+
 /// Why a program cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// There is no room for its directory.
     #[error("cannot make a directory for the program: {0}")]
     Directory(io::Error),
+    /// There is no directory for it to run in.
+    #[error("{0}")]
+    NoDirectory(String),
     /// The system refuses to start it.
     #[error("cannot start {}: {error}", program.display())]
     Start {
@@ -122,7 +133,10 @@ impl Child {
         }
         let mut leader = command.spawn().map_err(|error| {
             let program = options.program.clone();
-            ProcessError::Start { program, error }
+            match missing_directory(options.directory.as_deref()) {
+                Some(missing) => ProcessError::NoDirectory(missing),
+                None => ProcessError::Start { program, error },
+            }
         })?;
         let id = leader.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let (Some(launcher), Some(id)) = (&options.launcher, id) {

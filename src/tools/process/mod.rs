@@ -24,7 +24,7 @@ mod stragglers;
 mod system_calls;
 mod throttled;
 
-pub use child::{Child, Options, ProcessError};
+pub use child::{Child, Options, ProcessError, missing_directory};
 pub use environment::{ALWAYS, environment, find_program};
 pub use launcher::{Launcher, is_launch, launch};
 pub use sandbox::{Confinement, Layers, Limits, Sandbox};

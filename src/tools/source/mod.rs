@@ -246,6 +246,12 @@ impl SourceReport {
         left_out.chain(unmatched)
     }
 
+    /// Those of its warnings that an earlier report did not have.
+    pub fn warnings_since(&self, before: Option<&Self>) -> impl Iterator<Item = String> {
+        let before: Vec<String> = before.into_iter().flat_map(Self::warnings).collect();
+        self.warnings().filter(move |warning| !before.contains(warning))
+    }
+
     /// Whether a tool of this name may be one of its own.
     #[must_use]
     pub fn may_offer(&self, name: &str) -> bool {

@@ -117,7 +117,7 @@ impl EntryRules {
         })
     }
 
-    /// What to tell an operator of names in this entry that no tool has. Its source has these.
+    /// Warnings about names in this entry that match none of `known`, the source's tools.
     #[must_use]
     pub(crate) fn unmatched(&self, known: &[&str]) -> Vec<String> {
         let allow = unmatched("allow", "tool", &self.allow, known);

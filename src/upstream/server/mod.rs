@@ -306,7 +306,7 @@ impl Server {
         let needs_name = self.model.is_empty();
         let mut asked = self.asking.lock().await;
         match &*self.known.lock() {
-            Known::Models { models, .. } if !needs_name || models.first.is_some() => {
+            Known::Models { models, .. } if !self.model_of(models).is_empty() => {
                 return Ok(models.clone());
             }
             Known::Unlisted if !needs_name => return Ok(Models::default()),
@@ -319,8 +319,9 @@ impl Server {
                 return self.without_list(failed.clone());
             }
         }
-        let failed = match self.fetch_models().await {
-            Ok(models) => return self.naming_a_model(models),
+        let listed = self.fetch_models().await.and_then(|models| self.naming_a_model(models));
+        let failed = match listed {
+            Ok(models) => return Ok(models),
             Err(failed) => failed,
         };
         *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now(), replacements });

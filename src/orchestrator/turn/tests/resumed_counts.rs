@@ -84,6 +84,6 @@ fn messages_that_repeat_a_call() {
 
 #[test]
 fn calls_against_the_most_that_a_turn_may_make() {
-    // The same.
+    // The second call ends its message, and the closing answer is empty.
     takes_the_same_course(Scene::with_rules(|rules| rules.max_calls = 1), &[TIME, SUM]);
 }

@@ -7,7 +7,7 @@ use super::*;
 
 /// An operation that was to be left out would be offered.
 #[test]
-fn what_the_entry_names_and_the_document_does_not_have_is_told() {
+fn what_the_entry_names_and_the_document_does_not_have_is_reported() {
     let document = document(
         "3.1.0",
         &json!({
@@ -19,7 +19,7 @@ fn what_the_entry_names_and_the_document_does_not_have_is_told() {
     let key = |name: &str| (name.to_owned(), Credential::Key("k".to_owned()));
     let options = OpenApiOptions {
         include: select(&["deletePet", "tag:pets", "DELETE /pets/{id}", "tag:stores", "get*"]),
-        exclude: select(&["deletPet", "GET /pets/{id}"]),
+        exclude: select(&["deletPet", "DELETE /pet/{id}", "/pets/{ids}", "* /pets/{id}"]),
         credentials: vec![key("api_key"), key("apikey")],
         ..options()
     };
@@ -28,7 +28,10 @@ fn what_the_entry_names_and_the_document_does_not_have_is_told() {
         [
             "`include` names `tag:stores`, but there is no such operation",
             "`exclude` names `deletPet`, but there is no such operation; did you mean `deletePet`?",
-            "`exclude` names `GET /pets/{id}`, but there is no such operation",
+            "`exclude` names `DELETE /pet/{id}`, but there is no such operation; did you mean \
+             `DELETE /pets/{id}`?",
+            "`exclude` names `/pets/{ids}`, but there is no such operation; did you mean \
+             `/pets/{id}`?",
             "`auth` names `apikey`, but there is no such security scheme; did you mean `api_key`?",
         ]
     );

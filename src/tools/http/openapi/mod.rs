@@ -44,7 +44,7 @@ use crate::limits::openapi::{
     DOCUMENT_BYTES_MAX, DOCUMENT_PATTERNS_MAX, OPERATIONS_MAX, OPERATIONS_USUAL,
 };
 use crate::tools::schema::PatternsLeft;
-use crate::tools::source::unmatched::of_name;
+use crate::tools::source::unmatched::warning_for;
 use crate::tools::source::{Declared, LeftOut};
 
 /// Why a document cannot be used at all.
@@ -155,12 +155,12 @@ impl Document {
         let mut operations = Operations::default();
         let (mut chosen, mut patterns_left) = (0, PatternsLeft::new(DOCUMENT_PATTERNS_MAX));
         let paths = operation::all(&self.root);
+        operations.unmatched = options.unmatched(&self.root, &paths);
         for (path, reason) in paths.broken {
             if !options.excludes(path) {
                 operations.left_out.push(LeftOut { name: path.to_owned(), reason });
             }
         }
-        operations.unmatched = options.unmatched(&self.root, &paths.operations);
         for described in paths.operations {
             if !described.is_chosen(options) {
                 continue;
@@ -189,23 +189,29 @@ impl Document {
 }
 
 impl OpenApiOptions {
-    /// What to tell an operator of operations and security schemes that the entry names and the document does not have.
-    fn unmatched(&self, root: &Value, operations: &[operation::Described<'_>]) -> Vec<String> {
-        let names: Vec<_> = operations.iter().map(operation::Described::name).collect();
-        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let mut told = Vec::new();
+    /// Warnings about operations and security schemes that the entry names and the document does not have.
+    fn unmatched(&self, root: &Value, paths: &operation::Paths<'_>) -> Vec<String> {
+        let is_broken = |select: &Select| {
+            paths.broken.iter().any(|(path, _)| select.means("", iter::empty(), "*", path))
+        };
+        let is_unmatched = |select: &Select| {
+            let mut operations = paths.operations.iter();
+            select.is_plain() && !is_broken(select) && !operations.any(|it| it.is_meant_by(select))
+        };
+        let mut warnings = Vec::new();
         for (key, selects) in [("include", &self.include), ("exclude", &self.exclude)] {
-            let is_unmatched = |select: &&Select| {
-                select.is_plain() && !operations.iter().any(|it| it.is_meant_by(select))
-            };
-            let selects = selects.iter().filter(is_unmatched);
-            told.extend(selects.map(|it| of_name(key, "operation", &it.to_string(), &names)));
+            for select in selects.iter().filter(|select| is_unmatched(select)) {
+                let names = paths.operations.iter().flat_map(|it| it.names_for(select));
+                let names: Vec<String> = names.collect();
+                warnings.push(warning_for(key, "operation", &select.to_string(), &names));
+            }
         }
         let schemes = root.pointer("/components/securitySchemes").and_then(Value::as_object);
-        let schemes: Vec<&str> = schemes.into_iter().flatten().map(|(name, _)| &**name).collect();
-        let keys = self.credentials.iter().filter(|(name, _)| !schemes.contains(&&**name));
-        told.extend(keys.map(|(name, _)| of_name("auth", "security scheme", name, &schemes)));
-        told
+        let schemes: Vec<&String> = schemes.into_iter().flatten().map(|(name, _)| name).collect();
+        let keys = self.credentials.iter().filter(|(name, _)| !schemes.contains(&name));
+        let of_key = |name: &String| warning_for("auth", "security scheme", name, &schemes);
+        warnings.extend(keys.map(|(name, _)| of_key(name)));
+        warnings
     }
 
     /// Whether no operation of this path can be chosen.

@@ -96,9 +96,17 @@ impl<'d> Described<'d> {
 
     /// Whether this choice means it.
     pub(super) fn is_meant_by(&self, select: &super::Select) -> bool {
+        select.means(&self.name(), self.tags(), &self.method.to_ascii_uppercase(), self.path)
+    }
+
+    /// It, as a choice of this kind would name it.
+    pub(super) fn names_for(&self, select: &super::Select) -> Vec<String> {
+        select.names_of(&self.name(), self.tags(), &self.method.to_ascii_uppercase(), self.path)
+    }
+
+    fn tags(&self) -> impl Iterator<Item = &'d str> {
         let tags = self.object.get("tags").and_then(Value::as_array).into_iter().flatten();
-        let tags = tags.filter_map(Value::as_str);
-        select.means(&self.name(), tags, &self.method.to_ascii_uppercase(), self.path)
+        tags.filter_map(Value::as_str)
     }
 
     /// The operation as a tool.

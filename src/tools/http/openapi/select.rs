@@ -33,11 +33,26 @@ impl Select {
         }
     }
 
-    /// Whether it has no `*` and no `?`.
+    /// Whether it has no `*` and no `?`, but for any method of a path.
     pub(super) fn is_plain(&self) -> bool {
         match self {
-            Self::Id(glob) | Self::Tag(glob) => glob.is_plain(),
-            Self::Path(method, path) => method.is_plain() && path.is_plain(),
+            Self::Id(glob) | Self::Tag(glob) | Self::Path(_, glob) => glob.is_plain(),
+        }
+    }
+
+    /// This operation, as a choice of this kind would name it.
+    pub(super) fn names_of<'t>(
+        &self,
+        name: &str,
+        tags: impl Iterator<Item = &'t str>,
+        method: &str,
+        path: &str,
+    ) -> Vec<String> {
+        match self {
+            Self::Id(_) => vec![name.to_owned()],
+            Self::Tag(_) => tags.map(|tag| format!("tag:{tag}")).collect(),
+            Self::Path(of_method, _) if of_method.is_name("*") => vec![path.to_owned()],
+            Self::Path(..) => vec![format!("{method} {path}")],
         }
     }
 
@@ -62,6 +77,7 @@ impl fmt::Display for Select {
         match self {
             Self::Id(glob) => write!(f, "{glob}"),
             Self::Tag(glob) => write!(f, "tag:{glob}"),
+            Self::Path(method, path) if method.is_name("*") => write!(f, "{path}"),
             Self::Path(method, path) => write!(f, "{method} {path}"),
         }
     }
@@ -104,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_shown_as_it_is_written() {
-        for written in ["getPet*", "tag:store", "GET /user/*"] {
+        for written in ["getPet*", "tag:store", "GET /user/*", "/user/*"] {
             assert_eq!(Select::parse(written).to_string(), written);
         }
     }

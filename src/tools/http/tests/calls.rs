@@ -171,7 +171,7 @@ async fn a_private_address_is_a_permanent_fault() {
     let tool = tool_with(&search(&server, "GET"), ClientOptions::new(Addresses::In(Vec::new())));
     let fault = call(&tool).await.unwrap_err();
     let message = "127.0.0.1 may not be reached, because its address is private and no \
-                   `allow_private` has it";
+                   `allow_private` covers it";
     assert_eq!(fault, ToolFault::permanent(message));
     assert_eq!(server.connections(), 0);
 }

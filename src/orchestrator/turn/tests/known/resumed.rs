@@ -31,7 +31,7 @@ fn what_was_found_can_be_called() {
     }
 }
 
-/// A question is open, and behind it waits a call of a tool that the model knows by name: another turn has told it.
+/// It was checked before the interruption.
 #[test]
 fn a_call_that_was_begun_is_no_guess() {
     let mut whole = scene();
