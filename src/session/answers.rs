@@ -206,8 +206,8 @@ impl Sessions {
         if record.answers.is_empty() {
             return Ok(DeletedAnswer::WasLast);
         }
-        if self.is_interrupted(session_id, turn_id).await? {
-            // Whoever takes it over ends it.
+        if self.store.is_durable() && self.is_turn_open(session_id, Some(turn_id)).await? {
+            // It was interrupted. Whoever takes it over ends it.
             self.note_cancel(session_id, turn_id).await?;
         }
         let json = codec::write(record).await;

@@ -259,19 +259,6 @@ impl Sessions {
         Ok(journal)
     }
 
-    /// Whether this turn was interrupted, as seen under a lease of the session.
-    pub(super) async fn is_interrupted(
-        &self,
-        session_id: &str,
-        turn_id: &str,
-    ) -> Result<bool, StoreError> {
-        if !self.store.is_durable() {
-            return Ok(false);
-        }
-        let log = self.store.read(session_id, Some(turn_id), u64::MAX).await?;
-        Ok(log.is_some_and(|log| log.journal.is_some()))
-    }
-
     async fn find_interrupted(
         &self,
         session_id: &str,

@@ -148,7 +148,16 @@ impl Sessions {
 
     /// Whether the session has a turn that is not over, as the store has it.
     pub(super) async fn is_open(&self, session_id: &str) -> Result<bool, StoreError> {
-        let log = self.store.read(session_id, None, u64::MAX).await?;
+        self.is_turn_open(session_id, None).await
+    }
+
+    /// The same of the turn with this id, or of the latest.
+    pub(super) async fn is_turn_open(
+        &self,
+        session_id: &str,
+        turn_id: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        let log = self.store.read(session_id, turn_id, u64::MAX).await?;
         Ok(log.is_some_and(|log| log.journal.is_some()))
     }
 

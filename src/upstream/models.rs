@@ -54,7 +54,9 @@ impl Models {
             more: Map<String, Value>,
         }
         // serde would also take a list of the fields.
-        let body = Some(body).filter(|body| body.trim_start().starts_with('{'))?;
+        if !body.trim_start().starts_with('{') {
+            return None;
+        }
         let list = serde_json::from_str::<List>(body).ok()?.data.unwrap_or_default();
         let named = list.iter().find(|listed| listed.id.as_deref() == Some(model));
         let parent = named.and_then(|named| named.more.get("parent")?.as_str());

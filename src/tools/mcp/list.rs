@@ -32,9 +32,9 @@ pub(super) struct Listing {
 
 impl Listing {
     /// The names of all tools that it has, whether they can be offered or not.
-    pub(super) fn names(&self) -> Vec<&str> {
-        let tools = self.tools.iter().map(|tool| &*tool.declared.name);
-        tools.chain(self.left_out.iter().map(|tool| &*tool.name)).collect()
+    pub(super) fn names(&self) -> Vec<String> {
+        let tools = self.tools.iter().map(|tool| &tool.declared.name);
+        tools.chain(self.left_out.iter().map(|tool| &tool.name)).cloned().collect()
     }
 }
 

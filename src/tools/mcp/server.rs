@@ -281,24 +281,22 @@ impl Owner {
         let mut report = self.server.report(SourceState::Ready);
         report.era = Some(connection.era.name());
         report.version = Some(connection.version.clone());
-        report.pin = Some(listing.pin.clone());
+        // Of a list that is cut, nobody knows what else it has.
+        let names = listing.cut.is_none().then(|| listing.names());
+        report.left_out = listing.left_out;
+        report.error = listing.cut;
+        report.pin = Some(listing.pin);
         let link = Link { shared: self.shared.subscribe(), own: self.own.clone() };
         let (options, connection) = (Arc::clone(&self.server.options), Arc::clone(connection));
         // Preparing schemas can take seconds, and comparing names takes a while.
         let prepared = spawn_blocking(move || {
-            report.unmatched = match listing.cut {
-                None => options.rules.unmatched(&listing.names()),
-                Some(_) => Vec::new(),
-            };
-            report.error = listing.cut;
-            let (tools, left_out) = entries(listing.tools, &options, &link, &connection);
-            report.left_out = [listing.left_out, left_out].concat();
-            Offering { report, tools }
+            let unmatched = names.map(|names| options.rules.unmatched(&names)).unwrap_or_default();
+            (unmatched, entries(listing.tools, &options, &link, &connection))
         });
-        prepared.await.unwrap_or_else(|_| {
-            let report = self.server.report(SourceState::Ready);
-            Offering { report, tools: Vec::new() }
-        })
+        let (unmatched, (tools, left_out)) = prepared.await.unwrap_or_default();
+        report.unmatched = unmatched;
+        report.left_out.extend(left_out);
+        Offering { report, tools }
     }
 
     /// Logs by name what has changed since the last list.

@@ -119,7 +119,7 @@ impl EntryRules {
 
     /// Warnings about names in this entry that match none of `known`, the source's tools.
     #[must_use]
-    pub(crate) fn unmatched(&self, known: &[&str]) -> Vec<String> {
+    pub(crate) fn unmatched(&self, known: &[impl AsRef<str>]) -> Vec<String> {
         let allow = unmatched("allow", "tool", &self.allow, known);
         let deny = unmatched("deny", "tool", &self.deny, known);
         let policy = unmatched("policy", "tool", self.policy.iter().map(|(glob, _)| glob), known);

@@ -10,10 +10,10 @@ pub(crate) fn unmatched<'g>(
     key: &str,
     what: &str,
     globs: impl IntoIterator<Item = &'g Glob>,
-    known: &[&str],
+    known: &[impl AsRef<str>],
 ) -> Vec<String> {
     let is_unmatched =
-        |glob: &&Glob| glob.is_plain() && !known.iter().any(|name| glob.matches(name));
+        |glob: &&Glob| glob.is_plain() && !known.iter().any(|name| glob.matches(name.as_ref()));
     let globs = globs.into_iter().filter(is_unmatched);
     globs.map(|glob| warning_for(key, what, &glob.to_string(), known)).collect()
 }

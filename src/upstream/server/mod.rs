@@ -319,8 +319,9 @@ impl Server {
                 return self.without_list(failed.clone());
             }
         }
-        let listed = self.fetch_models().await.and_then(|models| self.naming_a_model(models));
-        let failed = match listed {
+        let listed = self.fetch_models().await;
+        let named = listed.and_then(|models| self.check_named(&models).map(|()| models));
+        let failed = match named {
             Ok(models) => return Ok(models),
             Err(failed) => failed,
         };
@@ -337,12 +338,12 @@ impl Server {
         listed
     }
 
-    /// The list, unless the name of a model is needed and it has none.
-    fn naming_a_model(&self, models: Models) -> Result<Models, Failed> {
-        if self.model_of(&models).is_empty() {
+    /// Checks that the model has a name, configured or listed.
+    fn check_named(&self, models: &Models) -> Result<(), Failed> {
+        if self.model_of(models).is_empty() {
             return Err(Failed::permanent(RoundFailure::no_model()));
         }
-        Ok(models)
+        Ok(())
     }
 
     /// What is known of a server that has not listed its models.
@@ -365,10 +366,10 @@ impl Server {
         if let Known::Models { models, at } = &*self.known.lock()
             && at.elapsed() < limits::CHECK_AGE
         {
-            return self.naming_a_model(models.clone()).map(drop).map_err(|failed| failed.failure);
+            return self.check_named(models).map_err(|failed| failed.failure);
         }
         let listed = match self.fetch_models().await {
-            Ok(models) => self.naming_a_model(models).map(drop),
+            Ok(models) => self.check_named(&models),
             Err(failed) if failed.has_no_list() && !self.model.is_empty() => {
                 // It answers, and is used without a list. What it has listed before still holds.
                 let mut known = self.known.lock();

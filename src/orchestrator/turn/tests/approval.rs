@@ -55,7 +55,7 @@ fn an_approved_call_runs_before_the_model_is_asked() {
     scene.ends("stop", "Done.");
 }
 
-/// Nobody here knows what a client's tools return.
+/// A client's tools may return what strangers wrote.
 #[test]
 fn an_approval_for_the_session_does_not_count_after_results_of_the_client() {
     let mut scene = answer(asked_to_wipe(), option("approve_session"));

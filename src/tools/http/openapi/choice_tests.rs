@@ -11,7 +11,7 @@ fn what_the_entry_names_and_the_document_does_not_have_is_reported() {
     let document = document(
         "3.1.0",
         &json!({
-            "paths": { "/pets/{id}": { "delete": { "operationId": "deletePet", "tags": ["pets"] } } },
+            "paths": { "/pets/{id}": { "delete": { "operationId": "deletePet", "tags": ["pets"] } }, "/else": { "$ref": "else.yml" } },
             "components": { "securitySchemes": { "api_key": {} } },
         }),
     );
@@ -19,7 +19,13 @@ fn what_the_entry_names_and_the_document_does_not_have_is_reported() {
     let key = |name: &str| (name.to_owned(), Credential::Key("k".to_owned()));
     let options = OpenApiOptions {
         include: select(&["deletePet", "tag:pets", "DELETE /pets/{id}", "tag:stores", "get*"]),
-        exclude: select(&["deletPet", "DELETE /pet/{id}", "/pets/{ids}", "* /pets/{id}"]),
+        exclude: select(&[
+            "deletPet",
+            "DELETE /pet/{id}",
+            "/pets/{ids}",
+            "* /pets/{id}",
+            "GET /else",
+        ]),
         credentials: vec![key("api_key"), key("apikey")],
         ..options()
     };

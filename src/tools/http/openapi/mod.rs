@@ -191,9 +191,8 @@ impl Document {
 impl OpenApiOptions {
     /// Warnings about operations and security schemes that the entry names and the document does not have.
     fn unmatched(&self, root: &Value, paths: &operation::Paths<'_>) -> Vec<String> {
-        let is_broken = |select: &Select| {
-            paths.broken.iter().any(|(path, _)| select.means("", iter::empty(), "*", path))
-        };
+        let is_broken =
+            |select: &Select| paths.broken.iter().any(|(path, _)| select.is_of_path(path));
         let is_unmatched = |select: &Select| {
             let mut operations = paths.operations.iter();
             select.is_plain() && !is_broken(select) && !operations.any(|it| it.is_meant_by(select))

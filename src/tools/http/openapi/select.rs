@@ -40,6 +40,11 @@ impl Select {
         }
     }
 
+    /// Whether it names operations of this path.
+    pub(super) fn is_of_path(&self, path: &str) -> bool {
+        matches!(self, Self::Path(_, glob) if glob.matches(path))
+    }
+
     /// This operation, as a choice of this kind would name it.
     pub(super) fn names_of<'t>(
         &self,
