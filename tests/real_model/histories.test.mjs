@@ -82,12 +82,17 @@ async function ask(t, origin, [history, contract], count) {
   }
 }
 
-/** A model server that says the same each time, and keeps the requests in `sent`. */
+/** A model server of one model that says the same each time, and keeps the requests in `sent`. */
 async function startRecorder(t, sent) {
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    if (request.method === 'POST') sent.push(Buffer.concat(chunks));
+    if (request.method === 'GET') {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end('{"data":[{"id":"recorder"}]}');
+      return;
+    }
+    sent.push(Buffer.concat(chunks));
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.end('data: {"choices":[{"delta":{"content":"So."},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n');
   });
