@@ -1,8 +1,9 @@
 //! The memory that the gateway counts for its sessions, as `/metrics` shows it, compared with
-//! the memory actually allocated.
+//! the memory actually allocated; and the memory of streams that are open.
 //!
-//! Gateway, model and clients run on the test's own thread, whose allocations are counted. What
-//! is left after clients and rounds are gone is held by the gateway.
+//! The allocations of the test's own thread are counted. For sessions, gateway, model and clients
+//! run on it: what is left after clients and rounds are gone is held by the gateway. For streams,
+//! only the gateway does.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
@@ -10,11 +11,15 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use std::thread;
+
 use allocation_counter::measure;
 use serde_json::json;
+use support::gateway::Endpoint;
 use support::model::call;
 use support::{Gateway, Model};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
 
 /// How the model answers a turn.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +28,10 @@ enum Shape {
     Words { pieces: usize, bytes: usize },
     /// This many calls, each in its own message, and one word.
     Calls(usize),
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// A gateway and a model on the test's thread.
@@ -34,7 +43,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = runtime();
         let (gateway, model) = runtime.block_on(async {
             let model = Model::listen();
             let gateway = Gateway::with(model.address, |setup| {
@@ -114,4 +123,45 @@ fn at_most_a_quarter_more_is_in_use_than_is_counted() {
         assert!(in_use <= counted + counted / 4, "{shape:?}: {in_use} in use, {counted} counted");
         assert!(counted <= in_use + in_use / 4, "{shape:?}: {in_use} in use, {counted} counted");
     }
+}
+
+/// How many streams are counted, after as many have made the gateway create what it keeps.
+const STREAMS: usize = 64;
+
+/// What an open stream may hold: its two connections, its turn and its session. The allocator rounds
+/// that up by some 3 %.
+const STREAM_BYTES_MAX: i64 = 8_800;
+
+#[test]
+fn a_stream_holds_no_more_than_it_needs() {
+    let (tell_model, model) = oneshot::channel();
+    let (tell_gateway, gateway) = oneshot::channel();
+    let (note_open, mut open) = mpsc::channel(1);
+    let outside = thread::spawn(move || {
+        runtime().block_on(async move {
+            let mut model = Model::listen();
+            tell_model.send(model.address).unwrap();
+            let gateway: Endpoint = gateway.await.unwrap();
+            let mut streams = Vec::new();
+            for n in 0..2 * STREAMS {
+                streams.push(gateway.begin_saying(&mut model, &n.to_string(), "So.").await);
+                if streams.len() % STREAMS == 0 {
+                    note_open.send(()).await.unwrap();
+                }
+            }
+            note_open.closed().await;
+        });
+    });
+    let runtime = runtime();
+    let running = runtime.block_on(async { Gateway::with(model.await.unwrap(), |_| ()).await });
+    tell_gateway.send(*running).unwrap();
+    runtime.block_on(open.recv()).unwrap();
+
+    let held = measure(|| runtime.block_on(open.recv()).unwrap()).bytes_current;
+
+    drop(open);
+    outside.join().unwrap();
+    let each = held / i64::try_from(STREAMS).unwrap();
+    assert!(each <= STREAM_BYTES_MAX, "{each} bytes");
+    assert!(each > STREAM_BYTES_MAX / 2, "{each} bytes: is that all?");
 }

@@ -84,7 +84,7 @@ impl Gateway {
         let parts = Parts {
             turn: TurnMachine::resume(request, interrupted, now_ms()),
             session_id: stored_as,
-            parked_in: asked.parked_in,
+            parked_in: asked.parked_in.into(),
             writer,
             route: Route::new(upstream, &self.upstreams, asked.model.is_some()),
             tools: offer.tools,

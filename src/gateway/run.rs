@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{self, AssertUnwindSafe};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -117,11 +117,10 @@ async fn end(
 
 /// Drives a turn to its end, or until another gateway is to go on with it. `None` if the driver panics, which
 /// ends the log.
-async fn drive(driver: Box<Driver>) -> Option<Result<RanTurn, Writer>> {
-    let mut run = pin!(driver.run());
-    poll_fn(|cx| match panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
+fn drive(driver: Box<Driver>) -> impl Future<Output = Option<Result<RanTurn, Writer>>> {
+    let mut run = driver.run();
+    poll_fn(move |cx| match panic::catch_unwind(AssertUnwindSafe(|| Pin::new(&mut run).poll(cx))) {
         Ok(poll) => poll.map(Some),
         Err(_) => Poll::Ready(None),
     })
-    .await
 }

@@ -135,7 +135,7 @@ impl Shares {
     }
 
     fn counted(&self, owner: &str, address: Option<ClientAddress>) -> CountedTurn {
-        CountedTurn { running: Arc::clone(&self.running), owner: owner.to_owned(), address }
+        CountedTurn { running: Arc::clone(&self.running), owner: owner.into(), address }
     }
 }
 
@@ -143,14 +143,14 @@ impl Shares {
 #[derive(Debug)]
 pub(super) struct CountedTurn {
     running: Arc<Mutex<Running>>,
-    owner: String,
+    owner: Box<str>,
     address: Option<ClientAddress>,
 }
 
 impl Drop for CountedTurn {
     fn drop(&mut self) {
         let mut running = self.running.lock();
-        metrics::key_turns(&self.owner, running.by_key.remove(&self.owner));
+        metrics::key_turns(&self.owner, running.by_key.remove(&*self.owner));
         if let Some(address) = &self.address {
             running.by_address.remove(address);
         }
@@ -197,12 +197,12 @@ mod tests {
 
         /// Ends a turn of this key.
         fn end(&mut self, owner: &str) {
-            let at = self.taken.iter().position(|turn| turn.owner == owner).unwrap();
+            let at = self.taken.iter().position(|turn| *turn.owner == *owner).unwrap();
             self.taken.remove(at);
         }
 
         fn of(&self, owner: &str) -> usize {
-            self.taken.iter().filter(|turn| turn.owner == owner).count()
+            self.taken.iter().filter(|turn| *turn.owner == *owner).count()
         }
     }
 

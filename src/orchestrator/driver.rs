@@ -10,7 +10,7 @@ use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -36,9 +36,9 @@ use crate::upstream::{Fallback, Opened, Round, RoundFailure, RoundRequest, Route
 #[derive(Debug)]
 pub(crate) struct Parts {
     /// The id under which its session is kept.
-    pub(crate) session_id: String,
+    pub(crate) session_id: Arc<str>,
     /// The session in which its calls wait for answers.
-    pub(crate) parked_in: String,
+    pub(crate) parked_in: Arc<str>,
     /// The machine, newly created.
     pub(crate) turn: TurnMachine,
     /// Where its events go.
@@ -112,7 +112,7 @@ struct Timer {
 /// ```
 #[repr(C)]
 pub(crate) struct Driver {
-    parked_in: String,
+    parked_in: Arc<str>,
     parked: ParkedCalls,
     route: Route,
     tools: RunningTools,
@@ -143,8 +143,8 @@ impl Driver {
     pub(crate) fn new(parts: Parts) -> Self {
         let (parked, parked_in, trace) = (parts.parked, parts.parked_in, parts.trace);
         let Parts { turn, session_id, writer, route, tools, tool_timeout, artifacts, .. } = parts;
-        let (session, turn_id, words_only) = (&*session_id, turn.turn_id(), turn.words_only());
-        let caller = Caller { session, turn_id, words_only };
+        let (turn_id, words_only) = (turn.turn_id(), turn.words_only());
+        let caller = Caller { session: session_id, turn_id, words_only };
         let mut driver = Self {
             tools: RunningTools::new(tools, artifacts, tool_timeout, caller),
             parked_in,
@@ -176,8 +176,20 @@ impl Driver {
     ///
     /// # Errors
     /// The writer alone, if another gateway is to go on with the turn.
-    pub(crate) async fn run(mut self: Box<Self>) -> Result<RanTurn, Writer> {
-        poll_fn(|cx| self.poll(cx)).await;
+    pub(crate) fn run(self: Box<Self>) -> impl Future<Output = Result<RanTurn, Writer>> + Unpin {
+        // No `async fn`: that would keep the driver twice.
+        let mut driver = Some(self);
+        poll_fn(move |cx| {
+            if let Some(driver) = &mut driver {
+                ready!(driver.poll(cx));
+            }
+            driver.take().map_or(Poll::Pending, |driver| Poll::Ready(driver.end()))
+        })
+    }
+
+    /// What is left when the turn is over, or another gateway is to go on with it.
+    #[expect(clippy::result_large_err, reason = "both have the writer")]
+    fn end(mut self: Box<Self>) -> Result<RanTurn, Writer> {
         if self.leaving.is_some() {
             return Err(self.writer);
         }

@@ -42,10 +42,10 @@ pub(super) struct RunningTools {
 }
 
 /// Whose calls they are.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Caller<'c> {
     /// The session, as it is stored.
-    pub(super) session: &'c str,
+    pub(super) session: Arc<str>,
     pub(super) turn_id: &'c str,
     /// Whether the user can answer questions only in words.
     pub(super) words_only: bool,
@@ -108,13 +108,12 @@ impl RunningTools {
         Caller { session, turn_id, words_only }: Caller<'_>,
     ) -> Self {
         let (running, parked) = (Vec::new(), Vec::new());
-        let (session, turn_id) = (session.into(), turn_id.to_owned());
         Self {
             tools,
             artifacts,
             timeout,
             session,
-            turn_id,
+            turn_id: turn_id.to_owned(),
             words_only,
             running,
             parked,
@@ -320,7 +319,7 @@ mod tests {
         let mut tools = Registry::default();
         tools.add(Arc::new(Brittle(Arc::new(spec)))).unwrap();
         let artifacts = Artifacts::new(Arc::new(MemoryStore::new(Duration::MAX)), "");
-        let caller = Caller { session: "s", turn_id: "t", words_only: false };
+        let caller = Caller { session: "s".into(), turn_id: "t", words_only: false };
         RunningTools::new(Arc::new(tools), artifacts, Duration::from_secs(1), caller)
     }
 

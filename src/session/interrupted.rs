@@ -304,8 +304,7 @@ impl Sessions {
         if !claim.run(Arc::clone(&session)) {
             return Ok(None);
         }
-        let store = Arc::clone(&self.store);
-        let guard = TurnGuard::new(store, claim, lease, session, persister);
+        let guard = TurnGuard::new(claim, lease, session, persister);
         Ok(Some(TakenOver {
             session_id,
             guard,

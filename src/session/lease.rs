@@ -117,6 +117,11 @@ impl OwnedLease {
         &self.lease
     }
 
+    /// The store that has granted it.
+    pub(super) const fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
     /// Renews the lease for as long as it is held, if the store lets leases expire. If that fails, the
     /// turn ends before another node can have the session. It also ends if someone asks for that.
     pub(super) fn keep_for(&mut self, turn: &LoggedTurn) {
@@ -220,7 +225,7 @@ impl Drop for OwnedLease {
 
 async fn release(store: &dyn Store, lease: &Lease) {
     if let Err(error) = store.release(lease).await {
-        debug!(session = lease.session_id, %error, "the lease was not released");
+        debug!(session = &*lease.session_id, %error, "the lease was not released");
     }
 }
 
@@ -292,21 +297,21 @@ impl Renewal {
                 None
             }
             Ok(Err(error @ (StoreError::Superseded | StoreError::NoSession))) => {
-                debug!(session = self.lease.session_id, %error, "a lease was lost");
+                debug!(session = &*self.lease.session_id, %error, "a lease was lost");
                 metrics::lease_lost();
                 self.turn.log.stop_storing(refused(&error));
                 self.turn.log.cancel();
                 None
             }
             Ok(Err(StoreError::DataLoss)) => {
-                error!(session = self.lease.session_id, "the session store has lost a lease");
+                error!(session = &*self.lease.session_id, "the session store has lost a lease");
                 metrics::lease_lost();
                 self.turn.log.stop_storing(Unstorable::DataLoss);
                 None
             }
             Ok(Err(StoreError::Unavailable(_) | StoreError::Damaged(_))) | Err(_) => {
                 warn!(
-                    session = self.lease.session_id,
+                    session = &*self.lease.session_id,
                     "a lease was not renewed in time: its turn ends"
                 );
                 metrics::lease_lost();

@@ -31,7 +31,7 @@ mod taken_over;
 mod turn_guard;
 mod unstored_ends;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -121,10 +121,10 @@ struct RunningSession {
     /// The session as it was before the turn, plus this turn's idempotency key.
     record: SessionRecord,
     /// See [`SessionRecord::nonce`].
-    nonce: OnceLock<String>,
+    nonce: OnceLock<Box<str>>,
     turn: LoggedTurn,
     /// Turns whose answers were deleted while this one runs.
-    deleted: Mutex<HashMap<String, Deletion>>,
+    deleted: Mutex<BTreeMap<String, Deletion>>,
 }
 
 /// An answer that is deleted while a turn runs in its session.
@@ -249,7 +249,7 @@ impl RunningSession {
     }
 
     fn nonce(&self) -> &str {
-        self.nonce.get_or_init(|| format!("{:08x}", Uuid::new_v4().as_fields().0))
+        self.nonce.get_or_init(|| format!("{:08x}", Uuid::new_v4().as_fields().0).into())
     }
 
     fn snapshot(&self) -> Snapshot {

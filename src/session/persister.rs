@@ -150,7 +150,7 @@ fn inline_journal(draft: &Draft) -> Option<String> {
 
 /// Notes how storing this much has gone. False if nothing more is to be stored.
 fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreError>) -> bool {
-    let session = &lease.session_id;
+    let session = &*lease.session_id;
     match stored {
         Ok(()) => log.note_stored(upto),
         Err(StoreError::Unavailable(cause) | StoreError::Damaged(cause)) => {

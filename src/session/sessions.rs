@@ -141,8 +141,7 @@ impl Sessions {
         if !claim.run(Arc::clone(&session)) {
             return Err(NotBegun::Busy);
         }
-        let store = Arc::clone(&self.store);
-        let guard = TurnGuard::new(store, claim, lease, session, persister);
+        let guard = TurnGuard::new(claim, lease, session, persister);
         Ok(Box::new(Begun { guard, writer, opening, history }))
     }
 

@@ -21,7 +21,7 @@ use crate::telemetry::{metrics, millis};
 #[derive(Debug)]
 pub(crate) struct TakenOver {
     /// The id under which its session is stored.
-    pub(crate) session_id: String,
+    pub(crate) session_id: Arc<str>,
     pub(crate) guard: TurnGuard,
     /// Goes on with the turn's log.
     pub(crate) writer: Writer,
@@ -41,7 +41,7 @@ pub(crate) struct TakenOver {
 #[derive(Debug)]
 pub(crate) struct Takeover {
     /// The id under which its session is stored.
-    session_id: String,
+    session_id: Arc<str>,
     turn_id: String,
     /// Who takes it over, in this epoch.
     node: NodeId,
@@ -61,7 +61,7 @@ pub(crate) struct Takeover {
 macro_rules! log_takeover {
     ($log:ident!, $takeover:expr, $interrupted:expr, $($outcome:tt)*) => {
         $log!(
-            session = $takeover.session_id,
+            session = &*$takeover.session_id,
             turn = $takeover.turn_id,
             node = %$takeover.node,
             from_node = $takeover.before.map(|holder| holder.node.to_string()),

@@ -35,7 +35,6 @@ use crate::limits::session as limits;
 /// keeps nothing that is not stored yet.
 #[derive(Debug)]
 pub(crate) struct TurnGuard {
-    store: Arc<dyn Store>,
     claim: Claim,
     lease: OwnedLease,
     session: Arc<RunningSession>,
@@ -59,14 +58,13 @@ enum Slot {
 impl TurnGuard {
     /// From now on, the lease is kept for the turn.
     pub(super) fn new(
-        store: Arc<dyn Store>,
         claim: Claim,
         mut lease: OwnedLease,
         session: Arc<RunningSession>,
         persister: Persister,
     ) -> Self {
         lease.keep_for(&session.turn);
-        Self { store, claim, lease, session, persister, answer: None, slot: Slot::Running }
+        Self { claim, lease, session, persister, answer: None, slot: Slot::Running }
     }
 
     /// Runs the future that writes the turn's log, and meanwhile stores what is new of it. If only the store has woken
@@ -113,7 +111,7 @@ impl TurnGuard {
     pub(super) async fn restore_journal(&self, journal: Bytes) {
         let news = LogNews { batches: Vec::new(), journal: Some(journal) };
         let turn_id = &self.session.turn.turn_id;
-        if let Err(error) = self.store.append(self.lease.get(), turn_id, news).await {
+        if let Err(error) = self.lease.store().append(self.lease.get(), turn_id, news).await {
             debug!(turn = turn_id, %error, "a turn is left with a takeover too many");
         }
     }
@@ -137,8 +135,8 @@ impl TurnGuard {
         // Its log is not sealed, and nothing of it is on its way to the store.
         drop(self.persister);
         let record = codec::write(record).await;
-        let end = LogEnd::new(&turn.turn_id, unstored(&*self.store, &turn.log));
-        let (expected, patience) = (*version, self.store.wait());
+        let end = LogEnd::new(&turn.turn_id, unstored(&**self.lease.store(), &turn.log));
+        let (expected, patience) = (*version, self.lease.store().wait());
         let finish = Finish { expected, record, end, patience };
         if let Err(error) = self.lease.finish(finish, None).await {
             warn!(%error, "a session was not left as it was");
@@ -158,8 +156,8 @@ impl TurnGuard {
     /// its end, so a shared store keeps the session for the time of a lease, unless another turn begins in
     /// it.
     pub(crate) async fn discard_once_read(mut self) {
-        let Some(time) = self.store.lease_time() else { return self.discard().await };
-        let store = Arc::clone(&self.store);
+        let Some(time) = self.lease.store().lease_time() else { return self.discard().await };
+        let store = Arc::clone(self.lease.store());
         let session_id = self.lease.get().session_id.clone();
         let turn_id = self.session.turn.turn_id.clone();
         if !self.note_over() {
@@ -172,7 +170,7 @@ impl TurnGuard {
         tokio::spawn(async move {
             sleep(time).await;
             if let Err(error) = forget_after(&store, &session_id, &turn_id).await {
-                debug!(session = session_id, %error, "a session is not forgotten yet");
+                debug!(session = &*session_id, %error, "a session is not forgotten yet");
             }
         });
     }
@@ -235,10 +233,11 @@ impl TurnGuard {
         let epoch = self.lease.get().epoch;
         let record = codec::write(record).await;
         self.persister.stop().await;
-        let end = LogEnd::new(turn_id, unstored(&*self.store, log));
+        let store = Arc::clone(self.lease.store());
+        let end = LogEnd::new(turn_id, unstored(&*store, log));
         // A store that has failed during the turn is asked only once more: the lease is still held.
         let patience =
-            if log.has_store_failed() { limits::STORE_RETRY_INTERVAL } else { self.store.wait() };
+            if log.has_store_failed() { limits::STORE_RETRY_INTERVAL } else { store.wait() };
         let finish = Finish { expected: *version, record, end, patience };
         // The lease is released before the slot is free: the next turn takes a lease of its own.
         match self.lease.finish(finish, Some(log)).await {
@@ -256,7 +255,7 @@ impl TurnGuard {
                 let has_data_loss = log.has_data_loss() || error == StoreError::DataLoss;
                 let why = if has_data_loss { DATA_LOSS } else { NOT_STORED };
                 log.end_unstored(&Seen::of(log).failed(why));
-                if self.store.is_durable() {
+                if store.is_durable() {
                     self.claim.note_end_unstored(turn_id, epoch);
                 }
                 warn!(%error, "the store did not take the end of a turn");

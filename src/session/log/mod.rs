@@ -56,7 +56,7 @@ struct State {
     visible: u64,
     ended: bool,
     stop: EndRequest,
-    readers: usize,
+    readers: u32,
     /// Whether it is read on another node.
     is_read_elsewhere: bool,
     /// The readers that have nothing to read.
@@ -83,7 +83,7 @@ enum EndRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Audience {
     /// How many readers the log has; those of other nodes count as one.
-    pub(crate) readers: usize,
+    pub(crate) readers: u32,
     /// Whether the turn has been cancelled.
     pub(crate) cancelled: bool,
     /// Whether the store has stopped answering.
@@ -235,7 +235,7 @@ impl TurnLog {
 
     /// How many readers it has on this node.
     pub(crate) fn readers(&self) -> usize {
-        self.state.lock().readers
+        self.state.lock().readers as usize
     }
 
     /// Bytes of all events, including those not yet published.
@@ -274,7 +274,7 @@ impl TurnLog {
         let State { readers, is_read_elsewhere, stop, .. } = *state;
         let cancelled = matches!(stop, EndRequest::Cancel | EndRequest::Delete);
         let is_left = stop == EndRequest::Leave;
-        let readers = readers + usize::from(is_read_elsewhere);
+        let readers = readers + u32::from(is_read_elsewhere);
         Audience { readers, cancelled, has_store_failed, is_left }
     }
 
@@ -329,7 +329,7 @@ impl State {
         if self.waiting.iter().any(|waiting| waiting.is_same(&reader)) {
             return;
         }
-        if self.waiting.len() >= self.readers {
+        if self.waiting.len() >= self.readers as usize {
             // A reader has left since. The others will wait again.
             self.wake_readers();
         }

@@ -29,7 +29,7 @@ pub(crate) struct SessionRecord {
     pub(crate) epoch: u64,
     /// Eight hexadecimal digits that text from outside cannot guess, for markers. Absent until
     /// needed.
-    pub(crate) nonce: Option<String>,
+    pub(crate) nonce: Option<Box<str>>,
     /// Idempotency keys and the turns that they began, the latest last.
     pub(crate) keys: Vec<(String, String)>,
     /// The turn whose key was written at its beginning, until its end is. If it has no log, it has done nothing.

@@ -21,7 +21,7 @@ use crate::upstream::ReasoningItem;
 
 fn record(conversation: Conversation) -> SessionRecord {
     let keys = vec![("key".to_owned(), "turn".to_owned())];
-    let (nonce, answers) = (Some("7f3a90c2".to_owned()), AnswerRecords::default());
+    let (nonce, answers) = (Some("7f3a90c2".into()), AnswerRecords::default());
     SessionRecord { epoch: 3, nonce, keys, beginning: None, conversation, answers }
 }
 

@@ -350,7 +350,7 @@ impl fmt::Display for NodeId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The session.
-    pub session_id: String,
+    pub session_id: Arc<str>,
     /// Who holds it.
     pub node: NodeId,
     /// How often the session has changed hands, from 1.

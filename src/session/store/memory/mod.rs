@@ -39,7 +39,8 @@ struct Bounds {
 
 #[derive(Debug, Default)]
 struct State {
-    sessions: HashMap<Arc<str>, Kept>,
+    /// Boxed: up to half of the table is free, and the entries of that half would take as much as those that are used.
+    sessions: HashMap<Arc<str>, Box<Kept>>,
     /// All logs with their sessions, the oldest first.
     logs: BTreeMap<Ticket, Arc<str>>,
     last_ticket: Ticket,
@@ -152,10 +153,10 @@ impl MemoryStore {
 
 /// The session of a lease that is not lost.
 fn leased<'a>(
-    sessions: &'a mut HashMap<Arc<str>, Kept>,
+    sessions: &'a mut HashMap<Arc<str>, Box<Kept>>,
     lease: &Lease,
 ) -> Result<&'a mut Kept, StoreError> {
-    let entry = sessions.get_mut(&*lease.session_id);
+    let entry = sessions.get_mut(&lease.session_id).map(|entry| &mut **entry);
     entry.filter(|entry| entry.grant == Some(lease.grant)).ok_or(StoreError::Superseded)
 }
 
@@ -163,7 +164,7 @@ impl State {
     fn acquire(&mut self, session_id: &str, node: NodeId) -> Option<Lease> {
         if !self.sessions.contains_key(session_id) {
             let id: Arc<str> = session_id.into();
-            let entry = Kept {
+            let entry = Box::new(Kept {
                 id: Arc::clone(&id),
                 record: None,
                 epoch: 1,
@@ -171,7 +172,7 @@ impl State {
                 grant: None,
                 used_at: Instant::now(),
                 logs: VecDeque::new(),
-            };
+            });
             self.session_bytes += entry_bytes(&id);
             self.sessions.insert(id, entry);
         }
@@ -186,7 +187,7 @@ impl State {
         self.last_grant += 1;
         entry.grant = Some(self.last_grant);
         entry.used_at = Instant::now();
-        let (session_id, epoch) = (session_id.to_owned(), entry.epoch);
+        let (session_id, epoch) = (Arc::clone(&entry.id), entry.epoch);
         Some(Lease { session_id, node, epoch, grant: self.last_grant })
     }
 
@@ -271,7 +272,7 @@ impl State {
     }
 
     fn remove(&mut self, session: &str) -> Option<Kept> {
-        let entry = self.sessions.remove(session)?;
+        let entry = *self.sessions.remove(session)?;
         let record = entry.record.as_ref().map_or(0, |record| record.bytes.len());
         self.session_bytes -= entry_bytes(&entry.id) + record;
         for log in &entry.logs {
@@ -312,7 +313,7 @@ impl State {
 /// The memory that a session uses, in bytes, without its record and its logs. The hash table is
 /// between 7/16 and 7/8 full.
 const fn entry_bytes(session: &str) -> usize {
-    session.len() + size_of::<(Arc<str>, Kept)>() * 3 / 2
+    session.len() + size_of::<Kept>() + size_of::<(Arc<str>, Box<Kept>)>() * 3 / 2
 }
 
 /// The memory that a log uses, in bytes, without its batches: the log itself, and its entry in the

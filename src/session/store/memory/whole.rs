@@ -22,7 +22,8 @@ impl State {
         ttl: Duration,
     ) -> Vec<ListedSession> {
         let is_later = |entry: &&Kept| after.is_none_or(|after| *entry.id > *after);
-        let live = self.sessions.values().filter(|entry| !entry.has_expired(ttl));
+        let all = self.sessions.values().map(|entry| &**entry);
+        let live = all.filter(|entry| !entry.has_expired(ttl));
         let mut later: Vec<&Kept> = live.filter(is_later).collect();
         later.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         let (mut listed, mut record_bytes) = (Vec::new(), 0);

@@ -76,7 +76,7 @@ impl RedisStore {
         let rest = answer.split_off(answer.len().min(5));
         let [epoch, deadline, files, before, lapsed]: [Value; 5] =
             answer.try_into().map_err(|_| reply::unreadable("too few values"))?;
-        let (session_id, before) = (session_id.to_owned(), reply::holder(before, lapsed)?);
+        let (session_id, before) = (session_id.into(), reply::holder(before, lapsed)?);
         let lease = Lease { session_id, node, epoch: plain(epoch)?, grant };
         let (deadline, files) = (plain(deadline)?, plain(files)?);
         Ok(Some(Granted { lease, before, deadline, files, rest }))

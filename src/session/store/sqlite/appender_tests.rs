@@ -114,7 +114,7 @@ async fn an_appender_stops_with_its_store() {
 #[test]
 fn an_alias_means_the_turn_that_it_was_last_assigned_to() {
     let lease = |session: &str| Lease {
-        session_id: session.to_owned(),
+        session_id: session.into(),
         node: NodeId::random(),
         epoch: 1,
         grant: 1,

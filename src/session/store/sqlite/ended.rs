@@ -56,7 +56,7 @@ pub(super) struct EndedTurns(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    by_session: HashMap<String, Arc<EndedTurn>>,
+    by_session: HashMap<Arc<str>, Arc<EndedTurn>>,
     bytes: usize,
 }
 
@@ -80,7 +80,7 @@ impl EndedTurns {
         let (ended, turn) = end()?;
         let is_first = waiting.by_session.is_empty();
         waiting.bytes += turn.bytes();
-        let before = waiting.by_session.insert(turn.lease.session_id.clone(), Arc::new(turn));
+        let before = waiting.by_session.insert(Arc::clone(&turn.lease.session_id), Arc::new(turn));
         waiting.bytes -= before.map_or(0, |before| before.bytes());
         let backlog = match waiting.by_session.len() {
             _ if is_first => Backlog::First,

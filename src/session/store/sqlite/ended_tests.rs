@@ -138,8 +138,7 @@ async fn a_thread_that_is_late_does_not_let_ends_pile_up() {
 fn an_end_that_the_tables_lack_stays() {
     let ended = EndedTurns::default();
     let end = |version| {
-        let lease =
-            Lease { session_id: "s".to_owned(), node: NodeId::random(), epoch: 1, grant: 1 };
+        let lease = Lease { session_id: "s".into(), node: NodeId::random(), epoch: 1, grant: 1 };
         let (turn_id, version) = ("t".to_owned(), Version(version));
         let record = Bytes::from_static(b"record");
         let turn = EndedTurn { lease, turn_id, version, at: 0, record, batches: Vec::new() };

@@ -77,7 +77,7 @@ const KINDS: u64 = 6;
 
 /// Appends the record with this number, which has `text` in it.
 fn write(file: &mut Vec<u8>, number: u64, text: &[u8]) {
-    let session_id = String::from_utf8_lossy(text).into_owned();
+    let session_id = String::from_utf8_lossy(text).into();
     let node = NodeId(Uuid::from_u128(u128::from(number)));
     let lease = Lease { session_id, node, epoch: number, grant: number };
     let mut record = Vec::new();

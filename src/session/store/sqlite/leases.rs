@@ -17,7 +17,7 @@ pub(super) struct Leases(Mutex<Held>);
 
 #[derive(Debug)]
 struct Held {
-    by_session: HashMap<String, Holding>,
+    by_session: HashMap<Arc<str>, Holding>,
     last_grant: u64,
     last_version: u64,
     /// Held sessions that have files, but may not have been saved.
@@ -81,8 +81,9 @@ impl Leases {
     ) -> Lease {
         let mut held = self.0.lock();
         held.last_grant += 1;
-        let (session_id, grant) = (session_id.to_owned(), held.last_grant);
-        let lease = Lease { session_id: session_id.clone(), node, epoch, grant };
+        let session_id: Arc<str> = session_id.into();
+        let lease =
+            Lease { session_id: Arc::clone(&session_id), node, epoch, grant: held.last_grant };
         let holding = Holding { lease: lease.clone(), version, appender: None };
         held.by_session.insert(session_id, holding);
         lease
@@ -153,7 +154,7 @@ impl Leases {
             return Released::Superseded;
         }
         held.by_session.remove(&lease.session_id);
-        if held.unsaved.remove(&lease.session_id) { Released::Unsaved } else { Released::Done }
+        if held.unsaved.remove(&*lease.session_id) { Released::Unsaved } else { Released::Done }
     }
 
     /// The latest version that a record can have.

@@ -42,7 +42,7 @@ impl File {
 
 /// Saves a session as a node does that was never here before.
 pub(super) fn save(connection: &Connection, session_id: &str, record: &Bytes) {
-    let (session_id, node) = (session_id.to_owned(), NodeId::random());
+    let (session_id, node) = (session_id.into(), NodeId::random());
     let lease = Lease { session_id, node, epoch: 1, grant: 1 };
     statements::save(connection, &lease, Version(1), record).unwrap();
 }

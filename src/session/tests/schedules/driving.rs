@@ -130,6 +130,7 @@ pub(super) async fn resume(shared: Shared, taken_over: TakenOver) {
     }
     writer.push(&Event::Status { message: "another gateway goes on" });
     let (tally, step) = (interrupted.tally, Step::default());
+    let session = session.to_string();
     Play { shared, session, script, writer, turn, tally, step, said }.run(guard).await;
 }
 
@@ -138,7 +139,7 @@ fn note_takeover(shared: &Shared, taken_over: &TakenOver) -> u64 {
     let epochs = taken_over.writer.log().epochs();
     let before = epochs.starts().rev().nth(1);
     let mut net = shared.lock();
-    let session = taken_over.session_id.clone();
+    let session = taken_over.session_id.to_string();
     let owner = before.and_then(|start| net.server.writers.get(&(session, start.epoch)).copied());
     let standing = owner.and_then(|owner| net.rules.standing(owner));
     match standing {

@@ -117,7 +117,7 @@ impl Rules {
         if let Request::Write { lease, .. } | Request::Renew(lease) = request
             && matches!(outcome, Err(StoreError::Superseded))
         {
-            self.superseded.insert((lease.node.to_string(), lease.session_id.clone()));
+            self.superseded.insert((lease.node.to_string(), lease.session_id.to_string()));
         }
         let Request::Write { lease, log, ends, .. } = request else { return };
         let session = &lease.session_id;
@@ -129,7 +129,7 @@ impl Rules {
             return;
         }
         let Some((turn, news)) = log else { return };
-        let writer = server.writers.get(&(session.clone(), lease.epoch));
+        let writer = server.writers.get(&(session.to_string(), lease.epoch));
         if !news.batches.is_empty() && writer.is_some_and(|writer| *writer != lease.node) {
             self.fail(format!("two nodes write in epoch {} of {session}", lease.epoch));
         }

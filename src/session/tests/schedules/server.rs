@@ -163,7 +163,7 @@ impl Server {
             Request::Renew(lease) => {
                 let deadline = self.now + self.lease_ms;
                 self.held(&lease)?.deadline = deadline;
-                let kept = self.sessions.get(&lease.session_id);
+                let kept = self.sessions.get(&*lease.session_id);
                 let cancel = kept.and_then(|kept| kept.cancel.clone());
                 Answer::Renewed(Renewed { cancel, ..Renewed::default() })
             }
@@ -239,12 +239,12 @@ impl Server {
         kept.asked = asked;
         kept.lease = Some(Granted { grant, deadline });
         kept.forget_cancel();
-        let session_id = session.to_owned();
+        let session_id = session.into();
         Some(Lease { session_id, node, epoch: kept.epoch, grant })
     }
 
     fn release(&mut self, lease: &Lease) -> Answer {
-        let Some(kept) = self.sessions.get_mut(&lease.session_id) else { return Answer::Done };
+        let Some(kept) = self.sessions.get_mut(&*lease.session_id) else { return Answer::Done };
         if kept.lease.as_ref().is_none_or(|granted| granted.grant != lease.grant) {
             return Answer::Done;
         }
@@ -253,10 +253,10 @@ impl Server {
         kept.forget_cancel();
         if kept.record.is_none() {
             let forgotten = kept.forgotten;
-            self.sessions.remove(&lease.session_id);
+            self.sessions.remove(&*lease.session_id);
             self.leave_note(&lease.session_id, forgotten);
         }
-        self.published.push((lease.session_id.clone(), Watched::Log));
+        self.published.push((lease.session_id.to_string(), Watched::Log));
         Answer::Done
     }
 
@@ -305,7 +305,7 @@ impl Server {
 
     /// Why a lease is not held: `loss` in `prelude.lua`.
     fn loss(&self, lease: &Lease) -> StoreError {
-        let Some(kept) = self.sessions.get(&lease.session_id) else {
+        let Some(kept) = self.sessions.get(&*lease.session_id) else {
             return StoreError::DataLoss;
         };
         let forgotten = kept.forgotten.filter(|forgotten| forgotten.until > self.now);
@@ -326,7 +326,7 @@ impl Server {
     /// The lease, if it is held.
     fn held(&mut self, lease: &Lease) -> Result<&mut Granted, StoreError> {
         let (now, flaw, loss) = (self.now, self.flaw, self.loss(lease));
-        let kept = self.sessions.get_mut(&lease.session_id);
+        let kept = self.sessions.get_mut(&*lease.session_id);
         let granted = kept.and_then(|kept| kept.lease.as_mut());
         let holds = |granted: &&mut Granted| {
             let is_its = granted.grant == lease.grant && granted.deadline > now;
@@ -347,8 +347,8 @@ impl Server {
             let turn = log.map(|(turn, _)| turn).filter(|_| ends);
             return self.was_finished(lease, record, turn).map(Some).ok_or(lost);
         }
-        let (flaw, writer) = (self.flaw, (lease.session_id.clone(), lease.epoch));
-        let kept = self.sessions.get_mut(&lease.session_id).ok_or(StoreError::Superseded)?;
+        let (flaw, writer) = (self.flaw, (lease.session_id.to_string(), lease.epoch));
+        let kept = self.sessions.get_mut(&*lease.session_id).ok_or(StoreError::Superseded)?;
         if kept.asked > asked && flaw != Flaw::NoOrder {
             return Err(StoreError::Superseded);
         }
@@ -380,7 +380,7 @@ impl Server {
             if ends && let Some(log) = kept.logs.iter_mut().find(|log| log.turn_id == turn) {
                 log.journal = None;
             }
-            self.published.push((lease.session_id.clone(), Watched::Log));
+            self.published.push((lease.session_id.to_string(), Watched::Log));
         }
         if let Some(NewRecord { expected, version, bytes }) = record {
             let record = StoredRecord { version, bytes };
@@ -402,7 +402,7 @@ impl Server {
         record: Option<NewRecord>,
         turn: Option<String>,
     ) -> Option<Version> {
-        let (new, kept) = (record?, self.sessions.get(&lease.session_id)?);
+        let (new, kept) = (record?, self.sessions.get(&*lease.session_id)?);
         let (turn, saved) = (turn?, kept.record.as_ref()?);
         if kept.logs.iter().any(|log| log.turn_id == turn && log.journal.is_some()) {
             return None;
