@@ -174,6 +174,30 @@ async fn a_constraint_that_the_server_refuses_gets_weaker() {
     assert_eq!(asked_for(&round.request.body), "nothing");
 }
 
+/// The constraint was not what the server refused.
+#[tokio::test]
+async fn a_request_that_is_refused_without_a_constraint_too_gets_it_again() {
+    let mut model = Model::listen();
+    model.list("fake-model", "sglang");
+    let taught = ContractSetting::default();
+    let gateway = gateway(vec![upstream("sglang", &model, taught)], &model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    let refusal = "{\"message\": \"no response_format helps\"}";
+    for asked in ["a tree", "structures", "nothing"] {
+        assert_eq!(asked_for(&round.request.body), asked);
+        let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: ";
+        round.write(format!("{head}{}\r\n\r\n{refusal}", refusal.len())).await;
+        round.keep();
+        if asked == "nothing" {
+            break;
+        }
+        round = model.round().await;
+    }
+    assert_eq!(stream.rest().await.pop().unwrap().event, "turn_failed");
+    let (_stream, round) = gateway.begin(&mut model, "s").await;
+    assert_eq!(asked_for(&round.request.body), "a tree");
+}
+
 /// Ollama shows a template of its own kind, and does not leave special tokens in the text.
 #[tokio::test]
 async fn auto_asks_ollama_about_the_model() {

@@ -9,7 +9,7 @@ use crate::artifacts::Draw;
 use crate::support::events::{EventStream, Frame};
 use crate::support::gateway::Setup;
 use crate::support::model::{DONE, Round, call, delta, finish};
-use crate::support::{Gateway, Model};
+use crate::support::{Gateway, Model, within};
 
 /// A gateway with a tool that draws a picture, and its model.
 async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
@@ -103,6 +103,51 @@ async fn a_server_that_takes_no_images_answers_without_them() {
         round.answer("That is all.").await;
         stream.rest().await;
     }
+}
+
+/// A gateway whose server has refused a picture.
+async fn refused() -> (Model, Gateway) {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    refuse(round, "400 Bad").await;
+    model.round().await.answer("Here.").await;
+    stream.rest().await;
+    (model, gateway)
+}
+
+/// The images of the next turn.
+async fn shown(gateway: &Gateway, model: &mut Model) -> Vec<String> {
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
+    let round = model.round().await;
+    let images = images(&round);
+    round.answer("That is all.").await;
+    stream.rest().await;
+    images
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_shown_them_again() {
+    let (model, gateway) = refused().await;
+    let away = model.stop().await;
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
+    assert_eq!(last(&stream.rest().await), "turn_failed");
+    assert_eq!(shown(&gateway, &mut away.back()).await, [PICTURE]);
+}
+
+#[tokio::test]
+async fn a_server_with_another_model_is_shown_them_again() {
+    let (mut model, gateway) = refused().await;
+    assert_eq!(shown(&gateway, &mut model).await, [""; 0]);
+    model.list("fake-model", "vllm");
+    // `/readyz` asks for the list, but not each time.
+    let listed = model.listed();
+    let asks = async {
+        while model.listed() == listed {
+            gateway.get("/readyz").await;
+        }
+    };
+    within(asks).await;
+    assert_eq!(shown(&gateway, &mut model).await, [PICTURE]);
 }
 
 /// A turn that draws again. Its picture is the newest of the session.

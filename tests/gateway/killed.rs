@@ -426,3 +426,44 @@ async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Fra
     player.abort();
     turns
 }
+
+/// Some servers let a model go on with what it was saying; others, and those that refuse, are asked in words.
+#[tokio::test]
+async fn a_model_goes_on_in_the_middle_of_its_message() {
+    for (owner, is_refused) in [("vllm", false), ("vllm", true), ("library", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut model = Model::listen();
+        model.list("fake", owner);
+        let process = start(&model, folder.path(), false, &Kept::File).await;
+        let mut stream = process.turn(&json!({"session_id": "s", "prompt": "Look."})).await;
+        let mut round = model.round().await;
+        round.begin().await;
+        round.say("It is ").await;
+        stream.up_to_text("It is ").await;
+        process.signal("KILL");
+        process.exit().await;
+        drop(round);
+
+        let process = start(&model, folder.path(), false, &Kept::File).await;
+        let mut round = model.round().await;
+        if owner == "vllm" {
+            let body = &round.request.body;
+            let last = body["messages"].as_array().unwrap().last().unwrap();
+            assert_eq!(
+                (&last["role"], &body["continue_final_message"]),
+                (&json!("assistant"), &json!(true))
+            );
+            assert!(last["content"].as_str().unwrap().ends_with("It is"), "{last}");
+            if is_refused {
+                round.write("HTTP/1.1 400 No\r\nContent-Length: 3\r\n\r\nbad").await;
+                round.keep();
+                round = model.round().await;
+            }
+        }
+        let told = round.request.body["messages"].to_string();
+        assert_eq!(told.contains("Go on with the very next word"), is_refused, "{told}");
+        round.answer("noon.").await;
+        let frames = process.rejoin("session_id=s", &[]).await.rest().await;
+        assert_eq!(said(&frames), "It is noon.", "{owner} {is_refused}");
+    }
+}

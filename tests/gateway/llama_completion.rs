@@ -121,17 +121,19 @@ async fn what_the_template_loses_is_written_as_text() {
 
 #[tokio::test]
 async fn a_template_that_refuses_two_calls_is_asked_about_one() {
-    let mut model = Model::listen();
-    let gateway = gateway(&model, "llama3", Constrain::None).await;
-    let mut stream = gateway.turn(&json!({"prompt": "Hello"})).await;
-    let refusal = json!({"error": {"message": "only supports single tool-calls at once"}});
-    answer_json(model.round().await, "400 Bad Request", &refusal).await;
-    let (messages, _) = renders(&mut model, "quokka narwhal axolotl okapi").await;
-    assert_eq!(messages[2]["tool_calls"].as_array().map(Vec::len), Some(1));
-    let (_, tools) = renders(&mut model, "<prompt>").await;
-    assert!(tools.is_array());
-    completes(&mut model, &["Hi."]).await;
-    assert_eq!(said(&stream.rest().await), "Hi.");
+    for status in ["400 Bad Request", "422 No", "500 Internal Server Error"] {
+        let mut model = Model::listen();
+        let gateway = gateway(&model, "llama3", Constrain::None).await;
+        let mut stream = gateway.turn(&json!({"prompt": "Hello"})).await;
+        let refusal = json!({"error": {"message": "only supports single tool-calls at once"}});
+        answer_json(model.round().await, status, &refusal).await;
+        let (messages, _) = renders(&mut model, "quokka narwhal axolotl okapi").await;
+        assert_eq!(messages[2]["tool_calls"].as_array().map(Vec::len), Some(1), "{status}");
+        let (_, tools) = renders(&mut model, "<prompt>").await;
+        assert!(tools.is_array());
+        completes(&mut model, &["Hi."]).await;
+        assert_eq!(said(&stream.rest().await), "Hi.", "{status}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::support::client::{post, request};
 use crate::support::events::said;
 use crate::support::gateway::{CANCEL, STREAM, Setup};
+use crate::support::h2::Connection;
 use crate::support::process::Process;
 use crate::support::{Gateway, Model, ms};
 
@@ -28,6 +29,8 @@ async fn silent_connections_block_no_clients() {
     let mut first = gateway.client().await;
     first.send(request("GET", "/healthz", &[], "")).await;
     assert_eq!(first.reply().await.status(), 200);
+    let mut second = Connection::open(gateway.address, 64 * 1024).await;
+    assert_eq!(second.send("GET", "/healthz", "").await.unwrap().status(), 200);
     let mut silent = Vec::new();
     for _ in 0..400 {
         silent.push(gateway.client().await);
@@ -37,6 +40,7 @@ async fn silent_connections_block_no_clients() {
     // A client that has sent a request keeps its place.
     first.send(request("GET", "/healthz", &[], "")).await;
     assert_eq!(first.reply().await.status(), 200);
+    assert_eq!(second.send("GET", "/healthz", "").await.unwrap().status(), 200);
 }
 
 #[tokio::test]
@@ -336,11 +340,13 @@ async fn ready_means_that_the_model_is_reachable() {
     assert_eq!(gateway.get("/healthz").await.status(), 200);
 
     // A server that lists no models is used as it is.
-    model.have_no_list();
-    for (name, status) in [("named", 200), ("", 503)] {
-        let change = |setup: &mut Setup| setup.upstream().model = name.to_owned();
-        let gateway = Gateway::with(model.address, change).await;
-        assert_eq!(gateway.get("/readyz").await.status(), status, "{name}");
+    for answer in ["404 No", "405 No", "410 Gone", "501 What"] {
+        model.list_nothing(answer);
+        for (name, status) in [("named", 200), ("", 503)] {
+            let change = |setup: &mut Setup| setup.upstream().model = name.to_owned();
+            let gateway = Gateway::with(model.address, change).await;
+            assert_eq!(gateway.get("/readyz").await.status(), status, "{name} {answer}");
+        }
     }
 
     let nobody = tokio::net::TcpSocket::new_v4().unwrap();

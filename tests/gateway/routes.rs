@@ -1,6 +1,7 @@
 //! Several upstreams: the Responses API next to Chat Completions, and which one answers when
 //! another is down.
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tether::call_format::{CallContract, ContractSetting};
 use tether::config::{ModelServerConfig, UpstreamConfig, UpstreamKind};
@@ -233,6 +234,43 @@ async fn a_refused_request_is_not_sent_to_other_upstreams() {
     let end = stream.rest().await.pop().unwrap();
     assert_eq!(end.event, "turn_failed");
     assert!(second.has_no_requests());
+}
+
+/// What is wrong with the second need not be wrong with the others.
+#[tokio::test]
+async fn a_refusal_of_another_upstream_is_one_reason_of_several() {
+    let (first, mut second) = (Model::listen(), Model::listen());
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let _first = first.stop().await;
+    let (mut stream, mut round) = gateway.begin(&mut second, "s").await;
+    round.write("HTTP/1.1 401 No\r\nContent-Length: 3\r\n\r\nbad").await;
+    round.keep();
+    let end = stream.rest().await.pop().unwrap();
+    let outcome = (&*end.event, &end.data["code"], &end.data["retryable"]);
+    assert_eq!(outcome, ("turn_failed", &json!("upstream_unavailable"), &json!(true)));
+    let message = end.data["message"].as_str().unwrap();
+    assert!(message.contains("first") && message.contains("second"), "{message}");
+}
+
+#[tokio::test]
+async fn turns_that_fail_together_are_one_failure() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    // The gateway runs on this thread.
+    let _counting = metrics::set_default_local_recorder(&recorder);
+    let (first, mut second) = (Model::listen(), Model::listen());
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let _first = first.stop().await;
+    let prompts = ["a", "b"].map(|session| json!({"session_id": session, "prompt": "Hello?"}));
+    let (mut one, mut other) = tokio::join!(gateway.turn(&prompts[0]), gateway.turn(&prompts[1]));
+    let (round, second_round) = (second.round().await, second.round().await);
+    answer(round, Chat, "Hello.", None).await;
+    answer(second_round, Chat, "Hello.", None).await;
+    assert_eq!(said(&one.rest().await) + &said(&other.rest().await), "Hello.Hello.");
+    let counted = recorder.handle().render();
+    assert!(
+        counted.contains("tether_upstream_cool_downs_total{upstream=\"first\"} 1\n"),
+        "{counted}"
+    );
 }
 
 /// How a server abandons an answer that it has begun.

@@ -141,9 +141,9 @@ impl Model {
         self.listing.lock().status = "503 Wait";
     }
 
-    /// Makes it a server without a list of models.
-    pub(crate) fn have_no_list(&self) {
-        self.listing.lock().status = "404 No";
+    /// Makes it a server without a list of models, which answers with this status.
+    pub(crate) fn list_nothing(&self, status: &'static str) {
+        self.listing.lock().status = status;
     }
 
     /// Makes its connection break in the middle of its list of models, or no longer.

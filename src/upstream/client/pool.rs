@@ -67,6 +67,10 @@ pub(super) fn keep_alive(headers: &HeaderMap) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time;
+
+    use super::super::plain;
     use super::*;
 
     #[track_caller]
@@ -76,6 +80,23 @@ mod tests {
             headers.insert("keep-alive", header.parse().unwrap());
         }
         assert_eq!(keep_alive(&headers), expected, "{header:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_used_again_until_it_is_too_old() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (ours, theirs) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let _open = theirs.unwrap();
+        let age = Duration::from_secs(4);
+        let pool = Pool::default();
+        pool.give_back(Connection::Plain(plain::Connection::new(ours.unwrap())), age);
+        time::advance(age - Duration::from_millis(1)).await;
+        let connection = pool.take().expect("it is young enough");
+        assert!(pool.take().is_none(), "it is in use");
+        pool.give_back(connection, age);
+        time::advance(age).await;
+        assert!(pool.take().is_none(), "a firewall may have forgotten it");
     }
 
     #[test]

@@ -174,6 +174,8 @@ impl Server {
         *self.detected.lock() = None;
         *self.losses.lock() = None;
         self.dialect.forget_refusals();
+        self.images.forget();
+        self.refused_sampling.forget();
     }
 
     /// Keeps what was learnt of the model, unless it may have been replaced `since`.

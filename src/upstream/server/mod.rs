@@ -418,8 +418,6 @@ impl Server {
     fn forget(&self) {
         *self.known.lock() = Known::Nothing;
         self.forget_model();
-        self.images.forget();
-        self.refused_sampling.forget();
     }
 
     async fn send(&self, request: Request<Bytes>, within: Duration) -> Result<Answer, ClientError> {

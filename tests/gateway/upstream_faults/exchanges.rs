@@ -70,6 +70,18 @@ async fn share_the_wait(contract: ContractSetting) {
     assert!(asked <= TURNS / 2, "{TURNS} turns asked {asked} times");
 }
 
+/// A server that is busy with its answers may leave its list unanswered for long.
+#[tokio::test]
+async fn turns_with_a_named_model_do_not_wait_for_the_list_again() {
+    let mut model = Model::listen();
+    model.stall_listing();
+    let gateway = informed(&model, "fake-model").await;
+    asked(&gateway, &mut model).await;
+    let before = model.listed();
+    asked(&gateway, &mut model).await;
+    assert_eq!(model.listed(), before);
+}
+
 async fn refuse(mut round: Round) {
     round.write("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n").await;
     round.keep();

@@ -1,6 +1,7 @@
 //! Model servers that cannot be reached, refuse, or send something unexpected.
 
 use serde_json::{Value, json};
+use tether::call_format::ContractSetting;
 use tether::config::Secret;
 use tether::limits::upstream::ERROR_BODY_TIMEOUT;
 use tokio::time::Instant;
@@ -41,6 +42,34 @@ async fn it_refuses_connections_and_then_serves() {
     model.round().await.answer("At last.").await;
     // If it took less time, the connection was not refused first.
     assert!(begun.elapsed() >= tether::limits::upstream::RETRY_BACKOFF);
+    assert_eq!(said(&stream.rest().await), "At last.");
+}
+
+/// Which format the model gets is known only once the server has been asked.
+#[tokio::test]
+async fn it_refuses_connections_and_is_then_asked_about_its_model() {
+    let away = Away::anywhere();
+    let gateway = Gateway::with(away.address(), |setup| {
+        setup.config.tools.call_contract = ContractSetting::Auto;
+    })
+    .await;
+    let mut stream = gateway.turn(&prompt()).await;
+    stream.up_to("turn_started").await;
+    let mut model = away.back();
+    model.round().await.answer("At last.").await;
+    assert_eq!(said(&stream.rest().await), "At last.");
+}
+
+#[tokio::test]
+async fn it_says_how_long_it_is_busy() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    let asked = Instant::now();
+    round.write(refusal("429 Slow down", "Retry-After: 1\r\n", "")).await;
+    round.keep();
+    model.round().await.answer("At last.").await;
+    assert!(asked.elapsed() >= ms(1000), "{:?}", asked.elapsed());
     assert_eq!(said(&stream.rest().await), "At last.");
 }
 
@@ -110,20 +139,48 @@ async fn it_refuses_the_request() {
     }
 }
 
+fn with_key(setup: &mut Setup) {
+    setup.upstream().api_key = Some(Secret::new("secret-key".to_owned()));
+}
+
 /// Some servers repeat what they were sent.
+const QUOTES_KEY: &str = r#"{"error":{"message":"Bearer secret-key is no key"}}"#;
+
 #[tokio::test]
 async fn it_quotes_the_key_that_it_was_sent() {
-    let with_key = |setup: &mut Setup| {
-        setup.upstream().api_key = Some(Secret::new("secret-key".to_owned()));
-    };
     let frames = turn(with_key, async |mut round, _| {
-        let told = r#"{"error":{"message":"Bearer secret-key is no key"}}"#;
-        round.write(refusal("401 No", "", told)).await;
+        round.write(refusal("401 No", "", QUOTES_KEY)).await;
         round.keep();
     })
     .await;
     let message = failed(&frames, "upstream_error", false);
     assert!(message.contains("Bearer [the key] is no key"), "{message}");
+}
+
+#[tokio::test]
+async fn it_quotes_the_key_in_its_stream() {
+    let frames = turn(with_key, async |mut round, _| {
+        round.begin().await;
+        round.chunk(format!("data: {QUOTES_KEY}\n\n")).await;
+        round.closed().await;
+    })
+    .await;
+    let end = frames.last().unwrap().data.to_string();
+    assert!(end.contains("Bearer [the key] is no key"), "{end}");
+}
+
+#[tokio::test]
+async fn it_quotes_the_key_when_it_is_asked_for_its_models() {
+    let model = Model::listen();
+    model.list_as(QUOTES_KEY);
+    model.refuse_to_list();
+    let gateway = Gateway::with(model.address, |setup| {
+        with_key(setup);
+        setup.upstream().model = String::new();
+    });
+    let frames = gateway.await.turn(&prompt()).await.rest().await;
+    let end = frames.last().unwrap().data.to_string();
+    assert!(end.contains("Bearer [the key] is no key"), "{end}");
 }
 
 #[tokio::test]

@@ -155,6 +155,29 @@ mod tests {
         );
     }
 
+    /// Whether a server with this flavour is asked to go on with the last message.
+    fn asks_to_go_on(flavour: Flavour, is_prefilled: bool) -> (Value, Value) {
+        let round = ChatRequest {
+            messages: vec![Message::text(Role::Assistant, "It is")],
+            is_prefilled,
+            ..ChatRequest::default()
+        };
+        let server = Server { model: "m", flavour, ..Server::default() };
+        let body = request_body(&round, &Prologue::default(), None, &server);
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        (body["continue_final_message"].clone(), body["add_generation_prompt"].clone())
+    }
+
+    #[test]
+    fn an_unfinished_message_is_gone_on_with() {
+        for flavour in [Flavour::Vllm, Flavour::Sglang] {
+            assert_eq!(asks_to_go_on(flavour, true), (json!(true), json!(false)), "{flavour:?}");
+            assert_eq!(asks_to_go_on(flavour, false), (Value::Null, Value::Null), "{flavour:?}");
+        }
+        // It does so without being asked, and refuses to be asked.
+        assert_eq!(asks_to_go_on(Flavour::LlamaCpp, true), (Value::Null, Value::Null));
+    }
+
     #[test]
     fn sampling_is_at_the_top_level() {
         let sampling = Sampling {

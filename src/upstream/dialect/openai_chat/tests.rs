@@ -172,6 +172,7 @@ fn the_end_is_read() {
     for (word, finish) in [
         ("stop", RoundFinish::Stop),
         ("length", RoundFinish::Length),
+        ("model_length", RoundFinish::Length),
         ("tool_calls", RoundFinish::ToolCalls),
         ("function_call", RoundFinish::ToolCalls),
         ("content_filter", RoundFinish::ContentFilter),
@@ -182,7 +183,16 @@ fn the_end_is_read() {
             &[Said::Finish(finish)],
         );
     }
-    for word in ["error", "abort", "aborted", "preempt", "cancelled", "canceled"] {
+    for word in [
+        "error",
+        "abort",
+        "aborted",
+        "preempt",
+        "cancelled",
+        "canceled",
+        "network_error",
+        "insufficient_system_resource",
+    ] {
         let frame = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{word}"}}]}}"#);
         let (outcome, deltas) = decode(&mut Decoder::default(), frame.as_bytes());
         assert!(matches!(outcome, Err(FrameError::Server(_))) && deltas.is_empty(), "{word}");
@@ -298,7 +308,18 @@ fn errors_inside_the_stream_are_errors() {
 
 #[test]
 fn no_error_is_no_error() {
-    check(r#"{"choices":[{"delta":{"content":"a"}}],"error":null}"#, &[text("a")]);
+    for none in ["null", "\"\"", "false", "{}"] {
+        let frame = format!(r#"{{"choices":[{{"delta":{{"content":"a"}}}}],"error":{none}}}"#);
+        check(frame, &[text("a")]);
+    }
+}
+
+#[test]
+fn a_refusal_is_the_answer() {
+    check(r#"{"choices":[{"delta":{"refusal":"No."}}]}"#, &[text("No.")]);
+    check(r#"{"choices":[{"delta":{"content":null,"refusal":"No."}}]}"#, &[text("No.")]);
+    check(r#"{"choices":[{"delta":{"content":"","refusal":"No."}}]}"#, &[text("No.")]);
+    check(r#"{"choices":[{"delta":{"content":"Yes.","refusal":null}}]}"#, &[text("Yes.")]);
 }
 
 #[test]
@@ -378,6 +399,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
         (r#"{"choices":[{"index":0,"delta":{"reasoning":""#, r#"","content":""}}]}"#),
         (r#"{"choices":[{"index":0,"delta":{"reasoning":"","content":""#, r#""}}]}"#),
         (r#"{"choices":[{"index":1,"delta":{"content":""#, r#""}}]}"#),
+        (r#"{"choices":[{"index":0,"delta":{"content":null,"refusal":""#, r#""}}]}"#),
         (
             r#"{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":""#,
             r#""}}]}"#,
