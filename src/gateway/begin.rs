@@ -395,17 +395,21 @@ impl Gateway {
         })
     }
 
-    /// All tools, once the required sources are ready.
+    /// All tools, once the required sources are ready. Nobody waits for one that is lost.
     async fn complete_offer(&self) -> Result<Offer, BeginError> {
         let mut offers = self.offer.subscribe();
-        let ready = offers.wait_for(|offer| offer.awaited.is_none());
+        let is_settled = |offer: &Offer| offer.awaited.as_ref().is_none_or(|it| it.is_lost);
+        let ready = offers.wait_for(is_settled);
         let ready = tokio::select! {
             biased;
             ready = timeout(REQUIRED_SOURCE_WAIT, ready) => ready,
             () = self.draining.cancelled() => return Err(BeginError::Draining),
         };
         match ready {
-            Ok(Ok(offer)) => Ok(offer.clone()),
+            Ok(Ok(offer)) => match &offer.awaited {
+                None => Ok(offer.clone()),
+                Some(lost) => Err(BeginError::ToolsUnavailable(Arc::clone(&lost.why))),
+            },
             _ => Err(BeginError::ToolsUnavailable(self.awaited_source().unwrap_or_default())),
         }
     }

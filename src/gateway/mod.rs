@@ -313,7 +313,7 @@ impl Gateway {
     /// is none.
     #[must_use]
     pub fn awaited_source(&self) -> Option<Arc<str>> {
-        self.offer.borrow().awaited.clone()
+        self.offer.borrow().awaited.as_ref().map(|source| Arc::clone(&source.why))
     }
 
     /// The upstream of turns that do not name one.

@@ -18,9 +18,18 @@ pub(super) struct Offer {
     pub(super) catalog: Catalog,
     /// The status of each source of tools.
     pub(super) sources: Arc<[SourceReport]>,
-    /// Why turns have to wait, if a required source is not ready.
-    pub(super) awaited: Option<Arc<str>>,
+    /// The required source that is not ready, if any.
+    pub(super) awaited: Option<Awaited>,
     teaching: Teaching,
+}
+
+/// A required source that is not ready.
+#[derive(Debug, Clone)]
+pub(super) struct Awaited {
+    /// Which one, and why.
+    pub(super) why: Arc<str>,
+    /// Whether to wait for it is no use.
+    pub(super) is_lost: bool,
 }
 
 /// How the models of new turns learn about the tools.
@@ -40,7 +49,7 @@ impl Offer {
     pub(super) fn all(rules: &Arc<Rules>, toolset: Toolset) -> Self {
         let awaited = toolset.awaited().map(|source| {
             let why = source.error.as_deref().unwrap_or("it has not answered yet");
-            Arc::from(format!("{}: {why}", source.source))
+            Awaited { why: format!("{}: {why}", source.source).into(), is_lost: source.is_lost }
         });
         let Toolset { mut tools, sources } = toolset;
         let teaching = if rules.can_tell_all(tools.catalog()) {

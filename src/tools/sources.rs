@@ -199,12 +199,13 @@ impl Toolset {
         self.sources.push(report);
     }
 
-    /// The first required source that offers nothing yet, if any.
+    /// The first required source that offers nothing yet, if any; before them, the first that is lost.
     #[must_use]
     pub fn awaited(&self) -> Option<&SourceReport> {
-        self.sources.iter().find(|it| {
+        let mut awaited = self.sources.iter().filter(|it| {
             it.is_required && matches!(it.state, SourceState::Starting | SourceState::Failed)
-        })
+        });
+        awaited.clone().find(|it| it.is_lost).or_else(|| awaited.next())
     }
 
     /// Whether every source has answered or failed.
@@ -434,6 +435,10 @@ mod tests {
         assert!(toolset(starting(true)).awaited().is_some());
         assert!(toolset(starting(false)).awaited().is_none());
         assert!(!toolset(starting(false)).is_settled());
+        let mut both = toolset(starting(true));
+        both.sources.extend(toolset(starting(true)).sources);
+        both.sources[1].is_lost = true;
+        assert!(both.awaited().unwrap().is_lost, "the others change nothing");
         let mut ready = offering("files", &["read"]);
         ready.report.is_required = true;
         assert!(toolset(ready.clone()).awaited().is_none() && toolset(ready).is_settled());

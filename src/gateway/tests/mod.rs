@@ -156,6 +156,19 @@ async fn no_more_turns_wait_for_a_source_than_may_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_turn_waits_for_a_source_that_is_lost() {
+    let gateway = Gateway::new(Options::default(), embedded(), awaited()).unwrap();
+    let begun = Instant::now();
+    let (refused, ()) = tokio::join!(gateway.begin(NewTurn::default()), async {
+        let mut lost = awaited();
+        lost.sources[0].is_lost = true;
+        gateway.replace_tools(lost);
+    });
+    assert!(matches!(refused, Err(BeginError::ToolsUnavailable(_))), "{refused:?}");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_repeated_request_needs_no_tools() {
     let gateway = gateway(Options::default(), embedded()).unwrap();
     let ask = || NewTurn {

@@ -80,6 +80,7 @@ impl McpServer {
         let source = self.options.rules.source.clone();
         SourceReport {
             is_required: self.options.is_required,
+            is_lost: matches!(self.options.reach, Reach::Missing(_)),
             prefix: self.options.rules.prefix.clone(),
             sandbox: self.sandbox.clone(),
             program: match &self.options.reach {

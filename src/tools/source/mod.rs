@@ -168,6 +168,9 @@ pub struct SourceReport {
     /// Whether turns wait for it.
     #[serde(skip)]
     pub is_required: bool,
+    /// Whether it has failed until the configuration is read again.
+    #[serde(skip)]
+    pub is_lost: bool,
     /// What comes before the names of its tools; nothing if they can have any name.
     #[serde(skip)]
     pub prefix: String,
@@ -235,6 +238,7 @@ impl SourceReport {
             error: None,
             pin: None,
             is_required: false,
+            is_lost: false,
             prefix: String::new(),
         }
     }

@@ -68,6 +68,7 @@ fn tools_and_where_they_come_from() {
         error: Some("it broke off".to_owned()),
         pin: None,
         is_required: false,
+        is_lost: false,
         prefix: String::new(),
     };
     let mut seen = Seen::default();
