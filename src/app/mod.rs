@@ -2,6 +2,7 @@
 //! them down in order.
 
 mod assemble;
+mod finding;
 mod greeting;
 mod probe;
 mod running;
@@ -32,10 +33,11 @@ use greeting::{Greeting, kept};
 pub use assemble::{
     AssemblyError, Parts, PartsError, StoreOpenError, check_sessions, check_tls, gateway, rules,
 };
-pub use probe::probe;
+pub use finding::Finding;
+pub use probe::probe_upstreams;
 pub use running::{OtlpError, Running, StartError, start};
 pub use sessions::{SessionsError, forget_recent_turns, open_sessions};
-pub use store_probe::{StoreFinding, probe_store};
+pub use store_probe::probe_store;
 pub use tools::{ToolsError, mcp_servers, tools};
 
 /// Why the gateway does not run, or stopped.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::assemble::{AssemblyError, rules, upstreams};
+use super::finding::Finding::{self, Fault, Note, Warning};
 use crate::config::{Config, UpstreamKind};
 use crate::conversation::Opening;
 use crate::event::Event;
@@ -21,36 +22,33 @@ const QUESTION: &str = "What is 12.5 * 8? Use the calculate function.";
 /// How long it may take; on a small machine, reading the prompt takes most of it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Asks each upstream, and passes on what it finds: the upstream's name, and a sentence.
+/// Asks each upstream, and passes on what it finds with the upstream's name.
 ///
 /// # Errors
-/// If an upstream cannot be used.
-pub async fn probe(
+/// If an upstream is wrongly configured.
+pub async fn probe_upstreams(
     config: &Config,
-    mut found: impl FnMut(&str, String),
+    mut found: impl FnMut(&str, Finding),
 ) -> Result<(), AssemblyError> {
     for (upstream, entry) in upstreams(config)?.iter().zip(&config.upstreams) {
         let UpstreamKind::Server(server) = &entry.kind else { continue };
         let name = upstream.name();
         match upstream.probe(server.constrain).await {
-            Ok(findings) => findings.into_iter().for_each(|finding| found(name, finding)),
+            Ok(findings) => findings.into_iter().for_each(|finding| found(name, Note(finding))),
             Err(failure) => {
-                found(name, failure.message);
+                found(name, Fault(failure.message));
                 continue;
             }
         }
         let answer = timeout(ANSWER_TIMEOUT, first_answer(upstream, config)).await;
+        let asked = format!("test question {QUESTION:?}");
+        let seconds = ANSWER_TIMEOUT.as_secs();
         found(
             name,
             match answer {
-                Ok(Ok(answer)) => format!("test question {QUESTION:?}: {answer}"),
-                Ok(Err(failure)) => {
-                    format!("test question {QUESTION:?}: failed: {}", failure.message)
-                }
-                Err(_) => format!(
-                    "test question {QUESTION:?}: no answer within {} s",
-                    ANSWER_TIMEOUT.as_secs()
-                ),
+                Ok(Ok(answer)) => Note(format!("{asked}: {answer}")),
+                Ok(Err(failure)) => Fault(format!("{asked}: failed: {}", failure.message)),
+                Err(_) => Warning(format!("{asked}: no answer within {seconds} s")),
             },
         );
     }

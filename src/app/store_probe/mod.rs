@@ -1,6 +1,5 @@
 //! Tries the store of sessions: `tether check --probe`.
 
-mod finding;
 mod server;
 
 use std::io;
@@ -8,14 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::assemble::sync_mode;
+use super::finding::Finding::{self, Fault, Note};
 use crate::config::{self, SessionsConfig, StoreSync};
 use crate::limits::session::{COMMIT_SLOW, FREE_BYTES_LOW};
 use crate::session::store::{FileReport, OpenError, SqliteStore};
-pub use finding::StoreFinding;
-use finding::StoreFinding::{Fault, Note};
 
 /// Opens the store as the gateway would, and tries it. A file that does not exist is not created.
-pub async fn probe_store(config: &SessionsConfig) -> Vec<StoreFinding> {
+pub async fn probe_store(config: &SessionsConfig) -> Vec<Finding> {
     let path = &*config.embedded.path;
     match config.store {
         config::Store::Memory => vec![Note(
@@ -48,7 +46,7 @@ pub async fn probe_store(config: &SessionsConfig) -> Vec<StoreFinding> {
     }
 }
 
-fn absent(path: &Path) -> StoreFinding {
+fn absent(path: &Path) -> Finding {
     let folder = existing_folder(path);
     // Writes a file without a name, or removes it again at once.
     match tempfile::tempfile_in(folder) {
@@ -73,7 +71,7 @@ fn existing_folder(path: &Path) -> &Path {
     folders.into_iter().find(|folder| folder.exists()).unwrap_or(here)
 }
 
-fn of_file(path: &Path, report: &FileReport) -> Vec<StoreFinding> {
+fn of_file(path: &Path, report: &FileReport) -> Vec<Finding> {
     let FileReport { version, bytes, sessions, damage, .. } = report;
     let path = path.display();
     let size = size(*bytes);
@@ -88,7 +86,7 @@ fn of_file(path: &Path, report: &FileReport) -> Vec<StoreFinding> {
     findings
 }
 
-fn of_commits(commit: Duration, sync: StoreSync) -> StoreFinding {
+fn of_commits(commit: Duration, sync: StoreSync) -> Finding {
     let took = format!("a commit takes {:.2} ms", commit.as_secs_f64() * 1000.0);
     Note(match sync {
         StoreSync::Normal if commit >= COMMIT_SLOW => format!(
@@ -108,7 +106,7 @@ fn of_commits(commit: Duration, sync: StoreSync) -> StoreFinding {
 }
 
 /// How much room there is, if the system says.
-fn free(folder: &Path) -> Option<StoreFinding> {
+fn free(folder: &Path) -> Option<Finding> {
     let stat = rustix::fs::statvfs(folder).map_err(io::Error::from).ok()?;
     let bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
     let free = format!("{} are free in {}", size(bytes), folder.display());

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::finding::StoreFinding::{self, Fault, Note, Warning};
 use crate::app::assemble::{redis_address, redis_store};
+use crate::app::finding::Finding::{self, Fault, Note, Warning};
 use crate::config::SessionsConfig;
 use crate::limits::session::REQUEST_SLOW;
 use crate::session::store::{ServerReport, StoreError};
 
 /// Does what turns do, in a session of its own, and says how far the server can be relied on.
-pub(super) async fn probe(config: &SessionsConfig) -> Vec<StoreFinding> {
+pub(super) async fn probe(config: &SessionsConfig) -> Vec<Finding> {
     let store = match redis_store(config) {
         Ok(store) => store,
         Err(error) => return vec![Fault(error.to_string())],
@@ -33,7 +33,7 @@ pub(super) async fn probe(config: &SessionsConfig) -> Vec<StoreFinding> {
     }
 }
 
-fn of_server(place: &str, report: &ServerReport) -> StoreFinding {
+fn of_server(place: &str, report: &ServerReport) -> Finding {
     let ServerReport { server, write, primaries, .. } = report;
     let place = match primaries {
         Some(count) => format!("{place}: {count} primaries, which have all slots"),
@@ -51,7 +51,7 @@ fn of_server(place: &str, report: &ServerReport) -> StoreFinding {
 }
 
 /// What its settings mean for conversations.
-fn of_settings(settings: &HashMap<String, String>) -> Vec<StoreFinding> {
+fn of_settings(settings: &HashMap<String, String>) -> Vec<Finding> {
     let setting = |name: &str| settings.get(name).map(String::as_str);
     let mut findings = Vec::new();
     findings.push(Note(match (setting("appendonly"), setting("appendfsync")) {
@@ -99,7 +99,7 @@ fn of_settings(settings: &HashMap<String, String>) -> Vec<StoreFinding> {
 mod tests {
     use super::*;
 
-    fn findings(settings: &[(&str, &str)]) -> Vec<StoreFinding> {
+    fn findings(settings: &[(&str, &str)]) -> Vec<Finding> {
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         of_settings(&settings.collect())
     }

@@ -1,5 +1,6 @@
 //! `tether check`: prints the effective configuration, or all mistakes in it.
 
+mod names;
 mod sessions;
 mod tools;
 mod upstreams;
@@ -7,9 +8,9 @@ mod upstreams;
 use std::io::Write;
 
 use super::{CheckArgs, CliError, print_diagnostic};
-use crate::app;
-use crate::config::{self, Overrides};
-use crate::tools::SourceReport;
+use crate::app::{self, Finding};
+use crate::config::{self, Config, Overrides};
+use crate::tools::{SourceReport, Toolset};
 
 /// Writes the effective configuration as YAML, with secrets redacted. On standard error, warns
 /// about settings that are allowed but probably unintended, and says which tools there are on
@@ -18,7 +19,8 @@ use crate::tools::SourceReport;
 ///
 /// # Errors
 /// [`CliError::Config`] with all mistakes; [`CliError::Usage`] if this machine cannot do what the
-/// file requires; [`CliError::Io`] if `out` fails; [`CliError::Silent`] if the store of sessions cannot be used.
+/// file requires; [`CliError::Io`] if `out` fails; [`CliError::Silent`] if the store of sessions, a required source of
+/// tools or a model server cannot be used.
 pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError> {
     let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
     for warning in config.warnings() {
@@ -28,18 +30,18 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
         print_diagnostic("warning", warning);
     }
     app::check_sessions(&config.sessions).map_err(CliError::usage)?;
-    for source in &app::tools(&config).map_err(CliError::usage)?.toolset().sources {
-        note(source);
-        // After a probe, there may be more to report.
-        if !args.probe {
-            warn(source);
-        }
+    let toolset = app::tools(&config).map_err(CliError::usage)?.toolset();
+    toolset.sources.iter().for_each(note);
+    // After a probe, there may be more to report.
+    if !args.probe {
+        toolset.sources.iter().for_each(warn);
+        warn_of_names(&config, &toolset);
     }
     if args.probe {
-        let is_store_usable = sessions::probe(&config)?;
-        tools::probe(&config)?;
-        upstreams::probe(&config)?;
-        if !is_store_usable {
+        // All of them are told about, not only up to the first that cannot be used.
+        let usable =
+            [sessions::probe(&config)?, tools::probe(&config)?, upstreams::probe(&config)?];
+        if usable.contains(&false) {
             return Err(CliError::Silent);
         }
     }
@@ -47,6 +49,20 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
     out.write_all(yaml.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// Writes to standard error what was found out. Whether what it concerns can be used.
+fn told(what: &str, finding: Finding) -> bool {
+    let (kind, finding) = match finding {
+        Finding::Note(finding) => ("note", finding),
+        Finding::Warning(finding) => ("warning", finding),
+        Finding::Fault(finding) => {
+            print_diagnostic("error", format!("{what}: {finding}"));
+            return false;
+        }
+    };
+    print_diagnostic(kind, format!("{what}: {finding}"));
+    true
 }
 
 /// Says what an entry of `tools` runs, and what restricts it.
@@ -59,6 +75,13 @@ fn note(source: &SourceReport) {
             "note",
             format!("{source}: runs {}, restricted by: {held}", program.display()),
         );
+    }
+}
+
+/// Says which tools the configuration names, but nothing offers.
+fn warn_of_names(config: &Config, toolset: &Toolset) {
+    for warning in names::warnings(config, toolset) {
+        print_diagnostic("warning", warning);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `tether check --probe`: asks the sources of tools, and suggests settings.
 
+use super::warn_of_names;
 use crate::app;
 use crate::cli::runtime::runtime;
 use crate::cli::tools::settle;
@@ -10,31 +11,35 @@ use crate::tools::mcp::Protocol;
 use crate::tools::source::{SourceKind, SourceState};
 use crate::tools::{SourceReport, ToolSpec, Toolset};
 
-/// Asks them, and writes what it finds to standard error.
+/// Asks them, and writes what it finds to standard error. Whether those that turns wait for can be used.
 ///
 /// # Errors
 /// [`CliError::Usage`] if this machine cannot do what the configuration requires.
-pub(super) fn probe(config: &Config) -> Result<(), CliError> {
+pub(super) fn probe(config: &Config) -> Result<bool, CliError> {
     runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
         let toolset = settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await;
         print(&toolset, config);
         sources.stop().await;
-        Ok(())
+        Ok(toolset.awaited().is_none())
     })
 }
 
 fn print(toolset: &Toolset, config: &Config) {
     settle::report(toolset);
+    warn_of_names(config, toolset);
     let findings = toolset.sources.iter().flat_map(|report| of_source(report, config, toolset));
     for finding in findings {
         print_diagnostic("note", finding);
     }
-    print_diagnostic("note", told(config, toolset));
+    print_diagnostic("note", context_taken(config, toolset));
+    if let Some(SourceReport { source, .. }) = toolset.awaited() {
+        print_diagnostic("error", format!("{source}: no turn begins without it: it is `required`"));
+    }
 }
 
 /// How much of the context the tools take.
-fn told(config: &Config, toolset: &Toolset) -> String {
+fn context_taken(config: &Config, toolset: &Toolset) -> String {
     let catalog = toolset.tools.catalog();
     let rules = app::rules(config);
     let (count, tokens) = (catalog.specs().len(), rules.told_tokens_of(catalog));

@@ -177,7 +177,11 @@ impl Server {
             Ok(answer) => {
                 // The rest may quote the request.
                 let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
-                let said = answer["choices"][0]["message"]["content"].as_str().unwrap_or_default();
+                let message = &answer["choices"][0]["message"];
+                if !message.is_object() {
+                    return Err(Failed::permanent(RoundFailure::not_a_completion()));
+                }
+                let said = message["content"].as_str().unwrap_or_default();
                 let holds = said.contains(IMPOSSIBLE);
                 Ok(if holds { Holding::Held } else { Holding::Ignored })
             }

@@ -1,0 +1,12 @@
+//! What `tether check --probe` finds out.
+
+/// Something that was found out about a store, a source of tools or a model server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// Something to know.
+    Note(String),
+    /// Something to change: the gateway works, but not as anybody would want.
+    Warning(String),
+    /// Something that keeps the gateway, or what it concerns, from working.
+    Fault(String),
+}
