@@ -91,7 +91,7 @@ mod tests {
         let age = Duration::from_secs(4);
         let pool = Pool::default();
         pool.give_back(Connection::Plain(plain::Connection::new(ours.unwrap())), age);
-        time::advance(age - Duration::from_millis(1)).await;
+        time::advance(Duration::from_millis(3_999)).await;
         let connection = pool.take().expect("it is young enough");
         assert!(pool.take().is_none(), "it is in use");
         pool.give_back(connection, age);
