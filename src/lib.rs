@@ -77,6 +77,7 @@ pub mod conversation;
 mod corpus;
 pub mod event;
 pub mod gateway;
+mod hidden_key;
 mod http;
 pub mod limits;
 pub mod orchestrator;

@@ -13,6 +13,9 @@ pub const KIB: usize = 1024;
 /// Bytes in a mebibyte.
 pub const MIB: usize = 1024 * KIB;
 
+/// Keys of fewer bytes are no secrets, and may be words that an error message needs.
+pub const HIDDEN_KEY_BYTES_MIN: usize = 8;
+
 /// How often to run upkeep: removing expired sessions, draining metric samples.
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -200,8 +203,6 @@ pub mod upstream {
     pub const READ_BUFFER_BYTES: usize = 16 * KIB;
     /// How long to wait for the end of an answer after its last event, to keep the connection.
     pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
-    /// Keys of fewer bytes are no secrets, and may be words that an error message needs.
-    pub const HIDDEN_KEY_BYTES_MIN: usize = 8;
     /// Time for a server to answer a health check.
     pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
     /// How long the first of several servers has to answer a health check before the others are asked.

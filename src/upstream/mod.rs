@@ -16,7 +16,6 @@ mod failure;
 mod frame_error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod hidden_key;
 mod identity;
 mod image_support;
 mod local;

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use super::client::{AnswerBody, Progress};
 use super::dialect::{self, Decode};
 use super::frame_error::FrameError;
-use super::hidden_key::HiddenKey;
 use super::image_support::ImageSupport;
 use super::local::LocalAnswer;
 use super::prelude::Prelude;
@@ -19,6 +18,7 @@ use super::sse;
 use super::timeouts::{TimedOut, Timeouts, words_bytes};
 use super::{Delta, RoundFailure};
 use crate::call_format::CallContract;
+use crate::hidden_key::HiddenKey;
 use crate::limits::upstream as limits;
 
 /// A model's answer as it arrives.

@@ -165,6 +165,7 @@ impl HttpOptions {
             Err(OutboundError::TooLarge { .. }) if !head.status.is_success() => Bytes::new(),
             body => body?,
         };
+        let body = self.request.without_keys(body);
         let header = |name: &str| head.headers.get(name)?.to_str().ok();
         let answer = Answer {
             host,

@@ -22,6 +22,14 @@ pub(super) enum Piece {
 }
 
 impl Template {
+    /// The text, if there are no placeholders in it.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self.pieces() {
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
     /// Reads a text as an operator writes it.
     #[must_use]
     pub(super) fn parse(text: &str) -> Self {

@@ -67,6 +67,21 @@ const FORBIDDEN_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
+/// Header fields whose values are no secrets.
+const PUBLIC_HEADERS: &[&str] = &[
+    "accept",
+    "accept-charset",
+    "accept-language",
+    "cache-control",
+    "content-type",
+    "from",
+    "origin",
+    "prefer",
+    "range",
+    "referer",
+    "user-agent",
+];
+
 impl RequestTemplate {
     /// Reads a request whose placeholders are properties of `parameters`, a JSON Schema.
     ///
@@ -86,11 +101,31 @@ impl RequestTemplate {
             .idempotency_header
             .as_ref()
             .map(|name| reader.header_name("idempotency_header", name, &headers));
-        let request =
-            Self { method, origin, path, fixed_query, query, headers, body, idempotency_header };
+        let keys = Vec::new();
+        let mut request = Self {
+            method,
+            origin,
+            path,
+            fixed_query,
+            query,
+            headers,
+            body,
+            idempotency_header,
+            keys,
+        };
+        for key in keys_in(&request.headers) {
+            request.note_key(&key);
+        }
         reader.unused(&request);
         if reader.mistakes.is_empty() { Ok(request) } else { Err(reader.mistakes) }
     }
+}
+
+/// The values of headers that may be keys: they have many names.
+fn keys_in(headers: &[Header]) -> Vec<String> {
+    let may_be_key = |name: &str| !PUBLIC_HEADERS.contains(&name) && !name.ends_with("-version");
+    let headers = headers.iter().filter(|header| may_be_key(&header.name));
+    headers.filter_map(|header| header.value.as_text().map(str::to_owned)).collect()
 }
 
 struct Reader<'a> {

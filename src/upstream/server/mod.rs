@@ -23,6 +23,7 @@ use self::detecting::Guess;
 use self::failed::Failed;
 use self::reading::coding;
 use crate::call_format::ContractSetting;
+use crate::hidden_key::HiddenKey;
 use crate::http;
 use crate::limits::upstream as limits;
 use crate::trace_context::TraceContext;
@@ -32,7 +33,6 @@ use crate::upstream::constrain::Constrain;
 use crate::upstream::detect::Detected;
 use crate::upstream::dialect::{self, Dialect};
 use crate::upstream::extra_sampling::RefusedSampling;
-use crate::upstream::hidden_key::HiddenKey;
 use crate::upstream::identity::Identity;
 use crate::upstream::image_support::ImageSupport;
 use crate::upstream::models::Models;
@@ -277,13 +277,16 @@ impl Server {
         let media_type = answer.head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !http::is_media_type(media_type, "text/event-stream") {
-            let media_type = media_type.to_owned();
+            let media_type = self.without_key(media_type.to_owned());
             let body = self.read_error(&mut answer).await;
             let error = ServerError::from_body(body.as_bytes());
             return Err(Failed::permanent(RoundFailure::not_a_stream(&media_type, &error)));
         }
         match coding(&answer) {
-            Some(coding) => Err(Failed::permanent(RoundFailure::compressed(coding))),
+            Some(coding) => {
+                let coding = self.without_key(coding.to_owned());
+                Err(Failed::permanent(RoundFailure::compressed(&coding)))
+            }
             None => Ok((answer, request.format.row().reasoning_open_in(&prompt).is_some())),
         }
     }

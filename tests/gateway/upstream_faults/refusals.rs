@@ -10,7 +10,7 @@ use super::{failed, nothing, turn};
 use crate::support::events::said;
 use crate::support::gateway::Setup;
 use crate::support::model::{DONE, finish, text};
-use crate::support::{Away, Gateway, Model, ms};
+use crate::support::{Away, Frame, Gateway, Model, ms};
 
 fn prompt() -> Value {
     json!({"session_id": "s", "prompt": "Hello?"})
@@ -143,44 +143,73 @@ fn with_key(setup: &mut Setup) {
     setup.upstream().api_key = Some(Secret::new("secret-key".to_owned()));
 }
 
-/// Some servers repeat what they were sent.
-const QUOTES_KEY: &str = r#"{"error":{"message":"Bearer secret-key is no key"}}"#;
+/// Some servers repeat what they were sent, as their JSON encoder writes it.
+const QUOTES_KEY: [&str; 2] = [
+    r#"{"error":{"message":"Bearer secret-key is no key"}}"#,
+    r#"{"error":{"message":"Bearer secret\u002dkey is no key"}}"#,
+];
+
+#[track_caller]
+fn check_key_is_hidden(frames: &[Frame]) {
+    let end = frames.last().unwrap().data.to_string();
+    assert!(end.contains("Bearer [the key] is no key"), "{end}");
+}
 
 #[tokio::test]
 async fn it_quotes_the_key_that_it_was_sent() {
-    let frames = turn(with_key, async |mut round, _| {
-        round.write(refusal("401 No", "", QUOTES_KEY)).await;
-        round.keep();
-    })
-    .await;
-    let message = failed(&frames, "upstream_error", false);
-    assert!(message.contains("Bearer [the key] is no key"), "{message}");
+    for (told, status) in QUOTES_KEY.iter().flat_map(|told| [(told, "401 No"), (told, "200 OK")]) {
+        let frames = turn(with_key, async |mut round, _| {
+            round.write(refusal(status, "", told)).await;
+            round.keep();
+        })
+        .await;
+        failed(&frames, "upstream_error", false);
+        check_key_is_hidden(&frames);
+    }
+}
+
+#[tokio::test]
+async fn it_quotes_the_key_in_its_headers() {
+    for header in ["Content-Type: ", "Content-Type: text/event-stream\r\nContent-Encoding: "] {
+        let frames = turn(with_key, async |mut round, _| {
+            let header = format!("{header}secret-key\r\n");
+            round.write(refusal("200 OK", &header, "")).await;
+            round.keep();
+        })
+        .await;
+        let message = failed(&frames, "upstream_error", false);
+        assert!(message.contains("[the key]"), "{message}");
+    }
 }
 
 #[tokio::test]
 async fn it_quotes_the_key_in_its_stream() {
-    let frames = turn(with_key, async |mut round, _| {
-        round.begin().await;
-        round.chunk(format!("data: {QUOTES_KEY}\n\n")).await;
-        round.closed().await;
-    })
-    .await;
-    let end = frames.last().unwrap().data.to_string();
-    assert!(end.contains("Bearer [the key] is no key"), "{end}");
+    for told in QUOTES_KEY {
+        let frames = turn(with_key, async |mut round, _| {
+            round.begin().await;
+            round.chunk(format!("data: {told}\n\n")).await;
+            round.closed().await;
+        })
+        .await;
+        check_key_is_hidden(&frames);
+    }
 }
 
 #[tokio::test]
 async fn it_quotes_the_key_when_it_is_asked_for_its_models() {
-    let model = Model::listen();
-    model.list_as(QUOTES_KEY);
-    model.refuse_to_list();
-    let gateway = Gateway::with(model.address, |setup| {
-        with_key(setup);
-        setup.upstream().model = String::new();
-    });
-    let frames = gateway.await.turn(&prompt()).await.rest().await;
-    let end = frames.last().unwrap().data.to_string();
-    assert!(end.contains("Bearer [the key] is no key"), "{end}");
+    for told in QUOTES_KEY {
+        let model = Model::listen();
+        model.list_as(told);
+        model.refuse_to_list();
+        let gateway = Gateway::with(model.address, |setup| {
+            with_key(setup);
+            setup.upstream().model = String::new();
+        })
+        .await;
+        check_key_is_hidden(&gateway.turn(&prompt()).await.rest().await);
+        let ready = gateway.get("/readyz").await.json().to_string();
+        assert!(ready.contains("[the key]"), "{ready}");
+    }
 }
 
 #[tokio::test]

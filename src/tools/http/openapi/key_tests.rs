@@ -25,8 +25,10 @@ fn with_optional_key(place: &str, credentials: Credentials) -> Operation {
 #[test]
 fn a_key_that_is_optional_is_sent_and_replaces_its_parameter() {
     for place in ["header", "query"] {
-        let key = ("s".to_owned(), Credential::Key("secret".to_owned()));
+        let key = ("s".to_owned(), Credential::Key("secret-key".to_owned()));
         let tool = with_optional_key(place, vec![key]);
+        let said = tool.request.without_keys("no: secret-key".into());
+        assert_eq!(said, "no: [the key]", "{place}");
         let parameters = &tool.declared.parameters;
         assert_eq!(parameters, &json!({ "type": "object", "properties": {} }), "{place}");
         let sent = filled(&tool, &json!({}));

@@ -146,6 +146,7 @@ impl<'d> Described<'d> {
             headers,
             body,
             idempotency_header: options.idempotency_header.clone(),
+            keys: Vec::new(),
         };
         let keys = &options.credentials;
         let bearer = security::secure(keys, root, object, &mut request, &mut arguments)?;

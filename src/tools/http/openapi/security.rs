@@ -84,6 +84,7 @@ impl Part {
                 for header in request.headers.extract_if(.., |header| header.name == name) {
                     arguments.remove(header.value.names());
                 }
+                request.note_key(&value);
                 request.headers.push(Header::constant(name, value));
             }
             Self::Query(name, value) => {
@@ -95,6 +96,7 @@ impl Part {
                 }
                 let field = format!("{}={}", encode::strict(&name), encode::strict(&value));
                 request.fixed_query.push_str(&field);
+                request.note_key(&value);
             }
             Self::Token(bearer) => return Some(bearer),
         }

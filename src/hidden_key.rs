@@ -1,0 +1,141 @@
+//! A key that a server was sent, taken out of what the server says: some repeat it as they refuse it, and models and
+//! clients read that.
+//!
+//! ```text
+//!   key    s  k  -       a  b  /   c
+//!   said   s  k  \u002d  a  b  \/  c     as JSON may write it, or even JSON in JSON: \\u002d
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+use memchr::memchr2_iter;
+
+use crate::limits::HIDDEN_KEY_BYTES_MIN;
+
+/// JSON that is quoted in JSON, three times over.
+const BACKSLASHES_MAX: usize = 7;
+
+/// Stands in its place.
+const SHOWN: &str = "[the key]";
+
+/// A key that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct HiddenKey(Arc<str>);
+
+impl fmt::Debug for HiddenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HiddenKey")
+    }
+}
+
+impl HiddenKey {
+    /// `None` for a key that is too short to be a secret.
+    pub(crate) fn of(key: &str) -> Option<Self> {
+        (key.len() >= HIDDEN_KEY_BYTES_MIN).then(|| Self(key.into()))
+    }
+
+    /// What a server says, without the key.
+    pub(crate) fn hide(&self, told: String) -> String {
+        self.hidden_in(&told).unwrap_or(told)
+    }
+
+    /// The same; `None` if the key is not in it.
+    pub(crate) fn hidden_in(&self, told: &str) -> Option<String> {
+        let mut hidden = String::new();
+        let mut rest = told;
+        while let Some((before, after)) = self.find(rest) {
+            hidden.push_str(before);
+            hidden.push_str(SHOWN);
+            rest = after;
+        }
+        if hidden.is_empty() {
+            return None;
+        }
+        hidden.push_str(rest);
+        Some(hidden)
+    }
+
+    /// What is before the key and after it.
+    fn find<'t>(&self, told: &'t str) -> Option<(&'t str, &'t str)> {
+        let first = *self.0.as_bytes().first()?;
+        memchr2_iter(first, b'\\', told.as_bytes()).find_map(|at| {
+            let (before, key) = told.split_at(at);
+            Some((before, self.strip(key)?))
+        })
+    }
+
+    /// What follows the key at the beginning of a text, which may be cut off within the key.
+    fn strip<'t>(&self, told: &'t str) -> Option<&'t str> {
+        let mut rest = told;
+        for (read, character) in self.0.char_indices() {
+            if rest.is_empty() && read >= HIDDEN_KEY_BYTES_MIN {
+                break;
+            }
+            rest = strip_character(rest, character)?;
+        }
+        Some(rest)
+    }
+}
+
+/// What follows this character, which may be escaped, even more than once.
+fn strip_character(told: &str, character: char) -> Option<&str> {
+    if let Some(rest) = told.strip_prefix(character) {
+        return Some(rest);
+    }
+    let backslashes = told.bytes().take(BACKSLASHES_MAX).take_while(|byte| *byte == b'\\').count();
+    let escaped = told.get(backslashes..).filter(|_| backslashes > 0)?;
+    if let Some(rest) = escaped.strip_prefix(character) {
+        return Some(rest);
+    }
+    let code = escaped.strip_prefix('u')?;
+    let value = u32::from_str_radix(code.get(..4)?, 16).ok()?;
+    (value == u32::from(character)).then(|| &code[4..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_hidden_wherever_it_stands() {
+        let key = HiddenKey::of("sk-ab/cd").unwrap();
+        for (told, shown) in [
+            ("no such thing", "no such thing"),
+            ("sk-ab/cd, or Bearer sk-ab/cd?", "[the key], or Bearer [the key]?"),
+            ("ssk-ab/cd", "s[the key]"),
+            ("sk-ab/c", "sk-ab/c"),
+        ] {
+            assert_eq!(key.hide(told.to_owned()), shown);
+        }
+        assert!(HiddenKey::of("none").is_none());
+        assert!(!format!("{key:?}").contains("sk"));
+    }
+
+    /// Encoders escape more than they have to, and errors are quoted in errors.
+    #[test]
+    fn a_key_is_hidden_however_json_writes_it() {
+        let key = HiddenKey::of("sk-ab/=+").unwrap();
+        for told in [
+            r"sk-ab\/=+",
+            r"sk\u002dab/\u003d\u002B",
+            r"sk\\u002dab\\/=+",
+            r"\u0073\u006b\u002d\u0061\u0062\u002f\u003d\u002b",
+            r"sk-ab\\\/=+",
+        ] {
+            let said = format!(r#"{{"error":"{told} is no key"}}"#);
+            assert_eq!(key.hide(said), r#"{"error":"[the key] is no key"}"#);
+        }
+        for told in [r"sk\u002eab/=+", r"sk\u00", r"sk\u", r"sk\", "sk\\u00é"] {
+            assert_eq!(key.hide(told.to_owned()), told);
+        }
+    }
+
+    #[test]
+    fn a_key_is_hidden_in_a_text_that_is_cut_off_in_it() {
+        let key = HiddenKey::of("sk-abcdefghij").unwrap();
+        assert_eq!(key.hide("no: sk-abcde".to_owned()), "no: [the key]");
+        assert_eq!(key.hide("no: sk-abcd".to_owned()), "no: sk-abcd", "it may be a word");
+        assert_eq!(key.hide("no: sk-abcde or so".to_owned()), "no: sk-abcde or so");
+    }
+}
