@@ -19,6 +19,12 @@ async fn an_answer_that_is_too_long_fails_the_call_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_long_line_of_a_log_is_no_answer() {
+    let mut bad = Bad::start("long_line_of_a_log");
+    assert_eq!(bad.says("odd", "").await, json!({ "text": "mine" }));
+}
+
+#[tokio::test]
 async fn an_answer_whose_id_is_the_number_as_text_is_taken() {
     let mut bad = Bad::start("id_as_text");
     assert_eq!(bad.says("odd", "").await, json!({ "text": "mine" }));

@@ -118,6 +118,9 @@ def call(call_id, params):
         write('{"jsonrpc":"2.0","result":{"id":1,"text":"' + "x" * (5 << 20) + f'"}},"id":{call_id}}}')
     elif BEHAVIOUR == "long_line_without_an_id":
         write('{"jsonrpc":"2.0","result":{"id":1,"text":"' + "x" * (5 << 20) + '"}}')
+    elif BEHAVIOUR == "long_line_of_a_log":
+        write("DEBUG " + "x" * (5 << 20))
+        answer_text(call_id, "mine")
     elif BEHAVIOUR == "id_as_text":
         answer_text(str(call_id), "mine")
     elif BEHAVIOUR == "draws":

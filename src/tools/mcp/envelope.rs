@@ -5,6 +5,7 @@ use crate::limits::mcp::TOKEN_BYTES_MAX;
 /// The outermost members of a JSON object, looked at byte by byte.
 #[derive(Debug, Default)]
 pub(super) struct Envelope {
+    has_begun: bool,
     depth: usize,
     string: Option<Escape>,
     part: Part,
@@ -31,6 +32,8 @@ enum Kind {
     Answer,
     /// A request or a notification.
     Request,
+    /// It does not even begin like one: a line of a log.
+    NoMessage,
 }
 
 /// Whether the next byte of a string is escaped.
@@ -53,12 +56,23 @@ impl Envelope {
         self.id.filter(|_| self.kind == Kind::Answer)
     }
 
+    /// Whether it is a request or a notification.
+    pub(super) fn is_request(&self) -> bool {
+        self.kind == Kind::Request
+    }
+
     /// Whether it may be an answer.
     pub(super) fn may_be_answer(&self) -> bool {
-        self.kind != Kind::Request
+        !matches!(self.kind, Kind::Request | Kind::NoMessage)
     }
 
     fn push_byte(&mut self, byte: u8) {
+        if !self.has_begun && !byte.is_ascii_whitespace() {
+            self.has_begun = true;
+            if !matches!(byte, b'{' | b'[') {
+                self.kind = Kind::NoMessage;
+            }
+        }
         let is_outermost = self.depth == 1;
         if let Some(escape) = self.string {
             self.string = match (escape, byte) {
@@ -96,7 +110,7 @@ impl Envelope {
     fn begin_value(&mut self) {
         match (&self.token[..], self.kind) {
             (b"result" | b"error", Kind::Unknown) => self.kind = Kind::Answer,
-            (b"method", _) => self.kind = Kind::Request,
+            (b"method", Kind::Unknown | Kind::Answer) => self.kind = Kind::Request,
             _ => {}
         }
         self.part = if self.token == b"id" { Part::Id } else { Part::Value };
@@ -151,5 +165,21 @@ mod tests {
         check(r#"{"method":"notifications/message","params":{"id":7,"result":1}}"#, None);
         check(r#"{"id":{"a":7},"result":1}"#, None);
         check(r#"{"id":7"#, None);
+    }
+
+    #[test]
+    fn a_line_of_a_log_answers_nothing() {
+        for (line, may_be_answer) in [
+            ("DEBUG a long line", false),
+            (r#"DEBUG {"id":7,"result":1}"#, false),
+            (r#"  {"id":"#, true),
+            (r#"[{"id":7"#, true),
+            ("", true),
+        ] {
+            check(line, None);
+            let mut envelope = Envelope::default();
+            envelope.push(line.as_bytes());
+            assert_eq!(envelope.may_be_answer(), may_be_answer, "{line}");
+        }
     }
 }

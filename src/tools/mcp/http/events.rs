@@ -77,7 +77,8 @@ fn readable(
             let mut envelope = Envelope::default();
             envelope.push(data.as_bytes());
             let answered = envelope.answered().map(RequestId::Number);
-            if is_cut && envelope.may_be_answer() {
+            // Whatever it is, the request whose stream this is will not be answered any more.
+            if is_cut && !envelope.is_request() {
                 let id = request.cloned().or(answered)?;
                 ServerJsonRpcMessage::error(message::too_long(), Some(id))
             } else {
