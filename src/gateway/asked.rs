@@ -30,6 +30,9 @@ pub(super) struct Asked {
     /// Where the calls that it answers wait.
     pub(super) parked_in: String,
     pub(super) opening: Opening,
+    /// See [`NewTurn::answers_explicitly`].
+    #[serde(default)]
+    pub(super) answers_explicitly: bool,
     #[serde(default)]
     pub(super) images: Vec<PlacedImage>,
     #[serde(default)]
@@ -126,6 +129,7 @@ impl Asked {
             session_id: start.session_id.to_owned(),
             parked_in: start.parked_in.to_owned(),
             opening: start.opening.clone(),
+            answers_explicitly: new.answers_explicitly(),
             images: start.images.to_vec(),
             model: new.model.clone(),
             tools: new.tools.clone(),
@@ -227,6 +231,7 @@ impl Asked {
 mod tests {
     use super::super::tests::claim_store::ClaimStore;
     use super::*;
+    use crate::conversation::{Choice, ClientInput};
     use crate::session::store::{ClaimTerm, Store};
 
     /// As the last release wrote it.
@@ -235,7 +240,10 @@ mod tests {
 
     /// As this release writes it.
     fn written(draft: &RecentTurnDraft) -> Asked {
-        let new = NewTurn { owner: "a".to_owned(), ..NewTurn::default() };
+        of(&NewTurn { owner: "a".to_owned(), ..NewTurn::default() }, Some(draft))
+    }
+
+    fn of(new: &NewTurn, draft: Option<&RecentTurnDraft>) -> Asked {
         let start = TurnStart {
             session_id: "s",
             parked_in: "s@a",
@@ -244,7 +252,7 @@ mod tests {
             instructions: None,
             disconnect_grace: None,
         };
-        let asked = Asked::of(&new, start, Some(draft));
+        let asked = Asked::of(new, start, draft);
         Asked::read(&asked.write()).unwrap()
     }
 
@@ -276,6 +284,20 @@ mod tests {
         let turns = Arc::new(RecentTurns::new(Arc::new(ClaimStore::default())));
         let older = Asked::read(&RawValue::from_string(OLDER.to_owned()).unwrap()).unwrap();
         assert!(older.draft(&turns).await.unwrap().is_none());
+        assert!(!older.answers_explicitly);
+    }
+
+    #[test]
+    fn a_turn_leaves_whether_its_client_has_answered_a_question() {
+        let answer = ClientInput::Answer {
+            clarification_id: "q".to_owned(),
+            choice: Choice::Decline,
+            beside: None,
+        };
+        for (input, expected) in [(answer, true), (ClientInput::Words("No.".to_owned()), false)] {
+            let new = NewTurn { input, ..NewTurn::default() };
+            assert_eq!(of(&new, None).answers_explicitly, expected);
+        }
     }
 
     #[tokio::test]

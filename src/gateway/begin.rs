@@ -179,7 +179,7 @@ impl Gateway {
         }
         let basis = Basis { opening: &opening, history: &history };
         let briefing = self.brief(&offer, &rules, &guard, &basis);
-        let lent = self.lend(&mut offer, &opening, &new.input, &history);
+        let lent = self.lend(&mut offer, &opening, new.answers_explicitly(), &history);
         if writer.is_stored() {
             let instructions =
                 (!Arc::ptr_eq(&rules, &self.rules)).then(|| rules.system_prompt.clone());
@@ -327,19 +327,18 @@ impl Gateway {
 
     /// Lends the turn the tool of the call that the user has answered, and those of the calls that
     /// were put off until then: its request may leave them out, or all tools. Words that happen to
-    /// answer a question are no such decision.
+    /// answer a question are no such decision, unless they answer it `explicitly`.
     pub(super) fn lend(
         &self,
         offer: &mut Offer,
         opening: &Opening,
-        input: &ClientInput,
+        explicitly: bool,
         history: &Conversation,
     ) -> Catalog {
         let (Opening::Answer(_), Some(asked)) = (opening, history.open_questions().first()) else {
             return Catalog::default();
         };
-        let is_decision = matches!(asked.continuation, Continuation::Approval { .. })
-            || matches!(input, ClientInput::Answer { .. });
+        let is_decision = explicitly || matches!(asked.continuation, Continuation::Approval { .. });
         let put_off = history.chain().next().into_iter().flat_map(|turn| &turn.deferred);
         let names = put_off.map(|call| &*call.name).chain([&*asked.tool_name]);
         offer.lend(names.filter(|_| is_decision), &self.tools())

@@ -108,6 +108,11 @@ pub(super) struct Resolved {
 }
 
 impl NewTurn {
+    /// Whether its client answers a question, rather than in words that may happen to answer one.
+    pub(super) const fn answers_explicitly(&self) -> bool {
+        matches!(self.input, ClientInput::Answer { .. })
+    }
+
     /// The turn that was asked for, in its session.
     pub(super) fn into_request(self, resolved: Resolved) -> TurnRequest {
         TurnRequest {

@@ -183,6 +183,8 @@ pub(super) fn term(asked: &Question, answer: &Answer) -> ClaimTerm {
 mod tests {
     use std::time::Duration;
 
+    use serde_json::json;
+
     use super::super::tests::claim_store::ClaimStore;
     use super::*;
     use crate::limits::session::TTL;
@@ -190,6 +192,39 @@ mod tests {
     use crate::session::store::{
         MemoryStore, RedisAddress, RedisOptions, RedisStore, SqliteStore, Store, SyncMode,
     };
+    use crate::tools::{Clarification, Given, Source};
+
+    #[test]
+    fn a_question_whose_answer_lets_a_call_run_is_claimed_for_good() {
+        let approval = || Continuation::Approval { definition: String::new() };
+        let again = || Continuation::Again { state: json!(1) };
+        for (continuation, given, expected) in [
+            (Continuation::Model, Given::Text("a".to_owned()), ClaimTerm::Lease),
+            (approval(), Given::Refused(None), ClaimTerm::Lease),
+            (approval(), Given::Approved { for_session: false }, ClaimTerm::Lasting),
+            (again(), Given::Declined, ClaimTerm::Lasting),
+            (again(), Given::Content(json!({})), ClaimTerm::Lasting),
+            (Continuation::Open, Given::Declined, ClaimTerm::Lasting),
+        ] {
+            let asked = Question {
+                clarification_id: "q".to_owned(),
+                call_id: "call_1".to_owned(),
+                tool_name: "look".to_owned(),
+                source: Source::builtin(),
+                clarification: Clarification::default(),
+                arguments: None,
+                continuation,
+            };
+            let answer = Answer {
+                clarification_id: "q".to_owned(),
+                question: "Which?".to_owned(),
+                given,
+                not_chosen: Vec::new(),
+                beside: None,
+            };
+            assert_eq!(term(&asked, &answer), expected, "{asked:?} {answer:?}");
+        }
+    }
 
     async fn acquire(turns: &Arc<RecentTurns>, owner: &str) -> Option<QuestionClaim> {
         QuestionClaim::acquire(turns, owner, "q", ClaimTerm::Lasting).await.unwrap()

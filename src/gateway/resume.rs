@@ -14,7 +14,6 @@ use super::new_turn::Resolved;
 use super::offer::Offer;
 use super::run::{KeptAnswer, run};
 use super::shares::TurnPermit;
-use crate::conversation::ClientInput;
 use crate::limits::session as limits;
 use crate::orchestrator::{Basis, Driver, Parts, TurnMachine, TurnRequest};
 use crate::session::TakenOver;
@@ -114,8 +113,7 @@ impl Gateway {
         let history = conversation.before(&opening);
         let basis = Basis { opening: &opening, history: &history };
         let briefing = self.brief(&offer, &rules, guard, &basis);
-        let input = ClientInput::default();
-        let lent = self.lend(&mut offer, &opening, &input, &history);
+        let lent = self.lend(&mut offer, &opening, asked.answers_explicitly, &history);
         let turn = &interrupted.turn;
         let request = new.into_request(Resolved {
             session_id: asked.session_id.clone(),

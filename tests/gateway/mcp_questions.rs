@@ -351,11 +351,13 @@ async fn a_call_that_needs_a_page_is_made_again_once_the_user_has_agreed() {
 
 #[tokio::test]
 async fn a_call_that_needs_a_page_fails_if_the_user_declines_or_cannot_be_asked() {
-    let mut shop = with_pages(true).await;
-    let asked = shop.asked("s").await;
-    let (_, frames) = shop.turn(&answer("s", &asked, &json!({"action": "decline"}))).await;
-    let error = "the tool needs the user to visit a page first, which the user declined";
-    assert_eq!(result(&frames)["error"], error);
+    for no in [json!({"action": "decline"}), json!({"selected_option": {"id": "deny"}})] {
+        let mut shop = with_pages(true).await;
+        let asked = shop.asked("s").await;
+        let (_, frames) = shop.turn(&answer("s", &asked, &no)).await;
+        let error = "the tool needs the user to visit a page first, which the user declined";
+        assert_eq!(result(&frames)["error"], error, "{no}");
+    }
 
     let mut shop = with_pages(false).await;
     let mut stream = shop.order("s", "shirt").await;

@@ -87,3 +87,11 @@ async fn a_server_has_time_to_end_though_its_tools_are_still_known() {
     let fault = echo.call(json!({}), CallContext::first("call")).await.unwrap_err();
     assert_eq!(fault.message, "the server is no longer used");
 }
+
+/// What was approved of one program is not approved of another.
+#[tokio::test]
+async fn another_program_has_other_tools() {
+    let [mut one, mut other] = ["plain", "noise"].map(Bad::start);
+    let [one, other] = [one.tool("echo").await, other.tool("echo").await];
+    assert_ne!(one.spec().digest(), other.spec().digest());
+}

@@ -395,6 +395,7 @@ mod tests {
             ("annotations", json!({ "readOnlyHint": true })),
             ("inputSchema", json!({ "type": "object" })),
             ("outputSchema", json!({})),
+            ("title", json!("t")),
             ("name", json!("e")),
         ] {
             assert_ne!(pin(json!([with(key, value), other])), own, "{key}");

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::tools::CallContext;
 
 type Incoming = RxJsonRpcMessage<RoleClient>;
 
@@ -78,7 +79,7 @@ impl Transport<RoleClient> for Refusing {
 }
 
 fn call(slot: OwnedSemaphorePermit) -> CallToolRequest {
-    let open = OpenCall::new(&crate::tools::CallContext::first("call"), slot);
+    let open = OpenCall::new(&CallContext::first("call"), slot);
     let mut request = CallToolRequest::new(rmcp::model::CallToolRequestParams::new("act"));
     let mut meta = RequestMetaObject::new();
     meta.set_progress_token(ProgressToken(NumberOrString::Number(1)));
@@ -97,4 +98,17 @@ async fn a_call_that_could_not_be_sent_gives_its_place_back() {
     }
     let requests = traffic.shared.requests.lock();
     assert!(requests.open.is_empty() && requests.by_token.is_empty() && requests.ids.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_not_silent_while_the_user_is_asked() {
+    let most = Duration::from_secs(15);
+    let slot = Traffic::default().slot().unwrap();
+    let call = OpenCall::new(&CallContext::first("call"), slot);
+    let asking = call.asking();
+    assert!(tokio::time::timeout(10 * most, call.silence(most)).await.is_err());
+    drop(asking);
+    let answered_at = Instant::now();
+    call.silence(most).await;
+    assert_eq!(answered_at.elapsed(), most);
 }

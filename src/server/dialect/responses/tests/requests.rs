@@ -40,12 +40,20 @@ fn with(found: Referents, body: &Value) -> Result<(NewTurn, Form), Refusal> {
 }
 
 fn parsed(found: Referents, body: &Value) -> Result<ParsedRequest, Refusal> {
+    parsed_with(ServerItems::McpCall, found, body)
+}
+
+fn parsed_with(
+    shown: ServerItems,
+    found: Referents,
+    body: &Value,
+) -> Result<ParsedRequest, Refusal> {
     let context = RequestContext {
         owner: "o",
         lookup: &NoTurns,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: labels(),
-        shown: ServerItems::McpCall,
+        shown,
         new_session_id: SESSION.to_owned(),
         clock: || 7,
         images: ImageReader::new(true),
@@ -120,6 +128,16 @@ fn servers_that_the_operator_has_configured_can_be_chosen() {
     let chosen = turn(&json!({"tools": tools}));
     assert_eq!(chosen.tools, Some(vec!["files_read".to_owned()]));
     assert_eq!(chosen.confirm, Some(Confirm::Always));
+    let some = json!({"always": {"tool_names": ["write"]}});
+    for (asks, confirm) in [
+        (some, Some(Confirm::Always)),
+        (json!({}), Some(Confirm::Always)),
+        (json!("never"), None),
+        (json!(null), None),
+    ] {
+        let tools = json!([{"type": "mcp", "server_label": "files", "require_approval": asks}]);
+        assert_eq!(turn(&json!({"tools": tools})).confirm, confirm, "{tools}");
+    }
     let allowed = json!([{"type": "mcp", "server_label": "builtin", "allowed_tools": ["add"]}]);
     assert_eq!(turn(&json!({"tools": allowed})).tools, Some(vec!["add".to_owned()]));
 }
@@ -196,6 +214,20 @@ fn what_is_not_stored_has_no_session_and_asks_for_no_approval() {
     assert!(turn.serializer.unwrap().head().is_none());
     assert!(turn.nobody_approves && turn.session_id.is_none());
     assert!(!turn.client_history.unwrap().can_be_joined);
+}
+
+/// The items in which approvals are asked for are not shown then.
+#[test]
+fn who_is_shown_no_calls_of_servers_is_asked_for_no_approval() {
+    let body = json!({"model": "m", "input": "Hi."});
+    for (shown, nobody_approves) in [
+        (ServerItems::McpCall, false),
+        (ServerItems::FunctionCall, true),
+        (ServerItems::Hidden, true),
+    ] {
+        let parsed = parsed_with(shown, Referents::default(), &body).unwrap();
+        assert_eq!(parsed.turn.nobody_approves, nobody_approves, "{shown:?}");
+    }
 }
 
 #[test]
