@@ -142,3 +142,41 @@ impl OwnConnections {
 fn unsent(reason: impl Into<String>) -> ToolFault {
     ToolFault::transient(reason).before_sending()
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::tools::Source;
+    use crate::tools::mcp::options::Reach;
+    use crate::tools::source::{EntryRules, SourceKind};
+
+    fn connections() -> OwnConnections {
+        let rules = EntryRules::new(Source::entry(SourceKind::Mcp, "files"));
+        let reach = Reach::Missing("nobody connects".to_owned());
+        OwnConnections::new(Arc::new(McpOptions::new(rules, reach)), None)
+    }
+
+    #[test]
+    fn a_connection_in_use_makes_no_room_for_another_session() {
+        let own = connections();
+        let find = |session: usize| own.find(&session.to_string().into());
+        let held: Vec<_> =
+            (0..limits::OWN_CONNECTIONS_MAX).map(|session| find(session).unwrap()).collect();
+        let fault = find(limits::OWN_CONNECTIONS_MAX).unwrap_err();
+        assert!(fault.message.contains("too many sessions"), "{fault:?}");
+        assert!(find(0).is_ok(), "it has one");
+        drop(held);
+        assert!(find(limits::OWN_CONNECTIONS_MAX).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_in_use_is_not_idle() {
+        let own = connections();
+        let _held = own.find(&"a".into()).unwrap();
+        let long = limits::OWN_CONNECTION_AGE + 2 * limits::OWN_CONNECTION_CHECK;
+        assert!(timeout(long, own.close_idle()).await.is_err());
+        assert!(own.open.lock().contains_key("a"));
+    }
+}
