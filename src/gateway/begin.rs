@@ -326,8 +326,8 @@ impl Gateway {
     }
 
     /// Lends the turn the tool of the call that the user has answered, and those of the calls that
-    /// were put off until then: its request may leave them out, or all tools. Words that happen to
-    /// answer a question are no such decision, unless they answer it `explicitly`.
+    /// were put off until then: its request may leave them out, or all tools. What did not answer a
+    /// question `explicitly`, but in words that happen to fit it, is no such decision.
     pub(super) fn lend(
         &self,
         offer: &mut Offer,

@@ -67,20 +67,10 @@ const FORBIDDEN_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
-/// Header fields whose values are no secrets.
-const PUBLIC_HEADERS: &[&str] = &[
-    "accept",
-    "accept-charset",
-    "accept-language",
-    "cache-control",
-    "content-type",
-    "from",
-    "origin",
-    "prefer",
-    "range",
-    "referer",
-    "user-agent",
-];
+/// What the names of header fields have in them whose values are keys. Others (`X-Tenant: acme`) may be what the
+/// service's answers are about.
+const KEY_WORDS: &[&str] =
+    &["auth", "cookie", "credential", "key", "pass", "secret", "session", "signature", "token"];
 
 impl RequestTemplate {
     /// Reads a request whose placeholders are properties of `parameters`, a JSON Schema.
@@ -121,11 +111,11 @@ impl RequestTemplate {
     }
 }
 
-/// The values of headers that may be keys: they have many names.
+/// The keys in headers.
 fn keys_in(headers: &[Header]) -> Vec<String> {
-    let may_be_key = |name: &str| !PUBLIC_HEADERS.contains(&name) && !name.ends_with("-version");
-    let headers = headers.iter().filter(|header| may_be_key(&header.name));
-    headers.filter_map(|header| header.value.as_text().map(str::to_owned)).collect()
+    let is_key = |header: &&Header| KEY_WORDS.iter().any(|word| header.name.contains(word));
+    let keys = headers.iter().filter(is_key);
+    keys.filter_map(|header| header.value.as_text().map(str::to_owned)).collect()
 }
 
 struct Reader<'a> {

@@ -136,7 +136,73 @@ fn address(url: &Url) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::tools::oauth::{ClientCredentials, Proof};
+    use crate::tools::outbound::tests::server::{Answer, Server};
+    use crate::tools::outbound::{Addresses, Client, ClientOptions};
+
+    /// Looks for who issues tokens for a server that answers with this metadata. `issuer` is the one that the operator
+    /// expects.
+    async fn found(metadata: &Value, issuer: Option<&str>) -> Result<TokenEndpoint, String> {
+        let server = Server::once([Answer::json(&metadata.to_string())]).await;
+        let here = vec!["127.0.0.1".parse().unwrap()];
+        let credentials = ClientCredentials {
+            client_id: "tether".to_owned(),
+            proof: Proof::Secret("s3cret".to_owned()),
+            scopes: Vec::new(),
+            issuer: issuer.map(|issuer| issuer.parse().unwrap()),
+            allow_private: here.clone(),
+        };
+        let own = Client::new(ClientOptions::new(Addresses::In(here)));
+        let authorizer = Authorizer::new(credentials, server.url("/mcp").parse().unwrap(), own);
+        token_endpoint(&authorizer, &Challenge::default()).await
+    }
+
+    /// An authorization server that says that it is this one.
+    async fn authority(named: impl Fn(&str) -> String) -> Server {
+        let server = Server::start_with(|url| {
+            let metadata =
+                json!({"issuer": named(url), "token_endpoint": "https://id.example/token"});
+            vec![vec![Answer::json(&metadata.to_string())]]
+        });
+        server.await
+    }
+
+    #[tokio::test]
+    async fn who_issues_tokens_is_who_the_server_names() {
+        let authority = authority(str::to_owned).await;
+        let metadata = json!({"authorization_servers": [authority.url("")]});
+        let endpoint = found(&metadata, None).await.unwrap();
+        assert_eq!(endpoint.url.as_str(), "https://id.example/token");
+        assert_eq!(endpoint.audience, authority.url(""));
+    }
+
+    /// It may have been taken over, and would get the client's secret.
+    #[tokio::test]
+    async fn a_server_that_names_somebody_else_is_not_followed() {
+        let authority = authority(str::to_owned).await;
+        let servers = [authority.url("")];
+        let another =
+            json!({"resource": "https://b.example/mcp", "authorization_servers": servers});
+        let error = found(&another, None).await.unwrap_err();
+        assert!(error.contains("not for this server"), "{error}");
+        let unexpected = json!({"authorization_servers": servers});
+        let error = found(&unexpected, Some("https://id.example")).await.unwrap_err();
+        assert!(error.contains("it wants its tokens from "), "{error}");
+        assert_eq!(authority.connections(), 0);
+    }
+
+    /// What it says may be another server's, and so would the secret be (RFC 8414, section 3.3).
+    #[tokio::test]
+    async fn an_authorization_server_has_to_name_itself() {
+        let authority = authority(|_| "https://b.example".to_owned()).await;
+        let metadata = json!({"authorization_servers": [authority.url("")]});
+        let error = found(&metadata, None).await.unwrap_err();
+        assert!(error.contains("names another issuer"), "{error}");
+        assert_eq!(authority.requests().len(), 1);
+    }
 
     #[test]
     fn a_challenge_names_metadata_and_scope() {

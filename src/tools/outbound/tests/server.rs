@@ -62,9 +62,15 @@ impl Server {
     /// Starts a server. Its script has the answers of each connection, in the order in which
     /// connections are accepted; any further connection is closed at once.
     pub(crate) async fn start(script: Vec<Vec<Answer>>) -> Self {
+        Self::start_with(|_| script).await
+    }
+
+    /// The same with a script that follows from the server's own address.
+    pub(crate) async fn start_with(script: impl FnOnce(&str) -> Vec<Vec<Answer>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Seen::default()));
+        let script = script(&format!("http://{address}"));
         tokio::spawn(accept(listener, script, Arc::clone(&seen)));
         Self { address, seen }
     }
