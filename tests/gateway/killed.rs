@@ -4,6 +4,8 @@
 use std::fs;
 use std::mem::take;
 use std::path::Path;
+use std::process::Command;
+use std::thread;
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -466,4 +468,45 @@ async fn a_model_goes_on_in_the_middle_of_its_message() {
         let frames = process.rejoin("session_id=s", &[]).await.rest().await;
         assert_eq!(said(&frames), "It is noon.", "{owner} {is_refused}");
     }
+}
+
+/// The turn that answers need not offer the tool: the next process lends it again.
+#[tokio::test]
+async fn an_approved_lookup_is_made_again_though_its_turn_offers_no_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = Model::listen();
+    let config = config(&model, folder.path(), false, &Kept::File);
+    let config = config.replace("mutates: true", "mutates: false");
+    // Each call waits until its note is read.
+    let notes = folder.path().join("notes");
+    assert!(Command::new("mkfifo").arg(&notes).status().unwrap().success());
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+    let process = Process::start(&config).await;
+    let player = tokio::spawn(play(model, "send"));
+    let east = {
+        let notes = notes.clone();
+        thread::spawn(move || read(&notes))
+    };
+    let (_, seen) = begin(&process, usize::MAX).await;
+    assert_eq!(east.join().unwrap(), "east\n");
+    let asked = seen.iter().find(|frame| frame.event == "clarification_needed").unwrap();
+    let id = &asked.data["clarification_id"];
+    let answer = json!({"clarification_id": id, "selected_option": {"id": "approve"}});
+    let body = json!({"session_id": "s", "clarification_response": answer, "tools": []});
+    let mut stream = process.turn(&body).await;
+    stream.up_to("tool_started").await;
+    process.signal("KILL");
+    process.exit().await;
+
+    let process = Process::start(&config).await;
+    // The first call may still be there.
+    thread::spawn(move || {
+        loop {
+            read(&notes);
+        }
+    });
+    let frames = process.rejoin("session_id=s", &[]).await.rest().await;
+    let done = frames.iter().find(|frame| frame.event == "tool_completed").unwrap();
+    assert_eq!(done.data["tool_result"]["success"], true, "{done:?}");
+    player.abort();
 }
