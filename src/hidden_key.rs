@@ -16,7 +16,7 @@ use crate::limits::HIDDEN_KEY_BYTES_MIN;
 /// JSON that is quoted in JSON, three times over.
 const BACKSLASHES_MAX: usize = 7;
 
-/// Stands in its place.
+/// What is shown instead.
 const SHOWN: &str = "[the key]";
 
 /// A key that is never shown.
@@ -33,6 +33,11 @@ impl HiddenKey {
     /// `None` for a key that is too short to be a secret.
     pub(crate) fn of(key: &str) -> Option<Self> {
         (key.len() >= HIDDEN_KEY_BYTES_MIN).then(|| Self(key.into()))
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// What a server says, without the key.
@@ -65,17 +70,31 @@ impl HiddenKey {
         })
     }
 
-    /// What follows the key at the beginning of a text, which may be cut off within the key.
+    /// The text after the key, if it begins with the key, or is cut off within it.
     fn strip<'t>(&self, told: &'t str) -> Option<&'t str> {
         let mut rest = told;
         for (read, character) in self.0.char_indices() {
-            if rest.is_empty() && read >= HIDDEN_KEY_BYTES_MIN {
-                break;
+            if read >= HIDDEN_KEY_BYTES_MIN && is_cut(rest) {
+                return Some("");
             }
             rest = strip_character(rest, character)?;
         }
         Some(rest)
     }
+}
+
+/// Whether nothing is left, or the beginning of an escape.
+fn is_cut(rest: &str) -> bool {
+    let backslashes = rest.bytes().take(BACKSLASHES_MAX).take_while(|byte| *byte == b'\\').count();
+    let is_begun = |code: &str| {
+        let hex = code.strip_prefix('u');
+        code.is_empty() || hex.is_some_and(|hex| hex.len() < 4 && is_hex(hex))
+    };
+    rest.is_empty() || backslashes > 0 && is_begun(&rest[backslashes..])
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// What follows this character, which may be escaped, even more than once.
@@ -137,5 +156,10 @@ mod tests {
         assert_eq!(key.hide("no: sk-abcde".to_owned()), "no: [the key]");
         assert_eq!(key.hide("no: sk-abcd".to_owned()), "no: sk-abcd", "it may be a word");
         assert_eq!(key.hide("no: sk-abcde or so".to_owned()), "no: sk-abcde or so");
+        let escaped: String =
+            "sk-abcdefghij".chars().map(|it| format!("\\u{:04x}", u32::from(it))).collect();
+        for end in 8 * 6..=escaped.len() {
+            assert_eq!(key.hide(escaped[..end].to_owned()), "[the key]", "{end}");
+        }
     }
 }

@@ -130,7 +130,7 @@ const STREAMS: usize = 64;
 
 /// What an open stream may hold: its two connections, its turn and its session. The allocator rounds
 /// that up by some 3 %.
-const STREAM_BYTES_MAX: i64 = 8_800;
+const STREAM_BYTES_MAX: i64 = 9_000;
 
 #[test]
 fn a_stream_holds_no_more_than_it_needs() {
@@ -162,6 +162,9 @@ fn a_stream_holds_no_more_than_it_needs() {
     drop(open);
     outside.join().unwrap();
     let each = held / i64::try_from(STREAMS).unwrap();
-    assert!(each <= STREAM_BYTES_MAX, "{each} bytes");
-    assert!(each > STREAM_BYTES_MAX / 2, "{each} bytes: is that all?");
+    assert!(
+        each <= STREAM_BYTES_MAX,
+        "{each} bytes: compare heap profiles, or raise the limit and say why"
+    );
+    assert!(each > STREAM_BYTES_MAX / 2, "{each} bytes: the streams were not counted");
 }

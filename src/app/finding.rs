@@ -5,7 +5,7 @@
 pub enum Finding {
     /// Something to know.
     Note(String),
-    /// Something to change: the gateway works, but not as anybody would want.
+    /// Something to change: the gateway works, but not well.
     Warning(String),
     /// Something that keeps the gateway, or what it concerns, from working.
     Fault(String),

@@ -326,19 +326,20 @@ impl Gateway {
     }
 
     /// Lends the turn the tool of the call that the user has answered, and those of the calls that
-    /// were put off until then: its request may leave them out, or all tools. What did not answer a
-    /// question `explicitly`, but in words that happen to fit it, is no such decision.
+    /// were put off until then: its request may leave them out, or all tools. Words that happen to fit
+    /// a question are no such decision: the answer must be an `is_explicit` one.
     pub(super) fn lend(
         &self,
         offer: &mut Offer,
         opening: &Opening,
-        explicitly: bool,
+        is_explicit: bool,
         history: &Conversation,
     ) -> Catalog {
         let (Opening::Answer(_), Some(asked)) = (opening, history.open_questions().first()) else {
             return Catalog::default();
         };
-        let is_decision = explicitly || matches!(asked.continuation, Continuation::Approval { .. });
+        let is_decision =
+            is_explicit || matches!(asked.continuation, Continuation::Approval { .. });
         let put_off = history.chain().next().into_iter().flat_map(|turn| &turn.deferred);
         let names = put_off.map(|call| &*call.name).chain([&*asked.tool_name]);
         offer.lend(names.filter(|_| is_decision), &self.tools())
@@ -394,7 +395,7 @@ impl Gateway {
         })
     }
 
-    /// All tools, once the required sources are ready. Nobody waits for one that is lost.
+    /// All tools, once the required sources are ready. A lost source is not waited for.
     async fn complete_offer(&self) -> Result<Offer, BeginError> {
         let mut offers = self.offer.subscribe();
         let is_settled = |offer: &Offer| offer.awaited.as_ref().is_none_or(|it| it.is_lost);
@@ -404,12 +405,13 @@ impl Gateway {
             ready = timeout(REQUIRED_SOURCE_WAIT, ready) => ready,
             () = self.draining.cancelled() => return Err(BeginError::Draining),
         };
-        match ready {
-            Ok(Ok(offer)) => match &offer.awaited {
-                None => Ok(offer.clone()),
-                Some(lost) => Err(BeginError::ToolsUnavailable(Arc::clone(&lost.why))),
-            },
-            _ => Err(BeginError::ToolsUnavailable(self.awaited_source().unwrap_or_default())),
+        let offer = match ready {
+            Ok(Ok(offer)) => offer.clone(),
+            _ => self.offer.borrow().clone(),
+        };
+        match &offer.awaited {
+            None => Ok(offer),
+            Some(awaited) => Err(awaited.refusal()),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Why a turn does not begin.
 
-use std::sync::Arc;
-
 use super::shares::OverLimit;
 use crate::conversation::AnswerError;
 use crate::session::SessionError;
@@ -62,8 +60,8 @@ pub enum BeginError {
         budget: usize,
     },
     /// A required source of tools is not ready.
-    #[error("a required source of tools is not ready: {0}; try again later")]
-    ToolsUnavailable(Arc<str>),
+    #[error("a required source of tools is not ready: {0}")]
+    ToolsUnavailable(String),
     /// The gateway is running as many turns as it may.
     #[error("{0} turns are already running (server.max_concurrent_turns); try again later")]
     Full(usize),

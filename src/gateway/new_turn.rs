@@ -108,7 +108,7 @@ pub(super) struct Resolved {
 }
 
 impl NewTurn {
-    /// Whether its client answers a question, rather than in words that may happen to answer one.
+    /// Whether the request answers a question by its id. Words may happen to answer one, too.
     pub(super) const fn answers_explicitly(&self) -> bool {
         matches!(self.input, ClientInput::Answer { .. })
     }

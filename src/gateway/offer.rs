@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
+use super::begin_error::BeginError;
 use crate::orchestrator::{Basis, Briefing, Rules, Selection};
 use crate::tools::builtin::FindTools;
 use crate::tools::client::ClientTools;
@@ -28,8 +29,18 @@ pub(super) struct Offer {
 pub(super) struct Awaited {
     /// Which one, and why.
     pub(super) why: Arc<str>,
-    /// Whether to wait for it is no use.
+    /// Whether waiting is pointless: it cannot start as configured.
     pub(super) is_lost: bool,
+}
+
+impl Awaited {
+    /// Why no turn begins without it.
+    pub(super) fn refusal(&self) -> BeginError {
+        let Self { why, is_lost } = self;
+        let advice =
+            if *is_lost { "restart the gateway once that is mended" } else { "try again later" };
+        BeginError::ToolsUnavailable(format!("{why}; {advice}"))
+    }
 }
 
 /// How the models of new turns learn about the tools.

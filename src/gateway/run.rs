@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{self, AssertUnwindSafe};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -118,9 +118,16 @@ async fn end(
 /// Drives a turn to its end, or until another gateway is to go on with it. `None` if the driver panics, which
 /// ends the log.
 fn drive(driver: Box<Driver>) -> impl Future<Output = Option<Result<RanTurn, Writer>>> {
-    let mut run = driver.run();
-    poll_fn(move |cx| match panic::catch_unwind(AssertUnwindSafe(|| Pin::new(&mut run).poll(cx))) {
-        Ok(poll) => poll.map(Some),
-        Err(_) => Poll::Ready(None),
+    // No `async fn`: that would keep the driver twice.
+    let mut running = Some(driver);
+    poll_fn(move |cx| {
+        match panic::catch_unwind(AssertUnwindSafe(|| Driver::poll_run(&mut running, cx))) {
+            Ok(poll) => poll.map(Some),
+            Err(_) => {
+                // Ends the log.
+                running = None;
+                Poll::Ready(None)
+            }
+        }
     })
 }

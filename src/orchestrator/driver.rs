@@ -6,7 +6,7 @@
 //! and once to find nothing after it.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -167,24 +167,23 @@ impl Driver {
         driver
     }
 
-    /// Drives the turn to its end. Returns the turn for the history, and the writer with the last
-    /// event still unpublished: a client may ask for the next turn as soon as it reads that event,
-    /// so the session has to be free by then.
+    /// Drives the turn, which is taken at its end. Returns the turn for the history, and the writer with
+    /// the last event still unpublished: a client may ask for the next turn as soon as it reads that
+    /// event, so the session has to be free by then.
     ///
-    /// Dropping the future drops the upstream connection and all running tools. The log then ends
-    /// with a failure.
+    /// Dropping a driver drops the upstream connection and all running tools. The log then ends with a
+    /// failure.
     ///
     /// # Errors
     /// The writer alone, if another gateway is to go on with the turn.
-    pub(crate) fn run(self: Box<Self>) -> impl Future<Output = Result<RanTurn, Writer>> + Unpin {
-        // No `async fn`: that would keep the driver twice.
-        let mut driver = Some(self);
-        poll_fn(move |cx| {
-            if let Some(driver) = &mut driver {
-                ready!(driver.poll(cx));
-            }
-            driver.take().map_or(Poll::Pending, |driver| Poll::Ready(driver.end()))
-        })
+    pub(crate) fn poll_run(
+        running: &mut Option<Box<Self>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RanTurn, Writer>> {
+        if let Some(driver) = running {
+            ready!(driver.poll(cx));
+        }
+        running.take().map_or(Poll::Pending, |driver| Poll::Ready(driver.end()))
     }
 
     /// What is left when the turn is over, or another gateway is to go on with it.

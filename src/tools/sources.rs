@@ -199,13 +199,17 @@ impl Toolset {
         self.sources.push(report);
     }
 
-    /// The first required source that offers nothing yet, if any; before them, the first that is lost.
+    /// The required sources that offer nothing yet.
+    pub fn all_awaited(&self) -> impl Iterator<Item = &SourceReport> {
+        self.sources.iter().filter(|it| {
+            it.is_required && matches!(it.state, SourceState::Starting | SourceState::Failed)
+        })
+    }
+
+    /// The first of them, if any; before the others, the first that is lost.
     #[must_use]
     pub fn awaited(&self) -> Option<&SourceReport> {
-        let mut awaited = self.sources.iter().filter(|it| {
-            it.is_required && matches!(it.state, SourceState::Starting | SourceState::Failed)
-        });
-        awaited.clone().find(|it| it.is_lost).or_else(|| awaited.next())
+        self.all_awaited().find(|it| it.is_lost).or_else(|| self.all_awaited().next())
     }
 
     /// Whether every source has answered or failed.

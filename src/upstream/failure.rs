@@ -127,7 +127,7 @@ impl RoundFailure {
     /// The server sent something other than a list of its models.
     pub(super) fn not_a_list() -> Self {
         let message = "the model server answered GET /models with something other than a list of models; check \
-                       base_url (it usually ends in /v1), or set this upstream's model if it has no list";
+                       base_url (it usually ends in /v1); if the server has no such list, set this upstream's model";
         Self::new(FailureCode::UpstreamError, false, message.to_owned())
     }
 

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
+use socket2::{Domain, Socket, Type};
+
 use crate::{check, file, path};
 
 /// A server that answers everything with a web page, for as long as the test runs.
@@ -13,17 +15,30 @@ fn page_server() -> SocketAddr {
     thread::spawn(move || {
         for socket in listener.incoming() {
             let mut socket = socket.unwrap();
-            let mut request = [0; 4096];
-            if socket.read(&mut request).unwrap() == 0 {
-                continue;
+            // Whole, because closing a socket with unread bytes resets it.
+            let mut request = Vec::new();
+            let mut part = [0; 4096];
+            while !is_whole(&request)
+                && let Ok(read @ 1..) = socket.read(&mut part)
+            {
+                request.extend_from_slice(&part[..read]);
             }
             let page = "<html>Welcome</html>";
             let length = page.len();
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close";
-            write!(socket, "{head}\r\nContent-Length: {length}\r\n\r\n{page}").unwrap();
+            // Whoever asked may have left.
+            let _ = write!(socket, "{head}\r\nContent-Length: {length}\r\n\r\n{page}");
         }
     });
     address
+}
+
+/// Whether this is a request with all of its body.
+fn is_whole(request: &[u8]) -> bool {
+    let request = String::from_utf8_lossy(request).to_ascii_lowercase();
+    let Some((head, body)) = request.split_once("\r\n\r\n") else { return false };
+    let length = head.split("content-length: ").nth(1).and_then(|it| it.lines().next());
+    body.len() >= length.map_or(0, |length| length.parse().unwrap())
 }
 
 /// What a probe of this configuration says, and whether it ends with this status.
@@ -53,8 +68,10 @@ fn a_model_server_that_is_none_is_an_error() {
 
 #[test]
 fn a_model_server_that_is_down_is_an_error() {
-    // Nobody listens there any more.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Bound, so that nobody else gets the port, but nobody listens there.
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
     let told = probed(&with_model_server(address, ""), 1);
     assert!(told.contains("error: local: "), "{told}");
 }
@@ -68,7 +85,10 @@ fn a_source_of_tools_that_is_missing_is_an_error_if_it_is_required() {
         )
     };
     let told = probed(&config(true), 1);
-    assert!(told.contains("error: mcp files: no turn begins without it: it is `requi"), "{told}");
+    assert!(
+        told.contains("error: mcp files: it is `required`, so no turn can begin without it"),
+        "{told}"
+    );
     let told = probed(&config(false), 0);
     assert!(told.contains("warning: mcp files: ") && !told.contains("error: "), "{told}");
 }

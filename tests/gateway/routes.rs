@@ -257,11 +257,12 @@ async fn turns_that_fail_together_are_one_failure() {
     let recorder = PrometheusBuilder::new().build_recorder();
     // The gateway runs on this thread.
     let _counting = metrics::set_default_local_recorder(&recorder);
-    let (first, mut second) = (Model::listen(), Model::listen());
+    let (mut first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
-    let _first = first.stop().await;
-    let prompts = ["a", "b"].map(|session| json!({"session_id": session, "prompt": "Hello?"}));
-    let (mut one, mut other) = tokio::join!(gateway.turn(&prompts[0]), gateway.turn(&prompts[1]));
+    let (mut one, one_round) = gateway.begin(&mut first, "a").await;
+    let (mut other, other_round) = gateway.begin(&mut first, "b").await;
+    // Both have asked before either has failed.
+    drop((one_round, other_round));
     let (round, second_round) = (second.round().await, second.round().await);
     answer(round, Chat, "Hello.", None).await;
     answer(second_round, Chat, "Hello.", None).await;

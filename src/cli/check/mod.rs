@@ -38,7 +38,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
         warn_of_names(&config, &toolset);
     }
     if args.probe {
-        // All of them are told about, not only up to the first that cannot be used.
+        // Probes everything, even after something has failed.
         let usable =
             [sessions::probe(&config)?, tools::probe(&config)?, upstreams::probe(&config)?];
         if usable.contains(&false) {
@@ -51,8 +51,8 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
     Ok(())
 }
 
-/// Writes to standard error what was found out. Whether what it concerns can be used.
-fn told(what: &str, finding: Finding) -> bool {
+/// Prints a finding. Returns whether its subject can be used.
+fn report(what: &str, finding: Finding) -> bool {
     let (kind, finding) = match finding {
         Finding::Note(finding) => ("note", finding),
         Finding::Warning(finding) => ("warning", finding),

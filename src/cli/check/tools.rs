@@ -11,7 +11,7 @@ use crate::tools::mcp::Protocol;
 use crate::tools::source::{SourceKind, SourceState};
 use crate::tools::{SourceReport, ToolSpec, Toolset};
 
-/// Asks them, and writes what it finds to standard error. Whether those that turns wait for can be used.
+/// Asks them, and writes what it finds to standard error. Returns whether those that turns wait for can be used.
 ///
 /// # Errors
 /// [`CliError::Usage`] if this machine cannot do what the configuration requires.
@@ -33,8 +33,9 @@ fn print(toolset: &Toolset, config: &Config) {
         print_diagnostic("note", finding);
     }
     print_diagnostic("note", context_taken(config, toolset));
-    if let Some(SourceReport { source, .. }) = toolset.awaited() {
-        print_diagnostic("error", format!("{source}: no turn begins without it: it is `required`"));
+    for SourceReport { source, .. } in toolset.all_awaited() {
+        let message = format!("{source}: it is `required`, so no turn can begin without it");
+        print_diagnostic("error", message);
     }
 }
 

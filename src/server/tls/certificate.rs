@@ -100,7 +100,7 @@ fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     let read = || {
         // Opening a pipe would wait for its other end.
         if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is not a file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let mut bytes = Vec::new();
         File::open(path)?.take(PEM_BYTES_MAX).read_to_end(&mut bytes)?;
@@ -218,7 +218,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
         let error = bytes("cert", &pipe).unwrap_err().to_string();
-        assert!(error.contains("pipe: it is not a file (`server.tls.cert`)"), "{error}");
+        assert!(error.contains("pipe: it is not a regular file (`server.tls.cert`)"), "{error}");
     }
 
     #[test]

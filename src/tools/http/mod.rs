@@ -10,6 +10,7 @@
 mod bearer;
 mod encode;
 mod html;
+mod keys;
 mod method;
 pub mod openapi;
 mod request;
@@ -165,7 +166,6 @@ impl HttpOptions {
             Err(OutboundError::TooLarge { .. }) if !head.status.is_success() => Bytes::new(),
             body => body?,
         };
-        let body = self.request.without_keys(body);
         let header = |name: &str| head.headers.get(name)?.to_str().ok();
         let answer = Answer {
             host,
@@ -174,7 +174,7 @@ impl HttpOptions {
             header: &header,
             body,
         };
-        Ok(response::read(&answer, &self.result, Timestamp::now()))
+        Ok(self.request.keys.hide(response::read(&answer, &self.result, Timestamp::now())))
     }
 }
 

@@ -11,13 +11,12 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::Method;
 use super::encode::{self, Objects, Style};
+use super::keys::Keys;
 use super::template::{JsonTemplate, Piece, Template};
-use crate::hidden_key::HiddenKey;
 use crate::tools::Policy;
 
 /// A request with placeholders.
@@ -36,7 +35,7 @@ pub struct RequestTemplate {
     /// The header field that gets the call's idempotency key, in lower case.
     pub(super) idempotency_header: Option<String>,
     /// What the service is sent and nobody else may see.
-    pub(super) keys: Vec<HiddenKey>,
+    pub(super) keys: Keys,
 }
 
 /// A segment of a path.
@@ -133,20 +132,6 @@ impl RequestTemplate {
             }
         }
         target
-    }
-
-    /// Notes a key that it has in it, perhaps after the name of a scheme: `Bearer KEY`.
-    pub(super) fn note_key(&mut self, value: &str) {
-        let key = value.rsplit_once(' ').map_or(value, |(_, key)| key);
-        self.keys.extend(HiddenKey::of(key));
-    }
-
-    /// What the service says, without the keys.
-    pub(super) fn without_keys(&self, told: Bytes) -> Bytes {
-        self.keys.iter().fold(told, |told, key| {
-            let hidden = str::from_utf8(&told).ok().and_then(|told| key.hidden_in(told));
-            hidden.map_or(told, Bytes::from)
-        })
     }
 
     /// The policy of a tool that sends it.

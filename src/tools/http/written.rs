@@ -5,6 +5,7 @@ use url::{Position, Url};
 
 use super::Method;
 use super::encode::{self, Objects, Style};
+use super::keys::Keys;
 use super::request::{BodyTemplate, Field, Header, RequestTemplate, Segment, is_visible};
 use super::template::{JsonTemplate, Template};
 
@@ -67,11 +68,6 @@ const FORBIDDEN_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
-/// What the names of header fields have in them whose values are keys. Others (`X-Tenant: acme`) may be what the
-/// service's answers are about.
-const KEY_WORDS: &[&str] =
-    &["auth", "cookie", "credential", "key", "pass", "secret", "session", "signature", "token"];
-
 impl RequestTemplate {
     /// Reads a request whose placeholders are properties of `parameters`, a JSON Schema.
     ///
@@ -91,8 +87,8 @@ impl RequestTemplate {
             .idempotency_header
             .as_ref()
             .map(|name| reader.header_name("idempotency_header", name, &headers));
-        let keys = Vec::new();
-        let mut request = Self {
+        let keys = keys(&headers, &query, &fixed_query);
+        let request = Self {
             method,
             origin,
             path,
@@ -103,19 +99,24 @@ impl RequestTemplate {
             idempotency_header,
             keys,
         };
-        for key in keys_in(&request.headers) {
-            request.note_key(&key);
-        }
         reader.unused(&request);
         if reader.mistakes.is_empty() { Ok(request) } else { Err(reader.mistakes) }
     }
 }
 
-/// The keys in headers.
-fn keys_in(headers: &[Header]) -> Vec<String> {
-    let is_key = |header: &&Header| KEY_WORDS.iter().any(|word| header.name.contains(word));
-    let keys = headers.iter().filter(is_key);
-    keys.filter_map(|header| header.value.as_text().map(str::to_owned)).collect()
+/// The keys that an operator has written into a request.
+fn keys(headers: &[Header], query: &[Field], fixed_query: &str) -> Keys {
+    let mut keys = Keys::default();
+    for Header { name, value, .. } in headers {
+        value.as_text().into_iter().for_each(|value| keys.note_header(name, value));
+    }
+    for Field { name, value, .. } in query {
+        value.as_text().into_iter().for_each(|value| keys.note_field(name, value));
+    }
+    for (name, value) in form_urlencoded::parse(fixed_query.as_bytes()) {
+        keys.note_field(&name, &value);
+    }
+    keys
 }
 
 struct Reader<'a> {

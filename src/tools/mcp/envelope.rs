@@ -32,7 +32,7 @@ enum Kind {
     Answer,
     /// A request or a notification.
     Request,
-    /// It does not even begin like one: a line of a log.
+    /// It does not begin like JSON, as a line of a log.
     NoMessage,
 }
 

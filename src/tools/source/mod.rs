@@ -168,7 +168,7 @@ pub struct SourceReport {
     /// Whether turns wait for it.
     #[serde(skip)]
     pub is_required: bool,
-    /// Whether it has failed until the configuration is read again.
+    /// Whether it cannot start as configured: only a restart can help.
     #[serde(skip)]
     pub is_lost: bool,
     /// What comes before the names of its tools; nothing if they can have any name.

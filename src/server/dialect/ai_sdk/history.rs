@@ -153,3 +153,16 @@ fn result(part: &Value) -> Option<(String, bool)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_the_user_did_not_allow_has_failed() {
+        let part = json!({"type": "tool-open", "state": "output-denied", "input": {}});
+        assert_eq!(result(&part), Some(("the user did not allow it".to_owned(), true)));
+    }
+}

@@ -499,17 +499,6 @@ fn parts_of_a_message_are_what_was_said_in_this_order() {
 }
 
 #[test]
-fn a_call_that_the_user_did_not_allow_has_failed() {
-    let part =
-        json!({"type": "tool-open", "toolCallId": "1", "state": "output-denied", "input": {}});
-    let said = claimed(json!({"id": "m", "role": "assistant", "parts": [part]}));
-    let [_, ClaimedMessage::Result { call_id, output, is_error: true }] = &said[..] else {
-        panic!("{said:?}")
-    };
-    assert_eq!((&**call_id, output.text()), ("1", "the user did not allow it"));
-}
-
-#[test]
 fn whatever_a_message_is_it_is_no_reason_to_refuse() {
     let text = |role: &str, message: Value| {
         let mut message = message;

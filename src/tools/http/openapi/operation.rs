@@ -12,6 +12,7 @@ use super::{
     Declared, OpenApiOptions, Operation, answers, body, is_true, reference, security, text,
 };
 use crate::text::quote;
+use crate::tools::http::keys::Keys;
 use crate::tools::http::{Method, RequestTemplate};
 use crate::tools::source::Effects;
 
@@ -146,7 +147,7 @@ impl<'d> Described<'d> {
             headers,
             body,
             idempotency_header: options.idempotency_header.clone(),
-            keys: Vec::new(),
+            keys: Keys::default(),
         };
         let keys = &options.credentials;
         let bearer = security::secure(keys, root, object, &mut request, &mut arguments)?;

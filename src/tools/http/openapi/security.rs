@@ -54,6 +54,13 @@ pub(super) fn secure(
         }
         match parts(credentials, root, &names) {
             Ok(parts) => {
+                for (name, credential) in credentials {
+                    if let Credential::Key(key) = credential
+                        && names.contains(&&**name)
+                    {
+                        request.keys.note_credential(key);
+                    }
+                }
                 let add = |part: Part| part.add(request, arguments);
                 return Ok(parts.into_iter().filter_map(add).last());
             }
@@ -84,7 +91,6 @@ impl Part {
                 for header in request.headers.extract_if(.., |header| header.name == name) {
                     arguments.remove(header.value.names());
                 }
-                request.note_key(&value);
                 request.headers.push(Header::constant(name, value));
             }
             Self::Query(name, value) => {
@@ -96,7 +102,6 @@ impl Part {
                 }
                 let field = format!("{}={}", encode::strict(&name), encode::strict(&value));
                 request.fixed_query.push_str(&field);
-                request.note_key(&value);
             }
             Self::Token(bearer) => return Some(bearer),
         }

@@ -119,29 +119,6 @@ fn headers_take_visible_ascii() {
     }
 }
 
-#[test]
-fn keys_are_hidden_in_what_the_service_says() {
-    let written = WrittenRequest {
-        headers: pairs(&[
-            ("X-Key", "s3cr3t-key".to_owned()),
-            ("Authorization", "Bearer other-s3cr3t".to_owned()),
-            ("X-Tenant", "acme-works".to_owned()),
-            ("X-Note", "n={note}".to_owned()),
-        ]),
-        ..get("https://api.example.org/")
-    };
-    let template = read(&written, &["note"]);
-    for (said, shown) in [
-        (r#"{"sent":"s3cr3t\u002dkey"}"#, r#"{"sent":"[the key]"}"#),
-        ("Bearer other-s3cr3t is no s3cr3t-key", "Bearer [the key] is no [the key]"),
-        ("acme-works, n=", "acme-works, n="),
-    ] {
-        assert_eq!(template.without_keys(said.into()), shown);
-    }
-    let picture = Bytes::from_static(b"s3cr3t-key\xff");
-    assert_eq!(template.without_keys(picture.clone()), picture, "it is no text");
-}
-
 #[track_caller]
 fn check_body(body: WrittenBody, arguments: &Value, expected: Option<(&str, &str)>) {
     let names: Vec<&str> = ["a", "b"].into();

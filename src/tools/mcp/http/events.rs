@@ -77,7 +77,7 @@ fn readable(
             let mut envelope = Envelope::default();
             envelope.push(data.as_bytes());
             let answered = envelope.answered().map(RequestId::Number);
-            // Whatever it is, the request whose stream this is will not be answered any more.
+            // Whatever was cut off, this stream's request gets no other answer.
             if is_cut && !envelope.is_request() {
                 let id = request.cloned().or(answered)?;
                 ServerJsonRpcMessage::error(message::too_long(), Some(id))

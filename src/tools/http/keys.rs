@@ -1,0 +1,181 @@
+//! Keys that a service is sent, taken out of what it says: some repeat them as they refuse a request, and models and
+//! clients read that.
+
+use std::cmp::Reverse;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use serde_json::Value;
+
+use super::encode;
+use crate::hidden_key::HiddenKey;
+use crate::tools::{ToolFault, ToolResult};
+
+/// Fields with one of these words in their names hold keys. The values of others (`X-Tenant: acme`) may be what an
+/// answer is about.
+const KEY_WORDS: &[&str] = &[
+    "apikey",
+    "appid",
+    "auth",
+    "authorization",
+    "cookie",
+    "key",
+    "password",
+    "secret",
+    "signature",
+    "token",
+];
+
+/// The keys in a request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Keys(Vec<HiddenKey>);
+
+impl Keys {
+    /// Notes an operator's credential, in every form in which it is sent.
+    pub(super) fn note_credential(&mut self, credential: &str) {
+        self.note(credential);
+        self.note(&encode::strict(credential));
+        if let Some((_, password)) = credential.split_once(':') {
+            self.note(password);
+            self.note(&BASE64.encode(credential));
+        }
+    }
+
+    /// Notes the keys in a header, if its name says that it holds some: `Bearer KEY`, `a=KEY; b="KEY"`.
+    pub(super) fn note_header(&mut self, name: &str, value: &str) {
+        if !holds_keys(name) {
+            return;
+        }
+        let value = match value.split_once(' ') {
+            Some((_scheme, value)) if name == "authorization" => value,
+            _ => value,
+        };
+        for word in value.split([' ', ';', ',']) {
+            self.note(word);
+            if let Some((_, value)) = word.split_once('=') {
+                self.note(value.trim_matches('"'));
+            }
+        }
+    }
+
+    /// Notes a field of a query, as it is and as it is sent, if its name says that it holds a key.
+    pub(super) fn note_field(&mut self, name: &str, value: &str) {
+        if holds_keys(name) {
+            self.note(value);
+            self.note(&encode::strict(value));
+        }
+    }
+
+    fn note(&mut self, key: &str) {
+        self.0.extend(HiddenKey::of(key));
+        // One that begins another must not leave the rest of that.
+        self.0.sort_by_key(|key| Reverse(key.len()));
+    }
+
+    /// What came of a call, without the keys.
+    pub(super) fn hide(
+        &self,
+        outcome: Result<ToolResult, ToolFault>,
+    ) -> Result<ToolResult, ToolFault> {
+        match outcome {
+            _ if self.0.is_empty() => outcome,
+            Ok(mut result) => {
+                result.error.iter_mut().for_each(|error| self.hide_in(error));
+                result.data.iter_mut().for_each(|data| self.hide_in_data(data));
+                Ok(result)
+            }
+            Err(mut fault) => {
+                self.hide_in(&mut fault.message);
+                Err(fault)
+            }
+        }
+    }
+
+    fn hide_in(&self, text: &mut String) {
+        for key in &self.0 {
+            if let Some(hidden) = key.hidden_in(text) {
+                *text = hidden;
+            }
+        }
+    }
+
+    fn hide_in_data(&self, data: &mut Value) {
+        let mut rest = vec![data];
+        while let Some(value) = rest.pop() {
+            match value {
+                Value::String(text) => self.hide_in(text),
+                Value::Array(items) => rest.extend(items),
+                Value::Object(members) => rest.extend(members.values_mut()),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn holds_keys(name: &str) -> bool {
+    let words = name.split(['-', '_', '.']);
+    words.into_iter().any(|word| KEY_WORDS.contains(&&*word.to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(keys: &Keys, said: &str, shown: &str) {
+        let result = keys.hide(Ok(ToolResult::error(said.to_owned()))).unwrap();
+        assert_eq!(result.error.as_deref(), Some(shown));
+    }
+
+    #[test]
+    fn headers_that_hold_keys_are_known_by_their_names() {
+        for (name, value, said, shown) in [
+            ("x-api-key", "s3cr3t-key", "no: s3cr3t-key", "no: [the key]"),
+            ("authorization", "Bearer s3cr3t-key", "Bearer s3cr3t-key", "Bearer [the key]"),
+            ("authorization", "Token token=\"s3cr3t-key\"", "s3cr3t-key?", "[the key]?"),
+            ("cookie", "session=s3cr3t-key; theme=dark", "s3cr3t-key, dark", "[the key], dark"),
+            ("x-tenant", "acme-works", "acme-works", "acme-works"),
+            ("x-author", "alice-smith", "alice-smith", "alice-smith"),
+            ("x-auth", "short", "short", "short"),
+        ] {
+            let mut keys = Keys::default();
+            keys.note_header(name, value);
+            check(&keys, said, shown);
+        }
+    }
+
+    #[test]
+    fn a_key_is_hidden_as_it_is_sent() {
+        let mut keys = Keys::default();
+        keys.note_field("appid", "ab+cd/ef==");
+        keys.note_credential("tether:pass+word");
+        keys.note_field("city", "San Francisco");
+        check(&keys, "/x?appid=ab%2Bcd%2Fef%3D%3D", "/x?appid=[the key]");
+        check(&keys, r#"{"appid":"ab\u002bcd\/ef=="}"#, r#"{"appid":"[the key]"}"#);
+        check(&keys, "no user has pass+word", "no user has [the key]");
+        check(&keys, "Basic dGV0aGVyOnBhc3Mrd29yZA==", "Basic [the key]");
+        check(&keys, "San Francisco", "San Francisco");
+    }
+
+    #[test]
+    fn a_key_that_begins_another_leaves_nothing_of_it() {
+        let mut keys = Keys::default();
+        keys.note_credential("s3cr3t-key");
+        keys.note_credential("s3cr3t-key-of-two");
+        check(&keys, "s3cr3t-key-of-two", "[the key]");
+    }
+
+    #[test]
+    fn only_texts_change() {
+        let mut keys = Keys::default();
+        keys.note_header("x-token", "12345678");
+        let data = json!({"id": 12_345_678, "sent": ["12345678", {"as": "x 12345678"}]});
+        let result = keys.hide(Ok(ToolResult::data(data))).unwrap();
+        let shown = json!({"id": 12_345_678, "sent": ["[the key]", {"as": "x [the key]"}]});
+        assert_eq!(result.data, Some(shown));
+        let fault = keys.hide(Err(ToolFault::permanent("12345678 is none"))).unwrap_err();
+        assert_eq!(fault.message, "[the key] is none");
+    }
+}
