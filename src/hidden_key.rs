@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(key.hide("no: sk-abcde".to_owned()), "no: [the key]");
         assert_eq!(key.hide("no: sk-abcd".to_owned()), "no: sk-abcd", "it may be a word");
         assert_eq!(key.hide("no: sk-abcde or so".to_owned()), "no: sk-abcde or so");
-        let escaped: String =
-            "sk-abcdefghij".chars().map(|it| format!("\\u{:04x}", u32::from(it))).collect();
+        let escaped = "sk-abcdefghij".chars().map(|it| format!("\\u{:04x}", u32::from(it)));
+        let escaped = escaped.collect::<Vec<_>>().concat();
         for end in 8 * 6..=escaped.len() {
             assert_eq!(key.hide(escaped[..end].to_owned()), "[the key]", "{end}");
         }

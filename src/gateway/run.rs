@@ -121,13 +121,14 @@ fn drive(driver: Box<Driver>) -> impl Future<Output = Option<Result<RanTurn, Wri
     // No `async fn`: that would keep the driver twice.
     let mut running = Some(driver);
     poll_fn(move |cx| {
-        match panic::catch_unwind(AssertUnwindSafe(|| Driver::poll_run(&mut running, cx))) {
-            Ok(poll) => poll.map(Some),
-            Err(_) => {
+        let polled = panic::catch_unwind(AssertUnwindSafe(|| Driver::poll_run(&mut running, cx)));
+        polled.map_or_else(
+            |_| {
                 // Ends the log.
                 running = None;
                 Poll::Ready(None)
-            }
-        }
+            },
+            |poll| poll.map(Some),
+        )
     })
 }
