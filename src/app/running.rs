@@ -1,6 +1,7 @@
 //! A running gateway, from its first connection to its last.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -145,15 +146,27 @@ impl Running {
         let Some(tls) = self.tls.clone() else {
             return info!("SIGHUP: nothing to reload, without server.tls");
         };
-        let reloaded = tokio::task::spawn_blocking(move || tls.reload().map(|()| tls.warning()));
-        match reloaded.await {
-            Ok(Ok(None)) => info!("SIGHUP: certificate reloaded"),
-            Ok(Ok(Some(warning))) => warn!("SIGHUP: certificate reloaded; {warning}"),
-            Ok(Err(error)) => error!(
-                "SIGHUP: {error}; the previous certificate stays in use: correct the files, then send SIGHUP \
-                 again"
+        let reader = Arc::clone(&tls);
+        let read = tokio::task::spawn_blocking(move || reader.read());
+        let failed = |why: &dyn Display| {
+            error!(
+                "SIGHUP: {why}; the previous certificate stays in use: correct the files, then send SIGHUP again"
+            );
+        };
+        // What is read too late is not used: by then, there may be a newer one.
+        match timeout(limits::server::CERTIFICATE_READ_TIMEOUT, read).await {
+            Ok(Ok(Ok(certified))) => {
+                tls.renew(certified);
+                match tls.warning() {
+                    None => info!("SIGHUP: certificate reloaded"),
+                    Some(warning) => warn!("SIGHUP: certificate reloaded; {warning}"),
+                }
+            }
+            Ok(Ok(Err(error))) => failed(&error),
+            Ok(Err(error)) => failed(&error),
+            Err(_) => failed(
+                &"the files of server.tls cannot be read: their disk does not answer, or they are pipes",
             ),
-            Err(error) => error!(%error, "the certificate was not reloaded"),
         }
     }
 

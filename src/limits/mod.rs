@@ -557,6 +557,8 @@ pub mod server {
 
     /// Default of `server.max_body_bytes`.
     pub const BODY_BYTES_MAX: usize = MIB;
+    /// How long it may take to read a certificate again.
+    pub const CERTIFICATE_READ_TIMEOUT: Duration = Duration::from_secs(2);
     /// Nesting depth of a body. Clients send back what models wrote, which may be as deep as
     /// [`DATA_DEPTH_MAX`](super::tools::DATA_DEPTH_MAX), a few levels down.
     pub const BODY_DEPTH_MAX: usize = 160;

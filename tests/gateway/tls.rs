@@ -255,10 +255,10 @@ async fn handshakes_are_counted_by_how_they_ended() {
 
 /// A pipe instead of a file, which nobody writes to: the read hangs, as on a network file system that is gone.
 #[tokio::test]
-async fn a_reload_that_hangs_does_not_keep_the_process_from_its_end() {
+async fn a_reload_that_hangs_keeps_nothing_else() {
     let model = Model::listen();
     let (files, _) = Files::new();
-    let (process, _log) = process(&model, &files).await;
+    let (process, log) = process(&model, &files).await;
     std::fs::remove_file(files.cert()).unwrap();
     assert!(Command::new("mkfifo").arg(files.cert()).status().unwrap().success());
     process.signal("HUP");
@@ -266,7 +266,13 @@ async fn a_reload_that_hangs_does_not_keep_the_process_from_its_end() {
     let opened = spawn_blocking(move || {
         std::fs::OpenOptions::new().write(true).open(files.cert()).map(|pipe| (pipe, files))
     });
-    let _open = within(opened).await.unwrap().unwrap();
+    let (_open, files) = within(opened).await.unwrap().unwrap();
+    // Nor does it keep the next one.
+    logged(&log, "the previous certificate stays in use").await;
+    std::fs::remove_file(files.cert()).unwrap();
+    files.renew();
+    process.signal("HUP");
+    logged(&log, "certificate reloaded").await;
     process.signal("TERM");
     assert_eq!(process.exit().await.code(), Some(0));
 }

@@ -1,6 +1,6 @@
 //! Reads a certificate and its key from files.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,10 +98,6 @@ pub(super) fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<Certif
 
 fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     let read = || {
-        // Opening a pipe would wait for its other end.
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
         let mut bytes = Vec::new();
         File::open(path)?.take(PEM_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -139,6 +135,8 @@ pub(super) fn validity_fault(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
     use tempfile::TempDir;
 
@@ -209,16 +207,6 @@ mod tests {
         check(broken, &key, &["cannot be used"]);
         let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         check(&cert, broken, &["cannot be used"]);
-    }
-
-    /// To open it would take until somebody writes to it.
-    #[test]
-    fn a_pipe_is_refused() {
-        let folder = TempDir::new().unwrap();
-        let pipe = folder.path().join("pipe");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
-        let error = bytes("cert", &pipe).unwrap_err().to_string();
-        assert!(error.contains("pipe: it is not a regular file (`server.tls.cert`)"), "{error}");
     }
 
     #[test]

@@ -77,14 +77,17 @@ impl Tls {
         Ok(Self { files, current, config: Arc::new(config), handshakes })
     }
 
-    /// Reads the certificate again, for connections to come. Blocks on the disk.
+    /// Reads the certificate again. Blocks on the disk.
     ///
     /// # Errors
-    /// See [`TlsError`]. The previous certificate stays in use.
-    pub(crate) fn reload(&self) -> Result<(), TlsError> {
-        let certified = certificate::read(&self.files, self.config.crypto_provider())?;
+    /// See [`TlsError`].
+    pub(crate) fn read(&self) -> Result<CertifiedKey, TlsError> {
+        certificate::read(&self.files, self.config.crypto_provider())
+    }
+
+    /// Uses this certificate for connections to come.
+    pub(crate) fn renew(&self, certified: CertifiedKey) {
         *self.current.0.write() = Arc::new(certified);
-        Ok(())
     }
 
     /// A warning if the certificate has expired or is not valid yet.
