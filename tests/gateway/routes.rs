@@ -261,8 +261,12 @@ async fn turns_that_fail_together_are_one_failure() {
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let (mut one, one_round) = gateway.begin(&mut first, "a").await;
     let (mut other, other_round) = gateway.begin(&mut first, "b").await;
-    // Both have asked before either has failed.
-    drop((one_round, other_round));
+    // Both have asked before either fails.
+    for mut round in [one_round, other_round] {
+        let head = "HTTP/1.1 503 Busy\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n";
+        round.write(head).await;
+        round.keep();
+    }
     let (round, second_round) = (second.round().await, second.round().await);
     answer(round, Chat, "Hello.", None).await;
     answer(second_round, Chat, "Hello.", None).await;
