@@ -85,16 +85,21 @@ impl HiddenKey {
 
 /// Whether nothing is left, or the beginning of an escape.
 fn is_cut(rest: &str) -> bool {
-    let backslashes = rest.bytes().take(BACKSLASHES_MAX).take_while(|byte| *byte == b'\\').count();
     let is_begun = |code: &str| {
         let hex = code.strip_prefix('u');
         code.is_empty() || hex.is_some_and(|hex| hex.len() < 4 && is_hex(hex))
     };
-    rest.is_empty() || backslashes > 0 && is_begun(&rest[backslashes..])
+    rest.is_empty() || strip_backslashes(rest).is_some_and(is_begun)
 }
 
 fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What follows the backslashes at the beginning, if there are any.
+fn strip_backslashes(text: &str) -> Option<&str> {
+    let count = text.bytes().take(BACKSLASHES_MAX).take_while(|byte| *byte == b'\\').count();
+    (count > 0).then(|| &text[count..])
 }
 
 /// What follows this character, which may be escaped, even more than once.
@@ -102,8 +107,7 @@ fn strip_character(told: &str, character: char) -> Option<&str> {
     if let Some(rest) = told.strip_prefix(character) {
         return Some(rest);
     }
-    let backslashes = told.bytes().take(BACKSLASHES_MAX).take_while(|byte| *byte == b'\\').count();
-    let escaped = told.get(backslashes..).filter(|_| backslashes > 0)?;
+    let escaped = strip_backslashes(told)?;
     if let Some(rest) = escaped.strip_prefix(character) {
         return Some(rest);
     }

@@ -7,6 +7,6 @@ pub enum Finding {
     Note(String),
     /// Something to change: the gateway works, but not well.
     Warning(String),
-    /// Something that keeps the gateway, or what it concerns, from working.
+    /// Something that keeps its subject, or the whole gateway, from working.
     Fault(String),
 }

@@ -68,7 +68,7 @@ fn a_model_server_that_is_none_is_an_error() {
 
 #[test]
 fn a_model_server_that_is_down_is_an_error() {
-    // Bound, so that nobody else gets the port, but nobody listens there.
+    // Bound, so that no other test gets the port, but not listening.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();

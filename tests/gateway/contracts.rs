@@ -7,7 +7,7 @@ use tether::config::{ModelServerConfig, UpstreamConfig, UpstreamKind};
 use crate::support::events::{names, outcome, said};
 use crate::support::gateway::Setup;
 use crate::support::model::{DONE, delta, finish};
-use crate::support::{Gateway, Model};
+use crate::support::{Gateway, Model, Round};
 
 const NATIVE: ContractSetting = ContractSetting::Is(CallContract::Native);
 const IN_HERMES: ContractSetting = ContractSetting::Is(CallContract::InText(&HERMES));
@@ -151,6 +151,15 @@ fn asked_for(request: &Value) -> &str {
     }
 }
 
+/// Refuses a request that asks for this constraint.
+async fn refuse(mut round: Round, asked: &str, message: &str) {
+    assert_eq!(asked_for(&round.request.body), asked);
+    let body = json!({ "message": message }).to_string();
+    let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: ";
+    round.write(format!("{head}{}\r\n\r\n{body}", body.len())).await;
+    round.keep();
+}
+
 #[tokio::test]
 async fn a_constraint_that_the_server_refuses_gets_weaker() {
     let mut model = Model::listen();
@@ -158,12 +167,8 @@ async fn a_constraint_that_the_server_refuses_gets_weaker() {
     let taught = ContractSetting::default();
     let gateway = gateway(vec![upstream("sglang", &model, taught)], &model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
-    let refusal = "{\"message\": \"invalid response_format\"}";
     for asked in ["a tree", "structures"] {
-        assert_eq!(asked_for(&round.request.body), asked);
-        let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: ";
-        round.write(format!("{head}{}\r\n\r\n{refusal}", refusal.len())).await;
-        round.keep();
+        refuse(round, asked, "invalid response_format").await;
         round = model.round().await;
     }
     assert_eq!(asked_for(&round.request.body), "nothing");
@@ -182,17 +187,11 @@ async fn a_request_that_is_refused_without_a_constraint_too_gets_it_again() {
     let taught = ContractSetting::default();
     let gateway = gateway(vec![upstream("sglang", &model, taught)], &model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
-    let refusal = "{\"message\": \"no response_format helps\"}";
-    for asked in ["a tree", "structures", "nothing"] {
-        assert_eq!(asked_for(&round.request.body), asked);
-        let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: ";
-        round.write(format!("{head}{}\r\n\r\n{refusal}", refusal.len())).await;
-        round.keep();
-        if asked == "nothing" {
-            break;
-        }
+    for asked in ["a tree", "structures"] {
+        refuse(round, asked, "no response_format helps").await;
         round = model.round().await;
     }
+    refuse(round, "nothing", "no response_format helps").await;
     assert_eq!(stream.rest().await.pop().unwrap().event, "turn_failed");
     let (_stream, round) = gateway.begin(&mut model, "s").await;
     assert_eq!(asked_for(&round.request.body), "a tree");

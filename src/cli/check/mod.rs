@@ -32,11 +32,6 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
     app::check_sessions(&config.sessions).map_err(CliError::usage)?;
     let toolset = app::tools(&config).map_err(CliError::usage)?.toolset();
     toolset.sources.iter().for_each(note);
-    // After a probe, there may be more to report.
-    if !args.probe {
-        toolset.sources.iter().for_each(warn);
-        warn_of_names(&config, &toolset);
-    }
     if args.probe {
         // Probes everything, even after something has failed.
         let usable =
@@ -44,6 +39,10 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
         if usable.contains(&false) {
             return Err(CliError::Silent);
         }
+    } else {
+        // A probe says this of what it has found.
+        toolset.sources.iter().for_each(warn);
+        warn_of_names(&config, &toolset);
     }
     let yaml = config.to_yaml().map_err(|error| CliError::Failed(error.to_string()))?;
     out.write_all(yaml.as_bytes())?;
@@ -53,16 +52,13 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
 
 /// Prints a finding. Returns whether its subject can be used.
 fn report(what: &str, finding: Finding) -> bool {
-    let (kind, finding) = match finding {
-        Finding::Note(finding) => ("note", finding),
-        Finding::Warning(finding) => ("warning", finding),
-        Finding::Fault(finding) => {
-            print_diagnostic("error", format!("{what}: {finding}"));
-            return false;
-        }
+    let (kind, finding, is_usable) = match finding {
+        Finding::Note(finding) => ("note", finding, true),
+        Finding::Warning(finding) => ("warning", finding, true),
+        Finding::Fault(finding) => ("error", finding, false),
     };
     print_diagnostic(kind, format!("{what}: {finding}"));
-    true
+    is_usable
 }
 
 /// Says what an entry of `tools` runs, and what restricts it.

@@ -33,8 +33,7 @@ pub(super) struct Keys(Vec<HiddenKey>);
 impl Keys {
     /// Notes an operator's credential, in every form in which it is sent.
     pub(super) fn note_credential(&mut self, credential: &str) {
-        self.note(credential);
-        self.note(&encode::strict(credential));
+        self.note_value(credential);
         if let Some((_, password)) = credential.split_once(':') {
             self.note(password);
             self.note(&BASE64.encode(credential));
@@ -58,12 +57,17 @@ impl Keys {
         }
     }
 
-    /// Notes a field of a query, as it is and as it is sent, if its name says that it holds a key.
+    /// Notes a field of a query, if its name says that it holds a key.
     pub(super) fn note_field(&mut self, name: &str, value: &str) {
         if holds_keys(name) {
-            self.note(value);
-            self.note(&encode::strict(value));
+            self.note_value(value);
         }
+    }
+
+    /// Notes a key as it is, and as it is sent in a query.
+    fn note_value(&mut self, value: &str) {
+        self.note(value);
+        self.note(&encode::strict(value));
     }
 
     fn note(&mut self, key: &str) {
@@ -113,8 +117,8 @@ impl Keys {
 }
 
 fn holds_keys(name: &str) -> bool {
-    let words = name.split(['-', '_', '.']);
-    words.into_iter().any(|word| KEY_WORDS.contains(&&*word.to_ascii_lowercase()))
+    let mut words = name.split(['-', '_', '.']);
+    words.any(|word| KEY_WORDS.contains(&&*word.to_ascii_lowercase()))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub struct RequestTemplate {
     pub(super) body: Option<BodyTemplate>,
     /// The header field that gets the call's idempotency key, in lower case.
     pub(super) idempotency_header: Option<String>,
-    /// What the service is sent and nobody else may see.
+    /// Keys in it that only the service may see.
     pub(super) keys: Keys,
 }
 

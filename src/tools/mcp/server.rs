@@ -282,7 +282,7 @@ impl Owner {
         let mut report = self.server.report(SourceState::Ready);
         report.era = Some(connection.era.name());
         report.version = Some(connection.version.clone());
-        // Of a list that is cut, nobody knows what else it has.
+        // A list that was cut may have had more of them.
         let names = listing.cut.is_none().then(|| listing.names());
         report.left_out = listing.left_out;
         report.error = listing.cut;

@@ -154,7 +154,7 @@ mod tests {
 
     fn connections() -> OwnConnections {
         let rules = EntryRules::new(Source::entry(SourceKind::Mcp, "files"));
-        let reach = Reach::Missing("nobody connects".to_owned());
+        let reach = Reach::Missing("there is no such program".to_owned());
         OwnConnections::new(Arc::new(McpOptions::new(rules, reach)), None)
     }
 
