@@ -311,8 +311,11 @@ pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<
         is_ascending: query::value(query, "order").as_deref() == Some("asc"),
     };
     let Loaded { response, stored_answer, .. } = load(request, id, app).await?;
-    let list = move || json_text(&response.input_items(&page));
-    let text = off_worker(stored_answer.head.get().len(), list).await;
+    let list = move || response.input_items(&page).map(|list| json_text(&list));
+    let listed = off_worker(stored_answer.head.get().len(), list).await;
+    let text = listed.ok_or_else(|| {
+        Refusal::invalid("after", "after must be an item of this list, such as last_id of a page")
+    })?;
     Ok(json_text_reply(StatusCode::OK, text))
 }
 

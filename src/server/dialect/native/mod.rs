@@ -61,6 +61,9 @@ fn param(refusal: &Refusal) -> Option<&str> {
         Refusal::Invalid { param, .. } => Some(param),
         Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
         Refusal::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
+        Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
+            Some("tool_choice")
+        }
         Refusal::Begin(BeginError::Answer(error)) => Some(match error {
             AnswerError::UnknownQuestion { .. }
             | AnswerError::Stale(_)

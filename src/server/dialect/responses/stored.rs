@@ -145,8 +145,8 @@ impl StoredResponse {
         bytes(&object)
     }
 
-    /// What the request said, in pages.
-    pub(in crate::server) fn input_items(&self, page: &Page) -> Value {
+    /// What the request said, in pages. `None` if the page is to begin after an item that is not there.
+    pub(in crate::server) fn input_items(&self, page: &Page) -> Option<Value> {
         let mut items = history::listed(self.head.input.clone(), self.id);
         if !page.is_ascending {
             items.reverse();
@@ -154,19 +154,18 @@ impl StoredResponse {
         let id_of = |item: &Value| item["id"].as_str().map(str::to_owned);
         let start = match &page.after {
             None => 0,
-            Some(after) => items
-                .iter()
-                .position(|item| id_of(item).as_ref() == Some(after))
-                .map_or(items.len(), |at| at + 1),
+            Some(after) => {
+                items.iter().position(|item| id_of(item).as_ref() == Some(after))? + 1
+            }
         };
         let mut data: Vec<Value> = items.drain(start..).collect();
         let has_more = data.len() > page.limit;
         data.truncate(page.limit);
         let (first, last) = (data.first().and_then(id_of), data.last().and_then(id_of));
-        json!({
+        Some(json!({
             "object": "list", "data": data, "first_id": first, "last_id": last,
             "has_more": has_more,
-        })
+        }))
     }
 
     /// The items of this response with these ids, of its request as well as of its answer.

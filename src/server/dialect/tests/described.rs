@@ -291,7 +291,7 @@ fn responses_that_are_fetched_again() {
     let mut seen = Seen::default();
     for limit in [1, 9] {
         let page = Page { after: None, limit, is_ascending: true };
-        seen.check("InputItems", &kept.input_items(&page));
+        seen.check("InputItems", &kept.input_items(&page).unwrap());
     }
     assert_eq!(seen.missing(&["InputItems"], &[]), [""; 0]);
     seen.check("Response", &serde_json::from_slice(&kept.lost()).unwrap());
