@@ -87,6 +87,7 @@ mod rehearsal;
 pub mod server;
 pub mod session;
 mod telemetry;
+mod terminal;
 mod text;
 mod thread_buffer;
 mod time_zones;

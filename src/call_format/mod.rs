@@ -133,6 +133,14 @@ pub struct CallFormat {
     opener: Arc<str>,
 }
 
+/// The calls that were written last, one after the other.
+#[derive(Debug, Default)]
+pub struct CallsBefore {
+    count: usize,
+    /// How long the text was then, in bytes.
+    end: usize,
+}
+
 impl CallFormat {
     /// A format with its own opener.
     #[must_use]
@@ -210,32 +218,54 @@ impl CallFormat {
         own.chain(header).chain(frames.copied()).chain(closer).chain(tags)
     }
 
-    /// Adds a call, and what is written between it and the next one. A call right after another one
-    /// joins it in its frame, or in its array. `arguments` is a JSON object.
+    /// Adds a call that stands alone, and what is written between it and what follows. `arguments` is a JSON object.
     pub fn push_call(&self, text: &mut String, name: &str, arguments: &str) {
-        let Some([open, between, close]) = self.wrapping() else {
-            self.begin_message(text, name);
-            let frame = self.row.frame.as_ref();
-            let [open, close] = frame.map_or(["", ""], |it| [it.open[0], it.close[0]]);
-            let gap = frame.map_or("", |frame| frame.gap);
-            let _ = write!(text, "{open}{gap}");
-            self.push_one_call(text, name, arguments, 0);
-            let _ = write!(text, "{gap}{close}{}", self.after_call());
-            return;
-        };
-        let mut number = 0;
-        if let Some(before) = text.strip_suffix(&*close)
-            && (!self.row.is_bare() || text.starts_with(&*open))
-        {
-            let start = before.rfind(&*open).unwrap_or_default();
-            number = before[start..].matches(&*self.opener).count();
-            text.truncate(before.len());
-            text.push_str(&between);
-        } else {
-            text.push_str(&open);
+        self.push_next_call(text, name, arguments, &mut CallsBefore::default());
+    }
+
+    /// Adds a call. Right after the calls before it, it joins them in their frame, or in their array.
+    pub fn push_next_call(
+        &self,
+        text: &mut String,
+        name: &str,
+        arguments: &str,
+        before: &mut CallsBefore,
+    ) {
+        if before.end != text.len() {
+            before.count = 0;
         }
+        match self.wrapping() {
+            Some(wrapping) => self.push_joined(text, (name, arguments), before.count, &wrapping),
+            None => self.push_alone(text, (name, arguments), before.count),
+        }
+        *before = CallsBefore { count: before.count + 1, end: text.len() };
+    }
+
+    /// Adds a call with all that is around it.
+    fn push_alone(&self, text: &mut String, (name, arguments): (&str, &str), number: usize) {
+        self.begin_message(text, name);
+        let frame = self.row.frame.as_ref();
+        let [open, close] = frame.map_or(["", ""], |it| [it.open[0], it.close[0]]);
+        let gap = frame.map_or("", |frame| frame.gap);
+        let _ = write!(text, "{open}{gap}");
         self.push_one_call(text, name, arguments, number);
-        text.push_str(&close);
+        let _ = write!(text, "{gap}{close}{}", self.after_call());
+    }
+
+    /// Adds a call to so many others, or with what is written around all of them if there are none.
+    fn push_joined(
+        &self,
+        text: &mut String,
+        (name, arguments): (&str, &str),
+        others: usize,
+        [open, between, close]: &[Cow<'static, str>; 3],
+    ) {
+        if others > 0 {
+            text.truncate(text.len() - close.len());
+        }
+        text.push_str(if others > 0 { between } else { open });
+        self.push_one_call(text, name, arguments, others);
+        text.push_str(close);
     }
 
     /// Ends the message before a call that is a message of its own, and begins that one.

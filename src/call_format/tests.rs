@@ -2,10 +2,15 @@ use super::*;
 
 fn written(format: &CallFormat, calls: &[(&str, &str)]) -> String {
     let mut text = String::new();
-    for (name, arguments) in calls {
-        format.push_call(&mut text, name, arguments);
-    }
+    push_calls(format, &mut text, calls);
     text
+}
+
+fn push_calls(format: &CallFormat, text: &mut String, calls: &[(&str, &str)]) {
+    let mut before = CallsBefore::default();
+    for (name, arguments) in calls {
+        format.push_next_call(text, name, arguments, &mut before);
+    }
 }
 
 #[test]
@@ -53,9 +58,8 @@ fn calls_that_are_messages_follow_the_end_of_what_came_before() {
         ),
     ] {
         let mut text = "Hm.".to_owned();
-        for (name, arguments) in [("now", "{}"), ("add", "{\"a\": [1]}")] {
-            CallFormat::of(Row::named(format).unwrap()).push_call(&mut text, name, arguments);
-        }
+        let calls = [("now", "{}"), ("add", "{\"a\": [1]}")];
+        push_calls(&CallFormat::of(Row::named(format).unwrap()), &mut text, &calls);
         assert_eq!(text, expected, "{format}");
     }
 }

@@ -16,6 +16,7 @@ mod tools;
 pub use parse::fuzz;
 pub use run::main;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -31,7 +32,7 @@ use crate::app::{RunError, StartError};
 use crate::call_format::{ROWS, Row};
 use crate::config::{self, ConfigError, Overrides};
 use crate::telemetry::{LogFormat, TelemetryError};
-use crate::version;
+use crate::{terminal, version};
 
 use chat::ChatArgs;
 use sessions::SessionsArgs;
@@ -300,14 +301,18 @@ pub(crate) fn exit(result: &Result<(), CliError>) -> ExitCode {
 
 /// Writes one line to standard error, if it is open.
 pub(crate) fn print_diagnostic(level: &str, message: impl std::fmt::Display) {
-    // Names of tools are written by strangers, and could control the terminal.
-    let message = message.to_string().replace(is_hidden_control, "\u{fffd}");
+    // Names of tools, and what servers say, are written by strangers: they command no terminal, and no line of theirs looks
+    // like a message of its own.
+    let message = message.to_string();
+    let message = terminal::spelled_out(&message, &['\n', '\t']);
+    let lines = message.split_inclusive('\n').enumerate();
+    let indented = lines.map(|(at, line)| match line {
+        line if at > 0 && !line.starts_with([' ', '\n']) => format!("  {line}").into(),
+        line => Cow::Borrowed(line),
+    });
+    let message: String = indented.collect();
     // If standard error fails, the failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{level}: {message}");
-}
-
-fn is_hidden_control(char: char) -> bool {
-    char.is_control() && !matches!(char, '\n' | '\t')
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {

@@ -16,6 +16,7 @@ pub mod claimed;
 mod clarification;
 mod client_results;
 mod interrupted;
+pub(crate) mod reference;
 pub(crate) mod render;
 mod shorten;
 mod size;

@@ -8,11 +8,9 @@
 
 use serde_json::Value;
 
+use crate::conversation::reference::reference;
 use crate::limits::tools::REFERRED_BYTES_MAX;
 use crate::text::json_len;
-
-/// The one key of a reference.
-const KEY: &str = "$result";
 
 /// The references in these arguments, as written.
 pub(super) fn find(arguments: &Value) -> Vec<&str> {
@@ -88,11 +86,6 @@ impl<'r, F: Fn(&str) -> Option<&'r Value>> Resolver<'_, F> {
             plain => plain.clone(),
         })
     }
-}
-
-fn reference(value: &Value) -> Option<&str> {
-    let members = value.as_object().filter(|members| members.len() == 1)?;
-    members.get(KEY)?.as_str()
 }
 
 fn look_up<'r>(

@@ -1,50 +1,75 @@
-//! Writes a log record as a single line, so that data from a peer cannot forge records. The
-//! formatter escapes terminal control sequences; the colours are its own.
+//! Writes a log record as a single line, so that data from a peer can neither forge records nor command a terminal.
 
-use std::ascii;
+use crate::terminal;
 
-/// Appends a complete record, as the formatter passes it.
-pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8]) {
-    let (text, end) = match record.strip_suffix(b"\n") {
-        Some(text) => (text, &b"\n"[..]),
-        None => (record, &b""[..]),
+/// What the formatter colours a record with, for a terminal: SGR sequences (ECMA-48, section 8.3.117), and no more than
+/// these of them.
+const COLOURS: [&str; 9] = [
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[3m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+    "\u{1b}[34m",
+    "\u{1b}[35m",
+];
+
+/// Appends a complete record, as the formatter passes it, which `is_coloured` for a terminal or not.
+pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8], is_coloured: bool) {
+    let record = String::from_utf8_lossy(record);
+    let (mut rest, end) = match record.strip_suffix('\n') {
+        Some(text) => (text, "\n"),
+        None => (&*record, ""),
     };
-    for piece in text.split_inclusive(|byte| is_control(*byte)) {
-        match piece.split_last() {
-            Some((control, before)) if is_control(*control) => {
-                out.extend_from_slice(before);
-                out.extend(ascii::escape_default(*control));
-            }
-            _ => out.extend_from_slice(piece),
-        }
+    let colour = |text: &str| COLOURS.iter().find(|it| is_coloured && text.starts_with(**it));
+    while let Some(at) = rest.find(|char| terminal::obeys(char) && char != '\t') {
+        let (before, obeyed) = rest.split_at(at);
+        out.extend_from_slice(before.as_bytes());
+        let colour = colour(obeyed).map(|colour| colour.len());
+        let stay: &[char] = if colour.is_some() { &['\u{1b}'] } else { &[] };
+        let length = colour.or_else(|| obeyed.chars().next().map(char::len_utf8));
+        let (obeyed, after) = obeyed.split_at(length.unwrap_or_default());
+        out.extend_from_slice(terminal::spelled_out(obeyed, stay).as_bytes());
+        rest = after;
     }
-    out.extend_from_slice(end);
-}
-
-/// The formatter handles ESC, which starts its colours.
-const fn is_control(byte: u8) -> bool {
-    byte.is_ascii_control() && byte != b'\t' && byte != 0x1b
+    out.extend_from_slice(rest.as_bytes());
+    out.extend_from_slice(end.as_bytes());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(record: &str, line: &str) {
+    fn line(record: &str, is_coloured: bool) -> String {
         let mut out = Vec::new();
-        push_line(&mut out, record.as_bytes());
-        assert_eq!(String::from_utf8(out).unwrap(), line);
+        push_line(&mut out, record.as_bytes(), is_coloured);
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn a_record_stays_on_one_line() {
-        check("INFO plain\n", "INFO plain\n");
-        check("INFO a\nINFO forged\n", "INFO a\\nINFO forged\n");
-        check("INFO a\r\nb\n", "INFO a\\r\\nb\n");
-        check("\0INFO\n\n", "\\x00INFO\\n\n");
-        check("tab\tand ünïcode\n", "tab\tand ünïcode\n");
-        check("no end", "no end");
-        check("", "");
+        for (record, expected) in [
+            ("INFO plain\n", "INFO plain\n"),
+            ("INFO a\nINFO forged\n", "INFO a\\nINFO forged\n"),
+            ("INFO a\r\nb\n", "INFO a\\r\\nb\n"),
+            ("\0INFO\n\n", "\\u0000INFO\\n\n"),
+            ("tab\tand ünïcode\n", "tab\tand ünïcode\n"),
+            ("no end", "no end"),
+            ("", ""),
+        ] {
+            assert_eq!(line(record, false), expected);
+            assert_eq!(line(record, true), expected);
+        }
+    }
+
+    #[test]
+    fn a_record_commands_no_terminal() {
+        let record =
+            "\u{1b}[2mINFO\u{1b}[0m \u{1b}]0;owned\u{7} \u{9b}2J \u{1b}[8m\u{202e}\u{1b}\n";
+        let told = " \\u001b]0;owned\\u0007 \\u009b2J \\u001b[8m\\u202e\\u001b\n";
+        assert_eq!(line(record, true), format!("\u{1b}[2mINFO\u{1b}[0m{told}"));
+        assert_eq!(line(record, false), format!("\\u001b[2mINFO\\u001b[0m{told}"));
     }
 }

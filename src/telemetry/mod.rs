@@ -69,11 +69,12 @@ pub(crate) enum TelemetryError {
 /// If the filter is invalid, if this is called twice, or if no thread can be started.
 pub(crate) fn init(format: LogFormat, level: LevelFilter) -> Result<Logs, TelemetryError> {
     let filter = filter(level)?;
-    let queue = Arc::new(Queue::default());
+    let is_coloured = format == LogFormat::Text && io::stderr().is_terminal();
+    let queue = Arc::new(Queue::new(is_coloured));
     let records = Records(Arc::clone(&queue));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(records);
     match format {
-        LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).finish().try_init()?,
+        LogFormat::Text => builder.with_ansi(is_coloured).finish().try_init()?,
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
     }
     log_panics(Arc::clone(&queue));

@@ -33,6 +33,8 @@ const HALF_FULL: usize = QUEUED_BYTES_MAX / 2;
 /// The lines to write.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
+    /// Whether the records are coloured, for a terminal.
+    is_coloured: bool,
     state: Mutex<State>,
     /// Signals that something is pending, or that the queue was closed.
     pushed: Condvar,
@@ -61,13 +63,17 @@ struct Batch {
 }
 
 impl Queue {
+    pub(super) fn new(is_coloured: bool) -> Self {
+        Self { is_coloured, ..Self::default() }
+    }
+
     /// Appends a record as a line, if there is room.
     pub(super) fn push(&self, record: &[u8]) {
         let mut state = self.state.lock();
         let end = state.pending.len();
         let mut has_room = end + record.len() <= QUEUED_BYTES_MAX;
         if has_room {
-            push_line(&mut state.pending, record);
+            push_line(&mut state.pending, record, self.is_coloured);
             // Escaping makes the line longer.
             has_room = state.pending.len() <= QUEUED_BYTES_MAX;
         }

@@ -80,7 +80,7 @@ fn credential(config: &CredentialConfig) -> Credential {
         CredentialConfig::Key(key) => Credential::Key(key.reveal().to_owned()),
         CredentialConfig::Client(config) => match (config.credentials(), &config.token_url) {
             (Ok(credentials), Some(url)) => {
-                Credential::Client(Arc::new(Bearer::new(credentials, url.clone())))
+                Credential::Client(Arc::new(Bearer::new(credentials, url.reveal().clone())))
             }
             _ => unreachable!("`config` only accepts credentials that can be used"),
         },

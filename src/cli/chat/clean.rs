@@ -1,11 +1,10 @@
 //! Makes text safe to show on a terminal.
 //!
-//! A model, or whoever wrote what it read, can put escape sequences into its words: they could
-//! change what is already on the screen, the window's title or the clipboard. Marks that override
-//! the direction of text make one thing look like another.
+//! A model, or whoever wrote what it read, can put into its words [what terminals obey](terminal).
 
 use std::borrow::Cow;
 
+use crate::terminal;
 use crate::tools::clean;
 
 /// The text without control characters and overrides of direction. Line breaks and tabs stay.
@@ -36,12 +35,7 @@ pub(super) fn json(json: &str, chars_max: usize) -> String {
 }
 
 fn is_harmless(char: char) -> bool {
-    match char {
-        '\n' | '\t' => true,
-        // Embeddings, overrides and isolates.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
-        char => !char.is_control(),
-    }
+    matches!(char, '\n' | '\t') || !terminal::obeys(char)
 }
 
 #[cfg(test)]

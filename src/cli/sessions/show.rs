@@ -12,6 +12,7 @@ use crate::limits::session::SHOWN_RESULT_BYTES_MAX;
 use crate::server::transcript;
 use crate::session::store::Store;
 use crate::session::{self, Snapshot};
+use crate::terminal;
 use crate::text::cut;
 use crate::tools::ToolResult;
 
@@ -56,7 +57,7 @@ pub(super) fn time(at_ms: u64) -> String {
 }
 
 fn write_turn(out: &mut impl Write, turn: &Turn) -> io::Result<()> {
-    writeln!(out, "\nturn {}, {}", turn.turn_id, time(turn.started_at_ms))?;
+    writeln!(out, "\nturn {}, {}", inert(&turn.turn_id), time(turn.started_at_ms))?;
     match &turn.answer {
         Some(answer) => say(out, "user", &in_words(answer))?,
         None => say(out, "user", &turn.prompt)?,
@@ -130,15 +131,7 @@ fn say(out: &mut impl Write, who: &str, text: &str) -> io::Result<()> {
 }
 
 fn inert(line: &str) -> Cow<'_, str> {
-    let is_control = |char: char| char.is_control() && char != '\t';
-    if !line.contains(is_control) {
-        return line.into();
-    }
-    let escaped = line.chars().map(|char| match char {
-        char if is_control(char) => char.escape_default().to_string(),
-        char => char.to_string(),
-    });
-    escaped.collect::<String>().into()
+    terminal::spelled_out(line, &['\t'])
 }
 
 #[cfg(test)]
@@ -154,8 +147,8 @@ mod tests {
     #[test]
     fn what_models_write_commands_no_terminal() {
         assert_eq!(
-            said("red \u{1b}[31m\u{7}\r\nb\u{9b}0m"),
-            concat!("assistant: red \\u{1b}[31m\\u{7}\n", "    b\\u{9b}0m\n",)
+            said("red \u{1b}[31m\u{7}\r\nb\u{9b}0m \u{202e}c"),
+            "assistant: red \\u001b[31m\\u0007\n    b\\u009b0m \\u202ec\n"
         );
     }
 

@@ -3,6 +3,7 @@
 use serde::Serializer;
 use url::Url;
 
+use super::shown::{Shown, as_written};
 use crate::config::raw::Node;
 use crate::config::reader::{Refused, text};
 use crate::tools::outbound::{Cidr, CidrError};
@@ -15,6 +16,11 @@ pub(super) fn web(node: &Node) -> Result<Url, Refused> {
         return Ok(url);
     }
     Err(Refused::hidden(node, expected))
+}
+
+/// The same, shown as written.
+pub(super) fn web_as_written(node: &Node) -> Result<Option<Shown<Url>>, Refused> {
+    Ok(Some(Shown::new(web(node)?, as_written(node))))
 }
 
 pub(super) fn has_login(url: &Url) -> bool {
@@ -35,14 +41,6 @@ pub(in crate::config) fn range(node: &Node) -> Result<Cidr, Refused> {
         };
         Refused::new(node, expected)
     })
-}
-
-#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-pub(super) fn url_text_opt<S: Serializer>(
-    url: &Option<Url>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(url.as_ref().map_or("", Url::as_str))
 }
 
 pub(in crate::config) fn ranges<S: Serializer>(

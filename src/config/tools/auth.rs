@@ -3,7 +3,8 @@
 use serde::{Serialize, Serializer};
 use url::Url;
 
-use super::address::{range, ranges, url_text_opt, web};
+use super::address::{range, ranges, web_as_written};
+use super::shown::Shown;
 use crate::config::Secret;
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, text};
@@ -16,11 +17,11 @@ use crate::tools::outbound::Cidr;
 #[serde(tag = "type", rename = "client_credentials")]
 pub struct AuthConfig {
     /// Where tokens come from; MCP servers say so themselves.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "url_text_opt")]
-    pub token_url: Option<Url>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_url: Option<Shown<Url>>,
     /// Who has to issue an MCP server's tokens.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "url_text_opt")]
-    pub issuer: Option<Url>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<Shown<Url>>,
     /// The client's id.
     pub client_id: String,
     /// Its secret.
@@ -51,6 +52,7 @@ impl AuthConfig {
             (None, None) => return Err("it has neither a secret nor a key".to_owned()),
         };
         let Self { client_id, scopes, issuer, allow_private, .. } = self.clone();
+        let issuer = issuer.map(|issuer| issuer.reveal().clone());
         Ok(ClientCredentials { client_id, proof, scopes, issuer, allow_private })
     }
 }
@@ -60,18 +62,22 @@ pub(super) fn of_mcp(mut keys: Keys<'_, '_>) -> AuthConfig {
     let message =
         "is not needed here: the server says where tokens come from; `issuer` limits that";
     keys.refuse_all(&["token_url"], message);
-    let issuer = keys.read("issuer", None, |node| web(node).map(Some));
+    let issuer = keys.read("issuer", None, web_as_written);
     read(keys, None, issuer)
 }
 
 /// Reads an `auth` that has to say where tokens come from.
 pub(super) fn of_http(mut keys: Keys<'_, '_>) -> AuthConfig {
     keys.refuse_all(&["issuer"], "is for MCP servers: `token_url` says where tokens come from");
-    let token_url = keys.required("token_url", None, |node| web(node).map(Some));
+    let token_url = keys.required("token_url", None, web_as_written);
     read(keys, token_url, None)
 }
 
-fn read(mut keys: Keys<'_, '_>, token_url: Option<Url>, issuer: Option<Url>) -> AuthConfig {
+fn read(
+    mut keys: Keys<'_, '_>,
+    token_url: Option<Shown<Url>>,
+    issuer: Option<Shown<Url>>,
+) -> AuthConfig {
     let kinds = &[("client_credentials", ())];
     keys.read("type", (), choice("type", kinds));
     let secret = |node: &Node| secret_text(node).map(Some);

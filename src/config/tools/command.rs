@@ -1,6 +1,6 @@
 //! `tools.command[]`: tools that are programs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::policy::policy;
 use super::sandbox::{self, SandboxConfig};
+use super::script::script;
 use super::shown::{Shown, shown_as_written};
 use super::values::{as_map, parameters, path, scalar, some_seconds, tool_name, words};
 use crate::config::Secret;
@@ -59,25 +60,11 @@ pub struct CommandConfig {
     pub policy: PolicyPatch,
 }
 
-/// Programs that take a script as an argument, after an option that ends with `c` or `e`.
-const INTERPRETERS: [&str; 10] =
-    ["sh", "bash", "dash", "zsh", "ksh", "python3", "python", "node", "perl", "ruby"];
-
 impl CommandConfig {
     /// Whether the model fills in a part of a script.
     pub(in crate::config) fn has_filled_script(&self) -> bool {
-        let mut texts = self.command.reveal().iter().flat_map(Element::texts);
-        let program = texts.next().and_then(|program| Path::new(program).file_name());
-        if !INTERPRETERS.iter().any(|known| program == Some(known.as_ref())) {
-            return false;
-        }
-        // What comes after the first argument that is no option belongs to the script.
-        while let Some(option) = texts.next().filter(|text| text.starts_with('-')) {
-            if option.ends_with(['c', 'e', 'E']) || option == "--eval" {
-                return texts.next().is_some_and(|script| has_placeholder(script));
-            }
-        }
-        false
+        let texts = self.command.reveal().iter().flat_map(Element::texts).map(String::as_str);
+        script(texts).is_some_and(has_placeholder)
     }
 
     /// Whether the operator says that the program gets this variable.

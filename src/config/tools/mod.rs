@@ -7,6 +7,7 @@ mod http;
 mod mcp;
 mod policy;
 mod sandbox;
+mod script;
 mod shown;
 mod values;
 

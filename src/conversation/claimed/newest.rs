@@ -1,6 +1,6 @@
 //! The newest messages of a list that is too long.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::ClaimedMessage;
 use crate::limits::session::{HISTORY_CALLS_MAX, HISTORY_MESSAGES_MAX};
@@ -18,34 +18,22 @@ pub(super) fn keep(messages: &mut Vec<ClaimedMessage>) -> bool {
     for message in messages.drain(..).rev() {
         newest.add(message);
     }
-    let Newest { kept, mut calls_left_out, .. } = newest;
-    // Some clients use ids again.
-    for message in &kept {
-        if let ClaimedMessage::Assistant { calls, .. } = message {
-            for call in calls {
-                calls_left_out.remove(&call.id);
-            }
-        }
-    }
-    // Without its call, a result says nothing.
-    let is_left_out = |message: &ClaimedMessage| match message {
-        ClaimedMessage::Result { call_id, .. } => calls_left_out.contains(call_id),
-        _ => false,
-    };
-    messages.extend(kept.into_iter().rev().filter(|message| !is_left_out(message)));
+    messages.extend(newest.kept.into_iter().rev().flatten());
     true
 }
 
 #[derive(Default)]
 struct Newest {
-    /// The newest first.
-    kept: Vec<ClaimedMessage>,
+    /// The newest first. `None` is a result whose call is left out: without that, it says nothing.
+    kept: Vec<Option<ClaimedMessage>>,
     said: usize,
     called: usize,
     returned: usize,
     /// Whether the oldest message that was kept follows a prompt that was not.
     lacks_prompt: bool,
-    calls_left_out: HashSet<String>,
+    /// Where the results of calls that have not come yet are, by the call's id. Some clients use ids again: a result
+    /// belongs to the last call before it.
+    results: HashMap<String, Vec<usize>>,
 }
 
 impl Newest {
@@ -68,15 +56,24 @@ impl Newest {
             self.lacks_prompt = !is_prompt;
         }
         self.called += calls(&message);
-        self.returned += usize::from(is_result(&message));
-        self.kept.push(message);
+        if let ClaimedMessage::Result { call_id, .. } = &message {
+            self.returned += 1;
+            self.results.entry(call_id.clone()).or_default().push(self.kept.len());
+        }
+        self.kept.push(Some(message));
     }
 
-    /// Leaves out the message's first calls, so that no more than `most` are left.
+    /// Leaves out the message's first calls, so that no more than `most` are left, and their results.
     fn drop_calls(&mut self, message: &mut ClaimedMessage, most: usize) {
-        if let ClaimedMessage::Assistant { calls, .. } = message {
-            let over = calls.len().saturating_sub(most);
-            self.calls_left_out.extend(calls.drain(..over).map(|call| call.id));
+        let ClaimedMessage::Assistant { calls, .. } = message else { return };
+        let dropped = calls.drain(..calls.len().saturating_sub(most)).collect::<Vec<_>>();
+        for call in calls {
+            self.results.remove(&call.id);
+        }
+        for call in dropped {
+            for at in self.results.remove(&call.id).unwrap_or_default() {
+                self.kept[at] = None;
+            }
         }
     }
 }
@@ -146,6 +143,29 @@ mod tests {
         let kept = kept(list).unwrap();
         assert_eq!(kept[..3], [user("Do it."), calling([1]), result(1)]);
         assert_eq!(kept.len(), 2 * HISTORY_MESSAGES_MAX + 1);
+    }
+
+    #[test]
+    fn results_go_with_their_calls_even_if_ids_are_used_again() {
+        let round = |n: usize| [user(&n.to_string()), calling([7]), result(7)];
+        let mut list: Vec<_> = (0..HISTORY_MESSAGES_MAX).flat_map(round).collect();
+        list.push(user("Well?"));
+        let kept = kept(list).unwrap();
+        let count = |wanted: &ClaimedMessage| kept.iter().filter(|it| *it == wanted).count();
+        assert_eq!(count(&result(7)), count(&calling([7])));
+        let after_call =
+            |pair: &[ClaimedMessage]| (pair[1] != result(7)) || pair[0] == calling([7]);
+        assert!(kept.windows(2).all(after_call));
+    }
+
+    #[test]
+    fn more_results_than_calls_are_left_out() {
+        let list =
+            |count: usize| vec![vec![user("Do it.")], (0..count).map(result).collect()].concat();
+        assert_eq!(kept(list(HISTORY_CALLS_MAX)), None);
+        let kept = kept(list(HISTORY_CALLS_MAX + 1)).unwrap();
+        assert_eq!(kept.len(), 1 + HISTORY_CALLS_MAX);
+        assert_eq!(kept[..2], [user("Do it."), result(1)]);
     }
 
     #[test]

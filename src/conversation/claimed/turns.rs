@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::reading::{Exchange, Reply, ToldCall};
 use super::repairs::{Repair, Repairs};
 use super::restored::{Restored, Said};
+use crate::conversation::reference;
 use crate::conversation::{Call, ClientResult, Ending, Outcome, Part, Step, Turn, Words};
 use crate::event::TurnFinish;
 use crate::parser::Arguments;
@@ -89,9 +90,8 @@ impl Draft {
             self.turn.call_ids += 1;
             let id = format!("call_{}", self.ids_before + self.turn.call_ids);
             let call = Arc::make_mut(call);
-            // References in the arguments name the old ids.
-            if let Some(resolved) = call.resolved_arguments.take() {
-                call.arguments = resolved;
+            if call.resolved_arguments.is_some() {
+                call.arguments = with_ids(&call.arguments, &ids);
             }
             results.extend(self.results.remove(&call.call_id).map(|it| (id.clone(), it)));
             ids.insert(std::mem::replace(&mut call.call_id, id.clone()), id);
@@ -195,4 +195,11 @@ fn settle(call: &mut Arc<Call>, results: &mut HashMap<String, ToolResult>, repai
         None => return,
     };
     Arc::make_mut(call).outcome = outcome;
+}
+
+/// The arguments with references to calls by their new ids.
+fn with_ids(arguments: &Arguments, ids: &HashMap<String, String>) -> Arguments {
+    let mut value = arguments.to_value();
+    reference::rename(&mut value, ids);
+    Arguments::parse(&value.to_string()).unwrap_or_else(|_| arguments.clone())
 }

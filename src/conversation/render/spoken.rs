@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{Form, inert};
-use crate::call_format::CallFormat;
+use crate::call_format::{CallFormat, CallsBefore};
 use crate::conversation::{Part, Step};
 use crate::limits::tools::NAME_BYTES_MAX;
 use crate::text;
@@ -22,6 +22,7 @@ pub(super) fn parts(
 ) -> Vec<MessagePart> {
     let mut spoken = Spoken::default();
     let mut native = native.into_iter();
+    let mut before = CallsBefore::default();
     let mut is_after_call = false;
     for part in &step.parts {
         let follows_call = std::mem::replace(&mut is_after_call, matches!(part, Part::Call(_)));
@@ -46,10 +47,12 @@ pub(super) fn parts(
                     spoken.think();
                     // The format says what stands between calls.
                     if !follows_call {
+                        before = CallsBefore::default();
                         spoken.end_line();
                     }
                     let name = text::cut(&call.name, NAME_BYTES_MAX);
-                    format.push_call(spoken.words(), &name, call.arguments.as_str());
+                    let arguments = call.arguments.as_str();
+                    format.push_next_call(spoken.words(), &name, arguments, &mut before);
                 }
                 Form::Native => {
                     spoken.think();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::call_format::{Fence, ROWS, Row};
+use crate::call_format::{CallsBefore, Fence, ROWS, Row};
 
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -109,6 +109,7 @@ proptest! {
             .collect();
         let tools = Tools::of(schemas.iter().map(|(name, schema)| (&**name, schema)));
         let mut written = text.clone();
+        let mut before = CallsBefore::default();
         let mut expected = Vec::new();
         if !text.is_empty() {
             expected.push(Event::Text(text.clone()));
@@ -117,7 +118,7 @@ proptest! {
             let name = named(index as usize, &name);
             let arguments = arguments.to_string();
             let start = written.len();
-            format.push_call(&mut written, &name, &arguments);
+            format.push_next_call(&mut written, &name, &arguments, &mut before);
             let offset = match index {
                 0 if row.header.is_none() => start,
                 // Its header, after the end of what comes before it.

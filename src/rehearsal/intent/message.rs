@@ -5,6 +5,9 @@ use super::{Task, trim};
 const VERBS: [&str; 9] =
     ["tell", "text", "message", "inform", "notify", "send", "write", "ping", "let"];
 
+/// How many verbs are tried. Each try reads the whole sentence.
+const VERBS_TRIED_MAX: usize = 16;
+
 /// Words between the verb and the name.
 const BEFORE_NAME: [&str; 6] = ["a", "message", "to", "text", "note", "quick"];
 
@@ -26,8 +29,10 @@ const BEGINNINGS: [&str; 10] =
 pub(super) fn find(question: &str) -> Option<Task> {
     let words: Vec<&str> = question.split_whitespace().collect();
     let plain: Vec<String> = words.iter().map(|word| trim(word).to_lowercase()).collect();
-    let mut verbs = (0..words.len()).filter(|at| VERBS.contains(&plain[*at].as_str()));
-    verbs.find_map(|verb| after_verb(verb, &words, &plain).or_else(|| at_end(verb, &words, &plain)))
+    let verbs = (0..words.len()).filter(|at| VERBS.contains(&plain[*at].as_str()));
+    verbs
+        .take(VERBS_TRIED_MAX)
+        .find_map(|verb| after_verb(verb, &words, &plain).or_else(|| at_end(verb, &words, &plain)))
 }
 
 /// Verb, name, text.

@@ -18,6 +18,9 @@ pub(super) const INVOICES_TOOL: &str = "lookup_invoices";
 /// The longest count: minutes of streaming, enough to leave and rejoin.
 const COUNT_MAX: u32 = 10_000;
 
+/// How many words of a question are looked up as places. Each time, all time zones are searched.
+const PLACES_TRIED_MAX: usize = 32;
+
 /// Something that a tool can do.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Task {
@@ -110,17 +113,17 @@ fn times(question: &str) -> Vec<Task> {
         return Vec::new();
     }
     let mut places = Vec::new();
-    let mut at = 0;
-    while at < words.len() {
+    let (mut at, mut tried) = (0, 0);
+    while at < words.len() && tried < PLACES_TRIED_MAX {
         let introduced = at > 0 && ["in", "at", "for"].contains(&plain[at - 1].as_str());
         // "in Tokyo and Paris", "in Tokyo, Paris".
         let listed = !places.is_empty()
             && at > 0
             && (plain[at - 1] == "and" || words[at - 1].ends_with(','));
         let id = words[at].contains('/');
-        if (introduced || listed || id)
-            && let Some((place, length)) = place(&words[at..], introduced)
-        {
+        let may_be_place = introduced || listed || id;
+        tried += usize::from(may_be_place);
+        if may_be_place && let Some((place, length)) = place(&words[at..], introduced) {
             places.push(Task::Time(Some(place)));
             at += length;
         } else {

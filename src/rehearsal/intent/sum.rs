@@ -75,20 +75,18 @@ fn expression(run: &[(Part, &str)]) -> Option<String> {
     let first = run.iter().position(|(part, _)| begins(*part))?;
     let last = run.iter().rposition(|(part, _)| ends(*part))?;
     let mut run = run.get(first..=last)?;
-    let balance = |run: &[(Part, &str)]| {
-        let count = |wanted: Part| run.iter().filter(|(part, _)| *part == wanted).count();
-        count(Part::Open).cmp(&count(Part::Close))
-    };
+    let count = |wanted: Part| run.iter().filter(|(part, _)| *part == wanted).count();
+    let (mut opened, mut closed) = (count(Part::Open), count(Part::Close));
     // A bracket that belongs to the sentence, not to the expression.
     while let [(Part::Open, _), rest @ ..] = run
-        && balance(run).is_gt()
+        && opened > closed
     {
-        run = rest;
+        (run, opened) = (rest, opened - 1);
     }
     while let [rest @ .., (Part::Close, _)] = run
-        && balance(run).is_lt()
+        && opened < closed
     {
-        run = rest;
+        (run, closed) = (rest, closed - 1);
     }
     let has = |wanted: &[Part]| run.iter().any(|(part, _)| wanted.contains(part));
     let operand = has(&[Part::Number, Part::Constant]);

@@ -10,7 +10,7 @@ use self::talk::{count_to, introduction, long_answer};
 use super::intent::{self, LOOKUP_TOOL, SEND_TOOL, TIME_TOOL, Task};
 use super::outcome::Outcome;
 use super::scene::Scene;
-use crate::call_format::CallFormat;
+use crate::call_format::{CallFormat, CallsBefore};
 use crate::upstream::OfferedTool;
 
 /// The name that it uses if asked to call a tool that does not exist.
@@ -91,8 +91,9 @@ impl Reply<'_> {
             // Without an opener, words before a call would make it part of an answer.
             text.clear();
         }
+        let mut before = CallsBefore::default();
         for call in &offered {
-            self.push_call(&mut text, call);
+            self.push_call(&mut text, call, &mut before);
         }
         text.truncate(text.trim_end().len());
         text
@@ -199,13 +200,13 @@ impl Reply<'_> {
     }
 
     /// Adds a call in the format, the first one under a wrong name if the user wants that.
-    fn push_call(&self, text: &mut String, call: &Planned) {
+    fn push_call(&self, text: &mut String, call: &Planned, before: &mut CallsBefore) {
         let scene = self.scene.current();
         let wrong = call.tool == TIME_TOOL
             && scene.outcomes.is_empty()
             && intent::wants_wrong_tool(scene.question);
         let name = if wrong { WRONG_TOOL } else { &call.tool };
-        self.format.push_call(text, name, &call.arguments.to_string());
+        self.format.push_next_call(text, name, &call.arguments.to_string(), before);
     }
 
     fn reasoning(&self) -> String {

@@ -142,6 +142,25 @@ fn sums_are_understood() {
     }
 }
 
+/// Each would take minutes if every word or bracket were compared with all others.
+#[test]
+fn a_question_without_end_is_answered() {
+    const BYTES: usize = 1024 * 1024;
+    let many = |piece: &str| piece.repeat(BYTES / piece.len());
+    let questions = [
+        many("(") + "1+1",
+        "1+1".to_owned() + &many(")"),
+        many("text "),
+        "Send ".to_owned() + &many("write to "),
+        "time ".to_owned() + &many("a/b "),
+        "time ".to_owned() + &many("in Nowhere "),
+        "time in Tokyo, ".to_owned() + &many("x, "),
+    ];
+    for question in &questions {
+        assert!(!answer(&request(vec![user(question)], all_tools())).text.is_empty());
+    }
+}
+
 #[test]
 fn what_it_asks_the_built_in_tools_is_valid() {
     let mut registry = Registry::default();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-use crate::call_format::{CallFormat, ROWS};
+use crate::call_format::{CallFormat, CallsBefore, ROWS};
 use crate::upstream::OfferedTool;
 
 /// Tools, and the calls of a message.
@@ -183,9 +183,10 @@ fn argument() -> impl Strategy<Value = Argument> {
 fn messages(case: &Case, first: &[(&'static str, Argument)]) -> Vec<Message> {
     let format = &case.format;
     let write = |calls: &[(String, Map<String, Value>)]| {
-        let mut text = String::new();
+        let (mut text, mut before) = (String::new(), CallsBefore::default());
         for (name, arguments) in calls {
-            format.push_call(&mut text, name, &Value::from(arguments.clone()).to_string());
+            let arguments = Value::from(arguments.clone()).to_string();
+            format.push_next_call(&mut text, name, &arguments, &mut before);
         }
         text
     };

@@ -308,9 +308,12 @@ async fn input_items_are_listed_in_pages() {
     let seen = page["last_id"].as_str().unwrap();
     assert_eq!(list(&format!("?order=asc&after={seen}")).await.0, ["Three."]);
     assert!(list(&format!("?after={}", all["last_id"].as_str().unwrap())).await.0.is_empty());
-    for (query, param) in
-        [("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"), ("after=msg_x", "after")]
-    {
+    for (query, param) in [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=x", "limit"),
+        ("after=msg_x", "after"),
+    ] {
         let answer = gateway.get(&format!("{}/input_items?{query}", path(&response))).await;
         assert_eq!(answer.status(), 400, "{query}");
         assert_eq!(answer.json()["error"]["param"], param, "{query}");

@@ -137,7 +137,7 @@ impl Reader<'_> {
                 let program = std::iter::once(command).chain(self.texts("args")?).collect();
                 server.command = Shown::new(program, self.written_command());
                 server.env = self.variables()?;
-                server.cwd = self.text("cwd")?.map(|cwd| self.around.folder.join(cwd));
+                server.cwd = self.text("cwd")?.map(|cwd| self.around.path(Path::new(&cwd)));
             }
             (None, Some(url)) => {
                 (server.sandbox, server.env_inherit) = (None, Vec::new());
@@ -215,7 +215,9 @@ impl Reader<'_> {
     }
 
     fn texts(&self, key: &str) -> Result<Vec<String>, String> {
-        let Some(value) = self.keys.get(key) else { return Ok(Vec::new()) };
+        let Some(value) = self.keys.get(key).filter(|value| !value.is_null()) else {
+            return Ok(Vec::new());
+        };
         let values = value.as_array().ok_or_else(|| format!("its `{key}` is not a list"))?;
         values.iter().map(|value| self.expanded(key, value)).collect()
     }
@@ -260,9 +262,10 @@ impl Reader<'_> {
                  `${{env:{name}}}` instead"
             ));
         }
-        match reference.split_once(":-") {
+        let variable = reference.strip_prefix("env:").unwrap_or(reference);
+        match variable.split_once(":-") {
             Some((name, default)) => self.variable(name, Some(default)),
-            None => self.variable(reference.strip_prefix("env:").unwrap_or(reference), None),
+            None => self.variable(variable, None),
         }
     }
 
@@ -376,6 +379,8 @@ mod tests {
             ("${TOKEN}", "t0k"),
             ("a${env:TOKEN}b${TOKEN}", "at0kbt0k"),
             ("${NONE:-x}", "x"),
+            ("${env:TOKEN:-x}", "t0k"),
+            ("${env:NONE:-x}", "x"),
             ("${EMPTY:-x}", "x"),
             ("${EMPTY}", ""),
             ("${userHome}/docs", "/home/ada/docs"),
@@ -386,6 +391,16 @@ mod tests {
             assert_eq!(*server.command.reveal(), [text], "{written}");
             let shown = serde_json::to_value(&server.command).unwrap();
             assert_eq!(shown[0], *written, "the value may be a secret");
+        }
+    }
+
+    #[test]
+    fn paths_may_begin_in_the_users_home() {
+        for (written, path) in
+            [("~/docs", "/home/ada/docs"), ("docs", "/srv/docs"), ("/docs", "/docs")]
+        {
+            let server = one(&format!(r#"{{"command": "x", "args": null, "cwd": "{written}"}}"#));
+            assert_eq!(server.cwd.as_deref(), Some(Path::new(path)), "{written}");
         }
     }
 

@@ -11,11 +11,11 @@ use url::Url;
 pub use import::ImportConfig;
 pub(super) use import::Imported;
 
-use super::address::web;
+use super::address::web_as_written;
 use super::auth::{self, AuthConfig};
 use super::policy::{by_glob, policies};
 use super::sandbox::{self, SandboxConfig, SandboxMode};
-use super::shown::{Shown, as_written, shown_as_written};
+use super::shown::{Shown, shown_as_written};
 use super::values::{as_map, path, scalar};
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, boolean, integer, text, wait};
@@ -143,7 +143,7 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
         env_inherit: keys.list("env_inherit", Vec::new(), one),
         cwd: keys.read("cwd", None, |node| path(node).map(Some)),
         sandbox: is_program.then(|| program_sandbox(&mut keys)),
-        url: keys.read("url", None, |node| Ok(Some(Shown::new(web(node)?, as_written(node))))),
+        url: keys.read("url", None, web_as_written),
         headers: headers(&mut keys),
         auth: (!is_program && keys.is_set("auth")).then(|| auth::of_mcp(keys.section("auth"))),
         prefix: keys.read("prefix", format!("{name}__"), one),

@@ -255,7 +255,7 @@ fn references_to_other_ids_are_resolved() {
         &[
             "user: ?",
             "call_1: secret {} ended 5",
-            r#"call_2: secret {"to":7} ended {}"#,
+            r#"call_2: secret {"to":{"$result":"call_1.id"}} ended {}"#,
             "says: So.",
             "asks: !",
         ],

@@ -2,7 +2,7 @@
 
 use super::written::WRITTEN;
 use super::*;
-use crate::call_format::{Bare, Body, Header, Label, ROWS, Row};
+use crate::call_format::{Bare, Body, CallsBefore, Header, Label, ROWS, Row};
 
 pub(super) fn of(row: &'static Row) -> Settings {
     let schema = serde_json::json!({"properties": {
@@ -219,8 +219,9 @@ fn marks_in_strings_are_arguments() {
         let marks: Vec<&str> = marks.collect();
         let arguments = serde_json::json!({ "s": marks.join(" ") }).to_string();
         let mut call = String::new();
-        format.push_call(&mut call, "f", &arguments);
-        format.push_call(&mut call, "g", &arguments);
+        let mut before = CallsBefore::default();
+        format.push_next_call(&mut call, "f", &arguments, &mut before);
+        format.push_next_call(&mut call, "g", &arguments, &mut before);
         let (text, calls) = said(&read_every_way(&of(row), call.as_bytes()));
         let made = ["f", "g"].map(|name| (name.to_owned(), arguments.clone()));
         assert_eq!((text.trim(), calls), ("", made.to_vec()), "{}", row.name);

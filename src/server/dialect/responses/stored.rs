@@ -154,9 +154,7 @@ impl StoredResponse {
         let id_of = |item: &Value| item["id"].as_str().map(str::to_owned);
         let start = match &page.after {
             None => 0,
-            Some(after) => {
-                items.iter().position(|item| id_of(item).as_ref() == Some(after))? + 1
-            }
+            Some(after) => items.iter().position(|item| id_of(item).as_ref() == Some(after))? + 1,
         };
         let mut data: Vec<Value> = items.drain(start..).collect();
         let has_more = data.len() > page.limit;
