@@ -24,8 +24,9 @@ pub(super) fn of_turn(turn: &Turn) -> usize {
     let dropped = turn.dropped.as_ref().map_or(0, String::capacity);
     let questions = turn.questions.iter().map(of_question).sum::<usize>();
     let answer = turn.answer.as_deref().map_or(0, |answer| size_of::<Answer>() + of_answer(answer));
-    // Deferred calls are shared with a step.
-    let deferred = turn.deferred.capacity() * size_of::<usize>();
+    // A turn that has just run shares them with a step, but one that was read from a store does not.
+    let deferred = turn.deferred.capacity() * size_of::<usize>()
+        + turn.deferred.iter().map(|call| of_shared_call(call)).sum::<usize>();
     own + continued
         + deferred
         + steps
@@ -80,7 +81,7 @@ fn of_step(step: &Step) -> usize {
         Part::Reasoning(item) => {
             SHARED_BYTES + size_of_val(&**item) + item.upstream.capacity() + item.json.capacity()
         }
-        Part::Call(call) => SHARED_BYTES + size_of::<Call>() + of_call(call),
+        Part::Call(call) => of_shared_call(call),
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
     let parts = step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>();
@@ -99,6 +100,10 @@ fn of_retry(retry: &Retry) -> usize {
         found.name.capacity() + values.sum::<usize>()
     };
     retry.tool.capacity() + retry.argument.as_ref().map_or(0, of_found)
+}
+
+fn of_shared_call(call: &Call) -> usize {
+    SHARED_BYTES + size_of_val(call) + of_call(call)
 }
 
 fn of_call(call: &Call) -> usize {
