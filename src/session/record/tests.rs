@@ -12,7 +12,7 @@ use crate::conversation::{
     Utterance, UtteranceKind,
 };
 use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinish};
-use crate::limits::session::RECORD_DEPTH_MAX;
+use crate::limits::session::{RECORD_DEPTH_MAX, TURNS_MAX};
 use crate::limits::tools::DATA_DEPTH_MAX;
 use crate::parser::Arguments;
 use crate::text::is_deeper;
@@ -98,6 +98,36 @@ fn a_newer_record_is_refused_with_what_to_do() {
         "the session was written by a newer version of Tether (record version 5; this one \
          reads up to 4); run that version, or delete the session"
     );
+}
+
+/// The turns alone do not say it any more.
+#[test]
+fn what_turns_have_left_behind_outlives_them() {
+    let mut conversation = Conversation::default();
+    conversation.push(confirms());
+    conversation.push(approved());
+    assert_eq!(conversation.approvals().len(), 1);
+    for _ in 0..TURNS_MAX {
+        conversation.push(Turn { call_ids: 1, ..Turn::default() });
+    }
+    assert_eq!((conversation.dropped(), conversation.call_ids()), (2, TURNS_MAX));
+    conversation.push(Turn { call_ids: 1, ..Turn::default() });
+    let read = SessionRecord::read(record(conversation.clone()).write().as_bytes()).unwrap();
+    assert_eq!(read.conversation.approvals(), conversation.approvals());
+    assert_eq!(read.conversation.call_ids(), TURNS_MAX + 1);
+    assert_eq!(read.conversation.dropped(), 3);
+}
+
+/// Its turns say that the user has approved a tool, but the branch may begin before that.
+#[test]
+fn a_branch_stays_without_approvals() {
+    let mut conversation = Conversation::default();
+    conversation.push(confirms());
+    conversation.push(approved());
+    let branch = conversation.branch(2, None);
+    let read = SessionRecord::read(record(branch).write().as_bytes()).unwrap();
+    assert_eq!(read.conversation.turns().len(), 2);
+    assert_eq!(read.conversation.approvals(), []);
 }
 
 /// At the limit, and one over it.
