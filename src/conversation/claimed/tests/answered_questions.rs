@@ -180,3 +180,50 @@ fn an_answer_finds_its_question() {
     assert_eq!(outline(&late), ["user: Hi.", "says: Hello.", line]);
     assert!(late.history.open(&late.input, |_| false).is_err());
 }
+
+/// It began with the turn before it, whose place it took.
+#[test]
+fn a_turn_that_is_put_back_takes_no_place_and_no_call_id() {
+    let mut shelf = Shelf::default();
+    let asking = Turn { continues: true, ..asking(1) };
+    shelf.by_question.insert("t1.1".to_owned(), Arc::new(asking));
+    let list = [user("Hi."), calls("", &["x"]), returns("x", "7"), says("Hello."), user("!")];
+    let found = answered(adopted(list.to_vec()), &shelf);
+    let expected = [
+        "user: Hi.",
+        "call_1: look {} claimed {\"text\":\"7\"}",
+        "says: Hello.",
+        "user: ?",
+        "call_2: secret {} ended 1",
+        "answers t1.1: Text(\"This.\")",
+    ];
+    assert_eq!(outline(&found), expected);
+    assert_eq!(found.history.open_questions()[0].call_id, "call_2");
+}
+
+/// What an answer opens the next turn with besides itself.
+fn beside(adopted: &Adopted) -> Option<&str> {
+    match &adopted.input {
+        ClientInput::Answer { beside, .. } => beside.as_deref(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn words_after_the_question_are_said_beside_its_answer() {
+    let mut shelf = shelf(&[], &[]);
+    shelf.by_answer.clear();
+    let image = ContentPart::Image(picture(1));
+    let words = ContentPart::Words("And be quick.".to_owned());
+    let last = ClaimedMessage::User([words, image].into_iter().collect());
+    let list = vec![user("?"), shown("", "a"), last.clone()];
+    let found = answered(adopt(list, "key", &shelf).unwrap(), &shelf);
+    let said = beside(&found).unwrap();
+    assert!(said.starts_with("And be quick.\n[image"), "{said}");
+    assert_eq!(found.images.opening.len(), 1);
+    // They may have led to the question.
+    let list = vec![user("Hi."), says("Hello."), last];
+    let missing = answered(adopted(list), &shelf);
+    assert_eq!(beside(&missing), None);
+    assert_eq!(missing.images.opening, []);
+}

@@ -1,6 +1,7 @@
 //! Lists as clients send them, and what becomes of them.
 
 mod answered_questions;
+mod continued;
 mod images;
 mod properties;
 mod restored;
