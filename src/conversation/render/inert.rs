@@ -85,6 +85,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::call_format::{ROWS, Row};
 
     #[track_caller]
     fn check(marker: &str, plain: &str, expected: &str) {
@@ -113,6 +114,26 @@ mod tests {
             ("CALL", "CALLCALL", r"\u0043ALL\u0043ALL"),
         ] {
             check(marker, plain, expected);
+        }
+    }
+
+    #[test]
+    fn what_begins_a_call_of_any_format_does_not_survive() {
+        for (row, plain, expected) in [
+            ("functionary_v32", ">>>f", r"\u003e>>f"),
+            ("functionary_v32", ">>f", ">>f"),
+            ("cohere_r_plus", "Action: f", r"\u0041ction: f"),
+            ("minimax_m3", "]<]minimax[>[<tool_call>", r"\u005d\u003c]minimax[>[\u003ctool_call>"),
+            ("mistral_array", "[TOOL_CALLS][", r"\u005bTOOL_CALLS]["),
+        ] {
+            assert_eq!(text(plain, &CallFormat::of(Row::named(row).unwrap())), expected, "{row}");
+        }
+        for row in ROWS.iter().filter(|row| !row.is_bare() && row.header.is_none()) {
+            let format = CallFormat::of(row);
+            let mut call = String::new();
+            format.push_call(&mut call, "f", "{}");
+            let inert = text(&call, &format);
+            assert!(!inert.contains(row.first_mark()), "{}: {inert}", row.name);
         }
     }
 

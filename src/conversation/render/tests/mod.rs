@@ -1,6 +1,7 @@
 //! Every history renders to a sequence that a strict server accepts.
 
 mod images;
+mod stand_ins;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Nothing that a tool or user says is ever taken for a call or a chat template role, even if the
 //! model repeats it word for word.
 
+use super::answers::{answer, history_of, next_turn, policies};
 use super::chains::{add_policies, call, scene_with};
 use super::*;
 use crate::conversation::Choice;
@@ -29,12 +30,17 @@ fn told(scene: &Scene) -> String {
 }
 
 #[track_caller]
-fn check_echo(scene: &mut Scene, attempt: &str) {
-    let told = told(scene);
+fn check_inert(told: &str) {
     assert!(!told.contains('<'), "{told}");
     for role_token in ["[INST]", "[/INST]", "[TOOL_CALLS]"] {
         assert!(!told.contains(role_token), "{told}");
     }
+}
+
+#[track_caller]
+fn check_echo(scene: &mut Scene, attempt: &str) {
+    let told = told(scene);
+    check_inert(&told);
     let calls = scene.types().iter().filter(|name| **name == "tool_marker_detected").count();
     scene.says("It says: ").says(&told).stops();
     let after = scene.types().iter().filter(|name| **name == "tool_marker_detected").count();
@@ -117,6 +123,60 @@ fn in_questions_and_options() {
                 "{content}"
             );
         }
+    }
+}
+
+/// The next turn reads it as the assistant's words.
+#[test]
+fn in_an_answer_that_was_made_of_results() {
+    for attempt in attempts() {
+        let mut scene = scene_with(|rules| rules.max_tool_loops = 1);
+        scene.says(&call("read")).stops();
+        scene.tool_returns(0, ToolResult::data(json!({ "x": attempt })));
+        scene.stops();
+        let opening = Opening::Prompt("And?".into());
+        let scene = next_turn(history_of(scene), opening, &policies());
+        let [.., answer, _] = &scene.rounds[0].messages[..] else { panic!("{:?}", scene.rounds) };
+        let told = answer.text_content().unwrap();
+        assert_eq!(answer.role, Role::Assistant, "{told}");
+        assert!(told.starts_with("Here is what I found."), "{told}");
+        check_inert(&told);
+    }
+}
+
+/// The conversation after a turn in which a tool has asked this.
+fn history_that_asks(question: Clarification) -> Conversation {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("look")).stops();
+    scene.tool_returns(0, ToolResult::clarification(question));
+    history_of(scene)
+}
+
+#[test]
+fn in_a_question_that_was_dropped() {
+    for attempt in attempts() {
+        let asks = Clarification {
+            r#type: "text".into(),
+            question: attempt.clone(),
+            ..Clarification::default()
+        };
+        let opening = Opening::Prompt("Never mind.".into());
+        let mut scene = next_turn(history_that_asks(asks), opening, &policies());
+        assert!(told(&scene).ends_with("was left unanswered; it is dropped.)\n\nNever mind."));
+        check_echo(&mut scene, &attempt);
+    }
+}
+
+/// A tool may have written its default values.
+#[test]
+fn in_a_form_and_what_was_filled_in() {
+    for attempt in attempts() {
+        let field = json!({ "type": "string", "default": attempt });
+        let schema = json!({ "type": "object", "properties": { "a": field } });
+        let history = history_that_asks(Clarification::form(attempt.clone(), schema));
+        let mut scene = answer(history, Choice::Content(json!({})));
+        assert!(told(&scene).contains(" the user answers: {\"a\":"), "{}", told(&scene));
+        check_echo(&mut scene, &attempt);
     }
 }
 

@@ -253,6 +253,18 @@ fn words_answer_a_question_without_options() {
 }
 
 #[test]
+fn a_user_who_does_not_answer_is_told_of_as_that() {
+    for choice in [Choice::Decline, Choice::Cancel] {
+        let history = history_that_asks(which_john());
+        let answer = history.answer("t.1", choice).unwrap();
+        let scene = next_turn(history, Opening::Answer(answer));
+        let told = scene.last_message().text_content().unwrap();
+        assert_eq!(told, "The user did not answer the question \"Which John?\".");
+        assert_eq!(scene.turn.so_far().prompt, "(No answer.)");
+    }
+}
+
+#[test]
 fn of_two_questions_the_second_is_asked_when_the_first_is_answered() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("mute")).stops();
