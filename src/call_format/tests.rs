@@ -13,22 +13,24 @@ fn push_calls(format: &CallFormat, text: &mut String, calls: &[(&str, &str)]) {
     }
 }
 
+/// Every format, in the order of [`ROWS`]. What is written there was compared with the sources of each format.
 #[test]
-fn calls_are_written_as_models_learnt_them() {
-    let calls = [("now", "{}"), ("add", "{\"a\": 1}")];
-    for (row, expected) in [
-        (
-            &MARKER_JSON,
-            "<<function_call>> {\"name\": \"now\", \"arguments\": {}}\n\
-             <<function_call>> {\"name\": \"add\", \"arguments\": {\"a\": 1}}\n",
-        ),
-        (
-            &HERMES,
-            "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n\
-             <tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>\n",
-        ),
-    ] {
-        assert_eq!(written(&CallFormat::of(row), &calls), expected, "{}", row.name);
+fn calls_and_results_are_written_as_models_learnt_them() {
+    const WRITTEN: &str = include_str!("../../tests/data/call_formats/written.txt");
+    let is_told = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let lines: Vec<&str> = WRITTEN.lines().filter(is_told).collect();
+    let (described, rest) = lines.as_chunks::<3>();
+    assert!(rest.is_empty(), "{rest:?}");
+    let names: Vec<&str> = described.iter().map(|[name, ..]| *name).collect();
+    assert_eq!(names, ROWS.iter().map(|row| row.name).collect::<Vec<_>>());
+    for (row, [name, calls, result]) in ROWS.iter().zip(described) {
+        let format = CallFormat::of(row);
+        let calls = calls.strip_prefix("calls |").unwrap().replace('⏎', "\n");
+        let arguments = r#"{"a":1,"s":"x"}"#;
+        assert_eq!(written(&format, &[("now", "{}"), ("add", arguments)]), calls, "{name}");
+        let mut told = String::new();
+        format.push_result(&mut told, "`now` (call_1) returned:", "12");
+        assert_eq!(told, result.strip_prefix("result|").unwrap().replace('⏎', "\n"), "{name}");
     }
 }
 
@@ -68,18 +70,6 @@ fn calls_that_are_messages_follow_the_end_of_what_came_before() {
 fn a_name_is_written_as_json() {
     let text = written(&CallFormat::default(), &[("a\"b", "{}")]);
     assert_eq!(text, "<<function_call>> {\"name\": \"a\\\"b\", \"arguments\": {}}\n");
-}
-
-#[test]
-fn results_are_written_as_models_learnt_them() {
-    for (row, expected) in [
-        (&MARKER_JSON, "`now` (call_1) returned: 12"),
-        (&HERMES, "<tool_response>\n`now` (call_1) returned: 12\n</tool_response>"),
-    ] {
-        let mut text = String::new();
-        CallFormat::of(row).push_result(&mut text, "`now` (call_1) returned:", "12");
-        assert_eq!(text, expected);
-    }
 }
 
 #[test]
