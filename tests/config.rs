@@ -174,6 +174,9 @@ mod examples {
     }
 }
 
+#[path = "config/clients.rs"]
+mod clients;
+
 #[path = "config/imports.rs"]
 mod imports;
 
@@ -185,6 +188,9 @@ mod ranges;
 
 #[path = "config/tools.rs"]
 mod tools;
+
+#[path = "config/upstreams.rs"]
+mod upstreams;
 
 #[path = "config/environment.rs"]
 mod environment;

@@ -103,12 +103,17 @@ pub(super) fn gateway_with(
         max_concurrent_turns: config.server.max_concurrent_turns,
         turn_limits: turn_limits(&config.server),
         store,
-        durability: match config.stream.durability {
-            config::StreamDurability::BeforeSend => Durability::BeforeSend,
-            config::StreamDurability::Lazy => Durability::Lazy,
-        },
+        durability: durability(config.stream.durability),
     };
     Ok(Gateway::new(options, upstreams, tools)?)
+}
+
+/// When readers see what is stored.
+const fn durability(config: config::StreamDurability) -> Durability {
+    match config {
+        config::StreamDurability::BeforeSend => Durability::BeforeSend,
+        config::StreamDurability::Lazy => Durability::Lazy,
+    }
 }
 
 /// How many of the turns one client may run.
@@ -334,5 +339,22 @@ fn model_server_options(server: &ModelServerConfig) -> ServerOptions {
         constrain: server.constrain.unwrap_or(Constrain::None),
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_of_a_lazy_stream_do_not_wait_for_the_store() {
+        for (name, expected) in
+            [("before_send", Durability::BeforeSend), ("lazy", Durability::Lazy)]
+        {
+            let text = format!("stream: {{durability: {name}}}");
+            let config =
+                config::load_text("t.yml", &text, &config::Overrides::default(), &|_| None);
+            assert_eq!(durability(config.unwrap().stream.durability), expected, "{name}");
+        }
     }
 }

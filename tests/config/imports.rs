@@ -1,4 +1,4 @@
-//! `import`: files of MCP servers, which other programs keep too.
+//! Files that a configuration names: where they are, and those of MCP servers, which other programs keep too.
 
 use std::fs;
 
@@ -8,13 +8,21 @@ use super::*;
 
 /// Loads a configuration that stands beside these files.
 fn load_beside(text: &str, files: &[(&str, &str)]) -> (TempDir, Result<Config, ConfigError>) {
+    load_overridden(text, files, &Overrides::default())
+}
+
+fn load_overridden(
+    text: &str,
+    files: &[(&str, &str)],
+    overrides: &Overrides,
+) -> (TempDir, Result<Config, ConfigError>) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         fs::write(folder.path().join(name), text).unwrap();
     }
     let path = folder.path().join("tether.yml");
     fs::write(&path, text).unwrap();
-    let config = config::load(Some(&path), &Overrides::default());
+    let config = config::load(Some(&path), overrides);
     (folder, config)
 }
 
@@ -94,10 +102,52 @@ fn a_file_that_cannot_be_read_keeps_nothing_from_starting() {
 
 #[test]
 fn what_belongs_to_one_server_is_refused_for_a_file() {
-    for key in
-        ["name: a", "command: [x]", "url: 'https://a.example'", "prefix: a__", "headers: {A: b}"]
-    {
+    for key in [
+        "name: a",
+        "command: [x]",
+        "url: 'https://a.example'",
+        "prefix: a__",
+        "headers: {A: b}",
+        "env: {A: b}",
+        "cwd: /",
+        "auth: {client_id: a}",
+        "pin: x",
+    ] {
         let told = load(&format!("tools: {{mcp: [{{import: mcp.json, {key}}}]}}")).unwrap_err();
         assert!(told.to_string().contains("does not apply to an import"), "{told}");
+    }
+}
+
+#[test]
+fn files_that_a_configuration_names_are_beside_it() {
+    let text = "server: {tls: {cert: c.pem, key: /k.pem}}\n\
+                sessions: {embedded: {path: s.db}}";
+    let (folder, config) = load_beside(text, &[]);
+    let config = config.unwrap();
+    let tls = config.server.tls.unwrap();
+    assert_eq!((tls.cert, tls.key), (folder.path().join("c.pem"), PathBuf::from("/k.pem")));
+    assert_eq!(config.sessions.embedded.path, folder.path().join("s.db"));
+
+    let text = "server: {tls: {cert: /c.pem, key: k.pem}}\n\
+                sessions: {redis: {url: \"rediss://h\", ca_file: a.pem, cert_file: c.pem, key_file: k.pem}}";
+    let (folder, config) = load_beside(text, &[]);
+    let config = config.unwrap();
+    let tls = config.server.tls.unwrap();
+    assert_eq!((tls.cert, tls.key), (PathBuf::from("/c.pem"), folder.path().join("k.pem")));
+    let redis = config.sessions.redis;
+    for (file, name) in
+        [(redis.ca_file, "a.pem"), (redis.cert_file, "c.pem"), (redis.key_file, "k.pem")]
+    {
+        assert_eq!(file.unwrap(), folder.path().join(name));
+    }
+}
+
+/// As any other file on a command line.
+#[test]
+fn a_folder_on_the_command_line_is_where_the_gateway_was_started() {
+    let overrides = Overrides { state: Some("rel".into()), ..Overrides::default() };
+    for text in ["", "sessions: {embedded: {path: s.db}}"] {
+        let (_folder, config) = load_overridden(text, &[], &overrides);
+        assert_eq!(config.unwrap().sessions.embedded.path, Path::new("rel/tether.db"));
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 
 /// Checks that the file has one mistake with exactly this message.
 #[track_caller]
-fn check(text: &str, message: &str) {
+pub(super) fn check(text: &str, message: &str) {
     assert_eq!(load(text).unwrap_err().to_string(), format!("t.yml:{message}"));
 }
 
@@ -380,6 +380,7 @@ fn unusable_base_urls_are_refused() {
             "`http://host/v1`, because `/chat/completions` is appended to it",
         ),
         ("http://host/v1/responses/", "`http://host/v1`, because `/responses` is appended to it"),
+        ("http://host/completion", "`http://host`, because `/completion` is appended to it"),
     ] {
         check(
             &format!("upstreams: [{{base_url: \"{url}\"}}]"),
