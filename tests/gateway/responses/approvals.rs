@@ -104,6 +104,27 @@ async fn a_refused_answer_leaves_the_chain_as_it_was() {
     assert_eq!(id(&first)[..37], id(&next)[..37], "in the same session");
 }
 
+/// The user has approved it after that.
+#[tokio::test]
+async fn a_branch_from_before_an_approval_asks_again() {
+    let (mut model, gateway) = Gateway::with_model(can_wipe).await;
+    let (first, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
+    let wipe = &*call("wipe", &json!({}));
+    let again = |previous| body("Wipe it.", &after(previous));
+    let (second, _) = asked(&gateway, &mut model, &again(&first), &[wipe]).await;
+    assert_eq!(items(&second), ["mcp_approval_request"]);
+    // The second option: the tool may run in the whole session.
+    let answer = body("2", &after(&second));
+    let (third, told) = asked(&gateway, &mut model, &answer, &["Wiped."]).await;
+    assert!(told.contains(WIPED), "{told}");
+    let (fourth, _) = asked(&gateway, &mut model, &again(&third), &[wipe, "Wiped."]).await;
+    assert_eq!(items(&fourth), ["mcp_call", "message"]);
+    for previous in [&first, &third] {
+        let (branch, _) = asked(&gateway, &mut model, &again(previous), &[wipe]).await;
+        assert_eq!(items(&branch), ["mcp_approval_request"]);
+    }
+}
+
 #[tokio::test]
 async fn words_beside_an_approval_are_told() {
     let user = json!({"role": "user", "content": "But be quick."});
