@@ -13,7 +13,7 @@ fn push_calls(format: &CallFormat, text: &mut String, calls: &[(&str, &str)]) {
     }
 }
 
-/// Every format, in the order of [`ROWS`]. What is written there was compared with the sources of each format.
+/// Every format, in the order of [`ROWS`]. The table was written by hand, from descriptions of the formats.
 #[test]
 fn calls_and_results_are_written_as_models_learnt_them() {
     const WRITTEN: &str = include_str!("../../tests/data/call_formats/written.txt");
