@@ -215,14 +215,14 @@ fn words_after_the_question_are_said_beside_its_answer() {
     shelf.by_answer.clear();
     let image = ContentPart::Image(picture(1));
     let words = ContentPart::Words("And be quick.".to_owned());
-    let last = ClaimedMessage::User([words, image].into_iter().collect());
-    let list = vec![user("?"), shown("", "a"), last.clone()];
+    let spoken = ClaimedMessage::User([words, image].into_iter().collect());
+    let list = vec![user("?"), shown("", "a"), spoken.clone()];
     let found = answered(adopt(list, "key", &shelf).unwrap(), &shelf);
     let said = beside(&found).unwrap();
     assert!(said.starts_with("And be quick.\n[image"), "{said}");
     assert_eq!(found.images.opening.len(), 1);
     // They may have led to the question.
-    let list = vec![user("Hi."), says("Hello."), last];
+    let list = vec![user("Hi."), says("Hello."), spoken];
     let missing = answered(adopted(list), &shelf);
     assert_eq!(beside(&missing), None);
     assert_eq!(missing.images.opening, []);
