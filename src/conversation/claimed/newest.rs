@@ -160,8 +160,7 @@ mod tests {
 
     #[test]
     fn more_results_than_calls_are_left_out() {
-        let list =
-            |count: usize| vec![vec![user("Do it.")], (0..count).map(result).collect()].concat();
+        let list = |count: usize| [vec![user("Do it.")], (0..count).map(result).collect()].concat();
         assert_eq!(kept(list(HISTORY_CALLS_MAX)), None);
         let kept = kept(list(HISTORY_CALLS_MAX + 1)).unwrap();
         assert_eq!(kept.len(), 1 + HISTORY_CALLS_MAX);
