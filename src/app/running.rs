@@ -251,7 +251,15 @@ mod tests {
     use std::net::TcpStream;
     use std::time::Duration;
 
+    use ::metrics::with_local_recorder;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use tokio::time::sleep;
+
     use super::*;
+    use crate::app::assemble::gateway;
+    use crate::gateway::NewTurn;
+    use crate::tools::source::LeftOut;
+    use crate::tools::{Source, SourceKind};
 
     /// A client that has left still waits to be accepted, so this takes few file descriptors.
     #[tokio::test]
@@ -262,5 +270,46 @@ mod tests {
             let connected = TcpStream::connect_timeout(&address, Duration::from_millis(900));
             assert!(connected.is_ok(), "after {count}: {connected:?}");
         }
+    }
+
+    /// A client that never comes back leaves its session behind.
+    #[tokio::test(start_paused = true)]
+    async fn sessions_whose_time_is_up_are_removed_regularly() {
+        let mut config = Config::default();
+        config.sessions.ttl = Duration::from_secs(1);
+        let parts = Parts::of(&config).unwrap();
+        let gateway = Arc::new(gateway(&config, parts).unwrap());
+        let handle = PrometheusBuilder::new().build_recorder().handle();
+        let upkeep = tokio::spawn(upkeep(Arc::clone(&gateway), handle));
+        for _ in 0..2 {
+            gateway.begin(NewTurn::default()).await.unwrap();
+            while gateway.running() > 0 {
+                sleep(Duration::from_millis(100)).await;
+            }
+            assert_eq!(gateway.memory_usage().sessions, 1);
+            sleep(limits::UPKEEP_INTERVAL + Duration::from_secs(2)).await;
+            assert_eq!(gateway.memory_usage().sessions, 0);
+        }
+        upkeep.abort();
+    }
+
+    #[test]
+    fn the_metrics_show_what_a_source_offers() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let shown = |state, tools, left_out: usize| {
+            let source = Source::entry(SourceKind::Mcp, "files");
+            let one = || LeftOut { name: "write".to_owned(), reason: "it is too long".to_owned() };
+            let left_out = std::iter::repeat_with(one).take(left_out).collect();
+            let report = SourceReport { tools, left_out, ..SourceReport::new(source, state) };
+            with_local_recorder(&recorder, || note_source(&report, None));
+            let text = recorder.handle().render();
+            ["tool_source_up", "tools_offered", "tools_left_out"].map(|name| {
+                let sample = format!("tether_{name}{{kind=\"mcp\",name=\"files\"}} ");
+                let value = text.lines().find_map(|line| line.strip_prefix(&sample));
+                value.unwrap().parse::<u32>().unwrap()
+            })
+        };
+        assert_eq!(shown(SourceState::Failed, 0, 1), [0, 0, 1]);
+        assert_eq!(shown(SourceState::Ready, 2, 0), [1, 2, 0]);
     }
 }

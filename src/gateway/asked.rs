@@ -229,10 +229,13 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::tests::claim_store::ClaimStore;
     use super::*;
     use crate::conversation::{Choice, ClientInput};
     use crate::session::store::{ClaimTerm, Store};
+    use crate::tools::{ToolFile, ToolSpec};
 
     /// As the last release wrote it.
     const OLDER: &str =
@@ -298,6 +301,104 @@ mod tests {
             let new = NewTurn { input, ..NewTurn::default() };
             assert_eq!(of(&new, None).answers_explicitly, expected);
         }
+    }
+
+    /// A request that leaves no field as it is by default which an interrupted turn needs again.
+    fn full_request() -> NewTurn {
+        let mut client_tools = ClientTools::default();
+        let parameters = json!({"type": "object", "properties": {"x": {"type": "string"}}});
+        client_tools.add("ring".to_owned(), "Rings.", Some(parameters)).unwrap();
+        let format = ResponseFormat::json_schema("answer", json!({"type": "object"})).unwrap();
+        let extra = Map::from_iter([("top_k".to_owned(), json!(4))]);
+        NewTurn {
+            owner: "a".to_owned(),
+            model: Some("m".to_owned()),
+            tools: Some(vec!["look".to_owned()]),
+            client_tools,
+            single_client_call: true,
+            nobody_approves: true,
+            words_only: true,
+            tool_choice: ToolChoice::Named("ring".to_owned()),
+            response_format: Some(Arc::new(format)),
+            is_read_whole: true,
+            confirm: Some(Confirm::Always),
+            max_tool_loops: Some(2),
+            max_calls: Some(3),
+            sampling: Sampling {
+                temperature: Some(0.5),
+                top_p: Some(0.25),
+                max_tokens: Some(6),
+                seed: Some(7),
+                stop: vec!["end".to_owned()],
+                extra: ExtraSampling::new(extra),
+            },
+            ..NewTurn::default()
+        }
+    }
+
+    /// What is not kept is lost when another gateway goes on with the turn: limits, and which calls the user approves.
+    #[test]
+    fn a_turn_leaves_all_that_it_was_asked() {
+        let new = full_request();
+        let file = ToolFile { name: None, mime_type: "image/png".to_owned(), bytes: "x".into() };
+        let images = [PlacedImage { at: 3, file: file.listed() }];
+        let opening = Opening::Prompt("Hi.".to_owned());
+        let start = TurnStart {
+            session_id: "s",
+            parked_in: "s@a",
+            opening: &opening,
+            images: &images,
+            instructions: Some("Be brief.".to_owned()),
+            disconnect_grace: Some(Duration::MAX),
+        };
+        let left = Asked::read(&Asked::of(&new, start, None).write()).unwrap();
+        assert_eq!((&*left.session_id, &*left.parked_in), ("s", "s@a"));
+        assert_eq!((&left.opening, &*left.images), (&opening, &images[..]));
+        assert_eq!(left.instructions.as_deref(), Some("Be brief."));
+        assert_eq!(left.disconnect_grace, Some(Duration::MAX));
+
+        // Every field is named, so that whoever adds one decides whether it is kept.
+        let NewTurn {
+            owner,
+            model,
+            tools,
+            client_tools,
+            single_client_call,
+            nobody_approves,
+            words_only,
+            tool_choice,
+            response_format,
+            is_read_whole,
+            confirm,
+            max_tool_loops,
+            max_calls,
+            sampling,
+            // These have done their work before the turn runs, or are in its opening and its history.
+            address: _,
+            trace: _,
+            session_id: _,
+            supersedes: _,
+            input: _,
+            aside: _,
+            runs_alone: _,
+            client_history: _,
+            conversation: _,
+            serializer: _,
+            idempotency_key: _,
+        } = left.new_turn();
+        assert_eq!((owner, model, tools), (new.owner, new.model, new.tools));
+        let specs = |tools: &ClientTools| {
+            let told =
+                |it: &ToolSpec| (it.name.clone(), it.description.clone(), it.parameters.clone());
+            tools.specs().map(told).collect::<Vec<_>>()
+        };
+        assert_eq!(specs(&client_tools), specs(&new.client_tools));
+        assert!(single_client_call && nobody_approves && words_only && is_read_whole);
+        assert_eq!((tool_choice, confirm), (new.tool_choice, new.confirm));
+        let field = |format: Option<Arc<ResponseFormat>>| format.unwrap().field().clone();
+        assert_eq!(field(response_format), field(new.response_format));
+        assert_eq!((max_tool_loops, max_calls), (new.max_tool_loops, new.max_calls));
+        assert_eq!(sampling, new.sampling);
     }
 
     #[tokio::test]

@@ -166,6 +166,9 @@ pub(super) struct TurnPermit {
 
 #[cfg(test)]
 mod tests {
+    use ::metrics::with_local_recorder;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
     use super::*;
 
     const PLACES: usize = 20;
@@ -285,5 +288,29 @@ mod tests {
         drop([shares.admit("a", Some(address), 1).unwrap(), shares.count("b", None)]);
         let running = shares.running.lock();
         assert_eq!((running.by_key.clients(), running.by_address.clients()), (0, 0));
+    }
+
+    #[test]
+    fn the_metrics_show_what_each_key_runs_under_the_start_of_its_digest() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let shown = || {
+            let text = recorder.handle().render();
+            let lines = text.lines().filter(|line| line.starts_with("tether_key_turns_running"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        with_local_recorder(&recorder, || {
+            let shares = Shares::new(TurnLimits::default(), PLACES);
+            let owner = "0123456789abcdef";
+            let first = shares.admit(owner, None, PLACES).unwrap();
+            let second = shares.count(owner, None);
+            assert_eq!(shown(), [r#"tether_key_turns_running{key="01234567"} 2"#]);
+            drop(first);
+            assert_eq!(shown(), [r#"tether_key_turns_running{key="01234567"} 1"#]);
+            drop(second);
+            assert_eq!(shown(), [r#"tether_key_turns_running{key="01234567"} 0"#]);
+            // Whoever has no key is nobody in particular.
+            drop(shares.count("", None));
+            assert_eq!(shown().len(), 1);
+        });
     }
 }

@@ -121,6 +121,8 @@ fn written_spec(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -153,6 +155,44 @@ mod tests {
                 json!({ "type": "string", "description": cut(PARAMETER_DESCRIPTION_CHARS_MAX) });
             let told = json!({ "type": "object", "properties": { "q": q } });
             assert_eq!(*spec.told_parameters(), told, "{}", spec.name);
+        }
+    }
+
+    /// An entry's own rules come before what is known of all entries of its kind.
+    #[test]
+    fn a_policy_comes_before_what_an_entry_is_by_default() {
+        let program = std::env::current_exe().unwrap();
+        let kinds = [
+            ("command", json!({ "command": [program] })),
+            ("http", json!({ "url": "https://api.example.org" })),
+        ];
+        for (kind, what) in kinds {
+            let policy = |own: Value| {
+                let mut entry =
+                    json!({ "name": "a", "description": "b", "parameters": { "type": "object" } });
+                for more in [&what, &own] {
+                    entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+                }
+                let text = json!({ "tools": { "builtin": [], kind: [entry] } }).to_string();
+                let config = load_text("a.yml", &text, &Overrides::default(), &|_| None).unwrap();
+                let catalog = tools(&config).unwrap().toolset().tools;
+                catalog.catalog().specs().next().unwrap().policy
+            };
+            let [five, two] = [5, 2].map(|seconds| Some(Duration::from_secs(seconds)));
+            for (own, timeout) in [
+                (json!({}), None),
+                (json!({ "timeout_sec": 5 }), five),
+                (json!({ "policy": { "timeout_sec": 2 } }), two),
+                (json!({ "timeout_sec": 5, "policy": { "timeout_sec": 2 } }), two),
+            ] {
+                assert_eq!(policy(own.clone()).timeout, timeout, "{kind} {own}");
+            }
+            // Nobody knows what a program does; a GET only reads.
+            assert_eq!(policy(json!({})).mutates, kind == "command", "{kind}");
+            for mutates in [true, false] {
+                let own = json!({ "policy": { "mutates": mutates } });
+                assert_eq!(policy(own).mutates, mutates, "{kind}");
+            }
         }
     }
 }

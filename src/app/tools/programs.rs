@@ -90,3 +90,36 @@ pub(super) fn hide_unreadable_home(
         name != "HOME" || home.is_absolute() && is_readable
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Layers =
+        Layers { limits: true, no_new_privileges: true, files: true, tcp: true, seccomp: true };
+
+    fn check(mode: SandboxMode, layers: Layers) -> Result<(), String> {
+        let programs = Programs { launcher: Arc::new(Launcher::own()), layers };
+        let sandbox = sandbox(&SandboxConfig { mode, ..SandboxConfig::default() });
+        programs.check("run", sandbox.as_ref()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_sandbox_that_is_required_has_all_its_layers() {
+        let less = Layers { no_new_privileges: false, seccomp: false, ..ALL };
+        for (mode, layers) in [
+            (SandboxMode::Require, ALL),
+            // Older systems cannot restrict connections to TCP ports.
+            (SandboxMode::Require, Layers { tcp: false, ..ALL }),
+            (SandboxMode::Auto, less),
+            (SandboxMode::Off, less),
+        ] {
+            assert_eq!(check(mode, layers), Ok(()), "{mode:?}");
+        }
+        assert_eq!(
+            check(SandboxMode::Require, less).unwrap_err(),
+            "run: sandbox.mode is `require`, but this machine cannot enforce no_new_privs, system calls (seccomp, \
+             on x86-64, aarch64 and riscv64); use `auto` to run it with what is available"
+        );
+    }
+}

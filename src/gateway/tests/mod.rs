@@ -149,7 +149,10 @@ async fn no_more_turns_wait_for_a_source_than_may_run() {
         refused
     });
     assert!(matches!(refused, Err(BeginError::Full(1))), "{refused:?}");
-    assert!(matches!(waits, Err(BeginError::ToolsUnavailable(_))), "{waits:?}");
+    assert_eq!(
+        waits.unwrap_err().to_string(),
+        "a required source of tools is not ready: mcp files: it has not answered yet; try again later"
+    );
     assert_eq!(begun.elapsed(), limits::turn::REQUIRED_SOURCE_WAIT);
     gateway.replace_tools(Registry::default());
     assert!(gateway.begin(NewTurn::default()).await.is_ok(), "its place is free again");
@@ -162,9 +165,14 @@ async fn no_turn_waits_for_a_source_that_is_lost() {
     let (refused, ()) = tokio::join!(gateway.begin(NewTurn::default()), async {
         let mut lost = awaited();
         lost.sources[0].is_lost = true;
+        lost.sources[0].error = Some("there is no executable program files".to_owned());
         gateway.replace_tools(lost);
     });
-    assert!(matches!(refused, Err(BeginError::ToolsUnavailable(_))), "{refused:?}");
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "a required source of tools is not ready: mcp files: there is no executable program files; \
+         restart the gateway once that is mended"
+    );
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 

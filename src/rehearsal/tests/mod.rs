@@ -337,6 +337,22 @@ fn it_can_count_talk_long_and_say_nothing() {
     assert!(count.text.ends_with(", 10000."));
 }
 
+/// As after a gateway that was killed in the middle of an answer.
+#[test]
+fn an_answer_that_was_begun_goes_on() {
+    for (said, rest) in [
+        ("1, 2, 3", ", 4, 5."),
+        ("1, 2, 3, ", " 4, 5."),
+        ("1, 2, 3, 4, 5.", ""),
+        // Whatever this is, it is not the beginning of its answer.
+        ("One, two", "1, 2, 3, 4, 5."),
+    ] {
+        let messages = vec![user("count to 5"), assistant(said)];
+        let request = ChatRequest { is_prefilled: true, ..request(messages, all_tools()) };
+        assert_eq!(answer(&request).text, rest, "{said}");
+    }
+}
+
 #[test]
 fn the_marker_is_the_one_that_was_taught() {
     let format = CallFormat::marker("<<function_call:7f3a>>");
