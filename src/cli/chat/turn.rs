@@ -264,6 +264,86 @@ mod tests {
         (socket, String::from_utf8(head).unwrap())
     }
 
+    /// A turn at a gateway that gives these answers in order, one to each connection, and then closes it.
+    async fn answered(answers: Vec<String>) -> Turn {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let gateway = Gateway::new(base, None).unwrap();
+        tokio::spawn(async move {
+            for answer in answers {
+                let (mut socket, _) = accept(&listener).await;
+                socket.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        Turn::enter(&gateway, "s", Entry::Begin(serde_json::json!({})))
+    }
+
+    /// How many events were heard of a turn before it was lost or ended, and why it was lost.
+    async fn heard(mut turn: Turn) -> (usize, Option<TurnError>) {
+        let mut events = 0;
+        loop {
+            match turn.next().await {
+                Some(Ok(Heard::Event(_))) => events += 1,
+                Some(Ok(Heard::Cut(_) | Heard::Back)) => {}
+                Some(Err(error)) => return (events, Some(error)),
+                None => return (events, None),
+            }
+        }
+    }
+
+    /// The waits double, from half a second after the first attempt.
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_of_which_nothing_new_is_heard_is_given_up() {
+        let attempts = 1 + REJOIN_ATTEMPTS_MAX as usize;
+        let begun = Instant::now();
+        let turn = answered(vec![[HEAD, STARTED].concat(); attempts]).await;
+        let (events, error) = heard(turn).await;
+        assert_eq!(events, 1);
+        assert_eq!(
+            error.unwrap().to_string(),
+            "lost the turn: the connection was closed, 7 times in a row"
+        );
+        let waits = 2_u32.pow(REJOIN_ATTEMPTS_MAX - 1) - 1;
+        assert_eq!(begun.elapsed().as_secs(), (REJOIN_BACKOFF * waits).as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_is_joined_again_for_as_long_as_something_is_heard_of_it() {
+        let word = |number: u32| {
+            format!(
+                "{HEAD}id: 1-{number}\ndata: {{\"type\":\"text_delta\",\"data\":{{\"text\":\"a\"}}}}\n\n"
+            )
+        };
+        let words = REJOIN_ATTEMPTS_MAX * 2;
+        let mut answers = vec![[HEAD, STARTED].concat()];
+        answers.extend((2..2 + words).map(word));
+        answers.push([HEAD, &ENDED.replace("1-2", "1-99")].concat());
+        let begun = Instant::now();
+        let (events, error) = heard(answered(answers).await).await;
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(events, words as usize + 2);
+        assert_eq!(begun.elapsed().as_secs(), 0, "there is no wait after something was heard");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_the_gateway_no_longer_has_is_lost() {
+        let refusal = r#"{"error":{"code":"turn_gone","message":"It is over."}}"#;
+        for (answer, expected) in [
+            (
+                "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+                "lost the turn: the gateway no longer has it",
+            ),
+            (
+                format!("HTTP/1.1 410 Gone\r\ncontent-length: {}\r\n\r\n{refusal}", refusal.len()),
+                "lost the turn: It is over.",
+            ),
+        ] {
+            let turn = answered(vec![[HEAD, STARTED].concat(), answer]).await;
+            let (events, error) = heard(turn).await;
+            assert_eq!((events, &*error.unwrap().to_string()), (1, expected));
+        }
+    }
+
     /// A keep-alive counts as a sign of life; a stream without one is left and joined again.
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_is_silent_for_too_long_is_joined_again() {
