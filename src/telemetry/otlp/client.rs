@@ -132,3 +132,30 @@ fn retry_wait(error: &PostError) -> Option<Duration> {
             .then(|| wait.unwrap_or_default().min(COLLECTOR_WAIT_MAX)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_succeed_later_is_sent_again_and_not_much_later() {
+        let second = Duration::from_secs(1);
+        for (error, expected) in [
+            (PostError::TimedOut, Some(Duration::ZERO)),
+            (PostError::Refused(StatusCode::SERVICE_UNAVAILABLE, None), Some(Duration::ZERO)),
+            (PostError::Refused(StatusCode::TOO_MANY_REQUESTS, Some(second)), Some(second)),
+            (
+                PostError::Refused(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    Some(COLLECTOR_WAIT_MAX + second),
+                ),
+                Some(COLLECTOR_WAIT_MAX),
+            ),
+            (PostError::Refused(StatusCode::BAD_REQUEST, None), None),
+            (PostError::Refused(StatusCode::BAD_REQUEST, Some(second)), None),
+            (PostError::Refused(StatusCode::INTERNAL_SERVER_ERROR, None), None),
+        ] {
+            assert_eq!(retry_wait(&error), expected, "{error}");
+        }
+    }
+}
