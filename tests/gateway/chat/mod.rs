@@ -2,6 +2,7 @@
 
 mod breaks;
 mod piped;
+mod played;
 mod program;
 mod terminal;
 
@@ -33,13 +34,13 @@ struct Ended {
 
 /// Runs the command to its end.
 #[track_caller]
-fn run(mut command: Command, input: &str) -> impl Future<Output = Ended> {
-    let input = input.to_owned();
+fn run(mut command: Command, input: impl Into<Vec<u8>>) -> impl Future<Output = Ended> {
+    let input = input.into();
     within(async move {
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         // It may not read what it does not need.
-        let _ = stdin.write_all(input.as_bytes()).await;
+        let _ = stdin.write_all(&input).await;
         drop(stdin);
         let output = child.wait_with_output().await.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -65,7 +65,8 @@ async fn a_question_is_left_open_without_a_terminal() {
     );
     let last = ended.notes.lines().last().unwrap();
     assert!(last.starts_with("error: the question needs an answer"), "{last}");
-    assert!(last.ends_with(" --session s`"), "{last}");
+    let resume = format!("run `tether chat --url http://{} --session s`", gateway.address);
+    assert!(last.ends_with(&resume), "{last}");
     let session: Value =
         serde_json::from_slice(&gateway.get("/api/v1/sessions/s").await.body).unwrap();
     assert!(session["clarification"].is_object(), "{session}");
@@ -159,5 +160,30 @@ async fn what_cannot_be_a_prompt_is_status_2() {
         let ended = run(chat(away.address(), arguments), input).await;
         assert_eq!((ended.status, &*ended.answer), (Some(2), ""), "{}", ended.notes);
         assert!(ended.notes.contains(expected), "{}", ended.notes);
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_is_utf_8() {
+    let away = Away::anywhere();
+    for input in [&b"\xff"[..], b"Hell\xc3"] {
+        let ended = run(chat(away.address(), &[]), input).await;
+        assert_eq!((ended.status, &*ended.answer), (Some(2), ""));
+        assert_eq!(ended.notes, "error: the prompt on standard input is not UTF-8\n");
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_has_a_maximum_length() {
+    let away = Away::anywhere();
+    let longest = "x".repeat(tether::limits::chat::PROMPT_BYTES_MAX);
+    for (input, status, expected) in [
+        (longest.clone() + "x", 2, "error: the prompt is longer than 16777216 bytes\n"),
+        // This one is sent.
+        (longest, 1, "error: cannot connect to "),
+    ] {
+        let ended = run(chat(away.address(), &[]), input).await;
+        assert_eq!((ended.status, &*ended.answer), (Some(status), ""));
+        assert!(ended.notes.starts_with(expected), "{}", ended.notes);
     }
 }

@@ -172,6 +172,57 @@ async fn an_open_question_is_asked_again_when_the_session_is_resumed() {
     terminal.seen.take("It is 4.\r\n").await;
 }
 
+/// A turn that another client has begun.
+#[tokio::test]
+async fn a_turn_that_runs_is_joined_when_the_session_is_resumed() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let (_stream, mut round, _) = gateway.begin_saying(&mut model, "s", "One, two").await;
+    let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
+    let shown = terminal.seen.take("a turn is running:\r\n").await;
+    assert!(shown.contains("0 turns so far\r\n"), "{shown}");
+    terminal.seen.take("One, two").await;
+    round.say(", three.").await;
+    round.end().await;
+    terminal.seen.take(", three.\r\n").await;
+    terminal.line("And then?").await;
+    let told = model.answers(&["Four."]).await;
+    assert!(told.contains("One, two, three."), "{told}");
+    terminal.seen.take("Four.\r\n").await;
+}
+
+#[tokio::test]
+async fn a_new_session_knows_nothing_of_the_one_before() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
+    terminal.line("I am Ada.").await;
+    model.answers(&["Hello, Ada."]).await;
+    terminal.seen.take("Hello, Ada.\r\n").await;
+    terminal.line("/new").await;
+    terminal.seen.take("\r\nsession ").await;
+    terminal.line("Who am I?").await;
+    let told = model.answers(&["Who knows."]).await;
+    assert!(!told.contains("Ada"), "{told}");
+    terminal.seen.take("Who knows.\r\n").await;
+    terminal.seen.take(PROMPT).await;
+    terminal.keys(CTRL_D);
+    let left = terminal.seen.take("\r\n").await + &terminal.seen.take("\r\n").await;
+    assert!(left.contains("to go on: tether chat ") && !left.contains("--session s\r"), "{left}");
+}
+
+#[tokio::test]
+async fn the_tools_of_the_gateway_are_listed() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut terminal = Terminal::start(gateway.address, &[]);
+    terminal.line("/tools").await;
+    let listed = terminal.seen.take(PROMPT).await;
+    for tool in ["\r\n  calculate  Calculates ", "\r\n  get_current_time  "] {
+        assert!(listed.contains(tool), "{listed}");
+    }
+}
+
 /// Commands, a paste of several lines, and words that a terminal would obey.
 #[tokio::test]
 async fn what_is_typed_and_what_is_shown_stays_harmless() {
@@ -221,7 +272,7 @@ async fn the_next_turn_waits_for_the_answer_to_a_late_interrupt() {
     requested(&gateway, "POST /api/v1/chat/stream ").await;
 }
 
-const STREAM_HEAD: &str =
+pub(super) const STREAM_HEAD: &str =
     "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n";
 
 /// The next connection, and the request on it, which begins like this.
