@@ -59,6 +59,7 @@ mod requests;
 mod response_format;
 mod responses;
 mod routes;
+mod rules;
 mod selected_tools;
 mod shared_store;
 mod slow_reader;
