@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::support::events::{outcome, said};
 use crate::support::gateway::STREAM;
 use crate::support::process::Process;
+use crate::support::redis_server::RedisServer;
 use crate::support::{Model, within};
 
 fn upstream(model: &Model) -> String {
@@ -199,6 +200,25 @@ async fn a_turn_that_takes_too_long_is_cancelled() {
     seen.extend(stream.rest().await);
     assert_eq!(outcome(&seen), "cancelled");
     assert_eq!(process.exit().await.code(), Some(0));
+}
+
+/// The store does not take the end of the turn.
+#[tokio::test]
+async fn a_third_signal_does_not_wait_for_the_ends_of_turns() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let sessions = format!("sessions: {{redis: {{url: \"{}\"}}}}\n", server.url());
+    let process = Process::start(&(upstream(&model) + &sessions)).await;
+    let (stream, mut round, _) = process.begin_saying(&mut model, "s", "Half").await;
+    server.command(&["CLIENT", "PAUSE", "60000", "WRITE"]);
+    process.signal("TERM");
+    draining(&process).await;
+    process.signal("INT");
+    round.closed().await;
+    let begun = Instant::now();
+    process.signal("INT");
+    drop(stream);
+    assert_eq!(process.exit().await.code(), Some(0));
+    assert!(begun.elapsed() < tether::limits::turn::CANCEL_TIMEOUT / 2, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

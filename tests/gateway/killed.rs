@@ -429,6 +429,26 @@ async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Fra
     turns
 }
 
+/// The next process makes no call that its client wanted to be asked about.
+#[tokio::test]
+async fn the_user_still_approves_the_calls_of_a_turn_that_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = start(&Model::listen(), folder.path(), false, &Kept::File).await;
+    let body = json!({"session_id": "s", "prompt": "Look.", "confirm": "always"});
+    let (_, seen) = begin_with(&process, &body, 1).await;
+    assert_eq!(names(&seen), ["turn_started"]);
+    process.signal("KILL");
+    process.exit().await;
+
+    let model = Model::listen();
+    let process = start(&model, folder.path(), false, &Kept::File).await;
+    let player = tokio::spawn(play(model, "look"));
+    let frames = process.rejoin("session_id=s", &[]).await.rest().await;
+    assert!(names(&frames).contains(&"clarification_needed"), "{frames:?}");
+    assert!(!folder.path().join("notes").exists(), "nothing runs before the user approves it");
+    player.abort();
+}
+
 /// Some servers let a model go on with what it was saying; others, and those that refuse, are asked in words.
 #[tokio::test]
 async fn a_model_goes_on_in_the_middle_of_its_message() {

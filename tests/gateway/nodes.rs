@@ -5,7 +5,7 @@ use std::pin::pin;
 use serde_json::{Value, json};
 use tokio::{join, select};
 
-use crate::support::client::{Piece, request};
+use crate::support::client::{Piece, post, request};
 use crate::support::events::{EventStream, Frame, names, said};
 use crate::support::gateway::STREAM;
 use crate::support::model::{Round, call};
@@ -227,6 +227,29 @@ async fn a_turn_goes_on_when_its_node_is_killed_while_another_one_reads() {
     let all = read_on(&[&three, &two], seen.clone()).await;
     assert_eq!(all, [seen, rest].concat());
     assert_eq!(said(&all), "Half a word.");
+}
+
+/// Otherwise its client could run one more turn for each node that dies.
+#[tokio::test]
+async fn a_turn_that_was_taken_over_counts_against_the_limit_of_its_key() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let limits = "server: {api_keys: [key], limits: {turns_per_key: 1}, ";
+    let config = config(&model, &server, 100).replacen("server: {", limits, 1);
+    let [one, two] = [Process::start_raw(config.clone()).await, Process::start_raw(config).await];
+    let key = &["X-Api-Key: key"][..];
+    let stream = one.turn_with(key, &json!({"session_id": "s", "prompt": "Hello?"})).await;
+    let round = model.round().await;
+    one.signal("KILL");
+    one.exit().await;
+    drop((stream, round));
+    let round = model.round().await;
+    let mut stream = two.rejoin("session_id=s", key).await;
+    let more = json!({"session_id": "t", "prompt": "And?"});
+    let refused = two.exchange(post(STREAM, key, &more.to_string())).await.refusal();
+    assert_eq!((refused.0, &*refused.1), (429, "too_many_turns"));
+    round.answer("Well.").await;
+    assert_eq!(said(&stream.rest().await), "Well.");
+    two.turn_with(key, &more).await;
 }
 
 /// It does not even take their sessions' leases.
