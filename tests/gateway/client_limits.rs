@@ -1,5 +1,6 @@
 //! The limits of one client, by its address and by its key: at each of them, and one over it.
 
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use serde_json::{Value, json};
 use tether::config::Secret;
 use tether::server::ForwardedHeader;
@@ -24,6 +25,15 @@ fn exempt_nobody(setup: &mut Setup) {
     setup.config.server.limits.exempt_addresses = Vec::new();
 }
 
+/// Checks how many refusals were counted for this limit, on the thread on which the gateway runs.
+#[track_caller]
+fn counted(recorder: &PrometheusRecorder, limit: &str, expected: u32) {
+    let text = recorder.handle().render();
+    let lines = text.lines().filter(|line| line.starts_with("tether_over_limit_total"));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines, [format!("tether_over_limit_total{{limit=\"{limit}\"}} {expected}")]);
+}
+
 /// Checks that a request is refused with 429 and this code.
 #[track_caller]
 fn refused(reply: &crate::support::client::Reply, code: &str) {
@@ -40,6 +50,8 @@ async fn status(client: &mut Client) -> u16 {
 
 #[tokio::test]
 async fn an_address_has_a_limit_on_its_connections() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         exempt_nobody(setup);
@@ -64,11 +76,14 @@ async fn an_address_has_a_limit_on_its_connections() {
     // A closed connection no longer counts.
     drop(second);
     while status(&mut gateway.client().await).await != 200 {}
+    counted(&recorder, "connections_per_address", 3);
 }
 
 /// Clients over their limit cannot hold more than a few connections by staying silent.
 #[tokio::test]
 async fn silent_connections_over_the_limit_are_closed() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         exempt_nobody(setup);
@@ -87,6 +102,7 @@ async fn silent_connections_over_the_limit_are_closed() {
     for mut client in silent {
         assert_eq!(client.closed().await, b"");
     }
+    counted(&recorder, "connections_per_address", 1);
 }
 
 #[tokio::test]
@@ -175,6 +191,8 @@ async fn addresses_that_a_client_makes_up_do_not_count() {
 
 #[tokio::test]
 async fn preflights_count_like_other_requests() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         exempt_nobody(setup);
@@ -187,10 +205,13 @@ async fn preflights_count_like_other_requests() {
     for expected in [200, 200, 429] {
         assert_eq!(client.reply().await.status(), expected);
     }
+    counted(&recorder, "head_rate_per_address", 1);
 }
 
 #[tokio::test]
 async fn each_key_has_a_rate_of_its_own() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         keys(setup, &["first", "second"]);
@@ -203,6 +224,7 @@ async fn each_key_has_a_rate_of_its_own() {
         &[&[&first], &[&first], &[&first], &[&second], &[&second], &[&second], &[&wrong]];
     let expected = [200, 200, 429, 200, 200, 429, 401];
     assert_eq!(statuses(&gateway, requests).await, expected);
+    counted(&recorder, "head_rate_per_key", 2);
 }
 
 /// Begins a turn with these headers, and receives its request at the model server.
@@ -225,6 +247,8 @@ fn over(gateway: &Gateway, headers: &[&str], key: &'static str) -> impl Future<O
 
 #[tokio::test]
 async fn an_address_has_a_limit_on_its_turns() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         trust(setup, ForwardedHeader::default());
@@ -239,10 +263,13 @@ async fn an_address_has_a_limit_on_its_turns() {
     round.answer("Well.").await;
     assert_eq!(outcome(&first.rest().await), "stop");
     let _third = begin(&gateway, &mut model, &[one]).await;
+    counted(&recorder, "turns_per_address", 1);
 }
 
 #[tokio::test]
 async fn a_key_has_a_limit_on_its_turns() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         keys(setup, &["first", "second"]);
@@ -256,11 +283,14 @@ async fn a_key_has_a_limit_on_its_turns() {
     round.answer("Well.").await;
     assert_eq!(outcome(&first.rest().await), "stop");
     let _second = begin(&gateway, &mut model, &[one]).await;
+    counted(&recorder, "turns_per_key", 1);
 }
 
 /// Of four places, one is reserved.
 #[tokio::test]
 async fn a_key_that_uses_more_than_its_share_is_refused_before_one_that_uses_less() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         keys(setup, &["greedy", "modest"]);
@@ -290,6 +320,7 @@ async fn a_key_that_uses_more_than_its_share_is_refused_before_one_that_uses_les
         round.answer("Well.").await;
         assert_eq!(outcome(&stream.rest().await), "stop");
     }
+    counted(&recorder, "share", 2);
 }
 
 /// With a single key, there is nobody to reserve places for.

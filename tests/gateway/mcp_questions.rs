@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tether::limits::session::TTL;
@@ -251,6 +252,9 @@ async fn a_call_asks_ten_times_at_most() {
 
 #[tokio::test]
 async fn a_question_of_the_old_protocol_is_lost_with_its_gateway_and_the_model_is_told() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    // The gateways run on this thread.
+    let _counting = metrics::set_default_local_recorder(&recorder);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(TTL));
     let mut one = Shop::open_with("asks", Model::listen(), Some(Arc::clone(&store))).await;
     let asked = one.asked("s").await;
@@ -259,6 +263,9 @@ async fn a_question_of_the_old_protocol_is_lost_with_its_gateway_and_the_model_i
     let response = answer("s", &asked, &json!({"content": {"size": "s"}}));
     let reply = two.gateway.post(STREAM, &response).await;
     assert_eq!((reply.refusal().0, &*reply.refusal().1), (409, "clarification_expired"));
+    let counted = recorder.handle().render();
+    let expired = "tether_clarifications_total{outcome=\"expired\"} 1\n";
+    assert!(counted.contains(expired), "{counted}");
     let (told, frames) = two.turn(&json!({"session_id": "s", "prompt": "Go on."})).await;
     assert!(told.contains("\"Which size?\" was left unanswered"), "{told}");
     assert_eq!(outcome(&frames), "stop");

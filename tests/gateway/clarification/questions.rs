@@ -154,8 +154,12 @@ async fn the_metrics_count_the_outcomes_of_questions() {
         assert_eq!(stale.status(), 409);
         gateway.turn(&option("s", &second, DOE)).await.rest().await;
     }
+    let asked = asked(&gateway.turn(&tell_john).await.rest().await);
+    let declined = json!({"clarification_id": asked["clarification_id"], "action": "decline"});
+    let body = json!({"session_id": "s", "clarification_response": declined});
+    gateway.turn(&body).await.rest().await;
     let metrics = String::from_utf8(gateway.get("/metrics").await.body).unwrap();
-    for (outcome, count) in [("asked", 4), ("answered", 2), ("dropped", 2)] {
+    for (outcome, count) in [("asked", 5), ("answered", 2), ("declined", 1), ("dropped", 2)] {
         let line = format!("tether_clarifications_total{{outcome=\"{outcome}\"}} {count}\n");
         assert!(metrics.contains(&line), "{line}{metrics}");
     }
