@@ -47,7 +47,7 @@ pub(crate) enum TelemetryError {
     #[error(
         "{FILTER_VARIABLE}: {0}; expected a filter such as `info`, `debug` or `warn,tether=trace`"
     )]
-    Filter(#[from] tracing_subscriber::filter::FromEnvError),
+    Filter(#[from] tracing_subscriber::filter::ParseError),
     /// It would show the logs of a target of this name, and so probably none.
     #[error(
         "{FILTER_VARIABLE}: `{0}` is not a level; expected error, warn, info, debug, trace or off. \
@@ -95,13 +95,16 @@ fn filter(level: LevelFilter) -> Result<EnvFilter, TelemetryError> {
         reason = "the filter applies before the configuration is read"
     )]
     let words = std::env::var(FILTER_VARIABLE).unwrap_or_default();
-    if let Some(word) = misspelt_level(&words) {
+    filter_of(&words, level)
+}
+
+/// The filter that these words ask for, at this level if there are none.
+fn filter_of(words: &str, level: LevelFilter) -> Result<EnvFilter, TelemetryError> {
+    if let Some(word) = misspelt_level(words) {
         return Err(TelemetryError::NotALevel(word.to_owned()));
     }
-    let builder = EnvFilter::builder()
-        .with_default_directive(Directive::from(level))
-        .with_env_var(FILTER_VARIABLE);
-    let filter = builder.from_env()?;
+    let builder = EnvFilter::builder().with_default_directive(Directive::from(level));
+    let filter = builder.parse(words.trim())?;
     // It warns of each odd frame, and a client can send any number.
     let names_h2 = words.split([',', '=', '[']).any(|word| word.trim().starts_with("h2"));
     let warns = |level: LevelFilter| level > LevelFilter::ERROR;
@@ -166,4 +169,28 @@ impl Write for Record<'_> {
 /// A duration for a log line or an event, in milliseconds. JSON has no 128-bit numbers.
 pub(crate) fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client can send any number of odd frames, and the library warns of each.
+    #[test]
+    fn the_http2_library_is_quiet_unless_the_filter_names_it() {
+        for (words, level, expected) in [
+            ("", LevelFilter::INFO, "h2=error,info"),
+            ("  ", LevelFilter::INFO, "h2=error,info"),
+            ("", LevelFilter::OFF, "off"),
+            ("off", LevelFilter::INFO, "off"),
+            ("error", LevelFilter::INFO, "error"),
+            ("debug", LevelFilter::INFO, "h2=error,debug"),
+            ("warn,tether=trace", LevelFilter::INFO, "tether=trace,h2=error,warn"),
+            ("tether=trace", LevelFilter::INFO, "tether=trace"),
+            ("h2=debug", LevelFilter::INFO, "h2=debug"),
+            ("info,h2=debug", LevelFilter::INFO, "h2=debug,info"),
+        ] {
+            assert_eq!(filter_of(words, level).unwrap().to_string(), expected, "{words:?} {level}");
+        }
+    }
 }
