@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
+mod parse;
 mod probe;
 mod sessions;
 mod tools;
@@ -252,6 +253,30 @@ fn a_bad_log_filter_is_status_2() {
         assert!(stderr.starts_with("error: TETHER_LOG: "), "{command}: {stderr}");
         assert!(stderr.contains("warn,tether=trace"), "{command}: {stderr}");
     }
+}
+
+/// The machine or the configuration is at fault, and no restart will help.
+#[test]
+fn a_collector_that_cannot_be_asked_is_status_2() {
+    let collector = file(
+        "server: {listen: \"127.0.0.1:0\"}\ntelemetry: {otlp: {endpoint: \"https://collector.example\"}}\n",
+    );
+    let mut tether = Command::new(TETHER);
+    tether.args(["serve", "--config", path(&collector)]).env("SSL_CERT_FILE", "/nowhere/ca.pem");
+    let output = tether.env_remove("SSL_CERT_DIR").env("TETHER_LOG", "off").output().unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let expected = "error: telemetry.otlp: cannot read the system's CA certificates: ";
+    assert!(stderr.starts_with(expected), "{stderr}");
+
+    let header = file(
+        "telemetry: {otlp: {endpoint: \"https://collector.example\", headers: {a: \"b\\x01\"}}}\n",
+    );
+    let (_, stderr) = check(&["serve", "--config", path(&header)], 2);
+    assert!(
+        stderr.contains("telemetry.otlp.headers.a: found text, expected a header's value"),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tether::session::store::{Entry, EntryKey, EntryOwner, SqliteStore, Store as _, SyncMode};
 use tokio::runtime::Builder;
@@ -108,6 +108,96 @@ fn sessions_are_listed_the_last_used_first() {
     assert!(owned["turns"].as_u64() > Some(0) && owned["bytes"].as_u64() > Some(1000), "{owned}");
 }
 
+/// Everything that can be in a transcript, and how it looks to a person.
+#[test]
+fn a_transcript_shows_every_outcome() {
+    let mut session: Value = serde_json::from_str(EXPORTED.lines().nth(1).unwrap()).unwrap();
+    let conversation = &mut session["record"]["session"]["conversation"];
+    conversation["dropped"] = json!(2);
+    let call = |result: Value| {
+        let arguments = json!({"name": "John"});
+        json!({"call": {
+            "call_id": "call_8", "name": "look_up", "arguments": arguments,
+            "resolved_arguments": {}, "outcome": {"ended": result},
+        }})
+    };
+    let failed =
+        call(json!({"success": false, "next_action": "error", "error": "the line is busy"}));
+    let long = call(json!({"success": true, "data": "x".repeat(2048), "next_action": "continue"}));
+    let step = json!({"at_ms": 0, "parts": [failed, long], "notes": [], "retry": null});
+    let last = &mut conversation["turns"][5];
+    last["steps"] = json!([step]);
+    last["answer"] = json!({
+        "clarification_id": "three.1", "question": "May it?", "not_chosen": [],
+        "given": {"refused": "Not\nthat one."},
+    });
+    let state = State::new();
+    assert_eq!(state.import(&session.to_string(), &[]).status, Some(0));
+    let Ended { status, stdout, .. } = state.run(&["show", "demo@YWxpY2U="]);
+    assert_eq!(status, Some(0));
+    let (before, rest) = stdout.split_once("last used ").unwrap();
+    assert_eq!(before, "session demo\nowner YWxpY2U=\n");
+    let (used, rest) = rest.split_once('\n').unwrap();
+    assert!(used.ends_with('Z'), "{used}");
+    let shortened = format!("result: \"{}…\n", "x".repeat(1023));
+    assert_eq!(rest.replace(&shortened, "result: SHORTENED\n"), SHOWN);
+}
+
+const SHOWN: &str = "\
+older turns dropped: 2
+
+turn one, 1970-01-01 00:00:00Z
+user: Tell John.
+assistant: Let me see.
+gateway: One moment.
+call of look_up: {\"name\":\"John\"}
+result:\x20
+call of look_up: {\"name\":\"John\"}
+skipped: needs the answer
+feedback: Write it again.
+question of look_up: Which John?
+question of look_up: Which John?
+ended: clarification_needed
+
+turn two, 1970-01-01 00:00:00Z
+user: John Doe
+call of look_up: {\"name\":\"John\"}
+not run: failed: no such John
+call of look_up: {\"name\":\"John\"}
+cancelled:\x20
+gateway: One moment.
+gateway: One moment.
+failed: upstream_error
+
+turn three, 1970-01-01 00:00:00Z
+user: Never mind.
+call of look_up: {\"name\":\"John\"}
+not run: it needs the user's approval
+question of look_up:\x20
+ended: clarification_needed
+
+turn four, 1970-01-01 00:00:00Z
+user: (approved for this session)
+ended: stop
+
+turn five, 1970-01-01 00:00:00Z
+user: Open both.
+call of look_up: {\"name\":\"John\"}
+the client's result: {\"text\":\"Milk.\"}
+call of look_up: {\"name\":\"John\"}
+not run: the client has not returned its result
+ended: client_tool_calls
+
+turn six, 1970-01-01 00:00:00Z
+user: Not
+    that one.
+call of look_up: {\"name\":\"John\"}
+result: failed: the line is busy
+call of look_up: {\"name\":\"John\"}
+result: SHORTENED
+failed: internal
+";
+
 #[test]
 fn a_transcript_is_for_people_or_as_the_gateway_returns_it() {
     let state = State::filled();
@@ -158,6 +248,22 @@ fn a_bad_line_is_reported_and_the_others_are_imported() {
     assert_eq!(lines[1], "error: line 4: damaged: the log of turn \"two\" is damaged");
     assert_eq!(lines[2], "note: sessions imported: 2");
     assert_eq!(state.ids(), ["a", "b"], "nothing is half imported");
+}
+
+/// The store is read 256 sessions at a time.
+#[test]
+fn every_session_of_a_full_store_is_exported_and_listed_once() {
+    let state = State::new();
+    let expected: Vec<String> = (0..300).map(|number| format!("s{number:03}")).collect();
+    let lines: String = expected.iter().map(|id| session(id)).collect();
+    assert_eq!(state.import(&lines, &[]).status, Some(0));
+    assert_eq!(state.ids(), expected);
+    let Ended { status, stdout, .. } = state.run(&["export"]);
+    assert_eq!(status, Some(0));
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].clone();
+    let mut exported: Vec<Value> = stdout.lines().map(id).collect();
+    exported.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+    assert_eq!(exported, expected);
 }
 
 #[test]
