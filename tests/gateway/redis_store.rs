@@ -10,7 +10,7 @@ use crate::support::client::request;
 use crate::support::events::Frame;
 use crate::support::process::{Log, Process};
 use crate::support::redis_server::RedisServer;
-use crate::support::{EventStream, Model};
+use crate::support::{EventStream, Model, ms, pass};
 
 /// A gateway's configuration, with a short lease.
 pub(super) fn config(model: &Model, server: &RedisServer, more: &str) -> String {
@@ -71,6 +71,32 @@ pub(super) async fn play(mut model: Model) {
 pub(super) async fn next_turn(process: &Process, session: &str) -> Vec<Frame> {
     let body = json!({"session_id": session, "prompt": "And then?"});
     process.turn(&body).await.up_to("turn_completed").await
+}
+
+/// The server keeps those waiting who want to write.
+#[tokio::test]
+async fn whether_words_are_shown_before_they_are_stored_is_configured() {
+    for durability in ["before_send", "lazy"] {
+        let (mut model, server) = (Model::listen(), RedisServer::start());
+        let config =
+            config(&model, &server, "") + &format!("stream: {{durability: {durability}}}\n");
+        let process = Process::start(&config).await;
+        let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
+        server.command(&["CLIENT", "PAUSE", "60000", "WRITE"]);
+        round.say(" two").await;
+        if durability == "before_send" {
+            tokio::select! {
+                biased;
+                frame = stream.next() => panic!("it is not stored: {frame:?}"),
+                () = pass(ms(100)) => {}
+            }
+            server.command(&["CLIENT", "UNPAUSE"]);
+        }
+        stream.up_to_text(" two").await;
+        server.command(&["CLIENT", "UNPAUSE"]);
+        round.end().await;
+        assert_eq!(stream.rest().await.last().unwrap().data["text"], "One two");
+    }
 }
 
 #[tokio::test]

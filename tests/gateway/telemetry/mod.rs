@@ -1,5 +1,6 @@
 //! What operators see of a turn: its metrics and its log lines.
 
+mod counts;
 mod logs;
 mod metrics;
 mod otlp;
