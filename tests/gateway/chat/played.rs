@@ -1,5 +1,7 @@
 //! Questions of a gateway that a test plays.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -68,7 +70,7 @@ impl Played {
         let started = json!({"type": "turn_started", "data": {"turn_id": "t", "model": "m"}});
         let mut text = STREAM_HEAD.to_owned();
         for (number, event) in (1..).zip([&started].into_iter().chain(events)) {
-            text += &format!("id: 1-{number}\ndata: {event}\n\n");
+            let _ = write!(text, "id: 1-{number}\ndata: {event}\n\n");
         }
         client.write_all(text.as_bytes()).await.unwrap();
         body
