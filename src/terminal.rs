@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a terminal obeys this character: control characters, line breaks and tabs among them, and marks that embed,
-/// override or isolate a direction of text.
+/// Whether a terminal acts on this character instead of showing it: a control character (line breaks and tabs included), or
+/// a mark that changes the direction of text.
 pub(crate) fn obeys(char: char) -> bool {
     char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -405,7 +405,7 @@ mod printing {
             (r#"[sh, -c, "echo {{w}}"]"#, false),
             (r#"[python3, search.py, -e, "{w}"]"#, false),
             (r#"[grep, -e, "{w}"]"#, false),
-            (r#"[bash, --norc, -o, pipefail, -c, "echo {w}"]"#, true),
+            (r#"[bash, --norc, -euo, pipefail, -c, "echo {w}"]"#, true),
             (r#"[/usr/bin/env, bash, -c, "{w}"]"#, true),
         ] {
             let text = format!(

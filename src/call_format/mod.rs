@@ -133,11 +133,12 @@ pub struct CallFormat {
     opener: Arc<str>,
 }
 
-/// The calls that were written last, one after the other.
+/// The calls that a text ends with.
 #[derive(Debug, Default)]
 pub struct CallsBefore {
+    /// How many.
     count: usize,
-    /// How long the text was then, in bytes.
+    /// The length of the text after them, in bytes.
     end: usize,
 }
 
@@ -218,12 +219,12 @@ impl CallFormat {
         own.chain(header).chain(frames.copied()).chain(closer).chain(tags)
     }
 
-    /// Adds a call that stands alone, and what is written between it and what follows. `arguments` is a JSON object.
+    /// Adds a call that joins no other, and what separates it from what follows. `arguments` is a JSON object.
     pub fn push_call(&self, text: &mut String, name: &str, arguments: &str) {
         self.push_next_call(text, name, arguments, &mut CallsBefore::default());
     }
 
-    /// Adds a call. Right after the calls before it, it joins them in their frame, or in their array.
+    /// Adds a call. If the text ends with the calls `before` it, it joins them in their frame or array.
     pub fn push_next_call(
         &self,
         text: &mut String,
@@ -252,7 +253,7 @@ impl CallFormat {
         let _ = write!(text, "{gap}{close}{}", self.after_call());
     }
 
-    /// Adds a call to so many others, or with what is written around all of them if there are none.
+    /// Adds a call after `others` calls, within what is written around them; opens that if there are none.
     fn push_joined(
         &self,
         text: &mut String,

@@ -16,7 +16,6 @@ mod tools;
 pub use parse::fuzz;
 pub use run::main;
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -301,18 +300,21 @@ pub(crate) fn exit(result: &Result<(), CliError>) -> ExitCode {
 
 /// Writes one line to standard error, if it is open.
 pub(crate) fn print_diagnostic(level: &str, message: impl std::fmt::Display) {
-    // Names of tools, and what servers say, are written by strangers: they command no terminal, and no line of theirs looks
-    // like a message of its own.
-    let message = message.to_string();
-    let message = terminal::spelled_out(&message, &['\n', '\t']);
-    let lines = message.split_inclusive('\n').enumerate();
-    let indented = lines.map(|(at, line)| match line {
-        line if at > 0 && !line.starts_with([' ', '\n']) => format!("  {line}").into(),
-        line => Cow::Borrowed(line),
-    });
-    let message: String = indented.collect();
     // If standard error fails, the failure cannot be reported anywhere.
-    let _ = writeln!(io::stderr().lock(), "{level}: {message}");
+    let _ = writeln!(io::stderr().lock(), "{}", diagnostic(level, &message.to_string()));
+}
+
+/// A message as it is written. Strangers write the names of tools and what servers say: their text must not command the
+/// terminal, and no line of it may look like a message of its own.
+fn diagnostic(level: &str, message: &str) -> String {
+    let message = terminal::spelled_out(message, &['\n', '\t']);
+    let mut lines = message.split('\n');
+    let mut written = format!("{level}: {}", lines.next().unwrap_or_default());
+    for line in lines {
+        let indent = if line.is_empty() || line.starts_with("  ") { "" } else { "  " };
+        written.extend(["\n", indent, line]);
+    }
+    written
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
@@ -322,4 +324,22 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 
 fn upstream_url(text: &str) -> Result<Uri, String> {
     config::base_url_with_version(text).map_err(|expected| format!("expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_from_outside_looks_like_a_diagnostic() {
+        for (message, written) in [
+            ("a", "error: a"),
+            ("a\nerror: b", "error: a\n  error: b"),
+            ("a\n error: b", "error: a\n   error: b"),
+            ("2 mistakes\n  t.yml:1:1: a\n\n  b", "error: 2 mistakes\n  t.yml:1:1: a\n\n  b"),
+            ("a\u{1b}[2J\r\tb", "error: a\\u001b[2J\\r\tb"),
+        ] {
+            assert_eq!(diagnostic("error", message), written);
+        }
+    }
 }

@@ -14,14 +14,19 @@ pub(crate) fn reference(value: &Value) -> Option<&str> {
     members.get(KEY)?.as_str()
 }
 
-/// Gives the calls that are referred to other ids. References to other calls stay.
+/// The id of the call that a reference names.
+pub(crate) fn id(reference: &str) -> &str {
+    reference.split('.').next().unwrap_or_default()
+}
+
+/// Replaces the ids of calls in references. References to other calls stay.
 pub(super) fn rename(arguments: &mut Value, ids: &HashMap<String, String>) {
     let mut open = vec![arguments];
     while let Some(value) = open.pop() {
         if let Some(reference) = reference(value) {
-            let (id, path) = reference.split_at(reference.find('.').unwrap_or(reference.len()));
-            if let Some(id) = ids.get(id) {
-                value[KEY] = format!("{id}{path}").into();
+            let id = id(reference);
+            if let Some(new) = ids.get(id) {
+                value[KEY] = format!("{new}{}", &reference[id.len()..]).into();
             }
             continue;
         }

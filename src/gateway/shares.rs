@@ -308,7 +308,7 @@ mod tests {
             assert_eq!(shown(), [r#"tether_key_turns_running{key="01234567"} 1"#]);
             drop(second);
             assert_eq!(shown(), [r#"tether_key_turns_running{key="01234567"} 0"#]);
-            // Whoever has no key is nobody in particular.
+            // Turns without a key are not counted.
             drop(shares.count("", None));
             assert_eq!(shown().len(), 1);
         });

@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use crate::conversation::reference::reference;
+use crate::conversation::reference::{self, reference};
 use crate::limits::tools::REFERRED_BYTES_MAX;
 use crate::text::json_len;
 
@@ -33,7 +33,7 @@ pub(super) fn target<'a>(
     reference: &str,
     mut calls: impl Iterator<Item = &'a str>,
 ) -> Option<usize> {
-    let id = reference.split('.').next().unwrap_or_default();
+    let id = reference::id(reference);
     calls.position(|call| call == id)
 }
 

@@ -2,10 +2,10 @@
 
 use crate::terminal;
 
-/// What the formatter colours a record with, for a terminal: SGR sequences (ECMA-48, section 8.3.117), and no more than
-/// these of them.
+/// What the formatter colours a record with, for a terminal: SGR sequences (ECMA-48, section 8.3.117). A field from
+/// outside may have them too, but no others, and not beyond its line.
 const COLOURS: [&str; 9] = [
-    "\u{1b}[0m",
+    RESET,
     "\u{1b}[1m",
     "\u{1b}[2m",
     "\u{1b}[3m",
@@ -16,6 +16,8 @@ const COLOURS: [&str; 9] = [
     "\u{1b}[35m",
 ];
 
+const RESET: &str = "\u{1b}[0m";
+
 /// Appends a complete record, as the formatter passes it, which `is_coloured` for a terminal or not.
 pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8], is_coloured: bool) {
     let record = String::from_utf8_lossy(record);
@@ -23,18 +25,26 @@ pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8], is_coloured: bool) {
         Some(text) => (text, "\n"),
         None => (&*record, ""),
     };
+    let mut is_plain = true;
     let colour = |text: &str| COLOURS.iter().find(|it| is_coloured && text.starts_with(**it));
     while let Some(at) = rest.find(|char| terminal::obeys(char) && char != '\t') {
         let (before, obeyed) = rest.split_at(at);
         out.extend_from_slice(before.as_bytes());
-        let colour = colour(obeyed).map(|colour| colour.len());
-        let stay: &[char] = if colour.is_some() { &['\u{1b}'] } else { &[] };
-        let length = colour.or_else(|| obeyed.chars().next().map(char::len_utf8));
-        let (obeyed, after) = obeyed.split_at(length.unwrap_or_default());
-        out.extend_from_slice(terminal::spelled_out(obeyed, stay).as_bytes());
-        rest = after;
+        if let Some(colour) = colour(obeyed) {
+            out.extend_from_slice(colour.as_bytes());
+            rest = &obeyed[colour.len()..];
+            is_plain = *colour == RESET;
+            continue;
+        }
+        let mut chars = obeyed.chars();
+        let char = chars.next().map(|char| char.to_string()).unwrap_or_default();
+        out.extend_from_slice(terminal::spelled_out(&char, &[]).as_bytes());
+        rest = chars.as_str();
     }
     out.extend_from_slice(rest.as_bytes());
+    if !is_plain {
+        out.extend_from_slice(RESET.as_bytes());
+    }
     out.extend_from_slice(end.as_bytes());
 }
 
@@ -70,6 +80,7 @@ mod tests {
             "\u{1b}[2mINFO\u{1b}[0m \u{1b}]0;owned\u{7} \u{9b}2J \u{1b}[8m\u{202e}\u{1b}\n";
         let told = " \\u001b]0;owned\\u0007 \\u009b2J \\u001b[8m\\u202e\\u001b\n";
         assert_eq!(line(record, true), format!("\u{1b}[2mINFO\u{1b}[0m{told}"));
+        assert_eq!(line("a \u{1b}[31mb\n", true), "a \u{1b}[31mb\u{1b}[0m\n");
         assert_eq!(line(record, false), format!("\\u001b[2mINFO\\u001b[0m{told}"));
     }
 }

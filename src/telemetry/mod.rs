@@ -98,18 +98,19 @@ fn filter(level: LevelFilter) -> Result<EnvFilter, TelemetryError> {
     filter_of(&words, level)
 }
 
-/// The filter that these words ask for, at this level if there are none.
+/// The filter that `words` ask for; `level` if they are blank.
 fn filter_of(words: &str, level: LevelFilter) -> Result<EnvFilter, TelemetryError> {
+    let words = words.trim();
     if let Some(word) = misspelt_level(words) {
         return Err(TelemetryError::NotALevel(word.to_owned()));
     }
     let builder = EnvFilter::builder().with_default_directive(Directive::from(level));
-    let filter = builder.parse(words.trim())?;
+    let filter = builder.parse(words)?;
     // It warns of each odd frame, and a client can send any number.
     let names_h2 = words.split([',', '=', '[']).any(|word| word.trim().starts_with("h2"));
     let warns = |level: LevelFilter| level > LevelFilter::ERROR;
     let is_warned = words.split(',').any(|word| word.trim().parse().is_ok_and(warns))
-        || words.trim().is_empty() && warns(level);
+        || words.is_empty() && warns(level);
     let quiet = || Directive::from_str("h2=error").expect("this is a directive");
     Ok(if names_h2 || !is_warned { filter } else { filter.add_directive(quiet()) })
 }

@@ -198,7 +198,7 @@ fn arguments_that_are_not_text_are_a_mistake() {
 fn mistakes_in_a_call_are_status_2() {
     for (arguments, told) in [
         (&["call", "nope"][..], "error: There is no tool called \"nope\". Available: "),
-        (&["call", "greet"], "error: The arguments are not valid.\n- arguments.name: "),
+        (&["call", "greet"], "error: The arguments are not valid.\n  - arguments.name: "),
         (&["call", "greet", "[]"], "error: the arguments must be a JSON object\n"),
         (&["call", "greet", "{"], "error: the arguments are not valid JSON: "),
         (

@@ -252,9 +252,9 @@ fn what_comes_from_the_environment_is_not_shown() {
     assert!(!shown.contains("sesame") && shown.contains("key=${KEY}"), "{shown}");
     let client = "client_id: a, client_secret: b";
     let text = format!(
-        "tools: {{http: [{{name: a, description: b, url: 'https://a.example', auth: {{s: {{token_url: \
-         'https://b.example/?key=${{KEY}}', {client}}}}}}}], mcp: {{m: {{url: 'https://a.example', auth: {{issuer: \
-         'https://c.example/${{KEY}}', {client}}}}}}}}}"
+        "tools: {{http: [{{name: a, openapi: a.json, base_url: 'https://a.example', auth: {{s: {{token_url: \
+         'https://b.example/?key=${{KEY}}', {client}}}}}}}], mcp: [{{name: m, url: 'https://a.example', auth: {{issuer: \
+         'https://c.example/${{KEY}}', {client}}}}}]}}"
     );
     let config = load_with(&text, &Overrides::default(), &[("KEY", "sesame")]);
     let shown = config.unwrap().to_yaml().unwrap();

@@ -73,10 +73,10 @@ async fn an_address_has_a_limit_on_its_connections() {
     assert_eq!(status(&mut second).await, 200);
     round.answer("Well.").await;
     assert_eq!(outcome(&stream.rest().await), "stop");
+    counted(&recorder, "connections_per_address", 3);
     // A closed connection no longer counts.
     drop(second);
     while status(&mut gateway.client().await).await != 200 {}
-    counted(&recorder, "connections_per_address", 3);
 }
 
 /// Clients over their limit cannot hold more than a few connections by staying silent.

@@ -433,14 +433,16 @@ async fn ask_and_answer(kept: &Kept, killed: Option<(usize, usize)>) -> [Vec<Fra
 #[tokio::test]
 async fn the_user_still_approves_the_calls_of_a_turn_that_was_killed() {
     let folder = tempfile::tempdir().unwrap();
-    let process = start(&Model::listen(), folder.path(), false, &Kept::File).await;
+    let mut model = Model::listen();
+    let process = start(&model, folder.path(), false, &Kept::File).await;
     let body = json!({"session_id": "s", "prompt": "Look.", "confirm": "always"});
     let (_, seen) = begin_with(&process, &body, 1).await;
     assert_eq!(names(&seen), ["turn_started"]);
+    let round = model.round().await;
     process.signal("KILL");
     process.exit().await;
+    drop(round);
 
-    let model = Model::listen();
     let process = start(&model, folder.path(), false, &Kept::File).await;
     let player = tokio::spawn(play(model, "look"));
     let frames = process.rejoin("session_id=s", &[]).await.rest().await;

@@ -85,6 +85,7 @@ async fn whether_words_are_shown_before_they_are_stored_is_configured() {
         server.command(&["CLIENT", "PAUSE", "60000", "WRITE"]);
         round.say(" two").await;
         if durability == "before_send" {
+            while !server.command(&["INFO", "clients"]).contains("blocked_clients:1") {}
             tokio::select! {
                 biased;
                 frame = stream.next() => panic!("it is not stored: {frame:?}"),

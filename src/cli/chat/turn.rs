@@ -278,7 +278,7 @@ mod tests {
         Turn::enter(&gateway, "s", Entry::Begin(serde_json::json!({})))
     }
 
-    /// How many events were heard of a turn before it was lost or ended, and why it was lost.
+    /// How many events came before the turn was lost or ended, and why it was lost.
     async fn heard(mut turn: Turn) -> (usize, Option<TurnError>) {
         let mut events = 0;
         loop {

@@ -11,6 +11,7 @@ use crate::cli::{CliError, print_diagnostic};
 use crate::event::Event;
 use crate::limits::tools::PROGRESS_INTERVAL;
 use crate::telemetry::millis;
+use crate::terminal;
 use crate::tools::reported::Reported;
 use crate::tools::{Progress, ToolResult};
 
@@ -88,8 +89,8 @@ impl<'c, W: Write> Lines<'c, W> {
                 attempts,
             });
         }
-        serde_json::to_writer(&mut *self.out, &*result.shown()).map_err(io::Error::from)?;
-        self.out.write_all(b"\n")?;
+        let json = serde_json::to_string(&*result.shown()).map_err(io::Error::from)?;
+        writeln!(self.out, "{}", terminal::spelled_out(&json, &[]))?;
         self.out.flush()?;
         Ok(())
     }

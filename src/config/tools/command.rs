@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::policy::policy;
 use super::sandbox::{self, SandboxConfig};
-use super::script::script;
+use super::script::scripts;
 use super::shown::{Shown, shown_as_written};
 use super::values::{as_map, parameters, path, scalar, some_seconds, tool_name, words};
 use crate::config::Secret;
@@ -64,7 +64,7 @@ impl CommandConfig {
     /// Whether the model fills in a part of a script.
     pub(in crate::config) fn has_filled_script(&self) -> bool {
         let texts = self.command.reveal().iter().flat_map(Element::texts).map(String::as_str);
-        script(texts).is_some_and(has_placeholder)
+        scripts(texts).into_iter().any(has_placeholder)
     }
 
     /// Whether the operator says that the program gets this variable.

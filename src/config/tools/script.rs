@@ -1,65 +1,105 @@
-//! Which argument of a command is a script that an interpreter runs.
+//! Which arguments of a command are scripts that an interpreter runs.
 
 use std::path::Path;
 
-/// A program that takes a script as an argument.
+/// A program that takes scripts as arguments.
 struct Interpreter {
     /// Its names, without a version.
     names: &'static [&'static str],
-    /// The letters of one-letter options after which the script comes. They may stand together with others, as in `-euc`.
-    letters: &'static [char],
-    /// The same as words.
-    words: &'static [&'static str],
-    /// Options whose value is an argument of its own.
-    with_value: &'static [&'static str],
+    /// One-letter options that take a script; they may be grouped, as in `-euc`.
+    script_letters: &'static [char],
+    /// Long options that take a script.
+    script_words: &'static [&'static str],
+    /// One-letter options that take another value.
+    value_letters: &'static [char],
+    /// Long options that take another value.
+    value_words: &'static [&'static str],
+    /// Whether an option's value may be in the same argument, as in `-cprint(1)`.
+    attaches: bool,
 }
 
 const INTERPRETERS: [Interpreter; 5] = [
     Interpreter {
         names: &["sh", "bash", "dash", "zsh", "ksh", "ash"],
-        letters: &['c'],
-        words: &[],
-        with_value: &["-o", "+o", "-O", "+O", "--rcfile", "--init-file"],
+        script_letters: &['c'],
+        script_words: &[],
+        value_letters: &['o', 'O'],
+        value_words: &["--rcfile", "--init-file"],
+        attaches: false,
     },
     Interpreter {
         names: &["python", "pypy"],
-        letters: &['c'],
-        words: &[],
-        with_value: &["-X", "-W", "--check-hash-based-pycs"],
+        script_letters: &['c'],
+        script_words: &[],
+        value_letters: &['X', 'W'],
+        value_words: &["--check-hash-based-pycs"],
+        attaches: true,
     },
     Interpreter {
         names: &["node", "nodejs", "bun"],
-        letters: &['e', 'p'],
-        words: &["--eval", "--print"],
-        with_value: &["-r", "--require", "--import", "-C", "--conditions"],
+        script_letters: &['e', 'p'],
+        script_words: &["--eval", "--print"],
+        value_letters: &['r', 'C'],
+        value_words: &["--require", "--import", "--conditions", "--title", "--env-file"],
+        attaches: false,
     },
-    Interpreter { names: &["perl"], letters: &['e', 'E'], words: &[], with_value: &["-I"] },
-    Interpreter { names: &["ruby"], letters: &['e'], words: &[], with_value: &["-I", "-r", "-C"] },
+    Interpreter {
+        names: &["perl"],
+        script_letters: &['e', 'E'],
+        script_words: &[],
+        value_letters: &['I', 'M', 'm'],
+        value_words: &[],
+        attaches: true,
+    },
+    Interpreter {
+        names: &["ruby"],
+        script_letters: &['e'],
+        script_words: &[],
+        value_letters: &['I', 'r', 'C'],
+        value_words: &[],
+        attaches: true,
+    },
 ];
 
-/// The argument of this command that is a script, if there is one. What comes after it is for the script.
-pub(super) fn script<'t>(mut command: impl Iterator<Item = &'t str>) -> Option<&'t str> {
-    let mut program = name(command.next()?);
-    if program == "env" {
-        // Its options, and variables.
-        let run = command.find(|text| !text.starts_with('-') && !text.contains('='));
-        program = name(run?);
-    }
-    let interpreter = INTERPRETERS.iter().find(|it| it.names.contains(&program))?;
-    let mut takes_script = false;
+/// The arguments of this command, or parts of them, that are scripts. What comes after them is for the scripts.
+pub(super) fn scripts<'t>(mut command: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let Some(interpreter) = interpreter(&mut command) else { return Vec::new() };
+    let (mut scripts, mut awaited) = (Vec::new(), 0);
     while let Some(text) = command.next() {
-        match interpreter.read(text) {
-            Argument::TakesValue => {
-                command.next();
+        let Some(option) = interpreter.option(text) else {
+            // The script of a shell comes after all its options.
+            if awaited > 0 {
+                scripts.push(text);
             }
-            Argument::TakesScript => takes_script = true,
-            Argument::IsScript(script) => return Some(script),
-            Argument::Option => {}
-            // A file is run instead, and all that follows is for that.
-            Argument::Plain => return takes_script.then_some(text),
+            // Otherwise, a file is run. The rest is for it.
+            break;
+        };
+        scripts.extend(option.script);
+        awaited += usize::from(option.awaits_script);
+        if option.awaits_value {
+            command.next();
+        }
+        if awaited > 0 && interpreter.attaches {
+            scripts.extend(command.next());
+            awaited = 0;
         }
     }
-    None
+    scripts
+}
+
+/// The interpreter that a command begins with, also after `env`.
+fn interpreter<'t>(command: &mut impl Iterator<Item = &'t str>) -> Option<&'static Interpreter> {
+    let mut program = command.next()?;
+    if name(program) == "env" {
+        program = loop {
+            match command.next()? {
+                "-u" | "-C" | "--unset" | "--chdir" => _ = command.next(),
+                text if text.starts_with('-') || text.contains('=') => {}
+                text => break text,
+            }
+        };
+    }
+    INTERPRETERS.iter().find(|it| it.names.contains(&name(program)))
 }
 
 /// A program's name without its folder and version.
@@ -68,39 +108,46 @@ fn name(program: &str) -> &str {
     name.trim_end_matches(|char: char| char.is_ascii_digit() || matches!(char, '.' | '-'))
 }
 
-/// What an argument of an interpreter is.
-enum Argument<'t> {
-    /// An option with a value after it.
-    TakesValue,
-    /// An option with the script after it, or after further options.
-    TakesScript,
-    /// An option with the script in it.
-    IsScript(&'t str),
-    Option,
-    Plain,
+/// An option of an interpreter.
+#[derive(Default)]
+struct Opt<'t> {
+    /// The script in the same argument.
+    script: Option<&'t str>,
+    /// Whether a script comes after it.
+    awaits_script: bool,
+    /// Whether another value comes right after it.
+    awaits_value: bool,
 }
 
 impl Interpreter {
-    fn read<'t>(&self, text: &'t str) -> Argument<'t> {
-        if self.with_value.contains(&text) {
-            return Argument::TakesValue;
+    /// Reads an argument. `None` if it is no option.
+    fn option<'t>(&self, text: &'t str) -> Option<Opt<'t>> {
+        if text == "--" {
+            return Some(Opt::default());
         }
-        if self.words.contains(&text) {
-            return Argument::TakesScript;
+        if text.starts_with("--") && text.len() > 2 {
+            let (word, value) = text.split_once('=').map_or((text, None), |(a, b)| (a, Some(b)));
+            let takes_script = self.script_words.contains(&word);
+            return Some(Opt {
+                script: value.filter(|_| takes_script),
+                awaits_script: takes_script && value.is_none(),
+                awaits_value: self.value_words.contains(&word) && value.is_none(),
+            });
         }
-        if let Some(word) = text.strip_prefix("--").filter(|word| !word.is_empty()) {
-            let given = word.split_once('=');
-            let is_script = |name: &str| self.words.iter().any(|word| word[2..] == *name);
-            return match given.filter(|(name, _)| is_script(name)) {
-                Some((_, script)) => Argument::IsScript(script),
-                None => Argument::Option,
-            };
+        let letters = text.strip_prefix(['-', '+']).filter(|it| !it.is_empty())?;
+        let mut option = Opt::default();
+        for (at, letter) in letters.char_indices() {
+            let after = &letters[at + letter.len_utf8()..];
+            let takes_script = self.script_letters.contains(&letter);
+            let takes_value = self.value_letters.contains(&letter);
+            if self.attaches && !after.is_empty() && (takes_script || takes_value) {
+                option.script = Some(after).filter(|_| takes_script);
+                break;
+            }
+            option.awaits_script |= takes_script;
+            option.awaits_value |= takes_value;
         }
-        match text.strip_prefix(['-', '+']) {
-            Some(letters) if letters.contains(self.letters) => Argument::TakesScript,
-            Some(letters) if !letters.is_empty() => Argument::Option,
-            _ => Argument::Plain,
-        }
+        Some(option)
     }
 }
 
@@ -109,41 +156,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_found_behind_options() {
+    fn scripts_are_found_after_options() {
         for (command, expected) in [
-            ("sh -c S", Some("S")),
-            ("sh -c S a b", Some("S")),
-            ("/bin/bash -euc S", Some("S")),
-            ("sh -e -c S", Some("S")),
-            ("sh -ce S", Some("S")),
-            ("sh -c -e S", Some("S")),
-            ("bash --noprofile --norc -c S", Some("S")),
-            ("bash -o pipefail -c S", Some("S")),
-            ("sh script.sh -c S", None),
-            ("sh -e script.sh", None),
-            ("sh", None),
-            ("sh -c", None),
-            ("/usr/bin/env bash -c S", Some("S")),
-            ("env -i A=b bash -c S", Some("S")),
-            ("env", None),
-            ("python3 -c S", Some("S")),
-            ("python3.12 -I -c S", Some("S")),
-            ("python3 -X utf8 -c S", Some("S")),
-            ("python3 search.py -c S", None),
-            ("python3 -m json.tool S", None),
-            ("node -p S", Some("S")),
-            ("node -pe S", Some("S")),
-            ("node --eval S", Some("S")),
-            ("node --eval=S", Some("S")),
-            ("node -r ./x.js -e S", Some("S")),
-            ("node --no-warnings tool.js -e S", None),
-            ("perl -w -ne S", Some("S")),
-            ("perl -I lib -E S", Some("S")),
-            ("ruby -e S", Some("S")),
-            ("grep -e S", None),
+            ("sh -c S", &["S"][..]),
+            ("sh -c S a b", &["S"]),
+            ("/bin/bash -euc S", &["S"]),
+            ("sh -e -c S", &["S"]),
+            ("sh -ce S", &["S"]),
+            ("sh -c -e S", &["S"]),
+            ("bash --noprofile --norc -c S", &["S"]),
+            ("bash -o pipefail -c S", &["S"]),
+            ("bash -euo pipefail -c S", &["S"]),
+            ("bash -ceuo pipefail S", &["S"]),
+            ("bash --rcfile f -c S", &["S"]),
+            ("sh script.sh -c S", &[]),
+            ("sh -e script.sh", &[]),
+            ("sh -c -- S", &["S"]),
+            ("sh - -c S", &[]),
+            ("sh", &[]),
+            ("sh -c", &[]),
+            ("/usr/bin/env bash -c S", &["S"]),
+            ("env -i A=b bash -c S", &["S"]),
+            ("env -u A bash -c S", &["S"]),
+            ("env", &[]),
+            ("env -u", &[]),
+            ("python3 -c S", &["S"]),
+            ("python3 -cS", &["S"]),
+            ("python3.12 -I -c S", &["S"]),
+            ("python3 -X utf8 -c S", &["S"]),
+            ("python3 -BX utf8 -c S", &["S"]),
+            ("python3 search.py -c S", &[]),
+            ("python3 -m json.tool S", &[]),
+            ("node -p S", &["S"]),
+            ("node -pe S", &["S"]),
+            ("node --eval S", &["S"]),
+            ("node --eval=S", &["S"]),
+            ("node -r ./x.js -e S", &["S"]),
+            ("node --title x -e S", &["S"]),
+            ("node --no-warnings tool.js -e S", &[]),
+            ("perl -w -ne S", &["S"]),
+            ("perl -neS", &["S"]),
+            ("perl -wI lib -E S", &["S"]),
+            ("perl -Ilib -e S -e T", &["S", "T"]),
+            ("ruby -e S", &["S"]),
+            ("grep -e S", &[]),
         ] {
-            assert_eq!(script(command.split(' ')), expected, "{command}");
+            assert_eq!(scripts(command.split(' ')), expected, "{command}");
         }
-        assert_eq!(script(std::iter::empty()), None);
+        assert!(scripts(std::iter::empty()).is_empty());
     }
 }

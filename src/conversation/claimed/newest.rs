@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::ClaimedMessage;
+use super::pairs::{Pairing, Pairs, Place};
 use crate::limits::session::{HISTORY_CALLS_MAX, HISTORY_MESSAGES_MAX};
 
 /// Leaves out the oldest messages, calls and results of a list that has too many. Instructions stay,
@@ -14,31 +15,60 @@ pub(super) fn keep(messages: &mut Vec<ClaimedMessage>) -> bool {
     if said <= HISTORY_MESSAGES_MAX && called.max(returned) <= HISTORY_CALLS_MAX {
         return false;
     }
+    let calls_of_results = calls_of_results(messages);
     let mut newest = Newest::default();
-    for message in messages.drain(..).rev() {
-        newest.add(message);
+    for (at, message) in messages.drain(..).enumerate().rev() {
+        newest.add(at, message);
     }
-    messages.extend(newest.kept.into_iter().rev().flatten());
+    let Newest { kept, left_out, .. } = newest;
+    // Without its call, a result says nothing.
+    let is_left_out = |at: &usize| {
+        let call = calls_of_results.get(at);
+        call.is_some_and(|call| left_out.get(&call.reply).is_some_and(|count| call.call < *count))
+    };
+    let kept = kept.into_iter().rev().filter(|(at, _)| !is_left_out(at));
+    messages.extend(kept.map(|(_, message)| message));
     true
+}
+
+/// The call of each result, by the result's place among the messages. A result that comes twice says something of the
+/// same call.
+fn calls_of_results(messages: &[ClaimedMessage]) -> HashMap<usize, Place> {
+    let (mut pairs, mut last, mut found) = (Pairs::default(), HashMap::new(), HashMap::new());
+    for (at, message) in messages.iter().enumerate() {
+        match message {
+            ClaimedMessage::Assistant { calls, .. } => {
+                let place = |call: usize| Place { exchange: 0, reply: at, call };
+                pairs.add(calls.iter().enumerate().map(|(n, call)| (&*call.id, place(n))));
+            }
+            ClaimedMessage::Result { call_id, .. } => {
+                if let Pairing::Call(place) = pairs.pair(call_id) {
+                    last.insert(call_id, place);
+                }
+                found.extend(last.get(call_id).map(|place| (at, *place)));
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 #[derive(Default)]
 struct Newest {
-    /// The newest first. `None` is a result whose call is left out: without that, it says nothing.
-    kept: Vec<Option<ClaimedMessage>>,
+    /// The newest first, each with its place among all.
+    kept: Vec<(usize, ClaimedMessage)>,
     said: usize,
     called: usize,
     returned: usize,
     /// Whether the oldest message that was kept follows a prompt that was not.
     lacks_prompt: bool,
-    /// Where the results of calls that have not come yet are, by the call's id. Some clients use ids again: a result
-    /// belongs to the last call before it.
-    results: HashMap<String, Vec<usize>>,
+    /// How many of the first calls of a message are left out, by its place.
+    left_out: HashMap<usize, usize>,
 }
 
 impl Newest {
     /// Adds an older message, if there is room.
-    fn add(&mut self, mut message: ClaimedMessage) {
+    fn add(&mut self, at: usize, mut message: ClaimedMessage) {
         let is_prompt = matches!(message, ClaimedMessage::User(_));
         let has_room = self.said < HISTORY_MESSAGES_MAX;
         let stays = match message {
@@ -47,7 +77,12 @@ impl Newest {
             ClaimedMessage::Aside(_) | ClaimedMessage::Assistant { .. } => has_room,
             ClaimedMessage::Result { .. } => self.returned < HISTORY_CALLS_MAX,
         };
-        self.drop_calls(&mut message, if stays { HISTORY_CALLS_MAX - self.called } else { 0 });
+        let most = if stays { HISTORY_CALLS_MAX - self.called } else { 0 };
+        if let ClaimedMessage::Assistant { calls, .. } = &mut message {
+            let over = calls.len().saturating_sub(most);
+            calls.drain(..over);
+            self.left_out.insert(at, over);
+        }
         if !stays {
             return;
         }
@@ -56,25 +91,8 @@ impl Newest {
             self.lacks_prompt = !is_prompt;
         }
         self.called += calls(&message);
-        if let ClaimedMessage::Result { call_id, .. } = &message {
-            self.returned += 1;
-            self.results.entry(call_id.clone()).or_default().push(self.kept.len());
-        }
-        self.kept.push(Some(message));
-    }
-
-    /// Leaves out the message's first calls, so that no more than `most` are left, and their results.
-    fn drop_calls(&mut self, message: &mut ClaimedMessage, most: usize) {
-        let ClaimedMessage::Assistant { calls, .. } = message else { return };
-        let dropped = calls.drain(..calls.len().saturating_sub(most)).collect::<Vec<_>>();
-        for call in calls {
-            self.results.remove(&call.id);
-        }
-        for call in dropped {
-            for at in self.results.remove(&call.id).unwrap_or_default() {
-                self.kept[at] = None;
-            }
-        }
+        self.returned += usize::from(is_result(&message));
+        self.kept.push((at, message));
     }
 }
 
@@ -156,6 +174,20 @@ mod tests {
         let after_call =
             |pair: &[ClaimedMessage]| (pair[1] != result(7)) || pair[0] == calling([7]);
         assert!(kept.windows(2).all(after_call));
+    }
+
+    /// As if none had been left out: each call has the first result after it that no nearer one has.
+    #[test]
+    fn calls_of_one_message_with_the_same_id_have_a_result_each() {
+        let result = |text: &str| {
+            let output = text.into();
+            ClaimedMessage::Result { call_id: "7".to_owned(), output, is_error: false }
+        };
+        let others = calling(10..10 + HISTORY_CALLS_MAX - 1);
+        let list =
+            vec![user("?"), calling([7, 7]), result("first"), result("second"), others.clone()];
+        let expected = vec![user("?"), calling([7]), result("second"), others];
+        assert_eq!(kept(list), Some(expected));
     }
 
     #[test]

@@ -197,9 +197,9 @@ fn settle(call: &mut Arc<Call>, results: &mut HashMap<String, ToolResult>, repai
     Arc::make_mut(call).outcome = outcome;
 }
 
-/// The arguments with references to calls by their new ids.
+/// The arguments, with references that name calls by their new ids.
 fn with_ids(arguments: &Arguments, ids: &HashMap<String, String>) -> Arguments {
     let mut value = arguments.to_value();
     reference::rename(&mut value, ids);
-    Arguments::parse(&value.to_string()).unwrap_or_else(|_| arguments.clone())
+    Arguments::parse(&value.to_string()).expect("an object that was read can be read again")
 }

@@ -1,12 +1,9 @@
 //! A message to someone: who it goes to and what it says.
 
-use super::{Task, trim};
+use super::{Task, VERBS_TRIED_MAX, trim};
 
 const VERBS: [&str; 9] =
     ["tell", "text", "message", "inform", "notify", "send", "write", "ping", "let"];
-
-/// How many verbs are tried. Each try reads the whole sentence.
-const VERBS_TRIED_MAX: usize = 16;
 
 /// Words between the verb and the name.
 const BEFORE_NAME: [&str; 6] = ["a", "message", "to", "text", "note", "quick"];

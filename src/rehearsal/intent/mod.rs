@@ -18,8 +18,12 @@ pub(super) const INVOICES_TOOL: &str = "lookup_invoices";
 /// The longest count: minutes of streaming, enough to leave and rejoin.
 const COUNT_MAX: u32 = 10_000;
 
-/// How many words of a question are looked up as places. Each time, all time zones are searched.
-const PLACES_TRIED_MAX: usize = 32;
+/// How many words of a question are looked up as places, since each time all time zones are searched. After that many, the
+/// rest of the question names none.
+pub(super) const PLACES_TRIED_MAX: usize = 32;
+
+/// How many verbs are tried, to find a message to send. Each try reads the whole question.
+pub(super) const VERBS_TRIED_MAX: usize = 16;
 
 /// Something that a tool can do.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,6 +4,7 @@ mod lists;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
+use super::intent::{LOOKUP_TOOL, PLACES_TRIED_MAX, TIME_TOOL, VERBS_TRIED_MAX};
 use super::*;
 use crate::call_format::CallFormat;
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
@@ -140,6 +141,16 @@ fn sums_are_understood() {
             sums.iter().map(|sum| ("calculate", json!({"expression": sum}))).collect();
         check_calls(question, &calls);
     }
+}
+
+#[test]
+fn so_many_places_and_verbs_are_tried_and_no_more() {
+    let tokyo = |before: usize| format!("time {}in Tokyo", "a/b ".repeat(before));
+    check_calls(&tokyo(PLACES_TRIED_MAX - 1), &[(TIME_TOOL, json!({"timezone": "Asia/Tokyo"}))]);
+    check_calls(&tokyo(PLACES_TRIED_MAX), &[(TIME_TOOL, json!({}))]);
+    let john = |before: usize| format!("{}inform John I'm late", "ping ".repeat(before));
+    check_calls(&john(VERBS_TRIED_MAX - 1), &[(LOOKUP_TOOL, json!({"name": "John"}))]);
+    check_calls(&john(VERBS_TRIED_MAX), &[]);
 }
 
 /// Each would take minutes if every word or bracket were compared with all others.

@@ -238,7 +238,7 @@ fn ids_are_kept_where_they_fit() {
 }
 
 #[test]
-fn references_to_other_ids_are_resolved() {
+fn references_follow_renumbered_calls() {
     let parse = |text| Arguments::parse(text).unwrap();
     let referring = Call {
         call_id: "call_6".to_owned(),

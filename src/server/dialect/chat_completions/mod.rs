@@ -20,7 +20,6 @@ use super::models::Models;
 use super::server_tools::ServerTools;
 use super::{ClientRequest, Dialect, ImageReader, ParsedRequest, RequestReader, openai_error};
 use crate::conversation::claimed::NoTurns;
-use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
 /// Chat Completions.
@@ -72,10 +71,6 @@ impl Dialect for ChatCompletions {
             500.. => "server_error",
             _ => "invalid_request_error",
         };
-        let param = match refusal {
-            Refusal::Begin(BeginError::UnknownTool { .. }) => Some("tether.tools"),
-            refusal => openai_error::param(refusal),
-        };
-        (status, openai_error::body(refusal, kind, param))
+        (status, openai_error::body(refusal, kind, openai_error::param(refusal)))
     }
 }

@@ -15,7 +15,6 @@ use crate::server::refusal::{Limit, Refusal};
 use crate::server::route::Route;
 use crate::session::SessionError;
 use crate::session::store::StoreError;
-use crate::tools::RegistryError;
 
 const DIALECTS: Dialects = Dialects {
     chat_completions: ChatCompletions { shown: ServerTools::Off },
@@ -84,17 +83,13 @@ fn a_refusal_has_the_same_status_in_all_apis() {
     check(&Refusal::Begin(BeginError::Answer(stale)), [409, 200, 409, 409, 409, 409]);
 }
 
-/// A tool that is not there is named in different fields: those that offer server tools.
 #[test]
 fn a_refusal_names_the_field_at_fault() {
     let one = || "s".to_owned();
-    let no_tool = RegistryError::Unknown(vec![one()]);
-    let unknown_tool = BeginError::UnknownTool { error: no_tool, known: Vec::new() };
     for (error, params) in [
         (BeginError::NoToolToCall, ["tool_choice"; 3]),
         (BeginError::UnknownChoice { name: one(), known: Vec::new() }, ["tool_choice"; 3]),
         (BeginError::UnknownModel { name: one(), known: Vec::new() }, ["model"; 3]),
-        (unknown_tool, ["tools", "tether.tools", "tool_choice"]),
     ] {
         let refusal = Refusal::Begin(error);
         let named = [PATHS[0], PATHS[3], PATHS[4]].map(|path| {
