@@ -4,7 +4,7 @@ use hyper::header::HeaderName;
 
 use super::mistake::Mistake;
 use super::reader::{Keys, Refused, boolean, text};
-use super::values::{choice, name, name as upstream_name};
+use super::values::{choice, model_name, name as upstream_name};
 use super::{ChatConfig, Config};
 use crate::limits::config::{MODEL_NAMES_MAX, SESSION_HEADERS_MAX};
 use crate::server::{ModelAlias, ServerTools};
@@ -42,7 +42,8 @@ fn session_headers(keys: &mut Keys<'_, '_>) -> Vec<String> {
 
 fn models(keys: &mut Keys<'_, '_>) -> Vec<ModelAlias> {
     let models = keys.sections("models", |mut keys| {
-        let (name, has_tools) = (keys.required("name", String::new(), name), keys.has("tools"));
+        let name = keys.required("name", String::new(), model_name);
+        let has_tools = keys.has("tools");
         let upstream = keys.read("upstream", None, |node| upstream_name(node).map(Some));
         let tools = keys.list("tools", Vec::new(), |node| text(node).map(str::to_owned));
         let shown = choice("server_tools", &ServerTools::ALL);

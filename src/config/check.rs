@@ -9,7 +9,7 @@ use super::raw::{Node, Value};
 use super::reader::{Keys, boolean, decimal, integer, text};
 use super::upstream::MODEL_SERVER;
 use super::values::{
-    CONTRACTS, choice, marker, name, secret, server_url, size, wait_or_none, wait_some,
+    CONTRACTS, choice, marker, model_name, secret, server_url, size, wait_or_none, wait_some,
 };
 use super::{
     Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig, ModelConfig,
@@ -161,7 +161,7 @@ fn upstream(keys: &mut Keys<'_, '_>, usual: ContractSetting) -> UpstreamConfig {
         Some(_) => UpstreamConfig::openai_chat(),
         None => UpstreamConfig::embedded(),
     };
-    let name = keys.read("name", default.name, name);
+    let name = keys.read("name", default.name, model_name);
     let call_contract = keys.read("call_contract", None, |node| match node.value {
         Value::Null => Ok(None),
         _ => choice("call_contract", &CONTRACTS)(node).map(Some),

@@ -438,7 +438,8 @@ fn quote(value: &Value) -> String {
     match value {
         Value::Bool(value) => format!("`{value}`"),
         Value::Integer(number) => format!("`{number}`"),
-        Value::Decimal(number) => format!("`{number}`"),
+        // With its point, which is what is wrong if a whole number is expected.
+        Value::Decimal(number) => format!("`{number:?}`"),
         Value::Text(text) => format!("the text `{}`", shorten(text)),
         Value::Substituted { written, .. } => {
             format!("`{}` (its value is hidden)", shorten(written))

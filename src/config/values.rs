@@ -15,6 +15,7 @@ use super::upstream::{ServerKind, base_url_of};
 use crate::call_format::{ContractSetting, ROWS};
 use crate::limits::config::{self as bounds, ENTRY_NAME_BYTES_MAX, NAME_BYTES_MAX};
 use crate::limits::parser::MARKER_BYTES_MAX;
+use crate::server::NO_TOOLS;
 
 pub(super) fn address(node: &Node) -> Result<SocketAddr, Refused> {
     let expected = "an address with a port such as `127.0.0.1:8080` or `[::1]:8080`";
@@ -114,6 +115,18 @@ pub(super) fn name(node: &Node) -> Result<String, Refused> {
     }
     let most = NAME_BYTES_MAX;
     Err(Refused::new(node, format!("a name of 1 to {most} visible ASCII characters")))
+}
+
+/// Reads a name under which clients ask for a model.
+pub(super) fn model_name(node: &Node) -> Result<String, Refused> {
+    let name = name(node)?;
+    if name.ends_with(NO_TOOLS) {
+        return Err(Refused::new(
+            node,
+            format!("a name without `{NO_TOOLS}`, which clients append to it"),
+        ));
+    }
+    Ok(name)
 }
 
 /// Reads the name of an entry, which comes before the names of its tools.

@@ -800,7 +800,7 @@ pub mod mcp {
     pub const ERROR_BYTES_MAX: usize = 64 * KIB;
     /// What a model reads of a tool's error, in bytes.
     pub const ERROR_TEXT_BYTES_MAX: usize = 2 * KIB;
-    /// Notifications of a connection that are looked at in a second.
+    /// Notifications that are looked at in a second: of each open call its progress, and all others of a connection.
     pub const NOTIFICATIONS_PER_SEC_MAX: u32 = 100;
     /// Pages of a list of tools.
     pub const LIST_PAGES_MAX: usize = 64;

@@ -70,6 +70,7 @@ use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
 pub use dialect::models::ModelAlias;
 use dialect::models::Models;
+pub(crate) use dialect::models::NO_TOOLS;
 pub(crate) use dialect::native::transcript::transcript;
 use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;

@@ -46,6 +46,7 @@ pub(crate) enum LineError {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a session as `export` writes it")]
 struct Head {
     version: u32,
 }

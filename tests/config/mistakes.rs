@@ -305,6 +305,20 @@ fn impossible_combinations_are_refused() {
         "4:11: upstreams[2].name: found `a`, expected a unique name",
     );
     check(
+        "upstreams: [{name: \"a:no-tools\"}]",
+        "1:20: upstreams[0].name: found the text `a:no-tools`, expected a name without `:no-tools`, which clients \
+         append to it",
+    );
+    check(
+        "chat: {models: [{name: \"b:no-tools\"}]}",
+        "1:24: chat.models[0].name: found the text `b:no-tools`, expected a name without `:no-tools`, which clients \
+         append to it",
+    );
+    check(
+        "limits: {max_calls_per_turn: 1.0}",
+        "1:30: limits.max_calls_per_turn: found `1.0`, expected a whole number of calls from 1 to 1000",
+    );
+    check(
         "upstreams:\n  - model: a\n  - model: b\n",
         "3:5: upstreams[1].name: another upstream is `local`, as those without a name are; give \
          each its own",

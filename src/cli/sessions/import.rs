@@ -21,7 +21,10 @@ pub(super) fn input(file: Option<&Path>) -> Result<Box<dyn BufRead>, CliError> {
         Some(path) if path != Path::new("-") => {
             let unreadable =
                 |error: io::Error| CliError::Usage(format!("{}: {error}", path.display()));
-            Box::new(BufReader::new(File::open(path).map_err(unreadable)?))
+            let mut input = BufReader::new(File::open(path).map_err(unreadable)?);
+            // A folder can be opened, but not read.
+            input.fill_buf().map_err(unreadable)?;
+            Box::new(input)
         }
         _ => Box::new(io::stdin().lock()),
     })

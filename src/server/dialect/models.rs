@@ -12,7 +12,7 @@ use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
 /// The suffix of a model's name with which none of the gateway's own tools are offered.
-const NO_TOOLS: &str = ":no-tools";
+pub(crate) const NO_TOOLS: &str = ":no-tools";
 
 /// A name for an upstream with some of the tools: an entry of `chat.models`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -218,6 +218,8 @@ pub struct Clarification {
 impl Clarification {
     /// The type of the gateway's own question whether a call may run.
     pub(crate) const CONFIRMATION: &str = "confirmation";
+    /// The types of all of its own questions. Clients look for more in those than a tool can write as JSON.
+    const OWN_TYPES: [&str; 3] = [Self::CONFIRMATION, "form", "url"];
 
     /// A form to fill in. If one choice fills it in, the question has that choice's options. Without fields, it
     /// asks for yes or no.

@@ -203,6 +203,12 @@ fn read_clarification(value: Value, problems: &mut Problems) -> Clarification {
         return Clarification { r#type, question, options: Vec::new(), ..Clarification::default() };
     };
     let r#type = text(&mut fields, PATH, "type", problems);
+    if Clarification::OWN_TYPES.contains(&&*r#type) {
+        problems.add(format!(
+            "`clarification.type` {} is for the gateway's own questions: use \"choice\", \"text\" or \"choice_or_text\"",
+            quote(&r#type)
+        ));
+    }
     let question = text(&mut fields, PATH, "question", problems);
     let options = match take(&mut fields, "options") {
         Some(Value::Array(options)) => options,

@@ -143,6 +143,14 @@ fn every_fault_of_a_question_is_named() {
             "`clarification.question` is empty",
         ],
     );
+    for own in ["confirmation", "form", "url"] {
+        let options = json!([{"id": "approve", "title": "Approve"}]);
+        let expected = format!(
+            "`clarification.type` \"{own}\" is for the gateway's own questions: use \"choice\", \"text\" or \
+             \"choice_or_text\""
+        );
+        check_broken(ask(json!({"type": own, "question": "q", "options": options})), &[&expected]);
+    }
     check_broken(
         ask(json!({"type": "t", "question": "q", "options": [
             5,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use serde_json_borrow::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
@@ -30,15 +31,9 @@ impl RawMessage<'_> {
         let content = content_of(written.unwrap_or(&message), images);
         match role {
             "system" | "developer" => ClaimedMessage::System(content.into_text()),
-            "assistant" => ClaimedMessage::Assistant {
-                text: content.into_text(),
-                calls: message
-                    .field("tool_calls")
-                    .map_or(&[][..], Json::listed)
-                    .iter()
-                    .map(call)
-                    .collect(),
-            },
+            "assistant" => {
+                ClaimedMessage::Assistant { text: content.into_text(), calls: calls(&message) }
+            }
             "tool" | "function" => ClaimedMessage::Result {
                 call_id: id(message.field("tool_call_id")),
                 output: match written {
@@ -59,15 +54,32 @@ fn role<'v>(message: &'v Value<'_>) -> &'v str {
     match message.text_at("role") {
         Some(role) => role,
         None if has("tool_call_id") => "tool",
-        None if has("tool_calls") => "assistant",
+        None if has("tool_calls") || has("function_call") => "assistant",
         None => "user",
     }
 }
 
+/// The calls of a message. `function_call` was its only one, without an id, before there were tools.
+fn calls(message: &Value<'_>) -> Vec<ClaimedCall> {
+    let calls = message.field("tool_calls").map_or(&[][..], Json::listed).iter().map(call);
+    let first = message.field("function_call").filter(|call| call.field("name").is_some());
+    let first = first.map(|function| called(String::new(), Some(function)));
+    first.into_iter().chain(calls).collect()
+}
+
 fn call(call: &Value<'_>) -> ClaimedCall {
-    let function = call.field("function");
+    let id = id(call.field("id"));
+    let custom = call.field("custom").filter(|custom| custom.field("name").is_some());
+    let Some(custom) = custom else { return called(id, call.field("function")) };
+    let name = custom.text_at("name").unwrap_or_default().to_owned();
+    // As in the Responses API.
+    let arguments = json!({ "input": custom.text_at("input") }).to_string();
+    ClaimedCall { id, name, arguments }
+}
+
+fn called(id: String, function: Option<&Value<'_>>) -> ClaimedCall {
     ClaimedCall {
-        id: id(call.field("id")),
+        id,
         name: function.and_then(|it| it.text_at("name")).unwrap_or_default().to_owned(),
         arguments: arguments_of(function.and_then(|function| function.field("arguments"))),
     }
@@ -83,9 +95,9 @@ fn id(id: Option<&Value<'_>>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
-    use super::{Borrowed, ClaimedCall, ClaimedMessage, ImageReader, NOT_SHOWN, RawMessage};
+    use super::{Borrowed, ClaimedCall, ClaimedMessage, ImageReader, NOT_SHOWN, RawMessage, json};
 
     fn claimed(message: &Value) -> ClaimedMessage {
         RawMessage(Borrowed(message.into())).claimed(ImageReader::new(true))
@@ -164,6 +176,13 @@ mod tests {
             let message = ClaimedMessage::Assistant { text, calls: expected };
             assert_eq!(claimed(&calls), message, "{calls}");
         }
+        let custom = json!({"name": "patch", "input": "*** Begin"});
+        let message = json!({
+            "role": "assistant", "content": null, "function_call": {"name": "a", "arguments": "{}"},
+            "tool_calls": [{"id": "1", "type": "custom", "custom": custom}],
+        });
+        let calls = vec![call("", "a", "{}"), call("1", "patch", r#"{"input":"*** Begin"}"#)];
+        assert_eq!(claimed(&message), ClaimedMessage::Assistant { text: String::new(), calls });
         for (id, expected) in [(json!(7), "7"), (json!("a"), "a"), (json!([]), "")] {
             let result = claimed(&json!({"tool_call_id": id, "content": "1"}));
             let (call_id, output) = (expected.to_owned(), "1".into());

@@ -5,20 +5,20 @@
 //!   rmcp <─ receive ── Gate <─── transport <── server
 //!                        │
 //!                        ├─ answers to requests that are not open: dropped
-//!                        ├─ progress: to its call, in order; dropped once the call is over
+//!                        ├─ progress: to its call, in order, the newest of a flood; dropped once the call is over
 //!                        ├─ "the list of tools has changed": to the server's task
 //!                        ├─ requests beyond those that are still to be answered, or with the id of one: dropped
-//!                        └─ more notifications than anyone needs: dropped
+//!                        └─ more other notifications than anyone needs: dropped
 //! ```
 //! rmcp would run each notification in a task of its own, so that progress arrives out of order,
 //! after the result, and without limit.
 
+mod budget;
 mod given_up;
 mod open_call;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::RoleClient;
@@ -32,8 +32,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX, SERVER_REQUESTS_MAX};
+use crate::limits::mcp::{OPEN_CALLS_MAX, SERVER_REQUESTS_MAX};
 use crate::tools::mcp::{cause, message};
+use budget::Budget;
 use given_up::GivenUp;
 
 pub(super) use open_call::OpenCall;
@@ -235,18 +236,15 @@ impl Traffic {
     /// Whether a notification is dealt with here.
     fn takes(&self, notification: &ServerNotification) -> bool {
         let mut requests = self.shared.requests.lock();
+        if let ServerNotification::ProgressNotification(progress) = notification {
+            let params = &progress.params;
+            if let Some(call) = requests.by_token.get(&params.progress_token) {
+                call.progress(params);
+            }
+            return true;
+        }
         let is_too_much = !requests.notifications.spend();
         match notification {
-            ServerNotification::ProgressNotification(progress) => {
-                let params = &progress.params;
-                match requests.by_token.get(&params.progress_token) {
-                    Some(call) if !is_too_much => call.progress(params),
-                    // Even in a flood, this shows that the call is alive.
-                    Some(call) => call.hear(),
-                    None => {}
-                }
-                true
-            }
             ServerNotification::ToolListChangedNotification(_) => {
                 drop(requests);
                 self.note_change();
@@ -318,7 +316,11 @@ impl Requests {
     fn end(&mut self, id: &RequestId) -> Option<RequestId> {
         let id = message::as_sent(id.clone());
         self.given_up.remove(&id);
-        self.remove(&id).map(|request| request.id)
+        let Request { id, call } = self.remove(&id)?;
+        if let Some((_, call)) = call {
+            call.end();
+        }
+        Some(id)
     }
 
     fn remove(&mut self, id: &RequestId) -> Option<Request> {
@@ -335,30 +337,6 @@ fn open_call(call: &CallToolRequest) -> Option<(ProgressToken, Arc<OpenCall>)> {
     let open = call.extensions().get::<Arc<OpenCall>>()?;
     let token = call.extensions().get::<RequestMetaObject>()?.get_progress_token()?;
     Some((token, Arc::clone(open)))
-}
-
-/// How many more notifications are handled in this second.
-#[derive(Debug)]
-struct Budget {
-    since: Instant,
-    left: u32,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self { since: Instant::now(), left: NOTIFICATIONS_PER_SEC_MAX }
-    }
-}
-
-impl Budget {
-    fn spend(&mut self) -> bool {
-        if self.since.elapsed() >= Duration::from_secs(1) {
-            *self = Self::default();
-        }
-        let is_left = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        is_left
-    }
 }
 
 /// A transport whose traffic is watched.

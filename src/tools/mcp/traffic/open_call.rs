@@ -7,6 +7,7 @@ use rmcp::model::ProgressNotificationParam;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
+use super::budget::Budget;
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
 use crate::tools::{CallContext, Progress, Reporter, ToolFault};
 
@@ -33,11 +34,21 @@ struct State {
     questions: u32,
     /// Why one of its questions was not put to the user.
     not_asked: Option<String>,
+    reports: Budget,
+    /// The newest report of more than are looked at.
+    withheld: Option<Progress>,
 }
 
 impl OpenCall {
     pub(in crate::tools::mcp) fn new(context: &CallContext, slot: OwnedSemaphorePermit) -> Self {
-        let state = State { heard_at: Instant::now(), waiting: 0, questions: 0, not_asked: None };
+        let state = State {
+            heard_at: Instant::now(),
+            waiting: 0,
+            questions: 0,
+            not_asked: None,
+            reports: Budget::default(),
+            withheld: None,
+        };
         Self {
             session: context.session.clone(),
             reporter: context.reporter.clone(),
@@ -49,25 +60,46 @@ impl OpenCall {
     }
 
     /// The server has said something about it.
-    pub(in crate::tools::mcp) fn hear(&self) {
+    fn hear(&self) {
         self.state.lock().heard_at = Instant::now();
         self.heard.notify_one();
     }
 
-    pub(in crate::tools::mcp) fn progress(&self, params: &ProgressNotificationParam) {
+    /// Hands a report on. In a flood, which also shows that the call is alive, the newest one waits for its turn.
+    pub(super) fn progress(&self, params: &ProgressNotificationParam) {
         self.hear();
         let ProgressNotificationParam { progress, total, message, .. } = params;
-        let message = message.clone();
-        self.reporter.progress(Progress { progress: *progress, total: *total, message });
+        let report = Progress { progress: *progress, total: *total, message: message.clone() };
+        let mut state = self.state.lock();
+        state.withheld = Some(report);
+        if state.reports.spend() {
+            self.hand_on(&mut state);
+        }
+    }
+
+    /// The server has answered it. Its last report comes before that.
+    pub(super) fn end(&self) {
+        self.hand_on(&mut self.state.lock());
+    }
+
+    fn hand_on(&self, state: &mut State) {
+        if let Some(report) = state.withheld.take() {
+            self.reporter.progress(report);
+        }
     }
 
     /// Waits until nothing has been heard of it for this long. Time spent waiting for the user
     /// does not count.
     pub(in crate::tools::mcp) async fn silence(&self, most: Duration) {
         loop {
-            let (is_asking, deadline) = {
-                let state = self.state.lock();
-                (state.waiting > 0, state.heard_at + most)
+            let (is_asking, deadline, report_at) = {
+                let mut state = self.state.lock();
+                let report_at = state.reports.renewed_at();
+                if report_at <= Instant::now() {
+                    self.hand_on(&mut state);
+                }
+                let report_at = state.withheld.is_some().then_some(report_at);
+                (state.waiting > 0, state.heard_at + most, report_at)
             };
             if !is_asking && deadline <= Instant::now() {
                 return;
@@ -75,6 +107,7 @@ impl OpenCall {
             tokio::select! {
                 () = self.heard.notified() => {}
                 () = sleep_until(deadline), if !is_asking => {}
+                () = sleep_until(report_at.unwrap_or(deadline)), if report_at.is_some() => {}
             }
         }
     }

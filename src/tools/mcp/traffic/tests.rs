@@ -1,7 +1,11 @@
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::*;
-use crate::tools::CallContext;
+use crate::limits::mcp::NOTIFICATIONS_PER_SEC_MAX;
+use crate::tools::report::{Report, Reports};
+use crate::tools::{CallContext, Reporter};
 
 type Incoming = RxJsonRpcMessage<RoleClient>;
 
@@ -79,10 +83,18 @@ impl Transport<RoleClient> for Refusing {
 }
 
 fn call(slot: OwnedSemaphorePermit) -> CallToolRequest {
-    let open = OpenCall::new(&CallContext::first("call"), slot);
+    request_of(1, OpenCall::new(&CallContext::first("call"), slot))
+}
+
+fn token(number: i64) -> ProgressToken {
+    ProgressToken(NumberOrString::Number(number))
+}
+
+/// The request of a call with this progress token.
+fn request_of(number: i64, open: OpenCall) -> CallToolRequest {
     let mut request = CallToolRequest::new(rmcp::model::CallToolRequestParams::new("act"));
     let mut meta = RequestMetaObject::new();
-    meta.set_progress_token(ProgressToken(NumberOrString::Number(1)));
+    meta.set_progress_token(token(number));
     request.extensions_mut().insert(Arc::new(open));
     request.extensions_mut().insert(meta);
     request
@@ -111,4 +123,57 @@ async fn a_call_is_not_silent_while_the_user_is_asked() {
     let answered_at = Instant::now();
     call.silence(most).await;
     assert_eq!(answered_at.elapsed(), most);
+}
+
+/// Sends a call with this progress token. Returns what it reports.
+fn sent(traffic: &Traffic, token: i64) -> Reports {
+    let (reporter, reports) = Reporter::new();
+    let context = CallContext { reporter, ..CallContext::first("call") };
+    let open = OpenCall::new(&context, traffic.slot().unwrap());
+    let request = ClientRequest::CallToolRequest(request_of(token, open));
+    let mut message =
+        TxJsonRpcMessage::<RoleClient>::request(request, NumberOrString::Number(token));
+    traffic.outgoing(&mut message);
+    reports
+}
+
+fn report(traffic: &Traffic, token: i64, done: u32) {
+    let params = json!({ "progressToken": token, "progress": done });
+    let message = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+    assert!(traffic.incoming(serde_json::from_value(message).unwrap()).is_none());
+}
+
+fn newest(reports: &Reports) -> Option<f64> {
+    reports.take().map(|report| match report {
+        Report::Progress { progress, .. } => progress.progress,
+        asked @ Report::Question { .. } => panic!("{asked:?}"),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_reports_ends_with_the_last_and_delays_no_other_call() {
+    const MOST: u32 = NOTIFICATIONS_PER_SEC_MAX;
+    let traffic = Traffic::default();
+    let [busy, other] = [1, 2].map(|token| sent(&traffic, token));
+    for done in 1..=MOST {
+        report(&traffic, 1, done);
+        assert_eq!(newest(&busy), Some(f64::from(done)));
+    }
+    for done in MOST + 1..2 * MOST {
+        report(&traffic, 1, done);
+        assert_eq!(newest(&busy), None, "{done} is one too many in this second");
+    }
+    report(&traffic, 2, 1);
+    assert_eq!(newest(&other), Some(1.0));
+    let call = Arc::clone(&traffic.shared.requests.lock().by_token[&token(1)]);
+    let silence = call.silence(Duration::from_secs(15));
+    assert!(tokio::time::timeout(Duration::from_secs(2), silence).await.is_err());
+    assert_eq!(newest(&busy), Some(f64::from(2 * MOST - 1)), "the second is over");
+    for done in 0..=MOST {
+        report(&traffic, 1, done);
+    }
+    let on_wire = traffic.shared.requests.lock().ids[&id(1)].clone();
+    let answer = json!({ "jsonrpc": "2.0", "id": on_wire, "result": { "content": [] } });
+    assert!(traffic.incoming(serde_json::from_value(answer).unwrap()).is_some());
+    assert_eq!(newest(&busy), Some(f64::from(MOST)), "it comes before the result");
 }
