@@ -659,10 +659,6 @@ pub mod server {
     /// slow client is seen to make progress; without it, the system's buffer grows to
     /// megabytes.
     pub const UNSENT_BYTES_MAX: u32 = 16 * 1024;
-    /// A client that acknowledges nothing for this long is gone: its machine may have lost power. Longer than
-    /// [`READER_STALL`](super::stream::READER_STALL), because a client without room for more counts, too, and that limit
-    /// should end it first.
-    pub const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(60);
     /// The name under which a file is saved, in characters: what file systems take, with room for
     /// an ending.
     pub const FILE_NAME_CHARS_MAX: usize = 100;
