@@ -298,7 +298,7 @@ pub(crate) fn exit(result: &Result<(), CliError>) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Writes one line to standard error, if it is open.
+/// Writes a message to standard error, if it is open.
 pub(crate) fn print_diagnostic(level: &str, message: impl std::fmt::Display) {
     // If standard error fails, the failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{}", diagnostic(level, &message.to_string()));

@@ -36,10 +36,9 @@ pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8], is_coloured: bool) {
             is_plain = *colour == RESET;
             continue;
         }
-        let mut chars = obeyed.chars();
-        let char = chars.next().map(|char| char.to_string()).unwrap_or_default();
-        out.extend_from_slice(terminal::spelled_out(&char, &[]).as_bytes());
-        rest = chars.as_str();
+        let (char, after) = obeyed.split_at(obeyed.chars().next().map_or(0, char::len_utf8));
+        out.extend_from_slice(terminal::spelled_out(char, &[]).as_bytes());
+        rest = after;
     }
     out.extend_from_slice(rest.as_bytes());
     if !is_plain {

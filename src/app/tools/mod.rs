@@ -187,7 +187,7 @@ mod tests {
             ] {
                 assert_eq!(policy(own.clone()).timeout, timeout, "{kind} {own}");
             }
-            // Nobody knows what a program does; a GET only reads.
+            // A program may change anything; a GET only reads.
             assert_eq!(policy(json!({})).mutates, kind == "command", "{kind}");
             for mutates in [true, false] {
                 let own = json!({ "policy": { "mutates": mutates } });

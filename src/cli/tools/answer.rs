@@ -110,13 +110,11 @@ mod tests {
     }
 
     fn choice() -> Clarification {
-        let Clarification { url, .. } = size();
         Clarification {
             r#type: "choice".to_owned(),
             question: "Which?".to_owned(),
             options: options(),
-            schema: None,
-            url,
+            ..Clarification::default()
         }
     }
 

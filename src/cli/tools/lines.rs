@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -32,10 +33,16 @@ impl<'c, W: Write> Lines<'c, W> {
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), CliError> {
         if self.are_events {
-            serde_json::to_writer(&mut *self.out, event).map_err(io::Error::from)?;
-            self.out.write_all(b"\n")?;
-            self.out.flush()?;
+            self.json(event)?;
         }
+        Ok(())
+    }
+
+    /// Prints a value on a line of its own.
+    fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        let json = serde_json::to_string(value).map_err(io::Error::from)?;
+        writeln!(self.out, "{}", terminal::spelled_out(&json, &[]))?;
+        self.out.flush()?;
         Ok(())
     }
 
@@ -89,10 +96,7 @@ impl<'c, W: Write> Lines<'c, W> {
                 attempts,
             });
         }
-        let json = serde_json::to_string(&*result.shown()).map_err(io::Error::from)?;
-        writeln!(self.out, "{}", terminal::spelled_out(&json, &[]))?;
-        self.out.flush()?;
-        Ok(())
+        self.json(&*result.shown())
     }
 }
 

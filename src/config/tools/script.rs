@@ -64,24 +64,21 @@ const INTERPRETERS: [Interpreter; 5] = [
 /// The arguments of this command, or parts of them, that are scripts. What comes after them is for the scripts.
 pub(super) fn scripts<'t>(mut command: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
     let Some(interpreter) = interpreter(&mut command) else { return Vec::new() };
-    let (mut scripts, mut awaited) = (Vec::new(), 0);
+    let (mut scripts, mut is_awaited) = (Vec::new(), false);
     while let Some(text) = command.next() {
         let Some(option) = interpreter.option(text) else {
-            // The script of a shell comes after all its options.
-            if awaited > 0 {
-                scripts.push(text);
-            }
-            // Otherwise, a file is run. The rest is for it.
+            // The script of a shell comes after all its options. Without one, a file is run, and the rest is for it.
+            scripts.extend(is_awaited.then_some(text));
             break;
         };
         scripts.extend(option.script);
-        awaited += usize::from(option.awaits_script);
+        is_awaited |= option.awaits_script;
         if option.awaits_value {
             command.next();
         }
-        if awaited > 0 && interpreter.attaches {
+        if is_awaited && interpreter.attaches {
             scripts.extend(command.next());
-            awaited = 0;
+            is_awaited = false;
         }
     }
     scripts
@@ -125,7 +122,7 @@ impl Interpreter {
         if text == "--" {
             return Some(Opt::default());
         }
-        if text.starts_with("--") && text.len() > 2 {
+        if text.starts_with("--") {
             let (word, value) = text.split_once('=').map_or((text, None), |(a, b)| (a, Some(b)));
             let takes_script = self.script_words.contains(&word);
             return Some(Opt {

@@ -59,7 +59,7 @@ async fn the_tools_that_a_model_is_told_about_are_counted() {
     }
     let [tools, tokens] =
         ["tether_tools_told_sum", "tether_tools_told_tokens_sum"].map(|name| samples.value(name));
-    // None has to do with this prompt, so only the one that finds them is told.
+    // None of them fits this prompt, so the model is only told of the tool that finds the others.
     assert_eq!(tools.to_string(), "1");
     assert!((20.0..1000.0).contains(&tokens), "{tokens}");
 }

@@ -8,7 +8,7 @@ pub(in crate::server) mod transcript;
 
 use serde_json::{Value, json};
 
-use super::{ClientRequest, Dialect, Encoder, Form, ParsedRequest, RequestReader};
+use super::{ClientRequest, Dialect, Encoder, Form, ParsedRequest, RequestReader, openai_error};
 use crate::conversation::AnswerError;
 use crate::conversation::claimed::Repairs;
 use crate::gateway::BeginError;
@@ -57,13 +57,7 @@ pub(in crate::server) fn encoder(accept: &str) -> Box<dyn Encoder> {
 /// The field at fault, under the name that the client used.
 fn param(refusal: &Refusal) -> Option<&str> {
     match refusal {
-        Refusal::BadJson { param, .. } => param.as_deref(),
-        Refusal::Invalid { param, .. } => Some(param),
-        Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
         Refusal::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
-        Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
-            Some("tool_choice")
-        }
         Refusal::Begin(BeginError::Answer(error)) => Some(match error {
             AnswerError::UnknownQuestion { .. }
             | AnswerError::Stale(_)
@@ -75,6 +69,6 @@ fn param(refusal: &Refusal) -> Option<&str> {
             AnswerError::Results(_) => "tool_results",
             AnswerError::TextNotTaken(_) | AnswerError::EmptyText => "clarification_response.text",
         }),
-        _ => None,
+        refusal => openai_error::param(refusal),
     }
 }
