@@ -11,10 +11,11 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
-use serde_json::Value as Json;
+use prost::Message;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::proto::{ExportResponse, PartialSuccess};
 use crate::http;
 use crate::limits::telemetry::{
     COLLECTOR_ANSWER_BYTES_MAX, COLLECTOR_ATTEMPTS_MAX, COLLECTOR_BACKOFF, COLLECTOR_TIMEOUT,
@@ -66,7 +67,7 @@ impl Client {
             .build();
         let connections = legacy::Client::builder(TokioExecutor::new()).build(connector);
         let mut map = HeaderMap::new();
-        map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        map.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         for (name, value) in headers {
             let wrong = || OtlpError::Header(name.clone());
             let header = HeaderName::try_from(name).map_err(|_| wrong())?;
@@ -78,21 +79,25 @@ impl Client {
         Ok(Self { connections, endpoint, headers: map })
     }
 
-    /// Sends a body to this path, below the endpoint. Tries again after a failure that may be temporary, up to
-    /// [`COLLECTOR_ATTEMPTS_MAX`] times in all; after `stop` is cancelled, only once more.
+    /// Sends a message to this path, below the endpoint. Tries again after a failure that may be temporary, up to
+    /// [`COLLECTOR_ATTEMPTS_MAX`] times in all; after `stop` is cancelled, only once more. Returns what the collector
+    /// complains about in a message that it has accepted.
     ///
     /// # Errors
     /// The failure of the last attempt.
     pub(super) async fn post(
         &self,
         path: &str,
-        body: &Json,
+        message: &impl Message,
         stop: &CancellationToken,
-    ) -> Result<(), PostError> {
-        let body = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
+    ) -> Result<PartialSuccess, PostError> {
+        let body = Bytes::from(message.encode_to_vec());
         let mut attempt = 1;
         loop {
-            let Err(error) = self.post_once(path, body.clone()).await else { return Ok(()) };
+            let error = match self.post_once(path, body.clone()).await {
+                Ok(accepted) => return Ok(accepted),
+                Err(error) => error,
+            };
             let Some(wait) = retry_wait(&error).filter(|_| attempt < COLLECTOR_ATTEMPTS_MAX) else {
                 return Err(error);
             };
@@ -103,7 +108,7 @@ impl Client {
         }
     }
 
-    async fn post_once(&self, path: &str, body: Bytes) -> Result<(), PostError> {
+    async fn post_once(&self, path: &str, body: Bytes) -> Result<PartialSuccess, PostError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = format!("{}{path}", self.endpoint)
@@ -116,8 +121,13 @@ impl Client {
             let wait = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
             let wait = wait.and_then(|field| http::retry_after(field, Timestamp::now()));
             // A connection can be used again only after its answer has been read.
-            let _ = Limited::new(answer.into_body(), COLLECTOR_ANSWER_BYTES_MAX).collect().await;
-            if status.is_success() { Ok(()) } else { Err(PostError::Refused(status, wait)) }
+            let body = Limited::new(answer.into_body(), COLLECTOR_ANSWER_BYTES_MAX).collect().await;
+            if !status.is_success() {
+                return Err(PostError::Refused(status, wait));
+            }
+            // The status says that it was accepted, even if the rest of the answer is lost or in another format.
+            let answer = body.ok().and_then(|body| ExportResponse::decode(body.aggregate()).ok());
+            Ok(answer.and_then(|answer| answer.partial_success).unwrap_or_default())
         };
         timeout(COLLECTOR_TIMEOUT, exchange).await.unwrap_or(Err(PostError::TimedOut))
     }

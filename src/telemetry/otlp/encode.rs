@@ -1,130 +1,138 @@
-//! Encodes spans and histograms as OTLP/JSON: the Protobuf JSON mapping, but with ids in hexadecimal.
+//! Spans and histograms as messages of OTLP.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value as Json, json};
-
-use super::histograms::{Histogram, Histograms, Instrument};
+use super::histograms::{Histograms, Instrument};
+use super::proto::{
+    AnyValue, AnyValueKind, ArrayValue, Histogram, HistogramDataPoint, InstrumentationScope,
+    KeyValue, Metric, MetricsRequest, Resource, ResourceMetrics, ResourceSpans, ScopeMetrics,
+    ScopeSpans, Span, Status, TracesRequest,
+};
 use crate::telemetry::span_data::{Attributes, SpanData, SpanKind, Value};
 use crate::version;
 
+/// `Status.StatusCode.STATUS_CODE_ERROR`
+const STATUS_ERROR: i32 = 2;
+/// `AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE`
+const CUMULATIVE: i32 = 2;
+
 /// The resource that all of it belongs to: this process.
-pub(super) fn resource(service: &str, instance: &str) -> Json {
+pub(super) fn resource(service: &str, instance: &str) -> Resource {
     let attributes = [
         ("service.name", service),
         ("service.version", version::VERSION),
         ("service.instance.id", instance),
     ];
-    json!({ "attributes": attributes.map(|(key, value)| attribute(key, &value.into())) })
+    Resource { attributes: attributes.map(|(key, value)| attribute(key, &value.into())).into() }
 }
 
-fn scope() -> Json {
-    json!({ "name": "tether", "version": version::VERSION })
+fn scope() -> InstrumentationScope {
+    InstrumentationScope { name: "tether".to_owned(), version: version::VERSION.to_owned() }
 }
 
 /// The body of a request to `/v1/traces`.
-pub(super) fn traces(resource: &Json, spans: &[SpanData]) -> Json {
-    let spans: Vec<_> = spans.iter().map(span).collect();
-    json!({ "resourceSpans": [{
-        "resource": resource,
-        "scopeSpans": [{ "scope": scope(), "spans": spans }],
-    }] })
+pub(super) fn traces(resource: &Resource, spans: &[SpanData]) -> TracesRequest {
+    let scope_spans =
+        vec![ScopeSpans { scope: Some(scope()), spans: spans.iter().map(span).collect() }];
+    let resource_spans = vec![ResourceSpans { resource: Some(resource.clone()), scope_spans }];
+    TracesRequest { resource_spans }
 }
 
-fn span(span: &SpanData) -> Json {
+fn span(span: &SpanData) -> Span {
     let SpanData { context, parent, name, kind, begun, ended, attributes, error } = span;
-    let mut json = json!({
-        "traceId": format!("{:032x}", context.trace_id),
-        "spanId": format!("{:016x}", context.span_id),
-        "name": name,
-        "kind": match kind {
+    Span {
+        trace_id: context.trace_id.to_be_bytes().into(),
+        span_id: context.span_id.to_be_bytes().into(),
+        trace_state: context.state.as_deref().unwrap_or_default().to_owned(),
+        parent_span_id: parent.map(|parent| parent.to_be_bytes().into()).unwrap_or_default(),
+        name: name.clone(),
+        kind: match kind {
             SpanKind::Internal => 1,
             SpanKind::Client => 3,
         },
-        "startTimeUnixNano": nanos(*begun),
-        "endTimeUnixNano": nanos(*ended),
-        "attributes": pairs(attributes),
-        "flags": u32::from(context.flags),
-    });
-    if let Some(parent) = parent {
-        json["parentSpanId"] = format!("{parent:016x}").into();
+        start_time_unix_nano: nanos(*begun),
+        end_time_unix_nano: nanos(*ended),
+        attributes: pairs(attributes),
+        status: error.map(|error| Status { message: error.to_owned(), code: STATUS_ERROR }),
+        flags: context.flags.into(),
     }
-    if let Some(state) = &context.state {
-        json["traceState"] = (**state).into();
-    }
-    if let Some(error) = error {
-        json["status"] = json!({ "code": 2, "message": error });
-    }
-    json
 }
 
 /// The body of a request to `/v1/metrics`: everything since `begun`.
 pub(super) fn metrics(
-    resource: &Json,
+    resource: &Resource,
     histograms: &Histograms,
     begun: SystemTime,
     now: SystemTime,
-) -> Json {
-    let mut metrics: Vec<Json> = Vec::new();
+) -> MetricsRequest {
+    let mut metrics: Vec<Metric> = Vec::new();
     let mut last: Option<&Instrument> = None;
-    for (instrument, labels, histogram) in histograms.iter() {
+    for (instrument, labels, measured) in histograms.iter() {
         if last != Some(instrument) {
-            metrics.push(json!({
-                "name": instrument.name,
-                "unit": instrument.unit,
-                "histogram": { "aggregationTemporality": 2, "dataPoints": [] },
-            }));
+            metrics.push(Metric {
+                name: instrument.name.to_owned(),
+                unit: instrument.unit.to_owned(),
+                histogram: Some(Histogram {
+                    data_points: Vec::new(),
+                    aggregation_temporality: CUMULATIVE,
+                }),
+            });
             last = Some(instrument);
         }
-        let Histogram { counts, sum, .. } = histogram;
-        let labels: Vec<_> =
-            labels.iter().map(|(key, value)| attribute(key, &value.as_str().into())).collect();
-        let point = json!({
-            "attributes": labels,
-            "startTimeUnixNano": nanos(begun),
-            "timeUnixNano": nanos(now),
-            "count": counts.iter().sum::<u64>().to_string(),
-            "sum": sum,
-            "bucketCounts": counts.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "explicitBounds": instrument.buckets.bounds(),
-        });
-        let points = metrics.last_mut().map(|metric| &mut metric["histogram"]["dataPoints"]);
-        if let Some(Json::Array(points)) = points {
-            points.push(point);
+        let labels = labels.iter().map(|(key, value)| attribute(key, &value.as_str().into()));
+        let point = HistogramDataPoint {
+            start_time_unix_nano: nanos(begun),
+            time_unix_nano: nanos(now),
+            count: measured.counts.iter().sum(),
+            sum: Some(measured.sum),
+            bucket_counts: measured.counts.clone(),
+            explicit_bounds: instrument.buckets.bounds().to_vec(),
+            attributes: labels.collect(),
+        };
+        if let Some(histogram) = metrics.last_mut().and_then(|metric| metric.histogram.as_mut()) {
+            histogram.data_points.push(point);
         }
     }
-    json!({ "resourceMetrics": [{
-        "resource": resource,
-        "scopeMetrics": [{ "scope": scope(), "metrics": metrics }],
-    }] })
+    let scope_metrics = vec![ScopeMetrics { scope: Some(scope()), metrics }];
+    let resource_metrics =
+        vec![ResourceMetrics { resource: Some(resource.clone()), scope_metrics }];
+    MetricsRequest { resource_metrics }
 }
 
-fn pairs(attributes: &Attributes) -> Vec<Json> {
+fn pairs(attributes: &Attributes) -> Vec<KeyValue> {
     attributes.iter().map(|(key, value)| attribute(key, value)).collect()
 }
 
-fn attribute(key: &str, value: &Value) -> Json {
-    let value = match value {
-        Value::Text(text) => json!({ "stringValue": text }),
-        Value::Texts(texts) => {
-            let values: Vec<_> = texts.iter().map(|text| json!({ "stringValue": text })).collect();
-            json!({ "arrayValue": { "values": values } })
+fn attribute(key: &str, value: &Value) -> KeyValue {
+    let text = |text: &String| AnyValueKind::Text(text.clone());
+    let any = |kind| AnyValue { kind: Some(kind) };
+    let kind = match value {
+        Value::Text(value) => text(value),
+        Value::Texts(values) => {
+            AnyValueKind::Array(ArrayValue { values: values.iter().map(text).map(any).collect() })
         }
-        // The mapping writes 64-bit numbers as strings.
-        Value::Int(number) => json!({ "intValue": number.to_string() }),
-        Value::Float(number) => json!({ "doubleValue": number }),
-        Value::Bool(value) => json!({ "boolValue": value }),
+        Value::Int(number) => AnyValueKind::Int(i64::try_from(*number).unwrap_or(i64::MAX)),
+        Value::Float(number) => AnyValueKind::Float(*number),
+        Value::Bool(value) => AnyValueKind::Bool(*value),
     };
-    json!({ "key": key, "value": value })
+    KeyValue { key: key.to_owned(), value: Some(any(kind)) }
 }
 
-fn nanos(time: SystemTime) -> String {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
+/// Nanoseconds, which will not exceed 64 bits before the year 2554.
+fn nanos(time: SystemTime) -> u64 {
+    let nanos = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use prost::Message;
+    use serde::Serialize;
+    use serde_json::{Value as Json, json};
 
     use super::super::histograms::Buckets;
     use super::*;
@@ -134,8 +142,28 @@ mod tests {
         UNIX_EPOCH + Duration::from_nanos(nanos)
     }
 
+    /// What a collector reads, by OpenTelemetry's own definitions; fields without a value are left out.
+    fn read<T: Message + Default + Serialize>(sent: &impl Message) -> Json {
+        let mut json = serde_json::to_value(T::decode(&*sent.encode_to_vec()).unwrap()).unwrap();
+        leave_out_defaults(&mut json);
+        json
+    }
+
+    fn leave_out_defaults(json: &mut Json) {
+        match json {
+            Json::Object(fields) => {
+                fields.values_mut().for_each(leave_out_defaults);
+                fields.retain(|_, value| {
+                    ![json!(null), json!(""), json!(0), json!("0"), json!([])].contains(value)
+                });
+            }
+            Json::Array(values) => values.iter_mut().for_each(leave_out_defaults),
+            _ => {}
+        }
+    }
+
     #[test]
-    fn a_span_as_the_standard_writes_it() {
+    fn a_span_as_a_collector_reads_it() {
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let parent = TraceContext::parse(parent, "a=1").unwrap();
         let data = SpanData {
@@ -148,15 +176,27 @@ mod tests {
             attributes: vec![
                 ("text", "x".into()),
                 ("texts", Value::Texts(vec!["a".to_owned()])),
-                ("int", Value::Int(u64::MAX)),
+                ("int", Value::Int(7)),
+                ("too large", Value::Int(u64::MAX)),
                 ("float", Value::Float(0.5)),
                 ("bool", Value::Bool(true)),
             ],
             error: Some("timeout"),
         };
-        let json = traces(&json!({}), &[data]);
+        let resource = resource("gw", "1");
+        let json = read::<ExportTraceServiceRequest>(&traces(&resource, &[data]));
         assert_eq!(
-            json["resourceSpans"][0]["scopeSpans"][0]["spans"][0],
+            json["resourceSpans"][0]["resource"]["attributes"],
+            json!([
+                { "key": "service.name", "value": { "stringValue": "gw" } },
+                { "key": "service.version", "value": { "stringValue": version::VERSION } },
+                { "key": "service.instance.id", "value": { "stringValue": "1" } },
+            ])
+        );
+        let scope_spans = &json["resourceSpans"][0]["scopeSpans"][0];
+        assert_eq!(scope_spans["scope"], json!({ "name": "tether", "version": version::VERSION }));
+        assert_eq!(
+            scope_spans["spans"][0],
             json!({
                 "traceId": "4bf92f3577b34da6a3ce929d0e0e4736",
                 "spanId": "00000000000000ab",
@@ -171,7 +211,8 @@ mod tests {
                 "attributes": [
                     { "key": "text", "value": { "stringValue": "x" } },
                     { "key": "texts", "value": { "arrayValue": { "values": [{ "stringValue": "a" }] } } },
-                    { "key": "int", "value": { "intValue": "18446744073709551615" } },
+                    { "key": "int", "value": { "intValue": "7" } },
+                    { "key": "too large", "value": { "intValue": "9223372036854775807" } },
                     { "key": "float", "value": { "doubleValue": 0.5 } },
                     { "key": "bool", "value": { "boolValue": true } },
                 ],
@@ -188,10 +229,12 @@ mod tests {
         histograms.record(&CALLS, vec![("tool", "a".to_owned())], 1.0);
         histograms.record(&TIME, Vec::new(), 0.5);
         histograms.record(&CALLS, vec![("tool", "b".to_owned())], 2.0);
-        let json = metrics(&json!({}), &histograms, at(1), at(2));
+        let sent = metrics(&Resource::default(), &histograms, at(1), at(2));
+        let json = read::<ExportMetricsServiceRequest>(&sent);
         let metrics = json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap();
-        let names: Vec<_> = metrics.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["calls", "time"]);
+        let names: Vec<_> =
+            metrics.iter().map(|metric| (&metric["name"], &metric["unit"])).collect();
+        assert_eq!(names, [(&json!("calls"), &json!("{call}")), (&json!("time"), &json!("s"))]);
         let histogram = &metrics[0]["histogram"];
         assert_eq!(histogram["aggregationTemporality"], 2);
         assert_eq!(histogram["dataPoints"].as_array().unwrap().len(), 2);

@@ -10,7 +10,7 @@ use crate::support::events::outcome;
 use crate::support::gateway::STREAM;
 use crate::support::model::{DONE, call, finish, text};
 use crate::support::process::Process;
-use crate::support::{Model, Round, within};
+use crate::support::{Model, Round, until, within};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -65,7 +65,7 @@ async fn a_turn_with_a_tool_is_four_spans_below_the_clients_own() {
     assert_eq!(turn["parentSpanId"], "00f067aa0ba902b7");
     for below in [first, second, tool] {
         assert_eq!(below["parentSpanId"], turn["spanId"]);
-        assert!(below.get("status").is_none(), "{below}");
+        assert_eq!(below["status"], json!(null), "{below}");
     }
     // The model server was told the span that made its request.
     for (span, (parent, state)) in [(first, told_first), (second, told_second)] {
@@ -241,6 +241,28 @@ async fn a_collector_that_refuses_everything_disturbs_no_turn() {
     // Nor does it delay the end of the process for long.
     gateway.signal("TERM");
     assert_eq!(gateway.exit().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn spans_that_a_collector_rejects_are_counted_and_reported() {
+    let mut model = Model::listen();
+    let collector = Collector::listen_rejecting(1).await;
+    // Without metrics in between.
+    let config = config(&model, &collector, "").replace("0.05", "60");
+    let (gateway, log) = Process::start_logging(&config).await;
+    let dropped = async || {
+        let samples = Samples::of(&gateway).await;
+        samples.value("tether_otlp_dropped_total{signal=\"traces\"}")
+    };
+    gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    within(async { while dropped().await < 1.0 {} }).await;
+    let complains = |line: &Value| {
+        line["error_message"] == "spans from the future"
+            && (&line["level"], &line["rejected"]) == (&json!("WARN"), &json!(1))
+    };
+    until(|| log.lines().iter().any(complains)).await;
+    // They are not sent again.
+    assert_eq!((collector.spans(2).await.len(), collector.requests()), (2, 1));
 }
 
 #[tokio::test]
