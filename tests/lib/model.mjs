@@ -13,18 +13,20 @@ export const call = (name, args) => `<<function_call>>${JSON.stringify({ name, a
  * if given, receives the body of each request. A message is a text, or an object: besides the text
  * (`say`), its `finish` reason, whether the server `dies` after the text, a promise that it waits for
  * before (`holds`), and what to call once the text is `written` and when the gateway has `left` early.
+ * A function instead of the list gets the body of a request, and returns its message.
  */
 export async function startModel(t, messages, requests = []) {
-  const script = [...messages];
+  const script = typeof messages === 'function' ? null : [...messages];
   const server = createServer((incoming, outgoing) => {
     let body = '';
     incoming.setEncoding('utf8').on('data', (text) => { body += text; }).on('end', () => {
-      if (body) requests.push(JSON.parse(body));
+      const request = body && JSON.parse(body);
+      if (body) requests.push(request);
       if (incoming.method === 'GET') {
         outgoing.end(JSON.stringify({ data: [{ id: 'script' }] }));
         return;
       }
-      const next = script.shift() ?? 'I have nothing more to say.';
+      const next = script ? script.shift() ?? 'I have nothing more to say.' : messages(request);
       const { say, finish = 'stop', dies = false, holds, written, left } = typeof next === 'string' ? { say: next } : next;
       if (left) outgoing.on('close', () => { if (!outgoing.writableEnded) left(); });
       outgoing.writeHead(200, { 'content-type': 'text/event-stream' });
