@@ -281,6 +281,9 @@ pub mod turn {
     /// Share (a quarter) of the context that descriptions of tools, or one result, may take. The
     /// conversation needs the rest.
     pub const TOLD_SHARE: usize = 4;
+    /// Share (a quarter) of what may be told in full that is left to the gateway's tools, however many its client
+    /// brings: some programs bring forty.
+    pub const SERVER_TOOLS_SHARE: usize = 4;
     /// The user's messages that the selection of tools depends on.
     pub const QUESTIONS_SEARCHED: usize = 3;
     /// Default of `tools.select.max_told`.

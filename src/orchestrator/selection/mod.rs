@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   all tools fit ───────────> told, in the order of the configuration
-//!   too many, or too long ───> told:  always │ used in this session │ best for the question │ find_tools
+//!   too many, or too long ───> told:  the client's │ always │ used in this session │ best for the question │ find_tools
 //!                              named: the best of the rest
 //! ```
 //! Many descriptions confuse small models and fill up their context. Large models do better with
@@ -11,7 +11,7 @@
 
 use super::rules::Rules;
 use crate::conversation::{Conversation, Opening, Step, trim};
-use crate::limits::turn::{QUESTIONS_SEARCHED, TOLD_SHARE};
+use crate::limits::turn::{QUESTIONS_SEARCHED, SERVER_TOOLS_SHARE, TOLD_SHARE};
 use crate::tools::Catalog;
 use crate::tools::builtin::FindTools;
 use crate::tools::search::Index;
@@ -95,22 +95,22 @@ impl Selection {
     /// need not be found.
     #[must_use]
     pub fn of(rules: &Rules, tools: &Catalog, index: &Index, basis: &Basis<'_>) -> Self {
-        let mut picked = Picked { tools, told: Vec::new(), room: rules.told_tokens() };
+        let mut picked = Picked::of_client(rules, tools);
         let finder = FindTools::position_in(tools);
         let is_always = |at: &usize| {
             let name = &tools.at(*at).name;
-            tools.at(*at).is_clients() || rules.select.always.iter().any(|glob| glob.matches(name))
+            rules.select.always.iter().any(|glob| glob.matches(name))
         };
         let count = tools.specs().len();
         for at in (0..count).filter(is_always) {
             picked.push(at);
         }
         for at in used(tools, basis, rules.select.max_told) {
-            picked.push_if_fits(at, rules.select.max_told);
+            picked.push_if_fits(at);
         }
         let found = index.find(&texts(basis));
         for at in found.iter().filter(|at| Some(**at) != finder) {
-            picked.push_if_fits(*at, rules.select.max_told);
+            picked.push_if_fits(*at);
         }
         if let Some(at) = finder {
             picked.push(at);
@@ -138,11 +138,25 @@ impl Selection {
 struct Picked<'a> {
     tools: &'a Catalog,
     told: Vec<usize>,
+    /// How many may be told, but for those that are told in any case.
+    most: usize,
     /// Tokens left for more.
     room: usize,
 }
 
-impl Picked<'_> {
+impl<'a> Picked<'a> {
+    /// The client's tools, which are told in any case. They leave some places and some room to the others.
+    fn of_client(rules: &Rules, tools: &'a Catalog) -> Self {
+        let (most, room) = (rules.select.max_told, rules.told_tokens());
+        let mut picked = Self { tools, told: Vec::new(), most, room };
+        for at in (0..tools.specs().len()).filter(|at| tools.at(*at).is_clients()) {
+            picked.push(at);
+        }
+        picked.most = most.max(picked.told.len() + most / SERVER_TOOLS_SHARE);
+        picked.room = picked.room.max(room / SERVER_TOOLS_SHARE);
+        picked
+    }
+
     fn push(&mut self, at: usize) {
         if !self.told.contains(&at) {
             self.room = self.room.saturating_sub(tool_tokens(self.tools, at));
@@ -150,8 +164,8 @@ impl Picked<'_> {
         }
     }
 
-    fn push_if_fits(&mut self, at: usize, most: usize) {
-        if self.told.len() < most && tool_tokens(self.tools, at) <= self.room {
+    fn push_if_fits(&mut self, at: usize) {
+        if self.told.len() < self.most && tool_tokens(self.tools, at) <= self.room {
             self.push(at);
         }
     }

@@ -6,6 +6,7 @@ use super::*;
 use crate::conversation::{Answer, Call, Given, Outcome, Part, Turn};
 use crate::orchestrator::rules::Select;
 use crate::parser::Arguments;
+use crate::tools::client::ClientTools;
 use crate::tools::registry::tests::described;
 use crate::tools::{Glob, Registry, ToolResult};
 
@@ -115,6 +116,32 @@ fn what_the_operator_names_is_always_told() {
     let always = rules(|select| select.always = vec![Glob::new("*_file")]);
     let (told, ..) = select(&always, "Read my mail.");
     assert_eq!(told, ["read_file", "write_file", "find_tools"], "though there is room for two");
+}
+
+/// What is told of MANY to a client that brings this many tools of its own, each with a description of this length.
+fn select_beside(rules: &Rules, brought: usize, chars: usize, prompt: &str) -> Vec<String> {
+    let mut clients = ClientTools::default();
+    for at in 0..brought {
+        clients.add(format!("own_{at}"), &"x".repeat(chars), None).unwrap();
+    }
+    let tools = clients.beside(&catalog(false));
+    let opening = Opening::Prompt(prompt.to_owned());
+    let basis = Basis { opening: &opening, history: &Conversation::default() };
+    let told = Selection::of(rules, &tools, &Index::of(&tools), &basis).told;
+    told.into_iter().map(|at| tools.at(at).name.clone()).collect()
+}
+
+#[test]
+fn however_many_tools_a_client_brings_the_best_of_ours_are_told_too() {
+    let rules = Rules::default();
+    for (brought, chars) in [(30, 10), (12, 1000)] {
+        let told = select_beside(&rules, brought, chars, "Read my mail.");
+        assert_eq!(told[brought..], ["read_mail", "send_mail", "read_file"], "{brought}: {told:?}");
+        assert!(told[..brought].iter().all(|name| name.starts_with("own_")), "{told:?}");
+    }
+    // A quarter of the places.
+    let few = Rules { select: Select { max_told: 8, ..Select::default() }, ..Rules::default() };
+    assert_eq!(select_beside(&few, 30, 10, "Read my mail.")[30..], ["read_mail", "send_mail"]);
 }
 
 #[test]
