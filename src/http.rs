@@ -9,6 +9,11 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::TimeZone;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+
+/// Everything but unreserved characters (RFC 3986, section 2.3), for fields of queries.
+pub(crate) const RESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Whether a `Content-Type` field has this media type, ignoring parameters. Types are
 /// case-insensitive (RFC 9110, section 8.3.1).

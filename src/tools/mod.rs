@@ -13,6 +13,7 @@ pub(crate) mod fault;
 pub(crate) mod form;
 mod half_characters;
 pub mod http;
+mod keys;
 pub mod mcp;
 pub mod oauth;
 pub mod outbound;

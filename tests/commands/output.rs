@@ -56,3 +56,17 @@ async fn a_program_may_close_its_output_and_run_on() {
 async fn bytes_that_are_no_text_are_replaced() {
     assert_eq!(Program::script("printf 'a\\377b'").prints(json!({})).await, "a\u{fffd}b");
 }
+
+/// Models and clients read what it says.
+#[tokio::test]
+async fn keys_in_its_environment_are_not_in_its_output() {
+    let script = "echo \"$API_TOKEN, $GREETING\"; echo \"no: $API_TOKEN\" >&2; exit $1";
+    let program = || {
+        Program::script(script).with(|it| {
+            let given = [("API_TOKEN", "s3cr3t-key"), ("GREETING", "good day")];
+            it.environment.extend(given.map(|(name, value)| (name.into(), value.into())));
+        })
+    };
+    assert_eq!(program().prints(json!({ "x": "0" })).await, "[the key], good day");
+    assert_eq!(program().fails(json!({ "x": "1" })).await, "exit status 1: no: [the key]");
+}

@@ -262,3 +262,27 @@ async fn the_time_of_a_call_is_limited_for_all_its_attempts() {
     let limits = RunLimits { attempts_max: 2, total_max: Some(Duration::from_secs(2)) };
     assert_eq!(odd.run_limits(), limits);
 }
+
+/// A server that is given a key, as a header or as a variable, may repeat it.
+#[tokio::test]
+async fn the_key_that_a_server_is_given_is_not_in_what_it_says() {
+    let told = r#"{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "no user has s3cr3t-key"}}"#;
+    let answers = move |method: &str| {
+        let is_call = method == "tools/call";
+        is_call.then(|| whole("200 OK\r\ncontent-type: application/json", told))
+    };
+    let web = Web::start(false, answers).await;
+    let mut offers = follow_with(&web, |options| {
+        let Reach::Http(reach) = &mut options.reach else { panic!("{:?}", options.reach) };
+        reach.headers.push(("Authorization".to_owned(), "Bearer s3cr3t-key".to_owned()));
+    });
+    let result = offers.call("odd", "").await.unwrap();
+    assert_eq!(result.error.as_deref(), Some("no user has [the key]"));
+
+    let mut program = Bad::start_with("plain", |options| {
+        let Reach::Program(program) = &mut options.reach else { panic!("{:?}", options.reach) };
+        program.environment.push(("API_TOKEN".into(), "s3cr3t-key".into()));
+    });
+    let said = program.says("echo", "good day, s3cr3t-key").await.to_string();
+    assert!(said.contains("good day, [the key]") && !said.contains("s3cr3t"), "{said}");
+}

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::keys::Keys;
 use super::process::{Confinement, Launcher, Options as ProcessOptions};
 use super::{CallContext, Tool, ToolFuture, ToolSpec, digest};
 
@@ -95,6 +96,8 @@ struct Shared {
     output: Output,
     ok_exit_codes: Vec<i32>,
     progress: ProgressFrom,
+    /// Keys in its environment.
+    keys: Keys,
 }
 
 impl CommandTool {
@@ -120,6 +123,8 @@ impl CommandTool {
             confinement: options.confinement,
             launcher: options.launcher,
         };
+        let mut keys = Keys::default();
+        keys.note_environment(&process.environment);
         let shared = Shared {
             process,
             template,
@@ -127,6 +132,7 @@ impl CommandTool {
             output: options.output,
             ok_exit_codes: options.ok_exit_codes,
             progress: options.progress,
+            keys,
         };
         Ok(Self { spec, shared: Arc::new(shared) })
     }
@@ -138,7 +144,8 @@ impl Tool for CommandTool {
     }
 
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
-        Box::pin(run::run(Arc::clone(&self.shared), arguments, context))
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.keys.hide(run::run(&shared, arguments, context).await) })
     }
 }
 

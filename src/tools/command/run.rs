@@ -19,7 +19,7 @@ use crate::tools::{CallContext, Reporter, ToolFault, ToolResult};
 
 /// Runs the program and waits for its end. Dropping the future ends the program.
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: &Shared,
     arguments: Value,
     context: CallContext,
 ) -> Result<ToolResult, ToolFault> {

@@ -5,11 +5,10 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::Value;
 
-/// Everything but unreserved characters (RFC 3986, section 2.3).
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+use crate::http::RESERVED;
 
 /// What browsers encode in paths (WHATWG URL, path percent-encode set), for what an operator
 /// wrote. A percent sign is kept, because it may begin an escape.

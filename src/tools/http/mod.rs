@@ -10,7 +10,6 @@
 mod bearer;
 mod encode;
 mod html;
-mod keys;
 mod method;
 pub mod openapi;
 mod request;

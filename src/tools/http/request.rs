@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 
 use super::Method;
 use super::encode::{self, Objects, Style};
-use super::keys::Keys;
 use super::template::{JsonTemplate, Piece, Template};
 use crate::tools::Policy;
+use crate::tools::keys::Keys;
 
 /// A request with placeholders.
 #[derive(Debug, Clone, PartialEq)]

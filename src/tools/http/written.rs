@@ -5,9 +5,9 @@ use url::{Position, Url};
 
 use super::Method;
 use super::encode::{self, Objects, Style};
-use super::keys::Keys;
 use super::request::{BodyTemplate, Field, Header, RequestTemplate, Segment, is_visible};
 use super::template::{JsonTemplate, Template};
+use crate::tools::keys::Keys;
 
 /// A request as an operator writes it.
 ///

@@ -8,6 +8,7 @@ use url::Url;
 use crate::limits::mcp as limits;
 use crate::limits::tools::OUTPUT_BYTES_MAX;
 use crate::tools::digest;
+use crate::tools::keys::Keys;
 use crate::tools::oauth::ClientCredentials;
 use crate::tools::outbound::Client;
 use crate::tools::process;
@@ -83,6 +84,21 @@ impl Reach {
             Self::Missing(_) => json!(null),
             Self::Http(reach) => json!(reach.url.as_str()),
         })
+    }
+
+    /// The keys that it is given by the configuration.
+    pub(super) fn keys(&self) -> Keys {
+        let mut keys = Keys::default();
+        match self {
+            Self::Program(options) => keys.note_environment(&options.environment),
+            Self::Missing(_) => {}
+            Self::Http(reach) => {
+                for (name, value) in &reach.headers {
+                    keys.note_header(&name.to_ascii_lowercase(), value);
+                }
+            }
+        }
+        keys
     }
 
     /// What traces show of it, by OpenTelemetry's names.

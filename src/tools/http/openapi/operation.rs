@@ -12,8 +12,8 @@ use super::{
     Declared, OpenApiOptions, Operation, answers, body, is_true, reference, security, text,
 };
 use crate::text::quote;
-use crate::tools::http::keys::Keys;
 use crate::tools::http::{Method, RequestTemplate};
+use crate::tools::keys::Keys;
 use crate::tools::source::Effects;
 
 /// An operation as the document describes it.

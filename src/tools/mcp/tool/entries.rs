@@ -70,6 +70,7 @@ fn entry(
         may_send_to_pages: options.may_send_to_pages,
         pin: options.pin.clone(),
         reached: options.reach.trace_attributes(),
+        keys: options.reach.keys(),
     };
     let tool = McpTool::new(Arc::new(spec), Arc::new(shared));
     Entry::new(Arc::new(tool)).map_err(|error| error.to_string())

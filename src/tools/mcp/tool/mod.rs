@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::limits::mcp::{ATTEMPTS_MAX, OPEN_CALLS_MAX, STATE_PAUSE};
+use crate::tools::keys::Keys;
 use crate::tools::mcp::connection::Connection;
 use crate::tools::mcp::http::params::{Param, ParamHeaders};
 use crate::tools::mcp::link::Link;
@@ -56,6 +57,8 @@ struct Shared {
     pin: Option<String>,
     /// What traces show of how the server is reached.
     reached: Vec<(&'static str, Value)>,
+    /// Keys that the server is given.
+    keys: Keys,
 }
 
 impl McpTool {
@@ -71,7 +74,7 @@ impl Tool for McpTool {
 
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { shared.run(arguments, context).await })
+        Box::pin(async move { shared.keys.hide(shared.run(arguments, context).await) })
     }
 
     /// The conventions also name `mcp.session.id`. To many servers, whoever knows that is the session's client, so it

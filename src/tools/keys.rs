@@ -1,15 +1,18 @@
-//! Keys that a service is sent, taken out of what it says: some repeat them as they refuse a request, and models and
-//! clients read that.
+//! Keys that a service or a program is given, taken out of what it says: some repeat them as they refuse a request, and
+//! models and clients read that.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::ffi::OsString;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
+use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
-use super::encode;
+use super::{ToolFault, ToolResult};
 use crate::hidden_key::HiddenKey;
-use crate::tools::{ToolFault, ToolResult};
+use crate::http::RESERVED;
 
 /// Fields with one of these words in their names hold keys. The values of others (`X-Tenant: acme`) may be what an
 /// answer is about.
@@ -26,13 +29,13 @@ const KEY_WORDS: &[&str] = &[
     "token",
 ];
 
-/// The keys in a request.
+/// The keys in a request, or in a program's environment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Keys(Vec<HiddenKey>);
+pub(in crate::tools) struct Keys(Vec<HiddenKey>);
 
 impl Keys {
     /// Notes an operator's credential, in every form in which it is sent.
-    pub(super) fn note_credential(&mut self, credential: &str) {
+    pub(in crate::tools) fn note_credential(&mut self, credential: &str) {
         self.note_value(credential);
         if let Some((_, password)) = credential.split_once(':') {
             self.note(password);
@@ -41,7 +44,7 @@ impl Keys {
     }
 
     /// Notes the keys in a header, if its name says that it holds some: `Bearer KEY`, `a=KEY; b="KEY"`.
-    pub(super) fn note_header(&mut self, name: &str, value: &str) {
+    pub(in crate::tools) fn note_header(&mut self, name: &str, value: &str) {
         if !holds_keys(name) {
             return;
         }
@@ -58,16 +61,27 @@ impl Keys {
     }
 
     /// Notes a field of a query, if its name says that it holds a key.
-    pub(super) fn note_field(&mut self, name: &str, value: &str) {
+    pub(in crate::tools) fn note_field(&mut self, name: &str, value: &str) {
         if holds_keys(name) {
             self.note_value(value);
+        }
+    }
+
+    /// Notes the variables of a program's environment whose names say that they hold keys.
+    pub(in crate::tools) fn note_environment(&mut self, environment: &[(OsString, OsString)]) {
+        for (name, value) in environment {
+            if let (Some(name), Some(value)) = (name.to_str(), value.to_str())
+                && holds_keys(name)
+            {
+                self.note(value);
+            }
         }
     }
 
     /// Notes a key as it is, and as it is sent in a query.
     fn note_value(&mut self, value: &str) {
         self.note(value);
-        self.note(&encode::strict(value));
+        self.note(&Cow::from(utf8_percent_encode(value, RESERVED)));
     }
 
     fn note(&mut self, key: &str) {
@@ -77,7 +91,7 @@ impl Keys {
     }
 
     /// What came of a call, without the keys.
-    pub(super) fn hide(
+    pub(in crate::tools) fn hide(
         &self,
         outcome: Result<ToolResult, ToolFault>,
     ) -> Result<ToolResult, ToolFault> {
