@@ -230,6 +230,23 @@ fn quoted_bytes() {
     assert_eq!(broken, format!("{{{}", "\u{fffd}".repeat(ERROR_RAW_BYTES_MAX / 3)));
 }
 
+/// Code ends only at a mark, however much comes before that.
+#[test]
+fn memory_is_bounded_in_code_that_is_too_long() {
+    let python =
+        serde_json::json!({"properties": {"code": {"type": "string"}}, "required": ["code"]});
+    let tools = Tools::of([("python", &python)]);
+    let format = CallFormat::of(Row::named("harmony").unwrap());
+    let settings = Settings { format, tools, max_payload_bytes: 8, ..settings() };
+    let mut parser = Parser::new(settings).unwrap();
+    parser.push_str("<|channel|>analysis to=python code<|message|>", |_| {});
+    for _ in 0..5000 {
+        parser.push_str("abc", |_| {});
+        let capacity = parser.stream.buffer.capacity();
+        assert!(capacity <= 2 * HEADER_BYTES_MAX, "{capacity}");
+    }
+}
+
 #[test]
 fn memory_is_bounded_by_the_longest_payload() {
     let most = 1000;
