@@ -483,11 +483,10 @@ pub mod stream {
     pub const SEALED_RUN_BYTES: usize = 64 * KIB;
     /// Default of `stream.keep_alive_sec`: below the 60 s of nginx and load balancers.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
-    /// When to send keep-alives to a client that has stopped sending, counted from that moment.
-    /// A client that is gone answers the first with a reset, and the next write fails. The last
-    /// one is for resets that take longer.
-    pub const PROBES: [Duration; 3] =
-        [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(500)];
+    /// When to send keep-alives to a client that has stopped sending: milliseconds from that moment.
+    /// A client that is gone answers one with a reset, and the next write fails. Forwarders, such as
+    /// those of containers, may pass on that it has stopped some time before they close.
+    pub const PROBES_MS: [u64; 7] = [0, 50, 500, 1000, 2000, 4000, 8000];
     /// Default of `stream.disconnect_grace_sec`.
     pub const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
     /// How long a turn continues without a reader who could not come back anyway: long enough for

@@ -32,7 +32,7 @@ enum Client {
     Unwatched,
     /// It may still send.
     Open(Socket),
-    /// It stopped sending at `at`; this many of [`limits::PROBES`] have been sent since.
+    /// It stopped sending at `at`; this many of [`limits::PROBES_MS`] have been sent since.
     Ended { at: Instant, probes: usize },
 }
 
@@ -41,7 +41,7 @@ impl Client {
     /// keep-alive after the last probe starts another series.
     fn note_keep_alive(&mut self, now: Instant) {
         if let Self::Ended { at, probes } = self {
-            if *probes == limits::PROBES.len() {
+            if *probes == limits::PROBES_MS.len() {
                 (*at, *probes) = (now, 1);
             } else {
                 *probes += 1;
@@ -104,8 +104,8 @@ impl Silence {
     fn due(&self, sent_at: Instant) -> Instant {
         let keep_alive = sent_at + self.keep_alive;
         match self.client {
-            Client::Ended { at, probes } if probes < limits::PROBES.len() => {
-                keep_alive.min(at + limits::PROBES[probes])
+            Client::Ended { at, probes } if probes < limits::PROBES_MS.len() => {
+                keep_alive.min(at + Duration::from_millis(limits::PROBES_MS[probes]))
             }
             _ => keep_alive,
         }

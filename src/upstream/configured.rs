@@ -75,6 +75,11 @@ impl Upstream {
         &self.name
     }
 
+    /// Whether its model is inside this process.
+    pub(super) const fn is_local(&self) -> bool {
+        matches!(self.backend, Backend::Local(_))
+    }
+
     /// How traces and metrics name it.
     pub(crate) fn identity(&self) -> Identity {
         match &self.backend {

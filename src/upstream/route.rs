@@ -70,10 +70,14 @@ impl PassedOver {
 
 impl Route {
     /// Creates a route to `first` and then to the others in `all`, in their order. `is_named`:
-    /// the turn asks for `first` by name, so it is asked first even during a cool-down.
+    /// the turn asks for `first` by name, so it is asked first even during a cool-down. A model
+    /// inside this process does not stand in for a server: users would take its words for the server's.
     #[must_use]
     pub(crate) fn new(first: &Arc<Upstream>, all: &[Arc<Upstream>], is_named: bool) -> Self {
-        let others = all.iter().filter(|upstream| upstream.name() != first.name());
+        let may_follow = |upstream: &&Arc<Upstream>| {
+            upstream.name() != first.name() && (first.is_local() || !upstream.is_local())
+        };
+        let others = all.iter().filter(may_follow);
         let upstreams = std::iter::once(first).chain(others).map(Arc::clone).collect();
         Self { upstreams, is_named }
     }

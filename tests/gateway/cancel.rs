@@ -305,12 +305,29 @@ async fn a_client_that_ends_its_sending_side_and_leaves_later() {
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     stream.up_to("turn_started").await;
     stream.client.socket.shutdown().await.unwrap();
-    stream.comments(tether::limits::stream::PROBES.len()).await;
+    stream.comments(tether::limits::stream::PROBES_MS.len()).await;
     let left = Instant::now();
     drop(stream);
     round.closed().await;
     // One keep-alive and the probe after it.
     assert!(left.elapsed() < ms(2000), "{:?}", left.elapsed());
+}
+
+/// As through a forwarder that passes on the end of the sending side before it closes. The next keep-alive of a stream
+/// that is only silent is a long way off.
+#[tokio::test]
+async fn a_client_that_leaves_soon_after_the_end_of_its_sending_side() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    stream.up_to("turn_started").await;
+    stream.client.socket.shutdown().await.unwrap();
+    // Those that come within half a second.
+    stream.comments(3).await;
+    let left = Instant::now();
+    drop(stream);
+    round.closed().await;
+    assert!(left.elapsed() < ms(5000), "{:?}", left.elapsed());
 }
 
 /// Where answers in one piece are asked for.

@@ -4,11 +4,11 @@
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tether::call_format::{CallContract, ContractSetting};
-use tether::config::{ModelServerConfig, UpstreamConfig, UpstreamKind};
+use tether::config::{EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind};
 use tether::upstream::History;
 use tether::upstream::dialect::Kind;
 
-use crate::support::events::said;
+use crate::support::events::{outcome, said};
 use crate::support::gateway::Setup;
 use crate::support::model::{DONE, Round, delta, finish};
 use crate::support::{Frame, Gateway, Model, ms, responses};
@@ -102,6 +102,24 @@ fn told(round: &Round, speaks: Speaks) -> (Value, Value, String, String) {
 fn statuses(frames: &[Frame]) -> Vec<&str> {
     let statuses = frames.iter().filter(|frame| frame.event == "status");
     statuses.map(|frame| frame.data["message"].as_str().unwrap()).collect()
+}
+
+/// Users would take the words of the rehearsal model for those of the server.
+#[tokio::test]
+async fn the_embedded_model_stands_in_for_no_server() {
+    let gone = Model::listen();
+    let gateway = Gateway::with(gone.address, |setup| {
+        let kind = UpstreamKind::Embedded(EmbeddedConfig::default());
+        let embedded = UpstreamConfig { name: "embedded".to_owned(), call_contract: None, kind };
+        let first = upstream("first", Chat, &gone, History::Native);
+        setup.config.upstreams = vec![first, embedded];
+    })
+    .await;
+    let _gone = gone.stop().await;
+    let frames = gateway.turn(&json!({"prompt": "Hello?"})).await.rest().await;
+    assert_eq!((outcome(&frames), said(&frames)), ("upstream_unavailable", String::new()));
+    let asked = json!({"prompt": "Hello?", "model": "embedded"});
+    assert_eq!(outcome(&gateway.turn(&asked).await.rest().await), "stop");
 }
 
 /// A conversation begins in one dialect and ends in the other, complete.

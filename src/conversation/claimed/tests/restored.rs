@@ -292,8 +292,15 @@ fn a_question_stays_open_until_the_user_has_spoken() {
     let opening = request.history.open(&request.input, |_| false).unwrap();
     assert!(matches!(opening, Opening::Answer(_)), "the words answer it");
     // Nobody has answered if the assistant is to go on.
-    let goes_on = shelf.check(&messages[..2], &[&restored[..], &["asks: Continue."]].concat());
-    assert_eq!(goes_on.input, ClientInput::Prompt("Continue.".to_owned()));
+    let goes_on = shelf.check(
+        &messages[..2],
+        &[
+            &restored[..],
+            &["asks: Go on exactly where your last message ends. Do not repeat any of it."],
+        ]
+        .concat(),
+    );
+    assert_eq!(goes_on.input, ClientInput::Prompt(CONTINUE.to_owned()));
 
     let answer = |id: &str| {
         let (clarification_id, question) = (id.to_owned(), "Which?".to_owned());
