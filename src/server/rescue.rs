@@ -17,10 +17,17 @@ use super::direct;
 use super::refusal::{Limit, Refusal};
 use super::reply::{Reply, whole_reply};
 use super::request_headers::request_id;
-use super::route::{REQUEST_ID, Route};
+use super::route::{REQUEST_ID, Route, SHOULD_RETRY};
 use crate::gateway::BeginError;
 use crate::limits;
 use crate::telemetry::metrics;
+
+/// Whether the same request would be refused again. Claude Code repeats each for minutes unless it is told so.
+fn is_final(status: StatusCode) -> bool {
+    let may_pass =
+        [StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
+    status.is_client_error() && !may_pass.contains(&status)
+}
 
 impl Refusal {
     /// Converts the refusal into the response that the client gets, in its dialect.
@@ -30,6 +37,9 @@ impl Refusal {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
         let mut reply = whole_reply(status, body, media_type);
         let headers = reply.headers_mut();
+        if is_final(status) {
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
         if refusal.closes() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -108,6 +108,7 @@ async fn the_key_is_checked_before_the_body() {
     let (_model, gateway) = gateway(&["first"], &[]).await;
     let reply = gateway.exchange(request("POST", STREAM, &["Content-Length: 100"], "")).await;
     assert_eq!(reply.status(), 401);
+    assert_eq!(reply.head.header("x-should-retry"), Some("false"), "or some ask again for minutes");
 }
 
 #[tokio::test]

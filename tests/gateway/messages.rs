@@ -110,7 +110,7 @@ async fn hidden_tools_run_behind_one_answer() {
     let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
     let (answer, told) = asked(&gateway, &mut model, &first, &answers).await;
     assert!(told.contains(FOUND), "{told}");
-    assert_eq!(answer["content"], json!([text("Let me see. It is 42.")]));
+    assert_eq!(answer["content"], json!([text("Let me see. \n\nIt is 42.")]));
 
     let history =
         json!(

@@ -15,6 +15,11 @@ pub(super) fn status(failed: &Value) -> u16 {
     }
 }
 
+/// Whether the same request would fail again.
+pub(super) fn is_final(failed: &Value) -> bool {
+    failed["retryable"] == false
+}
+
 /// The question of a turn that ends with one.
 pub(super) fn question(asked: &Value) -> Clarification {
     let fields = ["type", "question", "options", "url"];

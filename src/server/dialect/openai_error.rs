@@ -10,6 +10,9 @@ use crate::server::refusal::Refusal;
 pub(super) fn status_and_code(refusal: &Refusal) -> (u16, &'static str) {
     match refusal {
         Refusal::Begin(BeginError::UnknownModel { .. }) => (404, "model_not_found"),
+        // Programs that are told that the conversation is too long shorten it and ask again, forever if the rest
+        // alone is too long.
+        Refusal::Begin(BeginError::NoRoom { .. }) => (400, "invalid_prompt"),
         refusal => {
             let (status, code) = refusal.kind();
             (status.as_u16(), code)

@@ -26,11 +26,8 @@ pub(super) fn end_before(feedback: &Value) -> bool {
     feedback["reason"].as_str().is_some_and(|reason| !of_calls.contains(&reason))
 }
 
-/// What the words of one message and those of the next are kept apart with.
-pub(super) const BLANK_LINE: &str = "\n\n";
-
-/// Finds the pieces of a growing text with which the words of another message begin, right after those of the one
-/// before.
+/// Finds the pieces of a growing text with which the words of another message begin, and what keeps these apart from
+/// the words before: in Markdown, a block of code, a table or a heading begins only after a line's end.
 ///
 /// Nothing in a log says where a message ends. A tool may end while the model is still writing the message that called
 /// it, even in the middle of a word:
@@ -42,8 +39,12 @@ pub(super) const BLANK_LINE: &str = "\n\n";
 /// So if the model wrote while a tool was running, a piece that goes on with a word or a sentence does not count.
 #[derive(Debug)]
 pub(super) struct MessageBreaks {
+    /// Whether the text has words yet.
+    has_words: bool,
     /// What the text ends with, unless that is white space.
     last: Option<char>,
+    /// Ends of lines in the white space that the text ends with.
+    lines: usize,
     /// Whether what follows may belong to another message.
     has_ended: bool,
     /// How many tools are running.
@@ -54,8 +55,14 @@ pub(super) struct MessageBreaks {
 
 impl MessageBreaks {
     /// Before the first piece.
-    pub(super) const NEW: Self =
-        Self { last: None, has_ended: false, running: 0, may_go_on: false };
+    pub(super) const NEW: Self = Self {
+        has_words: false,
+        last: None,
+        lines: 0,
+        has_ended: false,
+        running: 0,
+        may_go_on: false,
+    };
 
     /// Takes an event that is no piece of the text.
     pub(super) fn note(&mut self, kind: Kind, data: &Value) {
@@ -69,16 +76,32 @@ impl MessageBreaks {
         }
     }
 
-    /// Takes the next piece, escaped as JSON. Returns whether it begins another message, without white space before it.
-    pub(super) fn begins(&mut self, piece: &[u8]) -> bool {
+    /// Takes the next piece, escaped as JSON. Returns what is missing of a blank line before it, if it begins the words
+    /// of another message.
+    pub(super) fn gap(&mut self, piece: &[u8]) -> Option<&'static str> {
+        let Self { has_words, last, lines, .. } = *self;
+        let words = from_first(piece);
+        self.has_words |= words.is_some();
+        self.last = last_of(piece);
+        self.lines = ends_of_lines(piece) + if words.is_none() { lines } else { 0 };
+        // A blank piece may belong to either message.
+        let words = words?;
         let has_ended = std::mem::take(&mut self.has_ended);
-        let last = std::mem::replace(&mut self.last, last_of(piece));
         let may_go_on = std::mem::replace(&mut self.may_go_on, self.running > 0);
-        // Decoding the first character is for the few pieces that need it.
-        has_ended
-            && last.is_some_and(|last| {
-                first_of(piece).is_some_and(|first| !(may_go_on && goes_on(last, first)))
-            })
+        if !has_ended || !has_words {
+            return None;
+        }
+        let before = &piece[..piece.len() - words.len()];
+        if may_go_on {
+            // Decoding the first character is for the few pieces that need it.
+            let last = last.filter(|_| before.is_empty())?;
+            first_of(words).filter(|first| !goes_on(last, *first))?;
+        }
+        match lines + ends_of_lines(before) {
+            0 => Some("\n\n"),
+            1 => Some("\n"),
+            _ => None,
+        }
     }
 }
 
@@ -89,10 +112,9 @@ fn goes_on(last: char, first: char) -> bool {
         || IN_SENTENCES.contains(first)
 }
 
-/// The first character of a piece, unless that is white space.
-fn first_of(piece: &[u8]) -> Option<char> {
-    let piece = from_first(piece).filter(|from_first| from_first.len() == piece.len())?;
-    let mut chars = str::from_utf8(piece).ok()?.chars();
+/// The first character of words.
+fn first_of(words: &[u8]) -> Option<char> {
+    let mut chars = str::from_utf8(words).ok()?.chars();
     match chars.next()? {
         '\\' => chars.next(),
         first => Some(first),
@@ -102,15 +124,33 @@ fn first_of(piece: &[u8]) -> Option<char> {
 /// The last character of a piece, unless that is white space.
 fn last_of(piece: &[u8]) -> Option<char> {
     match piece {
-        [] | [.., b' '] => None,
-        [before @ .., b'n' | b'r' | b't']
-            // Backslashes in pairs are characters of their own, and so is the letter then.
-            if before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1 =>
-        {
-            None
-        }
+        _ if without_last_blank(piece).is_some() => None,
         [.., last] if last.is_ascii() => Some(char::from(*last)),
         _ => str::from_utf8(piece).ok()?.chars().next_back(),
+    }
+}
+
+/// Ends of lines in the white space that a piece ends with.
+fn ends_of_lines(piece: &[u8]) -> usize {
+    let (mut rest, mut lines) = (piece, 0);
+    while let Some((before, is_line)) = without_last_blank(rest) {
+        lines += usize::from(is_line);
+        rest = before;
+    }
+    lines
+}
+
+/// A piece without its last character, if that is white space, and whether it ended a line.
+fn without_last_blank(piece: &[u8]) -> Option<(&[u8], bool)> {
+    match piece {
+        [before @ .., b' '] => Some((before, false)),
+        [before @ .., b'\\', letter @ (b'n' | b'r' | b't')]
+            // Backslashes in pairs are characters of their own, and so is the letter then.
+            if before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0 =>
+        {
+            Some((before, *letter == b'n'))
+        }
+        _ => None,
     }
 }
 
@@ -118,47 +158,68 @@ fn last_of(piece: &[u8]) -> Option<char> {
 mod tests {
     use super::*;
 
+    const BLANK_LINE: Option<&str> = Some("\n\n");
+
     #[test]
-    fn glued_words_of_two_messages_are_kept_apart() {
-        for (first, second, apart) in [
-            ("Let me look.", "It is noon.", true),
-            ("Let me look.", "\\nIt is noon.", false),
-            ("Let me look.", " It is noon.", false),
-            ("Let me look.\\n", "It is noon.", false),
-            ("Let me look. ", "It is noon.", false),
-            ("\\t", "It is noon.", false),
-            ("It is in C:\\\\n", "It is noon.", true),
-            ("", "It is noon.", false),
-            ("Let me look", "It is noon.", true),
-            ("你好。", "现在是中午。", true),
-            ("Let me count", "42 are left.", true),
-            ("دعني أتحقق", "الساعة الآن", true),
+    fn a_blank_line_keeps_the_words_of_two_messages_apart() {
+        for (first, second, gap) in [
+            ("Let me look.", "It is noon.", BLANK_LINE),
+            ("Let me look.", "\\nIt is noon.", Some("\n")),
+            ("Let me look.", " \\n \\nIt is noon.", None),
+            ("Let me look.", " It is noon.", BLANK_LINE),
+            ("Let me look.\\n", "It is noon.", Some("\n")),
+            ("Let me look.\\r\\n\\t", "\\nIt is noon.", None),
+            ("Let me look: ", "```python", BLANK_LINE),
+            ("\\t", "It is noon.", None),
+            ("It is in C:\\\\n", "It is noon.", BLANK_LINE),
+            ("", "It is noon.", None),
+            ("Let me look", "It is noon.", BLANK_LINE),
+            ("你好。", "现在是中午。", BLANK_LINE),
+            ("Let me count", "42 are left.", BLANK_LINE),
+            ("دعني أتحقق", "الساعة الآن", BLANK_LINE),
         ] {
             let mut breaks = MessageBreaks::NEW;
-            assert!(!breaks.begins(first.as_bytes()), "{first}: nothing comes before");
+            assert_eq!(breaks.gap(first.as_bytes()), None, "{first}: nothing comes before");
             breaks.note(Kind::ToolCompleted, &Value::Null);
-            assert_eq!(breaks.begins(second.as_bytes()), apart, "{first:?}, {second:?}");
-            assert!(!breaks.begins(b"More."), "{second}: the same message goes on");
+            assert_eq!(breaks.gap(second.as_bytes()), gap, "{first:?}, {second:?}");
+            assert_eq!(breaks.gap(b"More."), None, "{second}: the same message goes on");
+        }
+    }
+
+    #[test]
+    fn white_space_on_its_own_belongs_to_either_message() {
+        for (blanks, gap) in
+            [(&[" "][..], BLANK_LINE), (&["\\n"], Some("\n")), (&["\\n", "\\n"], None)]
+        {
+            let mut breaks = MessageBreaks::NEW;
+            breaks.gap(b"Let me look.");
+            breaks.note(Kind::ToolCompleted, &Value::Null);
+            for blank in blanks {
+                assert_eq!(breaks.gap(blank.as_bytes()), None);
+            }
+            assert_eq!(breaks.gap(b"It is noon."), gap, "{blanks:?}");
         }
     }
 
     #[test]
     fn what_the_model_writes_while_a_tool_runs_may_go_on_after_it() {
-        for (first, second, apart) in [
-            ("One moment.", "It is 2.", true),
-            ("One moment", "It is 2.", true),
-            ("One mo", "ment.", false),
-            ("One moment", ", please.", false),
-            ("It is 1", "2 o'clock.", false),
-            ("I say \\\"so", "\\\" then.", false),
-            ("稍", "等。", false),
-            ("稍等", "。", false),
+        for (first, second, gap) in [
+            ("One moment.", "It is 2.", BLANK_LINE),
+            ("One moment", "It is 2.", BLANK_LINE),
+            ("One mo", "ment.", None),
+            ("One moment", ", please.", None),
+            ("One moment", " please.", None),
+            ("One moment ", "please.", None),
+            ("It is 1", "2 o'clock.", None),
+            ("I say \\\"so", "\\\" then.", None),
+            ("稍", "等。", None),
+            ("稍等", "。", None),
         ] {
             let mut breaks = MessageBreaks::NEW;
             breaks.note(Kind::ToolStarted, &Value::Null);
-            assert!(!breaks.begins(first.as_bytes()), "{first}: nothing comes before");
+            assert_eq!(breaks.gap(first.as_bytes()), None, "{first}: nothing comes before");
             breaks.note(Kind::ToolCompleted, &Value::Null);
-            assert_eq!(breaks.begins(second.as_bytes()), apart, "{first:?}, {second:?}");
+            assert_eq!(breaks.gap(second.as_bytes()), gap, "{first:?}, {second:?}");
         }
     }
 
@@ -172,9 +233,9 @@ mod tests {
             (Kind::Feedback, not_found),
         ] {
             let mut breaks = MessageBreaks::NEW;
-            breaks.begins(b"Hi");
+            breaks.gap(b"Hi");
             breaks.note(kind, &data);
-            assert!(!breaks.begins(b"there"), "{kind:?}");
+            assert_eq!(breaks.gap(b"there"), None, "{kind:?}");
         }
     }
 

@@ -480,7 +480,7 @@ async fn a_failure_is_kept_as_one() {
     let kept = get(&gateway, &last["response"]).await;
     assert_eq!(
         (&kept["status"], &kept["error"]["code"]),
-        (&json!("failed"), &json!("upstream_error"))
+        (&json!("failed"), &json!("invalid_prompt"))
     );
 }
 

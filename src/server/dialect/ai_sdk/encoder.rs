@@ -278,7 +278,7 @@ impl Encoder for PartEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.breaks.begins(text) {
+                if self.breaks.gap(text).is_some() {
                     self.close_span(out);
                 }
                 return self.push_text(out, SpanKind::Text, text);

@@ -6,7 +6,7 @@ use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::words::{self, MessageBreaks};
+use crate::server::dialect::words::MessageBreaks;
 use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
@@ -25,6 +25,8 @@ pub(super) struct CompletionCollector {
     end: Option<(u16, Value)>,
     /// Whether a server tool has started: the client must then not resend the request by itself.
     has_acted: bool,
+    /// Whether the turn has failed in a way in which it would fail again.
+    is_final: bool,
 }
 
 impl CompletionCollector {
@@ -40,6 +42,7 @@ impl CompletionCollector {
             tools: Vec::new(),
             end: None,
             has_acted: false,
+            is_final: false,
         }
     }
 
@@ -110,8 +113,8 @@ impl Collector for CompletionCollector {
                 text_of(data, "turn_id").clone_into(&mut self.turn_id);
             }
             Kind::TextDelta => {
-                if self.breaks.begins(record.text.unwrap_or_default()) {
-                    self.content.push_str(words::BLANK_LINE);
+                if let Some(gap) = self.breaks.gap(record.text.unwrap_or_default()) {
+                    self.content.push_str(gap);
                 }
                 self.content.push_str(text());
             }
@@ -128,6 +131,7 @@ impl Collector for CompletionCollector {
             Kind::TurnCompleted => self.end = Some(self.completed(data)),
             Kind::TurnFailed => {
                 self.end = Some((dialect::ended::status(data), ended::failure(data)));
+                self.is_final = dialect::ended::is_final(data);
             }
             kind if ServerTools::is_sent(kind, data) => {}
             kind => self.show(kind, event),
@@ -136,6 +140,6 @@ impl Collector for CompletionCollector {
 
     fn answer(self: Box<Self>) -> WholeAnswer {
         let (status, body) = self.end.unwrap_or_else(cancelled);
-        WholeAnswer { status, body, may_be_repeated: !self.has_acted }
+        WholeAnswer { status, body, may_be_repeated: !self.has_acted && !self.is_final }
     }
 }

@@ -16,7 +16,7 @@ use super::ended::{self, ClientCall, Ended};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::words::{self, MessageBreaks};
+use crate::server::dialect::words::MessageBreaks;
 use crate::server::dialect::{self, AnswerMeta, Encoder, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
@@ -150,8 +150,8 @@ impl Encoder for ChunkEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.breaks.begins(text) {
-                    self.push_words(out, words::BLANK_LINE);
+                if let Some(gap) = self.breaks.gap(text) {
+                    self.push_words(out, gap);
                 }
                 self.has_words = true;
                 return self.push_text(out, b"content", text);

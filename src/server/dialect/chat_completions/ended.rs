@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::server::dialect::call_id;
+use crate::server::dialect::ended::is_final;
 
 /// The id of a turn's answer.
 pub(super) fn answer_id(turn_id: &str) -> String {
@@ -30,11 +31,12 @@ impl Ended {
     }
 }
 
-/// A turn's failure as all readers of streams take it: an error and nothing beside it.
+/// A turn's failure as all readers of streams take it: an error and nothing beside it. Programs repeat a request
+/// after a server's error, and not after one of the request.
 pub(super) fn failure(failed: &Value) -> Value {
     json!({ "error": {
         "message": failed["message"],
-        "type": "server_error",
+        "type": if is_final(failed) { "invalid_request_error" } else { "server_error" },
         "param": null,
         "code": failed["code"],
     } })

@@ -8,7 +8,7 @@ use super::collector::CompletionCollector;
 use super::encoder::ChunkEncoder;
 use crate::event::{AcknowledgementSource, Event, TurnFinish};
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::tests::events::{completed, failed, started};
+use crate::server::dialect::tests::events::{completed, failed, failed_for_good, started};
 use crate::server::dialect::{AnswerMeta, Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
@@ -188,8 +188,13 @@ fn a_blank_line_keeps_the_words_of_two_messages_apart() {
         streamed
     };
     assert_eq!(content(&events), "Let me look.\n\nIt is noon.");
-    events[2] = text(" look.\n");
-    assert_eq!(content(&events), "Let me look.\nIt is noon.");
+    for looks in [" look.\n", " look.\n\n"] {
+        events[2] = text(looks);
+        assert_eq!(content(&events), "Let me look.\n\nIt is noon.");
+    }
+    events[2] = text(" look: ");
+    events[5] = text("\n```python\n");
+    assert_eq!(content(&events), "Let me look: \n\n```python\n noon.");
 }
 
 #[test]
@@ -261,6 +266,18 @@ fn a_failure_is_an_error_and_nothing_beside_it() {
     assert_eq!(serde_json::from_str::<Value>(&frames.pop().unwrap()).unwrap(), error);
     let WholeAnswer { status, body, may_be_repeated } = whole(&events, ServerTools::Off);
     assert_eq!((status, body, may_be_repeated), (504, error, true));
+}
+
+/// Programs ask again after an error of the server.
+#[test]
+fn a_failure_that_would_come_again_is_an_error_of_the_request() {
+    let events = [started(), failed_for_good()];
+    let WholeAnswer { status, body, may_be_repeated } = whole(&events, ServerTools::Off);
+    assert_eq!((status, may_be_repeated), (502, false));
+    let error = (&body["error"]["type"], &body["error"]["code"]);
+    assert_eq!(error, (&json!("invalid_request_error"), &json!("upstream_error")));
+    let frames = streamed(&events, false, ServerTools::Off);
+    assert!(frames.contains(&body.to_string()), "{frames:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::encoder::Shown;
 use super::{blocks, error};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
-use crate::server::dialect::words::{self, MessageBreaks};
+use crate::server::dialect::words::MessageBreaks;
 use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
@@ -25,6 +25,8 @@ pub(super) struct MessageCollector {
     end: Option<(u16, Value)>,
     /// Whether a server tool has started: the client must then not resend the request by itself.
     has_acted: bool,
+    /// Whether the turn has failed in a way in which it would fail again.
+    is_final: bool,
 }
 
 impl MessageCollector {
@@ -39,6 +41,7 @@ impl MessageCollector {
             breaks: MessageBreaks::NEW,
             end: None,
             has_acted: false,
+            is_final: false,
         }
     }
 
@@ -106,8 +109,8 @@ impl Collector for MessageCollector {
                 text_of(data, "turn_id").clone_into(&mut self.turn_id);
             }
             Kind::TextDelta => {
-                if self.breaks.begins(record.text.unwrap_or_default()) {
-                    self.add_words(Kind::TextDelta, words::BLANK_LINE);
+                if let Some(gap) = self.breaks.gap(record.text.unwrap_or_default()) {
+                    self.add_words(Kind::TextDelta, gap);
                 }
                 self.add_words(Kind::TextDelta, text());
             }
@@ -122,7 +125,10 @@ impl Collector for MessageCollector {
                 self.add_words(Kind::TextDelta, &words);
             }
             Kind::TurnCompleted => self.end = Some(self.completed(data)),
-            Kind::TurnFailed => self.end = Some(blocks::failure(data)),
+            Kind::TurnFailed => {
+                self.end = Some(blocks::failure(data));
+                self.is_final = dialect::ended::is_final(data);
+            }
             kind if self.shown.tools() => {
                 if let Some(block) = blocks::server_tool(&self.turn_id, kind, data) {
                     self.add_block(block);
@@ -134,6 +140,6 @@ impl Collector for MessageCollector {
 
     fn answer(self: Box<Self>) -> WholeAnswer {
         let (status, body) = self.end.unwrap_or_else(cancelled);
-        WholeAnswer { status, body, may_be_repeated: !self.has_acted }
+        WholeAnswer { status, body, may_be_repeated: !self.has_acted && !self.is_final }
     }
 }

@@ -87,14 +87,14 @@ impl MessageEncoder {
 
     /// Adds a piece of words, already escaped as JSON.
     fn push_words(&mut self, kind: Words, mut text: &[u8], out: &mut BytesMut) {
-        let is_other = kind == Words::Text && self.breaks.begins(text);
+        let gap = if kind == Words::Text { self.breaks.gap(text) } else { None };
         if self.open != Some(kind) {
             let Some(first) = words::from_first(text) else { return };
             self.close(out);
             self.open(kind, out);
             text = first;
-        } else if is_other {
-            self.push_delta(&json!({ "type": "text_delta", "text": words::BLANK_LINE }), out);
+        } else if let Some(gap) = gap {
+            self.push_delta(&json!({ "type": "text_delta", "text": gap }), out);
         }
         out.extend_from_slice(&self.head);
         out.extend_from_slice(text);

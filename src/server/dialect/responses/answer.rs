@@ -29,8 +29,7 @@ impl Answer {
     /// An answer before its first record, which says whose it is.
     pub(super) fn new(AnswerOptions { envelope, shown, labels }: AnswerOptions) -> Self {
         let id = ResponseId::of("", "");
-        let granted = envelope.head.approval_request_id.clone();
-        let items = Items::new(shown, labels, id, granted);
+        let items = Items::new(shown, labels, id, &envelope.head);
         let breaks = MessageBreaks::NEW;
         Self { envelope, id, items, end: None, has_acted: false, breaks }
     }
@@ -39,7 +38,7 @@ impl Answer {
     pub(super) fn take(&mut self, record: &Record<'_>, frames: &mut Frames<'_>) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.breaks.begins(text) {
+                if self.breaks.gap(text).is_some() {
                     self.items.close_text(frames, Status::Completed);
                 }
                 return self.items.push_text(frames, Words::Message, text);
@@ -102,8 +101,11 @@ impl Answer {
 
     fn finish(&mut self, kind: Kind, data: &Value, frames: &mut Frames<'_>) {
         let end = End::of(kind, data);
-        let open = if end.status == "completed" { Status::Completed } else { Status::Incomplete };
-        self.items.close_all(frames, open);
+        match end.status {
+            "completed" => self.items.close_all(frames, Status::Completed),
+            "failed" => self.items.break_off(frames),
+            _ => self.items.close_all(frames, Status::Incomplete),
+        }
         if let Some(error) = &end.error {
             frames.push("error", &[&error_members(error)]);
         }

@@ -1,6 +1,6 @@
 //! Calls: their frames up to the point at which they run.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::frames::Frames;
 use super::parts::{added, bytes, place};
@@ -39,7 +39,7 @@ pub(super) fn mcp_call_ended(frames: &mut Frames<'_>, index: usize, item: &Value
 pub(super) fn function_call_output(frames: &mut Frames<'_>, index: usize, item: &Value) {
     let mut first = item.clone();
     first["status"] = "in_progress".into();
-    first["output"] = "".into();
+    first["output"] = json!([]);
     added(frames, index, &first);
 }
 

@@ -32,8 +32,8 @@ impl Collector for ResponseCollector {
     }
 
     fn answer(self: Box<Self>) -> WholeAnswer {
-        let may_be_repeated = !self.answer.has_acted();
         let end = self.answer.end();
+        let may_be_repeated = !self.answer.has_acted() && !end.is_some_and(|end| end.is_final);
         let refused = end.and_then(|end| Some((end.http?, end.error.clone())));
         let (status, body) = match refused {
             None => (200, dialect::json::event(&self.answer.object())),

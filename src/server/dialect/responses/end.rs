@@ -12,6 +12,8 @@ pub(super) struct End {
     pub(super) status: &'static str,
     pub(super) incomplete: Option<&'static str>,
     pub(super) error: Option<Value>,
+    /// Whether the same request would fail again.
+    pub(super) is_final: bool,
     pub(super) usage: Value,
     /// The status of an answer in one piece, if it cannot be `200`.
     pub(super) http: Option<u16>,
@@ -29,7 +31,17 @@ impl End {
         };
         let error = (kind == Kind::TurnFailed)
             .then(|| json!({ "code": data["code"], "message": data["message"] }));
-        Self { status, incomplete, error, usage, http }
+        let is_final = kind == Kind::TurnFailed && ended::is_final(data);
+        Self { status, incomplete, error, is_final, usage, http }
+    }
+
+    /// The error as the response has it. This is the code after which Codex does not send its request again.
+    pub(super) fn response_error(&self) -> Option<Value> {
+        let mut error = self.error.clone()?;
+        if self.is_final {
+            error["code"] = "invalid_prompt".into();
+        }
+        Some(error)
     }
 
     /// The name of the last event.

@@ -41,6 +41,9 @@ pub(in crate::server) struct ResponseHead {
     /// The request for approval that was granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) approval_request_id: Option<String>,
+    /// The names of the namespaces in `tools`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) namespaces: Vec<String>,
 }
 
 /// What is needed to make an answer of a turn's log.
@@ -85,7 +88,7 @@ impl Envelope {
             "completed_at": is_completed.then(|| *self.ended_at.get_or_init(self.clock)),
             "status": end.map_or(status, |end| end.status),
             "incomplete_details": reason.map(|reason| json!({ "reason": reason })),
-            "error": end.and_then(|end| end.error.as_ref()),
+            "error": end.and_then(End::response_error),
             "usage": end.map(|end| &end.usage),
         });
         let mut object = bytes(&head);

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::id::{ItemId, ResponseId};
+use super::namespaces;
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, PrefixHash, Repair};
 use crate::limits::server::REFERENCED_BYTES_MAX;
 use crate::server::dialect::content::{arguments_of, content_of, result_of, text_of};
@@ -190,7 +191,8 @@ impl Reader {
         match type_of(item) {
             "message" => self.read_message(item),
             "function_call" => {
-                self.add_call(text("call_id"), text("name"), arguments_of(item.get("arguments")));
+                let name = namespaces::full_name(item);
+                self.add_call(text("call_id"), name, arguments_of(item.get("arguments")));
             }
             "custom_tool_call" => {
                 let arguments = json!({ "input": item["input"] }).to_string();

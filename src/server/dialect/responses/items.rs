@@ -9,12 +9,15 @@
 //! An item's final form is kept as it was sent. The response's `output` repeats it byte for byte,
 //! because SDKs compare the two.
 
+use bytes::BytesMut;
 use serde_json::{Value, json};
 
 use super::calls;
-use super::frames::Frames;
+use super::envelope::ResponseHead;
+use super::frames::{Frames, Numbers};
 use super::history::APPROVAL_REQUEST;
 use super::id::ResponseId;
+use super::namespaces;
 use super::parts::{added, bytes, done};
 use super::server_items::{Labels, ServerItems};
 use super::text::{OpenText, Status, Words};
@@ -28,6 +31,8 @@ pub(super) struct Items {
     shown: ServerItems,
     labels: Labels,
     id: ResponseId,
+    /// Those of the client's tools.
+    namespaces: Vec<String>,
     /// The items that are done, by their output index.
     done: Vec<Option<Vec<u8>>>,
     open: Option<OpenText>,
@@ -46,13 +51,22 @@ struct RunningCall {
 }
 
 impl Items {
-    pub(super) const fn new(
+    pub(super) fn new(
         shown: ServerItems,
         labels: Labels,
         id: ResponseId,
-        granted: Option<String>,
+        head: &ResponseHead,
     ) -> Self {
-        Self { shown, labels, id, done: Vec::new(), open: None, running: Vec::new(), granted }
+        Self {
+            shown,
+            labels,
+            id,
+            namespaces: head.namespaces.clone(),
+            done: Vec::new(),
+            open: None,
+            running: Vec::new(),
+            granted: head.approval_request_id.clone(),
+        }
     }
 
     /// Sets the response's id, before its first item.
@@ -111,11 +125,16 @@ impl Items {
     fn push_function_call(&mut self, frames: &mut Frames<'_>, data: &Value) -> String {
         let call_id = text_of(data, "call_id");
         let client_id = call_id::for_client(&self.id.turn_id(), call_id);
-        let item = json!({
+        let name = text_of(data, "tool_name");
+        let mut item = json!({
             "id": self.id.item("fc", number_of(call_id)), "type": "function_call",
             "status": Status::Completed.name(), "call_id": client_id,
-            "name": text_of(data, "tool_name"), "arguments": arguments_of(data, "tool_args"),
+            "name": name, "arguments": arguments_of(data, "tool_args"),
         });
+        if let Some((namespace, own)) = namespaces::split(name, &self.namespaces) {
+            item["name"] = own.into();
+            item["namespace"] = namespace.into();
+        }
         let index = self.reserve();
         calls::function_call(frames, index, &item);
         self.finish(frames, index, bytes(&item));
@@ -177,7 +196,9 @@ impl Items {
             index
         } else {
             let index = self.reserve();
-            item["output"] = outcome.unwrap_or_else(|error| error).into();
+            // As a list: Open WebUI cannot read a text in histories.
+            let output = outcome.unwrap_or_else(|error| error);
+            item["output"] = json!([{ "type": "input_text", "text": output }]);
             calls::function_call_output(frames, index, &item);
             index
         };
@@ -198,6 +219,16 @@ impl Items {
         });
         added(frames, index, &item);
         self.finish(frames, index, bytes(&item));
+    }
+
+    /// Ends everything that is open in an answer that fails. It has the message that broke off, but nothing says that
+    /// this is done: Codex would keep it as a whole one, and ask again.
+    pub(super) fn break_off(&mut self, frames: &mut Frames<'_>) {
+        if self.open.as_ref().is_some_and(OpenText::is_message) {
+            let (numbers, out) = (&mut Numbers::none(), &mut BytesMut::new());
+            self.close_text(&mut Frames { numbers, out }, Status::Incomplete);
+        }
+        self.close_all(frames, Status::Incomplete);
     }
 
     /// Ends everything that is open. Calls that have not ended never will.

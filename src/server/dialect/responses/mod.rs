@@ -18,6 +18,7 @@ mod frames;
 mod history;
 mod id;
 mod items;
+mod namespaces;
 mod parts;
 mod receipt;
 mod replay;

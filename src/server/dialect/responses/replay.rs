@@ -27,7 +27,8 @@ pub(in crate::server) fn replay(answer: &RawValue, seen: Option<u64>) -> Bytes {
             frames.push(event, &[b",\"response\":", &begun]);
         }
         for (index, item) in object["output"].as_array().into_iter().flatten().enumerate() {
-            replay_item(&mut frames, index, item);
+            let has_broken_off = object["status"] == "failed" && item["status"] == "incomplete";
+            replay_item(&mut frames, index, item, has_broken_off);
         }
         if !object["error"].is_null() {
             frames.push("error", &[&error_members(&object["error"])]);
@@ -54,7 +55,8 @@ fn begun(object: &Value) -> Value {
     begun
 }
 
-fn replay_item(frames: &mut Frames<'_>, index: usize, item: &Value) {
+/// Nothing says that a message that has broken off is done.
+fn replay_item(frames: &mut Frames<'_>, index: usize, item: &Value, has_broken_off: bool) {
     let id = item["id"].as_str().unwrap_or_default().to_owned();
     let text = match item["type"].as_str() {
         Some("message") => Some((Words::Message, &item["content"][0]["text"])),
@@ -66,6 +68,9 @@ fn replay_item(frames: &mut Frames<'_>, index: usize, item: &Value) {
             let mut open = OpenText::begin(frames, words, index, id);
             let text = escaped(text.as_str().unwrap_or_default());
             open.push(frames, &text);
+            if has_broken_off {
+                return;
+            }
             open.end(frames, Status::Completed);
         }
         (None, Some("function_call")) => calls::function_call(frames, index, item),

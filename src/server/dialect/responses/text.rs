@@ -95,6 +95,11 @@ impl OpenText {
         Self { words, index, id, place, text: Vec::new() }
     }
 
+    /// Whether it is a message, and not reasoning.
+    pub(super) fn is_message(&self) -> bool {
+        self.words == Words::Message
+    }
+
     /// Adds a piece, escaped.
     pub(super) fn push(&mut self, frames: &mut Frames<'_>, text: &[u8]) {
         self.text.extend_from_slice(text);

@@ -1,7 +1,10 @@
 //! The tools of a request.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
+use super::namespaces;
 use super::server_items::Labels;
 use crate::server::dialect::{client_tools, tool_choice};
 use crate::server::refusal::Refusal;
@@ -27,12 +30,15 @@ pub(super) fn read(
 ) -> Result<RequestTools, Refusal> {
     let mut read = servers(tools, labels);
     read.server_tools = tool_choice::both(read.server_tools, allowed);
-    read.client_tools = client_tools::of(functions(tools))?;
+    let functions: Vec<_> = functions(tools).collect();
+    read.client_tools = client_tools::of(functions.iter().map(|tool| &**tool))?;
     Ok(read)
 }
 
-fn functions(tools: &[Value]) -> impl Iterator<Item = &Value> {
-    tools.iter().filter(|tool| tool["type"] == "function")
+fn functions(tools: &[Value]) -> impl Iterator<Item = Cow<'_, Value>> {
+    let plain = tools.iter().filter(|tool| tool["type"] == "function").map(Cow::Borrowed);
+    let namespaces = tools.iter().filter(|tool| tool["type"] == "namespace");
+    plain.chain(namespaces.flat_map(namespaces::functions).map(Cow::Owned))
 }
 
 /// The server tools. An `mcp` entry with a known label offers only the tools of that source.

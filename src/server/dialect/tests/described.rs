@@ -233,10 +233,11 @@ fn responses() {
     let mut options =
         AnswerOptions::of(["Response", "ResponseFrame", "ResponseEvent", "OpenAiError"]);
     let function = json!({"type": "function", "name": "open", "parameters": {"type": "object"}});
+    let namespace = json!({"type": "namespace", "name": "doors", "tools": [function]});
     let plain = json!({"model": "m", "input": "Hello?"});
     let rich = json!({
         "model": "m", "input": [{"role": "user", "content": "Hello?"}], "instructions": "Be kind.",
-        "stream": true, "tools": [function], "tool_choice": "auto", "temperature": 0.5,
+        "stream": true, "tools": [function, namespace], "tool_choice": "auto", "temperature": 0.5,
         "max_output_tokens": 9, "max_tool_calls": 3, "metadata": {"a": "b"},
         "text": {"format": {"type": "text"}, "verbosity": "low"}, "safety_identifier": "s",
         "reasoning": {"effort": "low", "summary": "auto"}, "prompt_cache_key": "k",

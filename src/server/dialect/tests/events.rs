@@ -37,6 +37,13 @@ pub(in crate::server::dialect) const fn failed() -> Event<'static> {
     Event::TurnFailed { code, message, retryable: true, summary: summary() }
 }
 
+/// The same request would fail again.
+pub(in crate::server::dialect) const fn failed_for_good() -> Event<'static> {
+    let (code, message) =
+        (FailureCode::UpstreamError, "the model server does not take the request");
+    Event::TurnFailed { code, message, retryable: false, summary: summary() }
+}
+
 pub(in crate::server::dialect) const fn text(text: &str) -> Event<'_> {
     Event::TextDelta { text }
 }

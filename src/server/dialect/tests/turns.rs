@@ -74,7 +74,7 @@ pub(super) fn turns() -> Vec<Vec<Event<'static>>> {
     let bad = result(ToolResult::error("no").but_uncertain());
     let call = Event::ClientToolCall {
         call_id: "call_2",
-        tool_name: "open",
+        tool_name: "doors__open",
         tool_args: arguments(),
         r#loop: 1,
     };

@@ -8,7 +8,9 @@ use super::collector::MessageCollector;
 use super::encoder::{MessageEncoder, Shown};
 use super::server_tools::MessagesServerTools;
 use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish};
-use crate::server::dialect::tests::events::{USAGE, completed, started, stopped_at};
+use crate::server::dialect::tests::events::{
+    USAGE, completed, failed_for_good, started, stopped_at,
+};
 use crate::server::dialect::{AnswerMeta, Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
@@ -274,7 +276,7 @@ fn our_tools_are_shown_as_those_of_an_mcp_server() {
 fn hidden_tools_leave_one_block_of_text() {
     let (arguments, result) = (arguments(), ToolResult::data(json!({})));
     let events = turn_with_tool(&arguments, &result);
-    check(&events, HIDDEN, &json!([text("Let me see. It is 2.")]), "end_turn");
+    check(&events, HIDDEN, &json!([text("Let me see. \n\nIt is 2.")]), "end_turn");
     assert!(!whole(&events, HIDDEN).may_be_repeated, "a tool has run");
 }
 
@@ -376,6 +378,7 @@ fn a_failure_is_an_error_event_and_nothing_follows_it() {
         let WholeAnswer { status: got, body, .. } = whole(&events, OFF);
         assert_eq!((got, body), (status, error));
     }
+    assert!(!whole(&[started(), failed_for_good()], OFF).may_be_repeated);
 }
 
 #[test]

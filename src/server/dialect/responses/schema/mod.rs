@@ -165,12 +165,15 @@ enum OutputItem {
         id: String,
         status: ItemStatus,
         call_id: String,
+        /// If the tool came in one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
         name: String,
         /// JSON as text.
         arguments: String,
     },
     /// What a call of the gateway's returned.
-    FunctionCallOutput { id: String, status: ItemStatus, call_id: String, output: String },
+    FunctionCallOutput { id: String, status: ItemStatus, call_id: String, output: Vec<CallOutput> },
     /// A call of one of the gateway's tools.
     McpCall {
         id: String,
@@ -193,6 +196,14 @@ enum OutputItem {
         /// JSON as text.
         arguments: String,
     },
+}
+
+#[derive(JsonSchema)]
+#[schemars(inline)]
+struct CallOutput {
+    #[schemars(extend("const" = "input_text"))]
+    r#type: String,
+    text: String,
 }
 
 #[derive(JsonSchema)]

@@ -14,7 +14,9 @@ use super::encoder::ResponseEncoder;
 use super::envelope::{AnswerOptions, Envelope, ResponseHead};
 use super::server_items::{Labels, ServerItems};
 use crate::event::{AcknowledgementSource, Event, FeedbackReason, TurnFinish};
-use crate::server::dialect::tests::events::{TURN, completed, failed, started_in};
+use crate::server::dialect::tests::events::{
+    TURN, completed, failed, failed_for_good, started_in, text,
+};
 use crate::server::dialect::{Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
@@ -98,8 +100,18 @@ fn check_rules(events: &[Value]) {
         }
     }
     let last = &events.last().unwrap()["response"];
-    let done: Vec<Value> = done.into_iter().map(|item| item.unwrap().clone()).collect();
-    assert_eq!(last["output"], Value::Array(done), "the output repeats the items that are done");
+    let output = last["output"].as_array().unwrap();
+    assert_eq!(output.len(), done.len());
+    for (item, done) in output.iter().zip(done) {
+        match done {
+            Some(done) => assert_eq!(item, done, "the output repeats the items that are done"),
+            None => assert_eq!(
+                (&last["status"], &item["status"]),
+                (&json!("failed"), &json!("incomplete")),
+                "only a message that broke off is not done"
+            ),
+        }
+    }
     assert_eq!(events[0]["type"], "response.created");
     assert_eq!(events[1]["type"], "response.in_progress");
 }
@@ -359,7 +371,7 @@ fn our_tools_are_function_calls_with_their_outputs_if_the_operator_wants() {
         output[2],
         json!({
             "id": format!("fco_{IDS}_7"), "type": "function_call_output", "status": "completed",
-            "call_id": call_id, "output": "two",
+            "call_id": call_id, "output": [{"type": "input_text", "text": "two"}],
         })
     );
 }
@@ -395,6 +407,31 @@ fn calls_for_the_client_are_function_calls() {
         let item = &events[5]["item"];
         assert_eq!(item["status"], "completed", "or it never completes in some clients");
         assert_eq!(item["call_id"], "call_5eef151ef35146209769441c3a4f562f_2");
+        assert_eq!(item.get("namespace"), None);
+    }
+}
+
+#[test]
+fn calls_of_tools_in_namespaces_say_so() {
+    for (name, namespace, own) in [
+        ("mcp__weather__get", json!("mcp__weather"), "get"),
+        ("mcp__get", json!("mcp"), "get"),
+        ("mcp_get", json!(null), "mcp_get"),
+    ] {
+        let arguments = RawValue::from_string("{}".to_owned()).unwrap();
+        let (call_id, tool_args) = ("call_2", &*arguments);
+        let call = Event::ClientToolCall { call_id, tool_name: name, tool_args, r#loop: 1 };
+        let mut options = options(ServerItems::McpCall);
+        let head = Arc::get_mut(&mut options.envelope.head).unwrap();
+        head.namespaces = ["mcp", "mcp__weather"].map(str::to_owned).into();
+        let mut out = BytesMut::new();
+        let mut stream = ResponseEncoder::new(options, 0);
+        let all = [started(), call, completed(TurnFinish::ClientToolCalls)];
+        records(&all, |record| stream.encode(&record, &mut out));
+        let events = read(str::from_utf8(&out).unwrap());
+        check_rules(&events);
+        let item = &events.last().unwrap()["response"]["output"][0];
+        assert_eq!((&item["namespace"], &item["name"]), (&namespace, &json!(own)), "{name}");
     }
 }
 
@@ -509,6 +546,31 @@ fn a_failure_is_an_error_in_both_forms_and_a_failed_response() {
     let WholeAnswer { status, body, may_be_repeated } = whole(&all, ServerItems::McpCall);
     assert_eq!((status, may_be_repeated), (504, true));
     assert_eq!(body["error"]["code"], "upstream_timeout");
+}
+
+/// Codex keeps what is done in its history.
+#[test]
+fn a_message_that_breaks_off_in_a_failure_is_not_done() {
+    let all = [started(), Event::ReasoningDelta { text: "Hm." }, text("Hi"), failed()];
+    let streamed = events(&all, ServerItems::McpCall);
+    let done = |event: &&Value| event["type"] == "response.output_item.done";
+    let done: Vec<_> = streamed.iter().filter(done).map(|event| &event["item"]["type"]).collect();
+    assert_eq!(done, ["reasoning"]);
+    let output = &streamed.last().unwrap()["response"]["output"];
+    assert_eq!(output[1]["content"][0]["text"], "Hi", "the response has it");
+}
+
+/// After any other code, Codex sends its request again.
+#[test]
+fn a_failure_that_would_come_again_is_the_prompts() {
+    let all = [started(), failed_for_good()];
+    let events = events(&all, ServerItems::McpCall);
+    let [error, last] = &events[events.len() - 2..] else { panic!("two") };
+    assert_eq!(error["code"], "upstream_error");
+    assert_eq!(last["response"]["error"]["code"], "invalid_prompt");
+    let WholeAnswer { status, body, may_be_repeated } = whole(&all, ServerItems::McpCall);
+    assert_eq!((status, may_be_repeated), (502, false));
+    assert_eq!(body["error"]["code"], "upstream_error");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::conversation::claimed::{ClaimedMessage, PrefixHash, Repair, adopt};
-use crate::conversation::{ClientInput, Conversation, Ending, Turn};
+use crate::conversation::{ClientInput, Conversation, Ending, Step, Turn};
 use crate::gateway::{ClientHistory, NewTurn};
 use crate::limits::server::{REFERENCED_BYTES_MAX, REFERENCES_MAX};
 use crate::server::dialect::models::Models;
@@ -113,6 +113,7 @@ fn an_empty_input_is_answered() {
 fn tools_that_we_do_not_have_are_skipped() {
     let tools = json!([
         {"type": "web_search"}, {"type": "local_shell"}, {"type": "namespace", "name": "n"},
+        {"type": "namespace", "name": "n", "tools": [{"type": "custom", "name": "patch"}]},
         {"type": "custom", "name": "apply_patch"},
         {"type": "mcp", "server_label": "evil", "server_url": "http://10.0.0.1"},
         {"type": "mcp", "server_label": "files", "server_url": "http://10.0.0.1"},
@@ -120,6 +121,37 @@ fn tools_that_we_do_not_have_are_skipped() {
     let turn = turn(&json!({"tools": tools}));
     assert!(turn.client_tools.is_empty());
     assert_eq!(turn.tools, None, "ours are all there");
+}
+
+/// As Codex sends those of its MCP servers.
+#[test]
+fn tools_in_namespaces_are_known_by_their_whole_names() {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let tool = |name: &str| json!({"type": "function", "name": name, "parameters": schema});
+    let long = "x".repeat(60);
+    let tools = json!([
+        {"type": "namespace", "name": "mcp__weather", "tools": [tool("get"), tool(&long)]},
+        tool("get"),
+    ]);
+    let call = json!({
+        "type": "function_call", "call_id": "c", "namespace": "mcp__weather", "name": "get",
+        "arguments": "{\"city\":\"Rome\"}",
+    });
+    let input = json!([
+        {"role": "user", "content": "Sunny?"}, call,
+        {"type": "function_call_output", "call_id": "c", "output": "Yes."},
+    ]);
+    let turn = turn(&json!({"tools": tools, "input": input}));
+    for (name, is_there) in
+        [("get", true), ("mcp__weather__get", true), (&*format!("mcp__weather__{long}"), false)]
+    {
+        assert_eq!(turn.client_tools.has(name), is_there, "{name}");
+    }
+    let ClientInput::Results(_) = &turn.input else { panic!("{:?}", turn.input) };
+    let history = &turn.client_history.as_ref().unwrap().history;
+    let calls = history.turns().flat_map(|turn| &turn.steps);
+    let names: Vec<_> = calls.flat_map(Step::calls).map(|call| &*call.name).collect();
+    assert_eq!(names, ["mcp__weather__get"]);
 }
 
 #[test]
@@ -293,7 +325,7 @@ fn parent(ending: TurnFinish) -> Referents {
             outcome: crate::conversation::Outcome::HandedOut,
         }))
     });
-    let step = crate::conversation::Step { parts: calls.into(), ..Default::default() };
+    let step = Step { parts: calls.into(), ..Default::default() };
     history.push(Turn {
         turn_id: TURN.to_owned(),
         prompt: "Open it.".to_owned(),

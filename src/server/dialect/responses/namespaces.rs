@@ -1,0 +1,47 @@
+//! Namespaces of client tools, in which Codex sends those of its MCP servers and of its agents. Models know one list
+//! of names, so there a tool's name begins with its namespace:
+//!
+//! ```text
+//!   {"type": "namespace", "name": "mcp__weather", "tools": [{"name": "get", ..}]}      in the request
+//!   mcp__weather__get                                                                  for the model
+//!   {"type": "function_call", "namespace": "mcp__weather", "name": "get", ..}          in the response
+//! ```
+
+use serde_json::Value;
+
+const BETWEEN: &str = "__";
+
+/// The functions in a namespace, under the names that models know.
+pub(super) fn functions(namespace: &Value) -> impl Iterator<Item = Value> {
+    let tools = namespace["tools"].as_array().into_iter().flatten();
+    tools.filter(|tool| tool["type"] == "function").map(|tool| {
+        let mut tool = tool.clone();
+        tool["namespace"] = namespace["name"].clone();
+        tool["name"] = full_name(&tool).into();
+        tool
+    })
+}
+
+/// The names of the namespaces.
+pub(super) fn names(tools: &[Value]) -> Vec<String> {
+    let named = tools.iter().filter(|tool| tool["type"] == "namespace");
+    named.filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// The name under which models know a tool with this `name` and `namespace`.
+pub(super) fn full_name(item: &Value) -> String {
+    let name = item["name"].as_str().unwrap_or_default();
+    match item["namespace"].as_str() {
+        Some(namespace) if !namespace.is_empty() => [namespace, name].join(BETWEEN),
+        _ => name.to_owned(),
+    }
+}
+
+/// The namespace of a full name, the longest if there are several, and the name in it.
+pub(super) fn split<'n>(name: &'n str, namespaces: &'n [String]) -> Option<(&'n str, &'n str)> {
+    let in_it = |namespace: &'n String| {
+        let own = name.strip_prefix(namespace.as_str())?.strip_prefix(BETWEEN)?;
+        Some((namespace.as_str(), own))
+    };
+    namespaces.iter().filter_map(in_it).max_by_key(|(namespace, _)| namespace.len())
+}
