@@ -329,7 +329,8 @@ impl Gateway {
         &self.upstreams
     }
 
-    /// Whether any upstream can be reached now. As in turns, upstreams in cool-down are asked last.
+    /// Whether the default upstream can be reached now, or another that may stand in for it. As in turns, upstreams
+    /// in cool-down are asked last.
     ///
     /// # Errors
     /// Why the first one that was asked cannot be reached.

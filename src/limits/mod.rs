@@ -281,8 +281,8 @@ pub mod turn {
     /// Share (a quarter) of the context that descriptions of tools, or one result, may take. The
     /// conversation needs the rest.
     pub const TOLD_SHARE: usize = 4;
-    /// Share (a quarter) of what may be told in full that is left to the gateway's tools, however many its client
-    /// brings: some programs bring forty.
+    /// Share (a quarter) of what may be told in full that is kept for the gateway's tools when a client brings many:
+    /// some bring forty.
     pub const SERVER_TOOLS_SHARE: usize = 4;
     /// The user's messages that the selection of tools depends on.
     pub const QUESTIONS_SEARCHED: usize = 3;
@@ -485,7 +485,7 @@ pub mod stream {
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
     /// When to send keep-alives to a client that has stopped sending: milliseconds from that moment.
     /// A client that is gone answers one with a reset, and the next write fails. Forwarders, such as
-    /// those of containers, may pass on that it has stopped some time before they close.
+    /// those of containers, may pass on the end of sending well before they close.
     pub const PROBES_MS: [u64; 7] = [0, 50, 500, 1000, 2000, 4000, 8000];
     /// Default of `stream.disconnect_grace_sec`.
     pub const DISCONNECT_GRACE: Duration = Duration::from_secs(30);

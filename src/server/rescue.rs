@@ -22,11 +22,11 @@ use crate::gateway::BeginError;
 use crate::limits;
 use crate::telemetry::metrics;
 
-/// Whether the same request would be refused again. Claude Code repeats each for minutes unless it is told so.
+/// Whether the same request would be refused again. Unless told so, Claude Code retries for minutes.
 fn is_final(status: StatusCode) -> bool {
     let may_pass =
         [StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
-    status.is_client_error() && !may_pass.contains(&status)
+    status == StatusCode::NOT_IMPLEMENTED || status.is_client_error() && !may_pass.contains(&status)
 }
 
 impl Refusal {

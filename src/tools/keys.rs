@@ -22,8 +22,15 @@ const KEY_WORDS: &[&str] = &[
     "auth",
     "authorization",
     "cookie",
+    "credential",
+    "credentials",
     "key",
+    "pass",
+    "passphrase",
     "password",
+    "passwd",
+    "pgpassword",
+    "pwd",
     "secret",
     "signature",
     "token",
@@ -60,7 +67,7 @@ impl Keys {
         }
     }
 
-    /// Notes a field of a query, if its name says that it holds a key.
+    /// Notes a field, if its name says that it holds a key.
     pub(in crate::tools) fn note_field(&mut self, name: &str, value: &str) {
         if holds_keys(name) {
             self.note_value(value);
@@ -69,11 +76,15 @@ impl Keys {
 
     /// Notes the variables of a program's environment whose names say that they hold keys.
     pub(in crate::tools) fn note_environment(&mut self, environment: &[(OsString, OsString)]) {
+        // Variables that say where a key is.
+        let is_path =
+            |name: &str| ["_DIR", "_FILE", "_PATH", "_SOCK"].iter().any(|end| name.ends_with(end));
         for (name, value) in environment {
             if let (Some(name), Some(value)) = (name.to_str(), value.to_str())
-                && holds_keys(name)
+                && name != "PWD"
+                && !is_path(name)
             {
-                self.note(value);
+                self.note_field(name, value);
             }
         }
     }

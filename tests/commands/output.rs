@@ -60,13 +60,21 @@ async fn bytes_that_are_no_text_are_replaced() {
 /// Models and clients read what it says.
 #[tokio::test]
 async fn keys_in_its_environment_are_not_in_its_output() {
-    let script = "echo \"$API_TOKEN, $GREETING\"; echo \"no: $API_TOKEN\" >&2; exit $1";
+    let script =
+        "echo \"$API_TOKEN, $GREETING, $API_KEY_FILE\"; echo \"no: $API_TOKEN\" >&2; exit $1";
     let program = || {
         Program::script(script).with(|it| {
-            let given = [("API_TOKEN", "s3cr3t-key"), ("GREETING", "good day")];
+            let given = [
+                ("API_TOKEN", "s3cr3t-key"),
+                ("GREETING", "good day"),
+                ("API_KEY_FILE", "/run/secrets/key"),
+            ];
             it.environment.extend(given.map(|(name, value)| (name.into(), value.into())));
         })
     };
-    assert_eq!(program().prints(json!({ "x": "0" })).await, "[the key], good day");
+    assert_eq!(
+        program().prints(json!({ "x": "0" })).await,
+        "[the key], good day, /run/secrets/key"
+    );
     assert_eq!(program().fails(json!({ "x": "1" })).await, "exit status 1: no: [the key]");
 }

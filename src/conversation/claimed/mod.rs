@@ -269,8 +269,8 @@ enum Next {
     Results(Exchange),
 }
 
-/// What the user says to a model that spoke last. Programs put what it says now right after that.
-const CONTINUE: &str = "Go on exactly where your last message ends. Do not repeat any of it.";
+/// What the user says to a model that spoke last. Programs append the answer to that message.
+const CONTINUE: &str = "Go on exactly where you stopped. Do not repeat anything.";
 
 /// The prompt of a list that says nothing but instructions. Some programs put all they want into
 /// those, and others send a blank prompt to see whether a model is there.

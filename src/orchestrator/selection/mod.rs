@@ -171,7 +171,7 @@ impl<'a> Picked<'a> {
     }
 }
 
-/// The tools that the session has called, at most `most`: the latest ones, the earliest of them
+/// The server tools that the session has called, at most `most`: the latest ones, the earliest of them
 /// first, so that the prompt of the next turn begins as this one's does.
 fn used(tools: &Catalog, basis: &Basis<'_>, most: usize) -> Vec<usize> {
     let mut used = Vec::new();
@@ -181,7 +181,8 @@ fn used(tools: &Catalog, basis: &Basis<'_>, most: usize) -> Vec<usize> {
     };
     let turns = continued.into_iter().chain(basis.history.turns().rev().map(|turn| &**turn));
     let calls = turns.flat_map(|turn| turn.steps.iter().rev()).flat_map(Step::calls);
-    for at in calls.filter_map(|call| tools.position(&call.name)) {
+    let ours = |at: &usize| !tools.at(*at).is_clients();
+    for at in calls.filter_map(|call| tools.position(&call.name)).filter(ours) {
         if used.len() < most && !used.contains(&at) {
             used.push(at);
         }

@@ -10,8 +10,8 @@ use crate::server::refusal::Refusal;
 pub(super) fn status_and_code(refusal: &Refusal) -> (u16, &'static str) {
     match refusal {
         Refusal::Begin(BeginError::UnknownModel { .. }) => (404, "model_not_found"),
-        // Programs that are told that the conversation is too long shorten it and ask again, forever if the rest
-        // alone is too long.
+        // After `context_length_exceeded`, programs shorten the conversation and try again, forever if instructions and
+        // tools alone are too long.
         Refusal::Begin(BeginError::NoRoom { .. }) => (400, "invalid_prompt"),
         refusal => {
             let (status, code) = refusal.kind();

@@ -76,8 +76,8 @@ impl MessageBreaks {
         }
     }
 
-    /// Takes the next piece, escaped as JSON. Returns what is missing of a blank line before it, if it begins the words
-    /// of another message.
+    /// Takes the next piece, escaped as JSON. Returns what to add for a blank line before it, if it begins the words of
+    /// another message.
     pub(super) fn gap(&mut self, piece: &[u8]) -> Option<&'static str> {
         let Self { has_words, last, lines, .. } = *self;
         let words = from_first(piece);

@@ -8,8 +8,8 @@
 //! ```
 //! Only that task waits for the collector.
 //!
-//! They are in Protobuf, which every collector reads. Collectors that are built on the Rust crate `opentelemetry-proto`
-//! up to 0.31 read JSON too, but lose all histograms in it without a word (opentelemetry-rust, issue 3527).
+//! We send Protobuf, which every collector reads. Collectors built on the crate `opentelemetry-proto` up to 0.31 also
+//! read JSON, but silently drop all histograms (opentelemetry-rust, issue 3527).
 //!
 //! We export by ourselves because the OpenTelemetry crates cost too much for three spans a turn: ten more crates, 36 s
 //! of CPU time in a clean release build, settings that come from environment variables, and threads of their own, on
@@ -259,7 +259,7 @@ impl Worker {
                         path,
                         rejected,
                         error_message,
-                        "the OpenTelemetry collector (telemetry.otlp) complains"
+                        "the OpenTelemetry collector (telemetry.otlp) rejected a part, or has a warning"
                     );
                 }
                 Some(usize::try_from(rejected).unwrap_or_default())

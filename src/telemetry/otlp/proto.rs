@@ -1,4 +1,4 @@
-//! The messages of OTLP, with the fields that we have something for. Their names and tags are those of the files in
+//! The messages of OTLP, with the fields that we use. Their names and tags are those of the files in
 //! opentelemetry-proto, version 1; a unit test reads what they become with OpenTelemetry's own definitions.
 
 use prost::{Message, Oneof};

@@ -294,11 +294,8 @@ fn a_question_stays_open_until_the_user_has_spoken() {
     // Nobody has answered if the assistant is to go on.
     let goes_on = shelf.check(
         &messages[..2],
-        &[
-            &restored[..],
-            &["asks: Go on exactly where your last message ends. Do not repeat any of it."],
-        ]
-        .concat(),
+        &[&restored[..], &["asks: Go on exactly where you stopped. Do not repeat anything."]]
+            .concat(),
     );
     assert_eq!(goes_on.input, ClientInput::Prompt(CONTINUE.to_owned()));
 

@@ -62,7 +62,7 @@ fn results_of_the_last_calls_open_the_turn() {
             skipped,
             &skipped.replace("call_1", "call_2"),
             "says: Never mind.",
-            "asks: Go on exactly where your last message ends. Do not repeat any of it.",
+            "asks: Go on exactly where you stopped. Do not repeat anything.",
         ],
         &[(Repair::MissingResult, 2)],
     );
@@ -102,7 +102,7 @@ fn an_assistant_may_speak_first_and_last() {
             "user: Hi.",
             "says: So?",
             "says: Well?",
-            "asks: Go on exactly where your last message ends. Do not repeat any of it.",
+            "asks: Go on exactly where you stopped. Do not repeat anything.",
         ],
         &[(Repair::NoPrompt, 1)],
     );
@@ -175,9 +175,7 @@ fn a_result_without_a_call_becomes_words_of_the_user() {
         &[
             "user: ?",
             "says: So.",
-            &format!(
-                "asks: {note}\n\nGo on exactly where your last message ends. Do not repeat any of it."
-            ),
+            &format!("asks: {note}\n\nGo on exactly where you stopped. Do not repeat anything."),
         ],
         &stray,
     );

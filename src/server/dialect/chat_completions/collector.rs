@@ -23,10 +23,8 @@ pub(super) struct CompletionCollector {
     /// The events of our tools, if the client is shown them.
     tools: Vec<Value>,
     end: Option<(u16, Value)>,
-    /// Whether a server tool has started: the client must then not resend the request by itself.
-    has_acted: bool,
-    /// Whether the turn has failed in a way in which it would fail again.
-    is_final: bool,
+    /// Not once a server tool has started, nor after a failure that would recur.
+    may_be_repeated: bool,
 }
 
 impl CompletionCollector {
@@ -41,8 +39,7 @@ impl CompletionCollector {
             calls: Vec::new(),
             tools: Vec::new(),
             end: None,
-            has_acted: false,
-            is_final: false,
+            may_be_repeated: true,
         }
     }
 
@@ -103,7 +100,7 @@ impl Collector for CompletionCollector {
         if matches!(record.kind, Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected) {
             return;
         }
-        self.has_acted |= record.kind == Kind::ToolStarted;
+        self.may_be_repeated &= record.kind != Kind::ToolStarted;
         let event = dialect::json::event(record.data);
         let data = &event["data"];
         self.breaks.note(record.kind, data);
@@ -131,7 +128,7 @@ impl Collector for CompletionCollector {
             Kind::TurnCompleted => self.end = Some(self.completed(data)),
             Kind::TurnFailed => {
                 self.end = Some((dialect::ended::status(data), ended::failure(data)));
-                self.is_final = dialect::ended::is_final(data);
+                self.may_be_repeated &= !dialect::ended::is_final(data);
             }
             kind if ServerTools::is_sent(kind, data) => {}
             kind => self.show(kind, event),
@@ -140,6 +137,6 @@ impl Collector for CompletionCollector {
 
     fn answer(self: Box<Self>) -> WholeAnswer {
         let (status, body) = self.end.unwrap_or_else(cancelled);
-        WholeAnswer { status, body, may_be_repeated: !self.has_acted && !self.is_final }
+        WholeAnswer { status, body, may_be_repeated: self.may_be_repeated }
     }
 }

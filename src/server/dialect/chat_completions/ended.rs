@@ -31,8 +31,8 @@ impl Ended {
     }
 }
 
-/// A turn's failure as all readers of streams take it: an error and nothing beside it. Programs repeat a request
-/// after a server's error, and not after one of the request.
+/// A turn's failure as all readers of streams take it: an error and nothing beside it. Programs retry after
+/// a server error, but not after an invalid request.
 pub(super) fn failure(failed: &Value) -> Value {
     json!({ "error": {
         "message": failed["message"],

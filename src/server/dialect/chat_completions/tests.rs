@@ -270,7 +270,7 @@ fn a_failure_is_an_error_and_nothing_beside_it() {
 
 /// Programs ask again after an error of the server.
 #[test]
-fn a_failure_that_would_come_again_is_an_error_of_the_request() {
+fn a_failure_that_would_recur_is_an_invalid_request() {
     let events = [started(), failed_for_good()];
     let WholeAnswer { status, body, may_be_repeated } = whole(&events, ServerTools::Off);
     assert_eq!((status, may_be_repeated), (502, false));

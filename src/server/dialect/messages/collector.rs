@@ -23,10 +23,8 @@ pub(super) struct MessageCollector {
     has_words: bool,
     breaks: MessageBreaks,
     end: Option<(u16, Value)>,
-    /// Whether a server tool has started: the client must then not resend the request by itself.
-    has_acted: bool,
-    /// Whether the turn has failed in a way in which it would fail again.
-    is_final: bool,
+    /// Not once a server tool has started, nor after a failure that would recur.
+    may_be_repeated: bool,
 }
 
 impl MessageCollector {
@@ -40,8 +38,7 @@ impl MessageCollector {
             has_words: false,
             breaks: MessageBreaks::NEW,
             end: None,
-            has_acted: false,
-            is_final: false,
+            may_be_repeated: true,
         }
     }
 
@@ -99,7 +96,7 @@ impl Collector for MessageCollector {
         ) {
             return;
         }
-        self.has_acted |= record.kind == Kind::ToolStarted;
+        self.may_be_repeated &= record.kind != Kind::ToolStarted;
         let event = dialect::json::event(record.data);
         let data = &event["data"];
         self.breaks.note(record.kind, data);
@@ -127,7 +124,7 @@ impl Collector for MessageCollector {
             Kind::TurnCompleted => self.end = Some(self.completed(data)),
             Kind::TurnFailed => {
                 self.end = Some(blocks::failure(data));
-                self.is_final = dialect::ended::is_final(data);
+                self.may_be_repeated &= !dialect::ended::is_final(data);
             }
             kind if self.shown.tools() => {
                 if let Some(block) = blocks::server_tool(&self.turn_id, kind, data) {
@@ -140,6 +137,6 @@ impl Collector for MessageCollector {
 
     fn answer(self: Box<Self>) -> WholeAnswer {
         let (status, body) = self.end.unwrap_or_else(cancelled);
-        WholeAnswer { status, body, may_be_repeated: !self.has_acted && !self.is_final }
+        WholeAnswer { status, body, may_be_repeated: self.may_be_repeated }
     }
 }

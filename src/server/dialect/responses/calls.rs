@@ -39,7 +39,8 @@ pub(super) fn mcp_call_ended(frames: &mut Frames<'_>, index: usize, item: &Value
 pub(super) fn function_call_output(frames: &mut Frames<'_>, index: usize, item: &Value) {
     let mut first = item.clone();
     first["status"] = "in_progress".into();
-    first["output"] = json!([]);
+    // It was a text in older releases.
+    first["output"] = if item["output"].is_string() { "".into() } else { json!([]) };
     added(frames, index, &first);
 }
 

@@ -35,7 +35,8 @@ impl End {
         Self { status, incomplete, error, is_final, usage, http }
     }
 
-    /// The error as the response has it. This is the code after which Codex does not send its request again.
+    /// The error as the response has it. Codex repeats a request after any code that it does not know, but not after
+    /// this one.
     pub(super) fn response_error(&self) -> Option<Value> {
         let mut error = self.error.clone()?;
         if self.is_final {

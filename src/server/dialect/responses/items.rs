@@ -31,7 +31,7 @@ pub(super) struct Items {
     shown: ServerItems,
     labels: Labels,
     id: ResponseId,
-    /// Those of the client's tools.
+    /// The namespaces of the client's tools.
     namespaces: Vec<String>,
     /// The items that are done, by their output index.
     done: Vec<Option<Vec<u8>>>,
@@ -118,27 +118,30 @@ impl Items {
     /// A call that the client runs.
     pub(super) fn push_client_call(&mut self, frames: &mut Frames<'_>, data: &Value) {
         self.close_text(frames, Status::Completed);
-        self.push_function_call(frames, data);
-    }
-
-    /// A function call, whoever runs it. Returns the id by which the client knows it.
-    fn push_function_call(&mut self, frames: &mut Frames<'_>, data: &Value) -> String {
-        let call_id = text_of(data, "call_id");
-        let client_id = call_id::for_client(&self.id.turn_id(), call_id);
+        let mut item = self.function_call(data);
         let name = text_of(data, "tool_name");
-        let mut item = json!({
-            "id": self.id.item("fc", number_of(call_id)), "type": "function_call",
-            "status": Status::Completed.name(), "call_id": client_id,
-            "name": name, "arguments": arguments_of(data, "tool_args"),
-        });
         if let Some((namespace, own)) = namespaces::split(name, &self.namespaces) {
             item["name"] = own.into();
             item["namespace"] = namespace.into();
         }
+        self.push_function_call(frames, &item);
+    }
+
+    /// A function call, whoever runs it.
+    fn function_call(&self, data: &Value) -> Value {
+        let call_id = text_of(data, "call_id");
+        json!({
+            "id": self.id.item("fc", number_of(call_id)), "type": "function_call",
+            "status": Status::Completed.name(),
+            "call_id": call_id::for_client(&self.id.turn_id(), call_id),
+            "name": text_of(data, "tool_name"), "arguments": arguments_of(data, "tool_args"),
+        })
+    }
+
+    fn push_function_call(&mut self, frames: &mut Frames<'_>, item: &Value) {
         let index = self.reserve();
-        calls::function_call(frames, index, &item);
-        self.finish(frames, index, bytes(&item));
-        client_id
+        calls::function_call(frames, index, item);
+        self.finish(frames, index, bytes(item));
     }
 
     /// A server tool starts to run.
@@ -148,10 +151,11 @@ impl Items {
         let (index, item) = match self.shown {
             ServerItems::Hidden => return,
             ServerItems::FunctionCall => {
-                let client_id = self.push_function_call(frames, data);
+                let call = self.function_call(data);
+                self.push_function_call(frames, &call);
                 let item = json!({
                     "id": self.id.item("fco", number), "type": "function_call_output",
-                    "status": Status::Completed.name(), "call_id": client_id, "output": null,
+                    "status": Status::Completed.name(), "call_id": call["call_id"], "output": null,
                 });
                 (None, item)
             }
@@ -221,8 +225,8 @@ impl Items {
         self.finish(frames, index, bytes(&item));
     }
 
-    /// Ends everything that is open in an answer that fails. It has the message that broke off, but nothing says that
-    /// this is done: Codex would keep it as a whole one, and ask again.
+    /// Ends everything that is open in an answer that fails. The response keeps the message that broke off, but no
+    /// event says that it is done: Codex would take it as whole, and ask again.
     pub(super) fn break_off(&mut self, frames: &mut Frames<'_>) {
         if self.open.as_ref().is_some_and(OpenText::is_message) {
             let (numbers, out) = (&mut Numbers::none(), &mut BytesMut::new());

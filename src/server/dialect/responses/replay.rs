@@ -55,7 +55,7 @@ fn begun(object: &Value) -> Value {
     begun
 }
 
-/// Nothing says that a message that has broken off is done.
+/// Replays an item. A message that broke off is never reported as done.
 fn replay_item(frames: &mut Frames<'_>, index: usize, item: &Value, has_broken_off: bool) {
     let id = item["id"].as_str().unwrap_or_default().to_owned();
     let text = match item["type"].as_str() {

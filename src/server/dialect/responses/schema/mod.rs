@@ -165,7 +165,7 @@ enum OutputItem {
         id: String,
         status: ItemStatus,
         call_id: String,
-        /// If the tool came in one.
+        /// The namespace of the tool, if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         namespace: Option<String>,
         name: String,
@@ -173,7 +173,7 @@ enum OutputItem {
         arguments: String,
     },
     /// What a call of the gateway's returned.
-    FunctionCallOutput { id: String, status: ItemStatus, call_id: String, output: Vec<CallOutput> },
+    FunctionCallOutput { id: String, status: ItemStatus, call_id: String, output: CallOutput },
     /// A call of one of the gateway's tools.
     McpCall {
         id: String,
@@ -199,8 +199,17 @@ enum OutputItem {
 }
 
 #[derive(JsonSchema)]
+#[serde(untagged)]
 #[schemars(inline)]
-struct CallOutput {
+enum CallOutput {
+    Parts(Vec<CallOutputText>),
+    /// In responses that an older release has stored.
+    Text(String),
+}
+
+#[derive(JsonSchema)]
+#[schemars(inline)]
+struct CallOutputText {
     #[schemars(extend("const" = "input_text"))]
     r#type: String,
     text: String,

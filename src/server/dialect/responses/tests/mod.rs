@@ -560,9 +560,9 @@ fn a_message_that_breaks_off_in_a_failure_is_not_done() {
     assert_eq!(output[1]["content"][0]["text"], "Hi", "the response has it");
 }
 
-/// After any other code, Codex sends its request again.
+/// After a code that it does not know, Codex sends its request again.
 #[test]
-fn a_failure_that_would_come_again_is_the_prompts() {
+fn a_failure_that_would_recur_has_the_code_invalid_prompt() {
     let all = [started(), failed_for_good()];
     let events = events(&all, ServerItems::McpCall);
     let [error, last] = &events[events.len() - 2..] else { panic!("two") };
