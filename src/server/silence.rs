@@ -104,10 +104,16 @@ impl Silence {
     fn due(&self, sent_at: Instant) -> Instant {
         let keep_alive = sent_at + self.keep_alive;
         match self.client {
-            Client::Ended { at, probes } if probes < limits::PROBES_MS.len() => {
-                keep_alive.min(at + Duration::from_millis(limits::PROBES_MS[probes]))
+            Client::Ended { at, probes } => {
+                probe_delay(probes).map_or(keep_alive, |delay| keep_alive.min(at + delay))
             }
-            _ => keep_alive,
+            Client::Unwatched | Client::Open(_) => keep_alive,
         }
     }
+}
+
+/// How long after the end of its sending side a client is probed for the time with this number, from 0. `None` after
+/// the last one.
+pub(super) fn probe_delay(number: usize) -> Option<Duration> {
+    limits::PROBES_MS.get(number).copied().map(Duration::from_millis)
 }

@@ -7,12 +7,12 @@
 use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use hyper::Version;
 use hyper::http::request::Parts;
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::silence::probe_delay;
 use super::socket::Socket;
 use super::stall::Watched;
 use crate::limits::stream as limits;
@@ -44,7 +44,8 @@ impl Waiting {
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Self::Open(wire) = self {
             *self = if ready!(wire.socket.poll_ended(cx)) {
-                let (at, timer) = (Instant::now(), Box::pin(sleep(probe(0).unwrap_or_default())));
+                let (at, timer) =
+                    (Instant::now(), Box::pin(sleep(probe_delay(0).unwrap_or_default())));
                 Self::Ended { wire: wire.clone(), at, probes: 0, timer }
             } else {
                 Self::Unwatched
@@ -58,15 +59,10 @@ impl Waiting {
             }
             *probes += 1;
             // It may leave at any time after that.
-            let after = probe(*probes).map(|delay| *at + delay);
+            let after = probe_delay(*probes).map(|delay| *at + delay);
             timer.as_mut().reset(after.unwrap_or_else(|| Instant::now() + limits::KEEP_ALIVE));
         }
     }
-}
-
-/// How long after the end of its sending side the client is probed for the time with this number.
-fn probe(number: usize) -> Option<Duration> {
-    limits::PROBES_MS.get(number).copied().map(Duration::from_millis)
 }
 
 /// Whether the client is gone, as far as a probe can tell. hyper may have begun this request while the answer before it

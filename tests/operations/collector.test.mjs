@@ -5,7 +5,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
@@ -45,7 +44,7 @@ class Collector {
       await exited;
       await rm(folder, { recursive: true });
     });
-    await collector.until(() => accepts(http));
+    await collector.until(() => fetch(collector.endpoint).then(() => true, () => false));
     return collector;
   }
 
@@ -60,14 +59,6 @@ class Collector {
   parts(kind) {
     return this.written.split(new RegExp(`^${kind} #\\d+$`, 'm')).slice(1);
   }
-}
-
-function accepts(port) {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
-    socket.once('connect', () => socket.destroy());
-  });
 }
 
 const field = (part, name) => part.match(new RegExp(`^ *${name} *: (.*)$`, 'm'))?.[1];

@@ -10,6 +10,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 
 import { REPOSITORY } from '../lib/binary.mjs';
+import { blocks } from '../lib/blocks.mjs';
 import { startGateway } from '../lib/gateway.mjs';
 import { call, startModel } from '../lib/model.mjs';
 
@@ -21,8 +22,7 @@ const COMMAND = 'echo made by a call | tee made.txt';
 /** The code block that the page has for this program, filled in for this gateway. */
 function setup(title, gateway) {
   const section = PAGE.split(`\n### ${title}\n`)[1].split('\n### ')[0];
-  const [, block] = section.match(/^```\w*\n(.*?)^```$/ms);
-  return block
+  return blocks(section)[0].code
     .replaceAll('http://127.0.0.1:8080', gateway.origin)
     .replaceAll(/\bNAME\b/g, 'script')
     .replaceAll(/\bKEY\b/g, KEY);

@@ -10,13 +10,9 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { BINARY, REPOSITORY, configFile, tether } from '../lib/binary.mjs';
+import { blocks } from '../lib/blocks.mjs';
 
 const PAGE = await readFile(path.join(REPOSITORY, 'docs/tools.md'), 'utf8');
-
-/** The code blocks of a part of the page, with their languages. */
-function blocks(text) {
-  return [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language, code]) => ({ language, code }));
-}
 
 const section = (title) => PAGE.split(`\n## ${title}\n`)[1].split('\n## ')[0];
 

@@ -138,14 +138,14 @@ impl Selection {
 struct Picked<'a> {
     tools: &'a Catalog,
     told: Vec<usize>,
-    /// How many may be told, but for those that are told in any case.
+    /// No further tool is told if there are this many, unless it is always told.
     most: usize,
     /// Tokens left for more.
     room: usize,
 }
 
 impl<'a> Picked<'a> {
-    /// The client's tools, which are told in any case. They leave some places and some room to the others.
+    /// The client's tools, which are always told. They leave places and room for others.
     fn of_client(rules: &Rules, tools: &'a Catalog) -> Self {
         let (most, room) = (rules.select.max_told, rules.told_tokens());
         let mut picked = Self { tools, told: Vec::new(), most, room };

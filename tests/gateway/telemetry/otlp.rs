@@ -39,6 +39,12 @@ fn text_of<'v>(span: &'v Value, key: &str) -> &'v str {
     attribute(span, key).and_then(Value::as_str).unwrap_or_else(|| panic!("no {key}: {span}"))
 }
 
+/// How many spans, or requests with metrics, the collector has not taken.
+async fn dropped(gateway: &Process, signal: &str) -> f64 {
+    let samples = Samples::of(gateway).await;
+    samples.value(&format!("tether_otlp_dropped_total{{signal=\"{signal}\"}}"))
+}
+
 #[tokio::test]
 async fn a_turn_with_a_tool_is_four_spans_below_the_clients_own() {
     let mut model = Model::listen();
@@ -224,13 +230,9 @@ async fn a_collector_that_refuses_everything_disturbs_no_turn() {
     let mut model = Model::listen();
     let collector = Collector::listen(usize::MAX).await;
     let gateway = Process::start(&config(&model, &collector, "")).await;
-    let dropped = async |signal: &str| {
-        let samples = Samples::of(&gateway).await;
-        samples.value(&format!("tether_otlp_dropped_total{{signal=\"{signal}\"}}"))
-    };
     within(async {
         let mut turns = 0;
-        while dropped("traces").await < 2.0 || dropped("metrics").await < 1.0 {
+        while dropped(&gateway, "traces").await < 2.0 || dropped(&gateway, "metrics").await < 1.0 {
             turns += 1;
             let session = format!("s{turns}");
             let mut stream = gateway.whole_turn(&mut model, &session, "Well.").await;
@@ -250,12 +252,8 @@ async fn spans_that_a_collector_rejects_are_counted_and_reported() {
     // Without metrics in between.
     let config = config(&model, &collector, "").replace("0.05", "60");
     let (gateway, log) = Process::start_logging(&config).await;
-    let dropped = async || {
-        let samples = Samples::of(&gateway).await;
-        samples.value("tether_otlp_dropped_total{signal=\"traces\"}")
-    };
     gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
-    within(async { while dropped().await < 1.0 {} }).await;
+    within(async { while dropped(&gateway, "traces").await < 1.0 {} }).await;
     let complains = |line: &Value| {
         line["error_message"] == "spans from the future"
             && (&line["level"], &line["rejected"]) == (&json!("WARN"), &json!(1))

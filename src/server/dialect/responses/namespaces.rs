@@ -11,21 +11,27 @@ use serde_json::Value;
 
 const BETWEEN: &str = "__";
 
-/// The functions in a namespace, under the names that models know.
-pub(super) fn functions(namespace: &Value) -> impl Iterator<Item = Value> {
-    let tools = namespace["tools"].as_array().into_iter().flatten();
-    tools.filter(|tool| tool["type"] == "function").map(|tool| {
-        let mut tool = tool.clone();
-        tool["namespace"] = namespace["name"].clone();
-        tool["name"] = full_name(&tool).into();
-        tool
-    })
+/// The namespaces among the tools of a request.
+fn all(tools: &[Value]) -> impl Iterator<Item = &Value> {
+    tools.iter().filter(|tool| tool["type"] == "namespace")
 }
 
-/// The names of the namespaces.
+/// Their names.
 pub(super) fn names(tools: &[Value]) -> Vec<String> {
-    let named = tools.iter().filter(|tool| tool["type"] == "namespace");
-    named.filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+    all(tools).filter_map(|namespace| namespace["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// The functions in them, under the names that models know.
+pub(super) fn functions(tools: &[Value]) -> impl Iterator<Item = Value> {
+    all(tools).flat_map(|namespace| {
+        let inside = namespace["tools"].as_array().into_iter().flatten();
+        inside.filter(|tool| tool["type"] == "function").map(|tool| {
+            let mut tool = tool.clone();
+            tool["namespace"] = namespace["name"].clone();
+            tool["name"] = full_name(&tool).into();
+            tool
+        })
+    })
 }
 
 /// The name under which models know a tool with this `name` and `namespace`.

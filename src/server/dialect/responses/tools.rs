@@ -37,8 +37,7 @@ pub(super) fn read(
 
 fn functions(tools: &[Value]) -> impl Iterator<Item = Cow<'_, Value>> {
     let plain = tools.iter().filter(|tool| tool["type"] == "function").map(Cow::Borrowed);
-    let namespaces = tools.iter().filter(|tool| tool["type"] == "namespace");
-    plain.chain(namespaces.flat_map(namespaces::functions).map(Cow::Owned))
+    plain.chain(namespaces::functions(tools).map(Cow::Owned))
 }
 
 /// The server tools. An `mcp` entry with a known label offers only the tools of that source.
