@@ -171,6 +171,10 @@ fn enter(
         stream.begin_head(marks.pattern(which));
         return next;
     }
+    if mark == Mark::ReasoningOpen && stream.is_quoted() {
+        stream.say_before(marks.pattern(which), start, sink);
+        return Next::prose();
+    }
     if mark != Mark::Hidden {
         stream.reasoning = mark == Mark::ReasoningOpen;
         stream.last = b'\n';

@@ -50,7 +50,8 @@ pub struct Settings {
     /// Whether calls inside reasoning count. `false` by default; no effect in formats whose calls
     /// [end reasoning](crate::call_format::Row::ends_reasoning).
     pub tools_in_reasoning: bool,
-    /// Whether `<think>` and `</think>` are tags (the default) or plain text.
+    /// Whether `<think>` and `</think>` are tags (the default) or plain text. Directly after a backtick
+    /// or a quotation mark, `<think>` is plain text anyway.
     pub reasoning: bool,
     /// Whether the stream begins inside reasoning, for chat templates that write `<think>`
     /// themselves. No effect if `reasoning` is off.

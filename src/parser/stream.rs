@@ -118,6 +118,12 @@ impl Stream {
         !self.begun && !self.reasoning
     }
 
+    /// Whether text has just opened a code span or a quotation. A reasoning tag that follows is written about,
+    /// not meant: it would hide the rest of the answer.
+    pub(super) const fn is_quoted(&self) -> bool {
+        matches!(self.last, b'`' | b'"' | b'\'')
+    }
+
     /// The position in the stream of a byte of the chunk.
     pub(super) fn position(&self, at: usize) -> u64 {
         self.offset + at as u64

@@ -20,7 +20,7 @@ impl Reference<'_> {
             return None;
         }
         let word = gap.trim_matches([' ', '\t', '\r', '\n']);
-        let is_opener = word.starts_with("```") && self.fresh_line;
+        let is_opener = word.starts_with("```") && self.fresh_line();
         if self.s.format.row().fence == Fence::Needed && !is_opener {
             return None;
         }

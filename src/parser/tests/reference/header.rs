@@ -42,7 +42,7 @@ impl Reference<'_> {
     pub(super) fn header_at(&mut self, start: usize, is_first: bool) {
         let format = self.header().unwrap();
         let begin = if is_first { start } else { self.at };
-        let fresh_line = is_first || self.fresh_line;
+        let fresh_line = is_first || self.fresh_line();
         let starts: &[&str] = if is_first { format.starts } else { &[""] };
         let hidden: Vec<&[u8]> =
             self.s.format.row().hidden.iter().map(|it| it.as_bytes()).collect();
@@ -139,7 +139,7 @@ impl Reference<'_> {
         let row = self.s.format.row();
         let is_reasoning = self.header().unwrap().is_reasoning(header);
         self.reasoning = self.s.reasoning && is_reasoning;
-        self.fresh_line = true;
+        self.last = b'\n';
         let Addressee::Tool(name) = addressee else {
             self.reasoning |= self.s.reasoning && addressee == Addressee::Model;
             return;
@@ -150,7 +150,7 @@ impl Reference<'_> {
         let label = row.label.as_ref().and_then(|label| label.name(name));
         self.name = label.unwrap_or(name).to_owned();
         self.is_framed = row.has_special;
-        self.fresh_line = fresh_line;
+        self.last = if fresh_line { b'\n' } else { b' ' };
         self.shown_from = row.has_special.then_some((start, self.at));
         if row.frame.is_none() {
             self.body_at(start);
@@ -169,7 +169,7 @@ impl Reference<'_> {
 
     /// Reads code, in the call that begins at `start`, as this argument.
     pub(super) fn code_at(&mut self, start: usize, key: &str) {
-        let (at_line_start, from) = (self.fresh_line, self.at);
+        let (at_line_start, from) = (self.fresh_line(), self.at);
         let index = self.start_call(start);
         let is_name = self.header().unwrap().is_name();
         let mut window = from;
@@ -215,11 +215,11 @@ impl Reference<'_> {
             Err(_) if end.is_none() => refuse(ErrorCode::IncompletePayload, code),
             Err(_) => refuse(ErrorCode::InvalidJson, code),
         });
-        self.fresh_line = true;
+        self.last = b'\n';
         self.at = to;
         let mark = &self.input[to..to + length];
         if self.is_header(mark) {
-            self.fresh_line = false;
+            self.last = b' ';
             self.at += length;
             self.header_at(to, false);
         } else if length > 0 && !is_name {

@@ -33,7 +33,7 @@ pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
         at: 0,
         reasoning: settings.reasoning && settings.starts_in_reasoning,
         run: Vec::new(),
-        fresh_line: true,
+        last: b'\n',
         calls: 0,
         name: String::new(),
         is_framed: false,
@@ -62,7 +62,8 @@ struct Reference<'a> {
     reasoning: bool,
     /// Text or reasoning that no opener has ended yet.
     run: Vec<u8>,
-    fresh_line: bool,
+    /// The last byte of text. LF at the start and after tags and calls.
+    last: u8,
     calls: u32,
     /// The name in the last label.
     name: String,
@@ -145,6 +146,11 @@ impl Reference<'_> {
         self.s.format.row().frame.is_some()
     }
 
+    /// Whether a line begins here.
+    const fn fresh_line(&self) -> bool {
+        self.last == b'\n'
+    }
+
     fn prose(&mut self) {
         loop {
             while std::mem::take(&mut self.is_over) {
@@ -164,7 +170,7 @@ impl Reference<'_> {
                 Opener::Hidden => self.start(),
                 Opener::Open | Opener::Close => {
                     self.reasoning = opener == Opener::Open;
-                    self.fresh_line = true;
+                    self.last = b'\n';
                     if !self.reasoning {
                         self.start();
                     }
@@ -199,12 +205,26 @@ impl Reference<'_> {
         openers.extend(row.hidden.iter().map(|it| (Opener::Hidden, it.as_bytes())));
         openers.extend(self.hidden_in_messages().into_iter().map(|text| (Opener::Hidden, text)));
         openers.sort_by_key(|(_, text)| text.len());
-        (self.at..self.input.len()).find_map(|start| {
-            openers
-                .iter()
-                .find(|(_, text)| self.input[start..].starts_with(text))
-                .map(|(opener, text)| (start, *opener, text.len()))
-        })
+        // A tag that is text hides what begins inside it.
+        let mut from = self.at;
+        loop {
+            let (start, opener, length) = (from..self.input.len()).find_map(|start| {
+                openers
+                    .iter()
+                    .find(|(_, text)| self.input[start..].starts_with(text))
+                    .map(|(opener, text)| (start, *opener, text.len()))
+            })?;
+            if opener != Opener::Open || !self.is_quoted(start) {
+                return Some((start, opener, length));
+            }
+            from = start + length;
+        }
+    }
+
+    /// Whether what begins here is written about: it follows a quotation mark or a backtick.
+    fn is_quoted(&self, start: usize) -> bool {
+        let last = if start > self.at { self.input[start - 1] } else { self.last };
+        b"`\"'".contains(&last)
     }
 
     fn may_call_in_reasoning(&self) -> bool {
@@ -214,7 +234,7 @@ impl Reference<'_> {
     fn text(&mut self, end: usize) {
         self.run.extend_from_slice(&self.input[self.at..end]);
         if end > self.at {
-            self.fresh_line = self.input[end - 1] == b'\n';
+            self.last = self.input[end - 1];
         }
         self.at = end;
     }
@@ -276,9 +296,9 @@ impl Reference<'_> {
             return self.elements_at(start, elements);
         }
         if let Body::PythonicLines(_) = self.s.format.row().body {
-            return self.payload_at(start, self.fresh_line, self.at, false, Vec::new());
+            return self.payload_at(start, self.fresh_line(), self.at, false, Vec::new());
         }
-        let at_line_start = self.fresh_line;
+        let at_line_start = self.fresh_line();
         let Some((payload, fence, repaired)) = self.gap() else {
             if let Some(key) = self.code_argument() {
                 return self.code_at(start, &key);
@@ -304,11 +324,11 @@ impl Reference<'_> {
         let (index, name) = (self.start_call(start), self.name.clone());
         let arguments = "{}".to_owned();
         self.events.push(Event::Completed { index, name, arguments, repaired: Vec::new() });
-        self.fresh_line = true;
+        self.last = b'\n';
         match (closer, header) {
             (Some(closer), _) => self.closed(here + closer.len()),
             (None, Some(header)) => {
-                self.fresh_line = false;
+                self.last = b' ';
                 self.at = here + header.len();
                 self.header_at(here, false);
             }
@@ -348,7 +368,7 @@ impl Reference<'_> {
                 let quoted = &self.input[payload..payload + quoted];
                 self.events.push(refuse(code, quoted, index));
                 self.at = payload + end;
-                self.fresh_line = true;
+                self.last = b'\n';
                 return self.after_refused(code, end, discarded, fence);
             }
             End::Cut(end, closer) => {
@@ -357,7 +377,7 @@ impl Reference<'_> {
                     0 => ErrorCode::IncompletePayload,
                     _ => ErrorCode::UnbalancedPayload,
                 };
-                self.fresh_line = true;
+                self.last = b'\n';
                 let text = match std::str::from_utf8(bytes) {
                     Ok(text) => text,
                     Err(e) if e.error_len().is_none() => {
@@ -401,7 +421,7 @@ impl Reference<'_> {
             Err(code) => self.events.push(refuse(code, bytes, index)),
         }
         self.at = end;
-        self.fresh_line = true;
+        self.last = b'\n';
         if self.s.format.row().closes() {
             self.closing(fence);
         } else {
@@ -422,9 +442,10 @@ impl Reference<'_> {
             }
             Discarded::Closer(length) => self.closed(self.at + length),
             Discarded::Marker(length, kind) => {
-                self.fresh_line = code == ErrorCode::UnbalancedPayload
+                let is_fresh = code == ErrorCode::UnbalancedPayload
                     && self.input[..self.at].ends_with(b"\n")
                     && end > 0;
+                self.last = if is_fresh { b'\n' } else { b' ' };
                 let next = self.at;
                 self.at += length;
                 match kind {
@@ -438,7 +459,7 @@ impl Reference<'_> {
 
     /// Goes on after a payload that a closer of this length or, with 0, the input has ended.
     fn end_cut(&mut self, end: usize, closer: usize) {
-        self.fresh_line = true;
+        self.last = b'\n';
         match closer {
             0 => self.at = self.input.len(),
             length => self.closed(end + length),
@@ -551,7 +572,7 @@ impl Reference<'_> {
         if closers(self.s).contains(&mark) {
             return self.closed(at + mark.len());
         }
-        self.fresh_line = false;
+        self.last = b' ';
         self.at = at + mark.len();
         self.begin(at, true);
     }

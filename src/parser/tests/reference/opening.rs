@@ -27,7 +27,7 @@ impl Reference<'_> {
         let (start, payload) = (self.at + before, self.at + payload);
         self.text(start);
         self.end_run();
-        let at_line_start = self.fresh_line;
+        let at_line_start = self.fresh_line();
         self.payload_at(start, at_line_start, payload, fence, Vec::new());
     }
 
@@ -120,7 +120,7 @@ impl Reference<'_> {
         if !(rest.starts_with(elements.open.as_bytes()) || is_closed && is_meant) {
             return self.refuse_marker(start, here);
         }
-        self.payload_at(start, self.fresh_line, here, false, Vec::new());
+        self.payload_at(start, self.fresh_line(), here, false, Vec::new());
     }
 
     /// What looked like the beginning of a call is text up to `end`, unless it is one in another format.
@@ -133,7 +133,7 @@ impl Reference<'_> {
             offset: start as u64,
             index: None,
             raw: segment::quote(&self.input[start..end]),
-            at_line_start: self.fresh_line,
+            at_line_start: self.fresh_line(),
         });
         self.at = self.shown_from(start);
         self.text(end);

@@ -116,7 +116,7 @@ impl Reference<'_> {
             None if here == self.input.len() && self.is_message(start) => {}
             _ => return self.refuse_marker(start, here),
         }
-        let at_line_start = self.fresh_line;
+        let at_line_start = self.fresh_line();
         let index = self.start_call(start);
         let limit = self.input.len().min(here + self.s.max_payload_bytes);
         let window = &self.input[here..limit];
@@ -132,7 +132,7 @@ impl Reference<'_> {
             raw: segment::quote(raw),
             at_line_start,
         };
-        self.fresh_line = true;
+        self.last = b'\n';
         match end {
             End::Input(_) | End::InValue(..) | End::Wrapped | End::Value(..)
                 if limit < self.input.len() =>
@@ -511,7 +511,7 @@ impl Reference<'_> {
         let Some((_, kind)) = opener else {
             return self.closed(at + mark.len());
         };
-        self.fresh_line = false;
+        self.last = b' ';
         self.at = at + mark.len();
         match kind {
             Opener::Header => self.header_at(at, false),

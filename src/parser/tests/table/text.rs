@@ -2,6 +2,7 @@
 
 #![expect(clippy::too_many_lines, reason = "rows")]
 
+use super::rows::named;
 use super::*;
 
 #[test]
@@ -444,6 +445,43 @@ fn reasoning() {
     check(&settings, r#"§{"name":"<think>"}x"#, &["start 0@0", "call 0 <think> {}", "text «x»"]);
     check(&settings, "<thinker>", &["text «<thinker>»"]);
     check(&settings, "< think>x</think>", &["text «< think>x</think>»"]);
+}
+
+#[test]
+fn a_reasoning_tag_in_quotes_is_written_about() {
+    let settings = settings();
+    for quote in ["`", "\"", "'"] {
+        let input = format!("Write {quote}<think>{quote} and {quote}</think>{quote}.");
+        check(&settings, &input, &[&format!("text «{input}»")]);
+    }
+    check(
+        &settings,
+        "A `<think>` tag.<think>b</think>`<think>`",
+        &["text «A `<think>` tag.»", "reasoning «b»", "text «`<think>`»"],
+    );
+    check(&settings, "`` <think>b", &["text «`` »", "reasoning «b»"]);
+    check(
+        &settings,
+        "\"§{\"name\":\"f\"}<think>b",
+        &["text «\"»", "start 0@1", "call 0 f {}", "reasoning «b»"],
+    );
+    check(
+        &settings,
+        "\"§<think>",
+        &[
+            "text «\"»",
+            "error missing_payload@1 mid-line «<<function_call>>»",
+            "text «<<function_call>>»",
+        ],
+    );
+    let settings = marked("`<think>!");
+    check(&settings, "a`<think>b", &["text «a`<think>b»"]);
+    check(
+        &settings,
+        "a`<think>`<think>!{\"name\":\"f\"}",
+        &["text «a`<think>»", "start 0@9", "call 0 f {}"],
+    );
+    check(&named("mistral_args"), "The `[THINK]` tag", &["text «The `[THINK]` tag»"]);
 }
 
 #[test]
