@@ -26,6 +26,7 @@ test('the SDK for Python: a required call, tokens, and errors', async (t) => {
   assert.deepEqual(printed, {
     events: LIFE,
     call: ['tool_use', 'text', 'tool_use'],
+    models: [['script', 'script', 'model', true], ['script:no-tools', 'script:no-tools', 'model', true]],
     not_found: 'not_found_error',
     bad_request: 'invalid_request_error',
   });

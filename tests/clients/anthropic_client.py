@@ -27,6 +27,11 @@ tools = [{"name": "open_file", "description": "Opens a file.", "input_schema": s
 called = client.messages.create(**ask, tools=tools, tool_choice={"type": "any"})
 printed["call"] = [called.stop_reason, *[block.type for block in called.content]]
 
+printed["models"] = [
+    [model.id, model.display_name, model.type, model.created_at.year >= 2026]
+    for model in client.models.list()
+]
+
 counted = client.messages.count_tokens(model="claude-opus-9", messages=ask["messages"])
 printed["counted"] = counted.input_tokens
 

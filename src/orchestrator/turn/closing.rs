@@ -14,7 +14,7 @@ use crate::event::{FailureCode, TurnFinish};
 use crate::limits::turn::FOUND_BYTES_MAX;
 use crate::orchestrator::{feedback, prompt};
 use crate::parser::Segment;
-use crate::text::cut;
+use crate::text::{cut, quote};
 use crate::tools::ToolResult;
 
 /// What users see when the model has to answer again.
@@ -150,8 +150,7 @@ impl Closing {
             return Ok(Over::Completed(self.finish));
         }
         if self.is_repeated {
-            let message = "the model wrote no closing answer; try a larger model";
-            return Ok(Over::empty_response(message));
+            return Ok(Over::empty_response(&core.why_no_answer()));
         }
         let status = "the model wrote no answer; asking again";
         core.say_status(&mut self.message, status);
@@ -215,6 +214,18 @@ impl Core {
         }
         let found = cut(&found.join("\n\n"), FOUND_BYTES_MAX);
         Some(format!("Here is what I found.\n\n{found}"))
+    }
+
+    /// What users read of a model that wrote no answer, although it was asked again. Its last call tells them what
+    /// it was after.
+    fn why_no_answer(&self) -> String {
+        match self.record.steps.iter().flat_map(Step::calls).last() {
+            None => "the model wrote no closing answer; try a larger model".to_owned(),
+            Some(call) => format!(
+                "the model wrote no answer, and its last call, of {}, did not succeed; try a larger model",
+                quote(&call.name)
+            ),
+        }
     }
 
     /// Whether a tool of the turn has found or done something.

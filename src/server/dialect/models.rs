@@ -4,6 +4,7 @@
 //! Every chat page lets its user choose a model, and few can send anything else. So a name also
 //! chooses the gateway's tools: with the suffix [`NO_TOOLS`], it means the same without them.
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -98,12 +99,18 @@ impl Models {
         Refusal::Begin(BeginError::UnknownModel { name: name.to_owned(), known })
     }
 
-    /// The list of models. Codex insists on `models`; it would refuse a list of entries that lack
-    /// any of its many fields, and takes an empty one to say nothing new.
+    /// The list of models, for OpenAI's clients and for Anthropic's, whose keys do not collide. Codex insists on
+    /// `models`; it would refuse a list of entries that lack any of its many fields, and takes an empty one to say
+    /// nothing new.
     pub(in crate::server) fn list(&self, since_sec: u64) -> Value {
         let names = self.names().flat_map(|name| [name.to_owned(), format!("{name}{NO_TOOLS}")]);
         let models: Vec<Value> = names.map(|name| one(&name, since_sec)).collect();
-        json!({ "object": "list", "data": models, "models": [] })
+        let id = |model: Option<&Value>| model.map_or(Value::Null, |model| model["id"].clone());
+        let (first, last) = (id(models.first()), id(models.last()));
+        json!({
+            "object": "list", "data": models, "models": [],
+            "has_more": false, "first_id": first, "last_id": last,
+        })
     }
 
     /// A model.
@@ -121,7 +128,11 @@ fn without_suffix(name: &str) -> Option<&str> {
 }
 
 fn one(name: &str, since_sec: u64) -> Value {
-    json!({ "id": name, "object": "model", "created": since_sec, "owned_by": "tether" })
+    let since = i64::try_from(since_sec).ok().and_then(|sec| Timestamp::from_second(sec).ok());
+    json!({
+        "id": name, "object": "model", "created": since_sec, "owned_by": "tether",
+        "type": "model", "display_name": name, "created_at": since.unwrap_or_default().to_string(),
+    })
 }
 
 #[cfg(test)]
@@ -184,8 +195,13 @@ mod tests {
         let expected = names.map(|name| [name.to_owned(), format!("{name}:no-tools")]).concat();
         assert_eq!(ids, expected);
         assert_eq!(list["models"], json!([]));
+        let page = (&list["first_id"], &list["last_id"], &list["has_more"]);
+        assert_eq!(page, (&json!("a"), &json!("all:no-tools"), &json!(false)));
         for name in ids {
-            let one = json!({"id": name, "object": "model", "created": 7, "owned_by": "tether"});
+            let one = json!({
+                "id": name, "object": "model", "created": 7, "owned_by": "tether",
+                "type": "model", "display_name": name, "created_at": "1970-01-01T00:00:07Z",
+            });
             assert_eq!(models(false).find(name, 7).unwrap(), one);
         }
     }

@@ -69,6 +69,10 @@ struct Models {
     /// Always empty: some clients insist on it.
     #[serde(rename = "models")]
     more: [Value; 0],
+    /// Always false: the list is whole.
+    has_more: bool,
+    first_id: Option<String>,
+    last_id: Option<String>,
 }
 
 #[derive(JsonSchema)]
@@ -80,4 +84,12 @@ struct Model {
     created: u64,
     #[schemars(extend("const" = "tether"))]
     owned_by: String,
+    /// The same as `object`, for Anthropic's clients.
+    #[serde(rename = "type")]
+    #[schemars(extend("const" = "model"))]
+    kind: String,
+    /// The same as `id`.
+    display_name: String,
+    /// The same as `created`, as in RFC 3339.
+    created_at: String,
 }

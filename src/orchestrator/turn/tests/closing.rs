@@ -107,6 +107,17 @@ fn a_turn_without_tools_keeps_calls_and_headings_of_earlier_turns_from_the_user(
 }
 
 #[test]
+fn a_turn_without_an_answer_says_what_the_model_was_after() {
+    let unknown = TIME.replace("get_current_time", "lookup_weather");
+    let mut scene = Scene::new();
+    for _ in 0..5 {
+        scene.says(&unknown).stops();
+    }
+    let message = scene.event("turn_failed")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("its last call, of \"lookup_weather\", did not"), "{message}");
+}
+
+#[test]
 fn a_turn_with_results_does_not_end_in_silence() {
     let mut scene = Scene::new();
     scene.says(TIME).stops().tool_returns(0, ok());
