@@ -53,9 +53,19 @@ impl ApiError {
     /// starting or stopping.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Late { .. } => true,
+            Self::Unreachable { source, .. } => !speaks_otherwise(source),
+            Self::Late { .. } => true,
             Self::Refused { status, .. } => http::is_transient(status.as_u16()),
             Self::Unauthorized { .. } | Self::Stranger { .. } => false,
+        }
+    }
+
+    /// Whether the request may have arrived although its answer did not.
+    pub(super) fn may_have_arrived(&self) -> bool {
+        match self {
+            Self::Unreachable { source, .. } => !source.is_unsent() && !speaks_otherwise(source),
+            Self::Late { .. } => true,
+            _ => false,
         }
     }
 
@@ -269,11 +279,21 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     http::retry_after(text(headers, &RETRY_AFTER)?, Timestamp::now())
 }
 
+/// Whether what answers speaks TLS where plain HTTP was asked for, or with a certificate that does not hold: it will
+/// do so again.
+fn speaks_otherwise(source: &OutboundError) -> bool {
+    matches!(source, OutboundError::Malformed { .. }) || is_certificate(source)
+}
+
+fn is_certificate(source: &OutboundError) -> bool {
+    matches!(source, OutboundError::Connect { source, .. } if source.kind() == io::ErrorKind::InvalidData)
+}
+
 fn unreachable(base: &str, source: &OutboundError) -> String {
     match source {
-        OutboundError::Connect { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
+        OutboundError::Connect { source: reason, .. } if is_certificate(source) => {
             format!(
-                "cannot connect to {base}: {source}; check its certificate, or name that of your \
+                "cannot connect to {base}: {reason}; check its certificate, or name that of your \
                  own CA in SSL_CERT_FILE"
             )
         }

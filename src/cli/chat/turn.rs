@@ -156,7 +156,7 @@ impl Reader {
                     }
                 }
                 // Nothing has come of the request yet, so that the user may as well repeat it.
-                Err(error) if failures == 0 && self.last.is_none() && !may_have_arrived(&error) => {
+                Err(error) if failures == 0 && self.last.is_none() && !error.may_have_arrived() => {
                     return Err(TurnError::NotBegun(error));
                 }
                 Err(error) if !error.is_transient() || failures >= REJOIN_ATTEMPTS_MAX => {
@@ -229,15 +229,6 @@ impl Reader {
     /// False if nobody listens any more.
     async fn send(&self, heard: Heard) -> bool {
         self.sender.send(Ok(heard)).await.is_ok()
-    }
-}
-
-/// Whether the request may have arrived although its answer did not.
-fn may_have_arrived(error: &ApiError) -> bool {
-    match error {
-        ApiError::Unreachable { source, .. } => !source.is_unsent(),
-        ApiError::Late { .. } => true,
-        _ => false,
     }
 }
 
@@ -342,6 +333,17 @@ mod tests {
             let (events, error) = heard(turn).await;
             assert_eq!((events, &*error.unwrap().to_string()), (1, expected));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_speak_http_is_not_asked_again() {
+        let begun = Instant::now();
+        let (events, error) =
+            heard(answered(vec!["\x15\x03\x01\0\x02\x02\x32".to_owned()]).await).await;
+        let error = error.unwrap().to_string();
+        assert_eq!(events, 0);
+        assert!(error.ends_with("a gateway with TLS begins with https://"), "{error}");
+        assert_eq!(begun.elapsed().as_secs(), 0);
     }
 
     /// A keep-alive counts as a sign of life; a stream without one is left and joined again.

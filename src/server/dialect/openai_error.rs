@@ -1,4 +1,4 @@
-//! Refusals as `OpenAI`'s APIs word them. All four keys are always there: some SDKs insist on each.
+//! Refusals and failures as `OpenAI`'s APIs word them. All four keys are always there: some SDKs insist on each.
 
 use serde_json::{Value, json};
 
@@ -39,4 +39,11 @@ pub(super) fn body(refusal: &Refusal, kind: &str, param: Option<&str>) -> Value 
     json!({ "error": {
         "message": refusal.message(), "type": kind, "param": param, "code": code,
     } })
+}
+
+/// The error of a turn that failed; `error` has its code and its message. Programs retry after a server error, but not
+/// after an invalid request.
+pub(super) fn of_turn(error: &Value, is_final: bool) -> Value {
+    let kind = if is_final { "invalid_request_error" } else { "server_error" };
+    json!({ "message": error["message"], "type": kind, "param": null, "code": error["code"] })
 }

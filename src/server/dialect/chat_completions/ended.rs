@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::server::dialect::call_id;
 use crate::server::dialect::ended::is_final;
+use crate::server::dialect::{call_id, openai_error};
 
 /// The id of a turn's answer.
 pub(super) fn answer_id(turn_id: &str) -> String {
@@ -31,15 +31,9 @@ impl Ended {
     }
 }
 
-/// A turn's failure as all readers of streams take it: an error and nothing beside it. Programs retry after
-/// a server error, but not after an invalid request.
+/// A turn's failure as all readers of streams take it: an error and nothing beside it.
 pub(super) fn failure(failed: &Value) -> Value {
-    json!({ "error": {
-        "message": failed["message"],
-        "type": if is_final(failed) { "invalid_request_error" } else { "server_error" },
-        "param": null,
-        "code": failed["code"],
-    } })
+    json!({ "error": openai_error::of_turn(failed, is_final(failed)) })
 }
 
 /// A call for the client to run.

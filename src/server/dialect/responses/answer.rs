@@ -106,8 +106,8 @@ impl Answer {
             "failed" => self.items.break_off(frames),
             _ => self.items.close_all(frames, Status::Incomplete),
         }
-        if let Some(error) = &end.error {
-            frames.push("error", &[&error_members(error)]);
+        if let Some(error) = end.response_error() {
+            frames.push("error", &[&error_members(&error)]);
         }
         let event = end.event();
         self.end = Some(end);

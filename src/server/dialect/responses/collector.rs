@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::envelope::AnswerOptions;
 use super::frames::{Frames, Numbers};
-use crate::server::dialect::{self, Collector, WholeAnswer};
+use crate::server::dialect::{self, Collector, WholeAnswer, openai_error};
 use crate::session::Record;
 
 /// Collects an answer.
@@ -37,17 +37,15 @@ impl Collector for ResponseCollector {
         let refused = end.and_then(|end| Some((end.http?, end.error.clone())));
         let (status, body) = match refused {
             None => (200, dialect::json::event(&self.answer.object())),
-            Some((status, error)) => (status, failure(error)),
+            Some((status, error)) => (status, failure(error, end.is_some_and(|end| end.is_final))),
         };
         WholeAnswer { status, body, may_be_repeated }
     }
 }
 
 /// The body of an answer that failed, or was cancelled.
-fn failure(error: Option<Value>) -> Value {
+fn failure(error: Option<Value>, is_final: bool) -> Value {
     let error = error
         .unwrap_or_else(|| json!({ "code": "cancelled", "message": "the response was cancelled" }));
-    json!({ "error": {
-        "message": error["message"], "type": "server_error", "param": null, "code": error["code"],
-    } })
+    json!({ "error": openai_error::of_turn(&error, is_final) })
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::parts::bytes;
 use crate::event::Kind;
-use crate::server::dialect::ended;
+use crate::server::dialect::{ended, openai_error};
 
 /// The end of an answer.
 #[derive(Debug)]
@@ -18,6 +18,10 @@ pub(super) struct End {
     /// The status of an answer in one piece, if it cannot be `200`.
     pub(super) http: Option<u16>,
 }
+
+/// The code of a failure that would come again. Codex repeats a request after any code that it does not know, but not
+/// after this one.
+const FINAL: &str = "invalid_prompt";
 
 impl End {
     pub(super) fn of(kind: Kind, data: &Value) -> Self {
@@ -35,12 +39,11 @@ impl End {
         Self { status, incomplete, error, is_final, usage, http }
     }
 
-    /// The error as the response has it. Codex repeats a request after any code that it does not know, but not after
-    /// this one.
+    /// The error as the response has it.
     pub(super) fn response_error(&self) -> Option<Value> {
         let mut error = self.error.clone()?;
         if self.is_final {
-            error["code"] = "invalid_prompt".into();
+            error["code"] = FINAL.into();
         }
         Some(error)
     }
@@ -55,13 +58,12 @@ impl End {
     }
 }
 
-/// The members of an `error` event. Some clients read them from the event, and others from its
-/// `error`.
+/// The members of an `error` event, from the error of its response. Some clients read them from the event, and others
+/// from its `error`.
 pub(super) fn error_members(error: &Value) -> Vec<u8> {
-    let (code, message) = (&error["code"], &error["message"]);
     let members = json!({
-        "code": code, "message": message, "param": null,
-        "error": { "type": "server_error", "code": code, "message": message, "param": null },
+        "code": error["code"], "message": error["message"], "param": null,
+        "error": openai_error::of_turn(error, error["code"] == FINAL),
     });
     let mut members = bytes(&members);
     members[0] = b',';

@@ -566,11 +566,15 @@ fn a_failure_that_would_recur_has_the_code_invalid_prompt() {
     let all = [started(), failed_for_good()];
     let events = events(&all, ServerItems::McpCall);
     let [error, last] = &events[events.len() - 2..] else { panic!("two") };
-    assert_eq!(error["code"], "upstream_error");
+    assert_eq!(
+        (&error["code"], &error["error"]["type"]),
+        (&json!("invalid_prompt"), &json!("invalid_request_error"))
+    );
     assert_eq!(last["response"]["error"]["code"], "invalid_prompt");
     let WholeAnswer { status, body, may_be_repeated } = whole(&all, ServerItems::McpCall);
     assert_eq!((status, may_be_repeated), (502, false));
     assert_eq!(body["error"]["code"], "upstream_error");
+    assert_eq!(body["error"]["type"], "invalid_request_error");
 }
 
 #[test]
