@@ -529,6 +529,8 @@ pub enum FailureCode {
     UpstreamUnavailable,
     /// The upstream answered with an error or broke off.
     UpstreamError,
+    /// The conversation is too long for the model, and could not be shortened enough.
+    ContextLengthExceeded,
     /// The upstream stopped sending.
     UpstreamTimeout,
     /// The model repeatedly answered with nothing.
@@ -543,9 +545,10 @@ pub enum FailureCode {
 
 impl FailureCode {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::UpstreamUnavailable,
         Self::UpstreamError,
+        Self::ContextLengthExceeded,
         Self::UpstreamTimeout,
         Self::EmptyResponse,
         Self::TurnTooLarge,
@@ -559,6 +562,7 @@ impl FailureCode {
         match self {
             Self::UpstreamUnavailable => "upstream_unavailable",
             Self::UpstreamError => "upstream_error",
+            Self::ContextLengthExceeded => "context_length_exceeded",
             Self::UpstreamTimeout => "upstream_timeout",
             Self::EmptyResponse => "empty_response",
             Self::TurnTooLarge => "turn_too_large",

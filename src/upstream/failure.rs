@@ -91,10 +91,11 @@ impl RoundFailure {
 
     /// The server refused the request.
     pub(super) fn refused(status: u16, error: &ServerError) -> Self {
+        if error.is_context_overflow() {
+            let said = format!("the model server answered {status}: {error}");
+            return Self { is_refusal: true, ..Self::too_long_for_model(&said) };
+        }
         let advice = match status {
-            _ if error.is_context_overflow() => {
-                "; lower model.context_budget_tokens or give the server a larger context"
-            }
             401 | 403 => "; check this upstream's api_key",
             404 => "; check base_url (it usually ends in /v1) and model",
             _ => "",
@@ -108,6 +109,20 @@ impl RoundFailure {
         };
         let is_refusal = matches!(status, 400..=499) && !retryable;
         Self { is_refusal, ..Self::new(code, retryable, message) }
+    }
+
+    /// The model's context cannot hold the request. Programs know the first words, which are Anthropic's, and shorten
+    /// the conversation.
+    fn too_long_for_model(said: &str) -> Self {
+        let message = format!(
+            "prompt is too long: {said}; lower model.context_budget_tokens or give the server a larger context"
+        );
+        Self::new(FailureCode::ContextLengthExceeded, false, message)
+    }
+
+    /// Whether a shorter request may succeed.
+    pub(super) fn is_overflow(&self) -> bool {
+        self.code == FailureCode::ContextLengthExceeded
     }
 
     /// The server sent something other than an event stream.
@@ -189,6 +204,9 @@ impl RoundFailure {
     /// The server reported an error inside its stream.
     pub(super) fn reported(error: &ServerError) -> Self {
         let message = format!("the model server reported an error: {error}");
+        if error.is_context_overflow() {
+            return Self::too_long_for_model(&message);
+        }
         Self::new(FailureCode::UpstreamError, true, message)
     }
 }

@@ -177,6 +177,9 @@ pub struct Way {
     /// Whether a model that has to go on with its message is shown just the message: the server takes an
     /// unfinished one.
     pub(crate) prefills: bool,
+    /// How often the room for the conversation is cut to three quarters, because the model's context could not hold a
+    /// longer one.
+    pub(crate) tightness: u8,
 }
 
 impl Way {
@@ -184,7 +187,7 @@ impl Way {
     #[must_use]
     pub fn of(contract: CallContract, history: History) -> Self {
         let call_ids = contract.row().and_then(Row::call_ids);
-        Self { contract, history, call_ids, prefills: false }
+        Self { contract, history, call_ids, prefills: false, tightness: 0 }
     }
 }
 

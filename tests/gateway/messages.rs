@@ -29,7 +29,7 @@ fn assistant(content: &Value) -> Value {
 }
 
 fn text(text: &str) -> Value {
-    json!({"type": "text", "text": text, "citations": null})
+    json!({"type": "text", "text": text})
 }
 
 /// Posts a request that the model answers in these words, one round each. Returns the answer, and

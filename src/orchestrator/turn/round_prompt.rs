@@ -31,8 +31,9 @@ pub(super) struct RoundPrompt {
 }
 
 impl RoundPrompt {
-    fn context(&self, primer: &Primer) -> Context {
+    fn context(&self, primer: &Primer, tightness: u8) -> Context {
         let rules = &self.briefing.rules;
+        let room = (0..tightness).fold(rules.context_budget_tokens, |room, _| room / 4 * 3);
         let offer_tokens = if primer.contract.is_taught() { 0 } else { self.offer_tokens };
         Context {
             system: self.system(primer),
@@ -43,7 +44,7 @@ impl RoundPrompt {
             go_on: self.goes_on.then_some(GoOn::Asked(prompt::GO_ON)),
             format: primer.format().clone(),
             call_ids: None,
-            budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
+            budget: room.saturating_sub(offer_tokens),
             images_max: rules.images_max(),
         }
     }
@@ -63,7 +64,7 @@ impl RoundPrompt {
 
 impl Prompt for RoundPrompt {
     fn messages(&self, way: Way, images: &Images) -> Vec<Message> {
-        let mut context = self.context(&self.briefing.primer(way.contract));
+        let mut context = self.context(&self.briefing.primer(way.contract), way.tightness);
         context.call_ids = way.call_ids;
         if way.prefills {
             context.go_on = context.go_on.map(|_| GoOn::Prefilled);
@@ -80,6 +81,6 @@ impl Prompt for RoundPrompt {
     }
 
     fn images(&self) -> Vec<String> {
-        self.context(self.briefing.usual_primer()).images()
+        self.context(self.briefing.usual_primer(), 0).images()
     }
 }

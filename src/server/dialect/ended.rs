@@ -8,6 +8,7 @@ use crate::tools::{Clarification, Source};
 /// The status of an answer whose turn has failed before any of it was sent.
 pub(super) fn status(failed: &Value) -> u16 {
     match failed["code"].as_str() {
+        Some("context_length_exceeded") => 400,
         Some("upstream_unavailable") => 503,
         Some("upstream_timeout") => 504,
         Some("internal" | "store_unavailable") => 500,

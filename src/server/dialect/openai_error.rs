@@ -5,14 +5,16 @@ use serde_json::{Value, json};
 use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
+/// The code of what is too long for the model even if all that can be left out is. After `context_length_exceeded`,
+/// opencode shortens the conversation and asks again, forever.
+const TOO_LONG: &str = "invalid_prompt";
+
 /// The status and the code of a refused request. In APIs other than the gateway's own, a model that
 /// is not there is not found. AG-UI never refuses one: the field belongs to the application.
 pub(super) fn status_and_code(refusal: &Refusal) -> (u16, &'static str) {
     match refusal {
         Refusal::Begin(BeginError::UnknownModel { .. }) => (404, "model_not_found"),
-        // After `context_length_exceeded`, programs shorten the conversation and try again, forever if instructions and
-        // tools alone are too long.
-        Refusal::Begin(BeginError::NoRoom { .. }) => (400, "invalid_prompt"),
+        Refusal::Begin(BeginError::NoRoom { .. }) => (400, TOO_LONG),
         refusal => {
             let (status, code) = refusal.kind();
             (status.as_u16(), code)
@@ -45,5 +47,9 @@ pub(super) fn body(refusal: &Refusal, kind: &str, param: Option<&str>) -> Value 
 /// after an invalid request.
 pub(super) fn of_turn(error: &Value, is_final: bool) -> Value {
     let kind = if is_final { "invalid_request_error" } else { "server_error" };
-    json!({ "message": error["message"], "type": kind, "param": null, "code": error["code"] })
+    let code = match &error["code"] {
+        code if code == "context_length_exceeded" => &TOO_LONG.into(),
+        code => code,
+    };
+    json!({ "message": error["message"], "type": kind, "param": null, "code": code })
 }

@@ -176,6 +176,7 @@ impl Server {
         self.dialect.forget_refusals();
         self.images.forget();
         self.refused_sampling.forget();
+        self.tightness.store(0, Ordering::Relaxed);
     }
 
     /// Keeps what was learnt of the model, unless it may have been replaced `since`.

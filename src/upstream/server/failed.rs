@@ -37,7 +37,8 @@ impl Failed {
         let failure = RoundFailure::refused(status, &error);
         let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
         let image_refusal = ImageRefusal::suspected(status, body, &error);
-        let rejection = matches!(status, 400 | 422).then(|| body.to_owned());
+        let is_rejection = matches!(status, 400 | 422) && !failure.is_overflow();
+        let rejection = is_rejection.then(|| body.to_owned());
         Self { failure, wait, was_reached: true, status: Some(status), image_refusal, rejection }
     }
 

@@ -9,7 +9,7 @@ mod reading;
 mod template;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -105,6 +105,8 @@ pub(super) struct Server {
     contract: ContractSetting,
     images: Arc<ImageSupport>,
     refused_sampling: RefusedSampling,
+    /// How tightly conversations have to be told so that the model's context can hold them: see [`Way`].
+    tightness: AtomicU8,
     /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
@@ -187,6 +189,7 @@ impl Server {
             contract,
             images: Arc::default(),
             refused_sampling: RefusedSampling::default(),
+            tightness: AtomicU8::new(0),
             model,
             idle_timeout,
             known: Mutex::new(Known::Nothing),

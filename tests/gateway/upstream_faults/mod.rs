@@ -6,6 +6,7 @@ mod deaths;
 mod exchanges;
 mod floods;
 mod garbage;
+mod overflow;
 mod refusals;
 mod sound;
 mod stalls;

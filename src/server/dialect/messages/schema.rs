@@ -78,7 +78,7 @@ struct MessagesUsage {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ContentBlock {
     /// Words.
-    Text { text: String, citations: () },
+    Text { text: String },
     /// Reasoning, if the client has asked for it.
     Thinking {
         thinking: String,

@@ -1,0 +1,139 @@
+//! Models whose context holds less than they are told.
+
+use serde_json::{Value, json};
+
+use super::{failed, nothing, turn};
+use crate::support::events::said;
+use crate::support::{Gateway, Model};
+
+/// As llama.cpp words it.
+const FULL: &str = r#"{"error":{"code":400,"message":"request (5031 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error"}}"#;
+
+fn full() -> String {
+    format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{FULL}", FULL.len())
+}
+
+/// Refuses requests until one has at most this much text, and answers that. Returns what each of them told.
+async fn holds(model: &mut Model, bytes_max: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        let mut round = model.round().await;
+        let contents = round.request.contents();
+        let fits = contents.len() <= bytes_max;
+        told.push(contents);
+        if fits {
+            round.answer("Fine.").await;
+            return told;
+        }
+        round.write(full()).await;
+        round.keep();
+    }
+}
+
+/// Eight questions of a kibibyte, each with an answer but the last.
+fn conversation() -> Value {
+    let question =
+        |number| json!({"role": "user", "content": format!("{number}: {}", "why ".repeat(256))});
+    let mut messages = vec![question(1)];
+    for number in 2..=8 {
+        messages.push(json!({"role": "assistant", "content": "Because."}));
+        messages.push(question(number));
+    }
+    json!({"model": "fake", "messages": messages})
+}
+
+#[tokio::test]
+async fn it_is_told_less_of_the_conversation_from_then_on() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let body = conversation();
+    let (reply, told) =
+        tokio::join!(gateway.post("/v1/chat/completions", &body), holds(&mut model, 6000));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "Fine.");
+    let lengths: Vec<usize> = told.iter().map(String::len).collect();
+    assert!(lengths.len() > 1 && lengths.is_sorted_by(|a, b| b <= &(a / 4 * 3)), "{lengths:?}");
+    assert!(told[0].contains("1: why"), "at first, it was told everything");
+    let last = told.last().unwrap();
+    assert!(!last.contains("1: why") && last.contains("8: why"), "{last}");
+    // It is not told too much again.
+    let (_, told) =
+        tokio::join!(gateway.post("/v1/chat/completions", &body), holds(&mut model, 6000));
+    assert_eq!(told.len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_result_is_cut_to_fit() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let call =
+        json!({"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}});
+    let body = json!({"model": "fake", "messages": [
+        {"role": "user", "content": "What does it say?"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "much ".repeat(1600)},
+    ]});
+    let (reply, told) =
+        tokio::join!(gateway.post("/v1/chat/completions", &body), holds(&mut model, 5000));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "Fine.");
+    assert!(told.last().unwrap().contains("much much"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_prompt_alone_is_too_long() {
+    let frames = turn(nothing, async |mut round, _| {
+        round.write(full()).await;
+        round.keep();
+    })
+    .await;
+    let message = failed(&frames, "context_length_exceeded", false);
+    assert!(message.starts_with("prompt is too long: the model server answered 400"), "{message}");
+    assert!(message.contains("lower model.context_budget_tokens"), "{message}");
+}
+
+#[tokio::test]
+async fn the_context_fills_up_in_the_middle_of_a_stream() {
+    let frames = turn(nothing, async |mut round, _| {
+        round.begin().await;
+        round.chunk(format!("data: {FULL}\n\n")).await;
+        round.closed().await;
+    })
+    .await;
+    failed(&frames, "context_length_exceeded", false);
+    assert_eq!(said(&frames), "");
+}
+
+/// In words that programs know, and with a code after which they do not try again: what could be left out was.
+#[tokio::test]
+async fn each_api_says_so_in_its_own_way() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let messages = json!([{"role": "user", "content": "Hi."}]);
+    for (path, body, expected) in [
+        (
+            "/v1/chat/completions",
+            json!({"model": "fake", "messages": messages}),
+            json!({"type": "invalid_request_error", "code": "invalid_prompt"}),
+        ),
+        (
+            "/v1/responses",
+            json!({"model": "fake", "input": messages}),
+            json!({"type": "invalid_request_error", "code": "invalid_prompt"}),
+        ),
+        (
+            "/v1/messages",
+            json!({"model": "fake", "max_tokens": 9, "messages": messages}),
+            json!({"type": "invalid_request_error"}),
+        ),
+    ] {
+        let refusing = async {
+            let mut round = model.round().await;
+            round.write(full()).await;
+            round.keep();
+        };
+        let (reply, ()) = tokio::join!(gateway.post(path, &body), refusing);
+        assert_eq!(reply.status(), 400, "{path}");
+        assert_eq!(reply.head.header("x-should-retry"), Some("false"), "{path}");
+        let error = &reply.json()["error"];
+        for (key, value) in expected.as_object().unwrap() {
+            assert_eq!(&error[key], value, "{path}: {error}");
+        }
+        assert!(error["message"].as_str().unwrap().starts_with("prompt is too long: "), "{error}");
+    }
+}
