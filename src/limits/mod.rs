@@ -649,6 +649,10 @@ pub mod mcp {
 
     /// How long to wait for a connection and its handshake: a package may have to be fetched first.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+    /// How long a lost server is left alone before a call that waits for it causes an attempt to connect.
+    pub const WANTED_PAUSE: Duration = Duration::from_secs(1);
+    /// How much longer commands wait for it, so that it is the server that is reported.
+    pub const SETTLE_MARGIN: Duration = Duration::from_secs(5);
     /// The longest call, however much it reports, with all its attempts.
     pub const CALL_MAX: Duration = Duration::from_secs(300);
     /// The longest message, in bytes: a line, an event or a body.

@@ -155,11 +155,13 @@ impl Catalog {
     }
 
     /// The arguments of a call without optional properties that are `null` although the tool's
-    /// schema refuses that: they count as absent.
+    /// schema refuses that: they count as absent. Missing required properties have their defaults.
     #[must_use]
-    pub fn without_refused_nulls(&self, name: &str, arguments: Value) -> Value {
+    pub fn completed(&self, name: &str, arguments: Value) -> Value {
         match self.entry(name) {
-            Some(entry) => entry.schema.without_refused_nulls(arguments),
+            Some(entry) => {
+                entry.schema.with_defaults(entry.schema.without_refused_nulls(arguments))
+            }
             None => arguments,
         }
     }

@@ -38,7 +38,7 @@ async fn a_silent_call_is_given_up_and_cancelled() {
     let fault = bad.call("odd", "").await.unwrap_err();
     assert_eq!(
         (fault.message.as_str(), fault.transient),
-        ("the server said nothing for 0.3 s", true)
+        ("the server said nothing for 0.3 s (`limits.tool_timeout_sec`)", true)
     );
     bad.hears("cancelled").await;
     assert_eq!(bad.says("echo", "next").await, json!({ "text": "next" }));

@@ -182,6 +182,44 @@ async fn a_server_that_is_gone_is_looked_for_until_it_is_back() {
     offers.ready().await;
 }
 
+/// The next attempt would come up to a minute later.
+#[tokio::test]
+async fn a_call_causes_an_attempt_to_connect() {
+    let mut web = Web::start(false, |_| None).await;
+    let mut offers = follow(&web);
+    let odd = offers.tool("odd").await;
+    web.stop().await;
+    let call = || within(odd.call(json!({}), CallContext::first("call")));
+    assert!(call().await.is_err());
+    offers.until(|it| it.report.error.as_deref().is_some_and(|it| it.contains("refused"))).await;
+    tokio::time::pause();
+    // All attempts in this time fail, and the pauses between them grow.
+    let _ = tokio::time::timeout(Duration::from_secs(200), std::future::pending::<()>()).await;
+    tokio::time::resume();
+    web.restart().await;
+    assert!(call().await.unwrap().success);
+}
+
+#[tokio::test]
+async fn an_old_address_is_recognized() {
+    for (path, told) in [
+        ("/sse", "streamable HTTP, which often ends in /mcp"),
+        ("/other", "HTTP status 404; check the `url`"),
+    ] {
+        let page = "<!DOCTYPE html><pre>Cannot POST</pre>";
+        let web = Web::start(false, move |_| {
+            Some(whole("404 Not Found\r\ncontent-type: text/html", page))
+        })
+        .await;
+        let mut offers = follow_with(&web, |options| {
+            let Reach::Http(reach) = &mut options.reach else { panic!("it is reached over HTTP") };
+            reach.url.set_path(path);
+        });
+        let error = offers.failed().await;
+        assert!(error.contains(told) && !error.contains('<'), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn changes_are_noticed_after_a_subscription_has_ended() {
     let web = Web::start(true, |_| None).await;

@@ -292,6 +292,10 @@ if BEHAVIOUR == "exits_at_once":
     sys.exit(7)
 
 for line in sys.stdin:
+    if BEHAVIOUR == "exits_when_listed" and "tools/list" in line:
+        print("Error: no database", file=sys.stderr, flush=True)
+        print("bye", file=sys.stderr, flush=True)
+        os._exit(1)
     handle(json.loads(line))
     if BEHAVIOUR == "grandchild" and "tools/list" in line:
         os._exit(0)

@@ -46,6 +46,12 @@ async fn a_server_that_exits_at_once_says_why() {
 }
 
 #[tokio::test]
+async fn a_server_that_exits_after_its_handshake_says_why() {
+    let mut bad = Bad::start("exits_when_listed");
+    assert_eq!(bad.failed().await, "the server ended: exit status 1; Error: no database");
+}
+
+#[tokio::test]
 async fn a_program_that_is_not_there_fails() {
     let mut bad = Bad::start_with("none", |options| {
         options.reach = Reach::Missing("there is no executable program x".to_owned());

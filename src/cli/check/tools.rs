@@ -6,7 +6,6 @@ use crate::cli::runtime::runtime;
 use crate::cli::tools::settle;
 use crate::cli::{CliError, print_diagnostic};
 use crate::config::{Config, McpConfig};
-use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::tools::mcp::Protocol;
 use crate::tools::source::{SourceKind, SourceState};
 use crate::tools::{SourceReport, ToolSpec, Toolset};
@@ -18,7 +17,7 @@ use crate::tools::{SourceReport, ToolSpec, Toolset};
 pub(super) fn probe(config: &Config) -> Result<bool, CliError> {
     runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
-        let toolset = settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await;
+        let toolset = settle::settled(&mut sources, settle::wait(config)).await;
         print(&toolset, config);
         sources.stop().await;
         Ok(toolset.awaited().is_none())

@@ -17,7 +17,6 @@ use crate::cli::runtime::runtime;
 use crate::cli::{CallArgs, CliError, print_diagnostic};
 use crate::config::Config;
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
-use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::parser;
 use crate::tools::question::{Awaits, SentQuestion};
 use crate::tools::report::{Report, Reporter};
@@ -36,7 +35,7 @@ pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Res
     let limit = args.timeout.map(|seconds| Duration::from_secs(seconds.get() as u64));
     runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
-        let wait = limit.unwrap_or(REQUIRED_SOURCE_WAIT);
+        let wait = limit.unwrap_or_else(|| settle::wait(config));
         let is_enough = |toolset: &Toolset| toolset.is_settled_for(&args.name);
         let toolset = settle::settled_once(&mut sources, wait, is_enough).await;
         let ran = match find(toolset, &args.name, arguments) {
@@ -65,7 +64,7 @@ fn find(
         return Err(not_found(toolset, name));
     };
     let catalog = toolset.tools.catalog();
-    let arguments = catalog.without_refused_nulls(name, arguments);
+    let arguments = catalog.completed(name, arguments);
     let checked = catalog.check(name, &arguments);
     checked.map_err(|error| CliError::Usage(error.to_string()))?;
     Ok((tool, arguments))

@@ -13,7 +13,6 @@ use super::{CliError, ToolsAction, print_diagnostic};
 use crate::app;
 use crate::cli::runtime::runtime;
 use crate::config::Config;
-use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::tools::{ToolSpec, Toolset};
 
 /// Lists the tools, or does what `action` says.
@@ -64,7 +63,7 @@ fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
 fn list(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
     runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
-        let toolset = settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await;
+        let toolset = settle::settled(&mut sources, settle::wait(config)).await;
         let written = write(&toolset, config, out);
         sources.stop().await;
         written

@@ -5,8 +5,18 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::cli::print_diagnostic;
+use crate::config::Config;
+use crate::limits::mcp::SETTLE_MARGIN;
+use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::tools::source::SourceState;
 use crate::tools::{Sources, Toolset};
+
+/// How long its sources may take to answer: as long as turns wait for one, or as long as a server may take to connect. A
+/// little longer, so that a server that does not connect is reported with its own reason.
+pub(in crate::cli) fn wait(config: &Config) -> Duration {
+    let longest = config.tools.mcp.iter().map(|server| server.connect_timeout).max();
+    longest.unwrap_or_default().max(REQUIRED_SOURCE_WAIT) + SETTLE_MARGIN
+}
 
 /// Asks the sources. Returns what they offer once each has answered or failed, or after this time.
 pub(in crate::cli) async fn settled(sources: &mut Sources, within: Duration) -> Toolset {

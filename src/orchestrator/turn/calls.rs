@@ -121,7 +121,7 @@ impl OpenRound<'_> {
         if !self.core.calls[at].needs().is_empty() {
             let resolved = self.core.calls.resolved(self.round.first_call, at)?;
             let (setup, call) = (&self.core.setup, &self.core.calls[at]);
-            let resolved = setup.tools().without_refused_nulls(call.name(), resolved);
+            let resolved = setup.tools().completed(call.name(), resolved);
             setup.check(&call.origin, call.name(), &resolved)?;
             self.core.calls[at].resolve(resolved)?;
         }

@@ -96,8 +96,7 @@ impl OpenRound<'_> {
             return Verdict::Cut(by);
         }
         let as_written = written.arguments.to_value();
-        let arguments =
-            self.core.setup.tools().without_refused_nulls(&written.name, as_written.clone());
+        let arguments = self.core.setup.tools().completed(&written.name, as_written.clone());
         let is_changed = arguments != as_written;
         let mut facts = Facts { tool: self.core.setup.policy(&written.name), ..Facts::default() };
         if self.core.counted_calls(at) >= self.core.setup.max_calls as usize {

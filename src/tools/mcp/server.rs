@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::future::{pending, ready};
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::auth::{Authorized, Authorizer};
@@ -106,6 +106,7 @@ impl McpServer {
             offers,
             shared,
             own,
+            wanted: Arc::default(),
             restarts: Restarts::default(),
             era: None,
             names: HashMap::new(),
@@ -146,6 +147,8 @@ struct Owner {
     shared: watch::Sender<Current>,
     /// The connections of single sessions. They outlive lists and the owner's own connection.
     own: Option<Arc<OwnConnections>>,
+    /// Notified when a call waits for the shared connection.
+    wanted: Arc<Notify>,
     restarts: Restarts,
     /// The era that was found; it belongs to the server, not to one connection.
     era: Option<Era>,
@@ -166,7 +169,7 @@ impl Owner {
         let lives = async {
             loop {
                 self.live().await;
-                sleep(self.restarts.pause(Instant::now())).await;
+                self.rest().await;
             }
         };
         tokio::select! {
@@ -177,8 +180,29 @@ impl Owner {
         self.close();
     }
 
-    /// Connects, and serves until the connection ends.
-    async fn live(&mut self) {
+    /// Waits until the server may be connected again. One over HTTP may be back before that, and an attempt costs
+    /// little: a call that waits for it causes one.
+    async fn rest(&mut self) {
+        let is_http = matches!(self.server.options.reach, Reach::Http(_));
+        let mut until = Instant::now() + self.restarts.pause(Instant::now());
+        loop {
+            let wanted = Arc::clone(&self.wanted);
+            let is_wanted = async {
+                wanted.notified().await;
+                sleep(limits::WANTED_PAUSE).await;
+            };
+            tokio::select! {
+                () = sleep_until(until) => return,
+                () = is_wanted, if is_http => {}
+            }
+            if self.live().await {
+                until = Instant::now() + self.restarts.pause(Instant::now());
+            }
+        }
+    }
+
+    /// Connects, and serves until the connection ends. Returns whether there was one.
+    async fn live(&mut self) -> bool {
         let options = Arc::clone(&self.server.options);
         let connected = connect(&options, self.server.auth.as_ref(), self.era).await;
         let connection = match connected {
@@ -189,7 +213,7 @@ impl Owner {
                     self.era = None;
                 }
                 self.fail(error.message);
-                return;
+                return false;
             }
         };
         self.era = Some(connection.era);
@@ -200,8 +224,14 @@ impl Owner {
         changes.mark_unchanged();
         match self.offer(&connection).await {
             Ok(()) => {}
-            Err(NotListed::Failed(reason)) => return self.fail(reason),
-            Err(error @ NotListed::NotPinned(_)) => return self.withdraw(&error),
+            Err(NotListed::Failed(reason)) => {
+                self.fail(connection.why_failed(reason).await);
+                return false;
+            }
+            Err(error @ NotListed::NotPinned(_)) => {
+                self.withdraw(&error);
+                return false;
+            }
         }
         let server = &*options.rules.source.name;
         if self.restarts.began(Instant::now()) {
@@ -210,10 +240,14 @@ impl Owner {
         let is_modern = connection.era == Era::Modern;
         let why = tokio::select! {
             why = connection.ended() => why,
-            error = self.keep_current(&connection, changes) => return self.withdraw(&error),
+            error = self.keep_current(&connection, changes) => {
+                self.withdraw(&error);
+                return true;
+            }
             never = connection.follow_changes(), if is_modern => match never {},
         };
         self.lose(&why);
+        true
     }
 
     /// Asks for the list again whenever it has changed. Ends if the list is no longer the pinned
@@ -287,7 +321,11 @@ impl Owner {
         report.left_out = listing.left_out;
         report.error = listing.cut;
         report.pin = Some(listing.pin);
-        let link = Link { shared: self.shared.subscribe(), own: self.own.clone() };
+        let link = Link {
+            shared: self.shared.subscribe(),
+            own: self.own.clone(),
+            wanted: Arc::clone(&self.wanted),
+        };
         let (options, connection) = (Arc::clone(&self.server.options), Arc::clone(connection));
         // Preparing schemas can take seconds, and comparing names takes a while.
         let prepared = spawn_blocking(move || {

@@ -53,7 +53,55 @@ impl Stderr {
     pub fn last_lines(&self, lines_max: usize) -> String {
         last_lines(&String::from_utf8_lossy(&self.tail.lock()), lines_max)
     }
+
+    /// See [`reason`].
+    #[must_use]
+    pub fn reason(&self) -> String {
+        reason(&String::from_utf8_lossy(&self.tail.lock()))
+    }
 }
+
+/// The line that says best why a program ended, without control characters: the last one that begins like an error,
+/// or else the last one that says anything. Node.js, npm and many others write more after it.
+fn reason(text: &str) -> String {
+    let said = |line: &&str| !line.is_empty() && !is_trailer(line);
+    let lines = || text.lines().map(str::trim).filter(said);
+    // npm explains at length; what has gone wrong comes first.
+    let of_npm = || lines().find(|line| is_npm_error(line));
+    let error = lines().rfind(|line| begins_like_error(line));
+    let line = of_npm().or(error).or_else(|| lines().next_back());
+    last_lines(line.unwrap_or_default(), 1)
+}
+
+/// Whether a line says nothing about why a program ended: a place in its code, a pointer to help, or brackets.
+fn is_trailer(line: &str) -> bool {
+    const TRAILERS: [&str; 6] = [
+        "at ",
+        "Node.js v",
+        "hint:",
+        "Run '",
+        "npm error A complete log",
+        "npm ERR! A complete log",
+    ];
+    let has_words = line.chars().any(char::is_alphanumeric);
+    !has_words || TRAILERS.iter().any(|trailer| line.starts_with(trailer))
+}
+
+fn is_npm_error(line: &str) -> bool {
+    let said = line.strip_prefix("npm error ").or_else(|| line.strip_prefix("npm ERR! "));
+    said.is_some_and(|said| !said.starts_with("code ") && said.contains(' '))
+}
+
+/// Whether one of the first words names an error, as in `ValueError: no token` and `[ERROR] no token`.
+fn begins_like_error(line: &str) -> bool {
+    const NAMES: [&str; 5] = ["error", "exception", "fatal", "panic", "cannot"];
+    let begin: String = line.chars().take(ERROR_NAME_CHARS_MAX).collect();
+    let begin = begin.to_ascii_lowercase();
+    NAMES.iter().any(|known| begin.contains(known))
+}
+
+/// Where the name of an error ends at the latest: a time and a class with its module fit before it.
+const ERROR_NAME_CHARS_MAX: usize = 80;
 
 /// The last lines that are not blank, at most this many, without control characters.
 #[must_use]
@@ -95,6 +143,49 @@ mod tests {
         assert_eq!(stderr.tail.lock().len(), STDERR_BYTES_MAX);
         stderr.push(b"\n\nlast but one\n  \x1b[31mlast\r\n\n");
         assert_eq!(stderr.last_lines(2), "last but one\n[31mlast");
+    }
+
+    #[track_caller]
+    fn check_reason(text: &str, expected: &str) {
+        assert_eq!(reason(text), expected);
+    }
+
+    /// As real servers end.
+    #[test]
+    fn the_reason_is_the_line_that_says_it() {
+        check_reason(
+            "file:///srv/index.js:12\n    throw new Error('no token');\n    ^\n\nError: Cannot run without API_TOKEN\n    \
+             at main (file:///srv/index.js:12:9)\n    at Module._compile\n\nNode.js v20.20.2\n",
+            "Error: Cannot run without API_TOKEN",
+        );
+        check_reason(
+            "npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/typo - Not found\nnpm error 404\n\
+             npm error 404  The requested resource could not be found.\nnpm error A complete log of this run can be found in: /l\n",
+            "npm error 404 Not Found - GET https://registry.npmjs.org/typo - Not found",
+        );
+        check_reason(
+            "Error: getaddrinfo ENOTFOUND mcp.example\n    at GetAddrInfoReqWrap {\n  errno: -3008,\n  code: 'ENOTFOUND'\n}\n",
+            "Error: getaddrinfo ENOTFOUND mcp.example",
+        );
+        check_reason(
+            "Error: a key is required\nInvalid configuration\n",
+            "Error: a key is required",
+        );
+        check_reason(
+            "docker: Cannot connect to the daemon.\n\nRun 'docker run --help' for more information\n",
+            "docker: Cannot connect to the daemon.",
+        );
+        check_reason(
+            "Traceback (most recent call last):\n  File \"a.py\", line 1\nModuleNotFoundError: No module named 'mcp'\n",
+            "ModuleNotFoundError: No module named 'mcp'",
+        );
+        check_reason(
+            "2026-11-30T05:00:00 [ERROR] no database at localhost:5432\nbye\n",
+            "2026-11-30T05:00:00 [ERROR] no database at localhost:5432",
+        );
+        check_reason("starting\n\x1b[31mno \u{7}database\r\n\n", "[31mno database");
+        check_reason("}\n", "");
+        check_reason("", "");
     }
 
     #[test]

@@ -57,9 +57,17 @@ fn shortened_texts(texts: Vec<String>, budget: usize) -> Vec<String> {
     }
 }
 
+/// What every such note begins with.
+const NOTE: &str = "This result was too long (";
+
+/// Whether an instruction says already that the result was cut.
+pub(super) fn is_noted(instruction: &str) -> bool {
+    instruction.starts_with(NOTE)
+}
+
 pub(super) fn note(bytes: usize) -> String {
     format!(
-        "This result was too long ({bytes} bytes) and is shown in part. Say so if the answer \
+        "{NOTE}{bytes} bytes) and is shown in part. Say so if the answer \
          depends on the rest, or call the tool again for less."
     )
 }

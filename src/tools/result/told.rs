@@ -33,6 +33,8 @@ impl ToolResult {
             |text: String| if json_len(&text) <= room { text } else { abridged_text(&text, room) };
         told.error = told.error.map(shorten);
         told.instruction_for_ai = Some(match told.instruction_for_ai.take().map(shorten) {
+            // It was cut when it came, and was even longer then.
+            Some(instruction) if cap::is_noted(&instruction) => instruction,
             Some(instruction) => format!("{note} {instruction}"),
             None => note,
         });
@@ -212,6 +214,14 @@ mod tests {
         let note = format!("This result was too long ({} bytes)", json_len(&result));
         assert!(told.starts_with(&note), "{told}");
         assert!(told.ends_with(" Be kind."), "{told}");
+    }
+
+    #[test]
+    fn a_result_that_was_cut_twice_says_once_how_long_it_was() {
+        let whole = ToolResult::data(json!("x".repeat(50_000)));
+        let capped = cap::cap(whole.clone(), 20_000);
+        let told = capped.told(5000).into_owned().instruction_for_ai.unwrap();
+        assert_eq!(told, cap::note(json_len(&whole)));
     }
 
     #[test]

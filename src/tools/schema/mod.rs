@@ -195,6 +195,24 @@ impl Schema {
         }
     }
 
+    /// The arguments with the defaults of required properties that are missing: the schema says what is meant, and
+    /// descriptions lead models to leave such a property out.
+    pub(crate) fn with_defaults(&self, mut arguments: Value) -> Value {
+        let properties = &self.parameters["properties"];
+        if let (Some(required), Value::Object(given)) =
+            (self.parameters["required"].as_array(), &mut arguments)
+        {
+            for name in required
+                .iter()
+                .filter_map(Value::as_str)
+                .filter(|name| !properties[*name]["default"].is_null())
+            {
+                given.entry(name).or_insert_with(|| properties[name]["default"].clone());
+            }
+        }
+        arguments
+    }
+
     /// Checks a call's arguments. The error lists the violations in schema order, at most
     /// [`VIOLATIONS_MAX`] of them.
     pub(crate) fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {

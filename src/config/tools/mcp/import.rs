@@ -132,7 +132,11 @@ impl Reader<'_> {
                     .to_owned(),
             );
         }
-        match (self.text("command")?, self.text("url")?) {
+        // Cursor and VS Code write `url`, Windsurf and the Gemini CLI the others.
+        let url_key =
+            ["url", "serverUrl", "httpUrl"].into_iter().find(|key| self.keys.contains_key(*key));
+        let url_key = url_key.unwrap_or("url");
+        match (self.text("command")?, self.text(url_key)?) {
             (Some(command), None) => {
                 let program = std::iter::once(command).chain(self.texts("args")?).collect();
                 server.command = Shown::new(program, self.written_command());
@@ -148,7 +152,7 @@ impl Reader<'_> {
                     let why = "its `url` has a user or a password: `headers` can send them, as `Authorization`";
                     return Err(why.to_owned());
                 }
-                server.url = Some(Shown::new(known, self.keys["url"].clone()));
+                server.url = Some(Shown::new(known, self.keys[url_key].clone()));
                 server.headers = self.headers()?;
             }
             (Some(_), Some(_)) => return Err("it has both `command` and `url`".to_owned()),
@@ -279,13 +283,15 @@ impl Reader<'_> {
     }
 
     fn warn_of_unknown_keys(&mut self) {
-        const KNOWN: [&str; 11] = [
+        const KNOWN: [&str; 13] = [
             "command",
             "args",
             "env",
             "envFile",
             "cwd",
             "url",
+            "serverUrl",
+            "httpUrl",
             "headers",
             "type",
             "transport",
@@ -401,6 +407,15 @@ mod tests {
         {
             let server = one(&format!(r#"{{"command": "x", "args": null, "cwd": "{written}"}}"#));
             assert_eq!(server.cwd.as_deref(), Some(Path::new(path)), "{written}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_one_of_several_names() {
+        for key in ["url", "serverUrl", "httpUrl"] {
+            let server = one(&format!(r#"{{"{key}": "https://a.example/mcp"}}"#));
+            assert_eq!(server.problem, None, "{key}");
+            assert!(server.url.is_some(), "{key}");
         }
     }
 

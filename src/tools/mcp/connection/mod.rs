@@ -108,6 +108,14 @@ impl Connection {
         self.end.is_reached()
     }
 
+    /// Why a request failed: if it did because the server's program has ended, that says more.
+    pub(super) async fn why_failed(&self, told: String) -> String {
+        if self.is_to_program && self.peer.is_transport_closed() {
+            return self.ended().await.to_string();
+        }
+        told
+    }
+
     /// Notes the hashes of its tools by name, and how long they may be used.
     pub(super) fn note_list(&self, definitions: HashMap<String, String>, lasts: Option<Duration>) {
         *self.listed.lock() = LastList { definitions, lasts };

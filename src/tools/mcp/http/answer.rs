@@ -141,13 +141,30 @@ async fn failure(
         Some(error) => error,
         None if status.is_server_error() => return Err(transient),
         None => {
-            let (status, told) = (status.as_u16(), cut(text.trim(), 200));
-            let message = format!("the server answered with HTTP status {status}: {told}");
-            return Err(Error::UnexpectedServerResponse(message.into()));
+            return Err(Error::UnexpectedServerResponse(refusal(status, &text, asked.uri).into()));
         }
     };
     let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
     Ok(StreamableHttpPostResponse::Json(answer, None))
+}
+
+/// What an operator reads of a refusal without a protocol error.
+fn refusal(status: StatusCode, text: &str, uri: &str) -> String {
+    let path = uri.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+    let is_old = matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+    let status = status.as_u16();
+    if is_old && path.ends_with("/sse") {
+        return format!(
+            "the server answered with HTTP status {status}: this seems to be an address for HTTP+SSE, which MCP has \
+             replaced; use the one for streamable HTTP, which often ends in /mcp"
+        );
+    }
+    match text.trim() {
+        page if page.is_empty() || page.starts_with('<') => {
+            format!("the server answered with HTTP status {status}; check the `url`")
+        }
+        told => format!("the server answered with HTTP status {status}: {}", cut(told, 200)),
+    }
 }
 
 fn error_in(text: &str) -> Option<ErrorData> {

@@ -4,7 +4,7 @@ mod own;
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::limits::mcp::RECONNECT_WAIT;
@@ -20,6 +20,8 @@ pub(super) struct Link {
     pub(super) shared: watch::Receiver<Current>,
     /// Those of single sessions, if they do not share one.
     pub(super) own: Option<Arc<OwnConnections>>,
+    /// Notified when a call waits for the connection.
+    pub(super) wanted: Arc<Notify>,
 }
 
 /// The shared connection at one moment.
@@ -57,6 +59,9 @@ impl Link {
 
     async fn shared(&self) -> Result<Arc<Connection>, ToolFault> {
         let mut shared = self.shared.clone();
+        if let Current::Connecting(_) = &*shared.borrow() {
+            self.wanted.notify_one();
+        }
         let settled = shared.wait_for(|it| match it {
             Current::Connecting(_) => false,
             Current::Open(connection) => !connection.is_over(),

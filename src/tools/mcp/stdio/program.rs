@@ -67,7 +67,7 @@ async fn watch_over(
         let how = status.map_or_else(|error| error.to_string(), describe);
         // Its last words may still be in the pipe.
         child.drain_stderr(STDERR_WAIT).await;
-        let told = match child.stderr.last_lines(1) {
+        let told = match child.stderr.reason() {
             line if line.is_empty() => format!("the server ended: {how}"),
             line => format!("the server ended: {how}; {line}"),
         };

@@ -1,5 +1,6 @@
 //! Listed tools as entries of the registry, within limits on what their schemas take.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::result::Reading;
@@ -21,6 +22,7 @@ pub(in crate::tools::mcp) fn entries(
     connection: &Arc<Connection>,
 ) -> (Vec<Entry>, Vec<LeftOut>) {
     let (mut tools, mut left_out) = (Vec::new(), Vec::new());
+    let mut names = HashSet::new();
     let mut patterns_left = PatternsLeft::new(limits::LIST_PATTERNS_MAX);
     for tool in listed {
         let name = tool.declared.name.clone();
@@ -35,6 +37,10 @@ pub(in crate::tools::mcp) fn entries(
             ))
         };
         match entry {
+            Ok(_) if !names.insert(name.clone()) => {
+                let reason = "another tool of the server has the same name".to_owned();
+                left_out.push(LeftOut { name, reason });
+            }
             Ok(entry) => tools.push(entry),
             Err(reason) => left_out.push(LeftOut { name, reason }),
         }

@@ -225,7 +225,9 @@ impl Shared {
             answer = received(handle, connection) => answer,
             () = call.silence(self.silence_max) => {
                 let seconds = self.silence_max.as_secs_f64();
-                return Err(ToolFault::transient(format!("the server said nothing for {seconds} s")));
+                return Err(ToolFault::transient(format!(
+                    "the server said nothing for {seconds} s (`limits.tool_timeout_sec`)"
+                )));
             }
         };
         cancel.disarm();
@@ -305,6 +307,14 @@ fn error_result(text: &str) -> Value {
     json!({ "isError": true, "content": [{ "type": "text", "text": text }] })
 }
 
+/// A protocol error in words: its data often says which argument is wrong.
+fn told_error(error: &ErrorData) -> String {
+    match &error.data {
+        Some(data) if !data.is_null() => format!("{}: {data}", error.message),
+        _ => error.message.to_string(),
+    }
+}
+
 /// What a server's answer means for its call. Bad arguments come as either kind of error.
 fn reply(answer: Result<ServerResult, ErrorData>) -> Reply {
     match answer {
@@ -314,7 +324,7 @@ fn reply(answer: Result<ServerResult, ErrorData>) -> Reply {
         ),
         Err(error) if message::replaces_answer(&error) => Reply::Unread(error.message.into_owned()),
         Err(error) => question::pages(&error)
-            .map_or_else(|| Reply::Result(error_result(&error.message)), Reply::Pages),
+            .map_or_else(|| Reply::Result(error_result(&told_error(&error))), Reply::Pages),
     }
 }
 
