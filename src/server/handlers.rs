@@ -30,7 +30,7 @@ use super::reply::{
 };
 use super::request_body::{self, RequestBody};
 use super::request_headers::{accept, check_body_headers, conversation_name, request_id, trace};
-use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
+use super::route::{ANTHROPIC_REQUEST_ID, IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
 use super::{App, now_sec, openapi, owner_turns, query, responses};
@@ -59,6 +59,9 @@ pub(super) async fn answer(request: Request<impl RequestBody>, app: Arc<App>) ->
         debug!(method = %request.method, path = request.uri.path(), status, "answered");
         if request.method == Method::HEAD {
             reply = without_body(reply, request.version);
+        }
+        if matches!(route, Route::Messages | Route::CountTokens) {
+            reply.headers_mut().insert(ANTHROPIC_REQUEST_ID, id.clone());
         }
         reply.headers_mut().insert(REQUEST_ID, id);
         reply

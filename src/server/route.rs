@@ -15,6 +15,8 @@ use crate::limits;
 use crate::session::ARTIFACTS;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The same as Anthropic's SDKs look for it.
+pub(super) const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Tells SDKs whether to send a request again after an error.
@@ -190,6 +192,6 @@ pub(super) fn cors(origins: &[String]) -> CorsLayer {
         .allow_origin(origins.collect::<Vec<_>>())
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers([REQUEST_ID, LOCATION, RETRY_AFTER, SHOULD_RETRY])
+        .expose_headers([REQUEST_ID, ANTHROPIC_REQUEST_ID, LOCATION, RETRY_AFTER, SHOULD_RETRY])
         .max_age(limits::server::PREFLIGHT_AGE)
 }

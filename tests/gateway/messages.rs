@@ -87,6 +87,30 @@ async fn an_agent_calls_its_own_tools_and_goes_on_with_their_results() {
     assert_eq!(answer["stop_reason"], "end_turn");
 }
 
+/// `LiteLLM` writes words of its own where there are none.
+#[tokio::test]
+async fn hidden_results_survive_a_client_that_fills_empty_texts() {
+    let (mut model, gateway) = gateway_with_ours(MessagesServerTools::Hidden).await;
+    let mut first = body(&json!([user(&json!("Open it."))]));
+    first["tools"] = json!([open_file()]);
+    let opens = call("open_file", &json!({"path": "a"}));
+    let (answer, _) = asked(&gateway, &mut model, &first, &[CALCULATE, &opens]).await;
+    let used = &answer["content"][0];
+    assert_eq!(used["type"], "tool_use");
+    let filled = text("[System: Empty message content sanitised to satisfy protocol]");
+    let returned =
+        json!({"type": "tool_result", "tool_use_id": used["id"], "content": [text("Milk.")]});
+    let mut second = body(&json!([
+        user(&json!("Open it.")),
+        assistant(&json!([filled, used])),
+        user(&json!([returned])),
+    ]));
+    second["tools"] = json!([open_file()]);
+    let (_, told) = asked(&gateway, &mut model, &second, &["It says milk."]).await;
+    assert!(told.contains(FOUND) && told.contains("Milk."), "{told}");
+    assert!(!told.contains("sanitised"), "{told}");
+}
+
 #[tokio::test]
 async fn a_failed_tool_is_told_as_one() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;

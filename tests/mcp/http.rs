@@ -194,7 +194,7 @@ async fn a_call_causes_an_attempt_to_connect() {
     offers.until(|it| it.report.error.as_deref().is_some_and(|it| it.contains("refused"))).await;
     tokio::time::pause();
     // All attempts in this time fail, and the pauses between them grow.
-    let _ = tokio::time::timeout(Duration::from_secs(200), std::future::pending::<()>()).await;
+    let _ = timeout(Duration::from_secs(200), std::future::pending::<()>()).await;
     tokio::time::resume();
     web.restart().await;
     assert!(call().await.unwrap().success);

@@ -6,14 +6,21 @@
 //!   <summary>Tool Executed</summary>
 //!   </details>
 //!
-//! and sends it back. A model that sees such blocks writes more of them, instead of calls.
+//! and sends it back. A model that sees such blocks writes more of them, instead of calls. Also what a client writes
+//! because an API takes no empty text.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The text without blocks of calls. Each begins its line; what is inside of a line or in fenced
+/// What `LiteLLM` sends Anthropic's API in place of an empty text.
+const NO_WORDS: &str = "[System: Empty message content sanitised to satisfy protocol]";
+
+/// The text without blocks of calls, and nothing if it stands for no words. Each begins its line; what is inside of a line or in fenced
 /// code is an example. A block without an end is left in, because nobody knows what belongs to it.
 pub(super) fn without_calls(text: &str) -> Cow<'_, str> {
+    if text == NO_WORDS {
+        return Cow::Borrowed("");
+    }
     let blocks = blocks(text);
     if blocks.is_empty() {
         return Cow::Borrowed(text);
@@ -156,6 +163,13 @@ mod tests {
             "```\n<details type=\"tool_calls\">\n```\nx",
         );
         check("<details a=\"> </details>\" type=\"tool_calls\"></details>b", "b");
+    }
+
+    #[test]
+    fn what_stands_for_no_words_is_none() {
+        check(NO_WORDS, "");
+        let quoted = format!("It wrote {NO_WORDS}");
+        check(&quoted, &quoted);
     }
 
     #[test]

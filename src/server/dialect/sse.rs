@@ -10,7 +10,7 @@ pub(super) const MEDIA_TYPE: &str = "text/event-stream; charset=utf-8";
 /// The last frame of most dialects.
 pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// A comment in a block of its own. Such streams have no ids, so no client takes it for an event.
+/// A comment in a block of its own. Such streams have no ids, so no client of these takes it for an event.
 pub(super) const KEEP_ALIVE: &[u8] = b":\n\n";
 
 /// Appends a frame.

@@ -33,6 +33,8 @@ pub(super) struct ChunkEncoder {
     turn_id: String,
     /// Whether the user can see any words.
     has_words: bool,
+    /// Whether the last line of reasoning has not ended.
+    is_in_line: bool,
     breaks: MessageBreaks,
     /// How many calls the client has been given.
     calls: usize,
@@ -48,6 +50,7 @@ impl ChunkEncoder {
             head: Vec::new(),
             turn_id: String::new(),
             has_words: false,
+            is_in_line: false,
             breaks: MessageBreaks::NEW,
             calls: 0,
             is_cancelled: false,
@@ -115,11 +118,13 @@ impl ChunkEncoder {
     }
 
     /// What the client's UI may show of our tools.
-    fn push_shown(&self, out: &mut BytesMut, kind: Kind, data: &Value) {
+    fn push_shown(&mut self, out: &mut BytesMut, kind: Kind, data: &Value) {
         match self.shown {
             ServerTools::Off => {}
             ServerTools::Reasoning => {
                 if let Some(line) = ServerTools::line(kind, &data["data"]) {
+                    let gap = if std::mem::take(&mut self.is_in_line) { "\n" } else { "" };
+                    let line = format!("{gap}{line}");
                     self.push_delta(out, &json!({ "reasoning_content": line }), None);
                 }
             }
@@ -157,6 +162,7 @@ impl Encoder for ChunkEncoder {
                 return self.push_text(out, b"content", text);
             }
             (Kind::ReasoningDelta, Some(text)) => {
+                self.is_in_line = !text.ends_with(b"\\n");
                 return self.push_text(out, b"reasoning_content", text);
             }
             (Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected, _) => return,
@@ -188,8 +194,15 @@ impl Encoder for ChunkEncoder {
         }
     }
 
+    /// A chunk without words. Of comments, older `openai-go` takes the blank line for an event and fails, `go-openai`
+    /// loses the error after one, and without the blank line, programs that split blocks at it lose the next chunk.
     fn keep_alive(&self) -> Bytes {
-        Bytes::from_static(sse::KEEP_ALIVE)
+        if self.head.is_empty() {
+            return Bytes::from_static(sse::KEEP_ALIVE);
+        }
+        let mut chunk = BytesMut::new();
+        self.push_delta(&mut chunk, &json!({}), None);
+        chunk.freeze()
     }
 
     /// A clean end would look like a whole answer.

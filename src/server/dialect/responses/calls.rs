@@ -44,6 +44,13 @@ pub(super) fn function_call_output(frames: &mut Frames<'_>, index: usize, item: 
     added(frames, index, &first);
 }
 
+/// The error of a call, in one of the forms that `OpenAI`'s clients know.
+pub(super) fn tool_error(error: &str) -> Value {
+    json!({
+        "type": "mcp_tool_execution_error", "content": [{ "type": "text", "text": error }],
+    })
+}
+
 /// Tells that a call begins, as it is then. Returns its place.
 fn begin(frames: &mut Frames<'_>, index: usize, item: &Value) -> Vec<u8> {
     let mut first = item.clone();

@@ -32,6 +32,7 @@ impl Encoder for ResponseEncoder {
     }
 
     fn keep_alive(&self) -> Bytes {
-        Bytes::from_static(sse::KEEP_ALIVE)
+        // A comment without a blank line, which older `openai-go` takes for an event without data.
+        Bytes::from_static(b":\n")
     }
 }

@@ -4,7 +4,7 @@
 //! that nothing separates are one message of the assistant, so that an answer is recognised however
 //! its items are cut.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -71,8 +71,8 @@ fn reference(item: &Value) -> Option<&str> {
     item["id"].as_str().filter(|_| is_reference)
 }
 
-/// Puts items in place of references. Those that are not found stay, and say nothing, and so do the oldest if all together
-/// stand for more than [`REFERENCED_BYTES_MAX`]. An item is stored without its images: a note says so. Returns what was
+/// Puts items in place of references. Those that are not found or repeated stay, and say nothing, and so do the oldest if
+/// all together stand for more than [`REFERENCED_BYTES_MAX`]. An item is stored without its images: a note says so. Returns what was
 /// lost.
 pub(super) fn resolve(
     items: &mut [Value],
@@ -81,7 +81,13 @@ pub(super) fn resolve(
 ) -> Vec<Repair> {
     let mut room = REFERENCED_BYTES_MAX;
     let (mut lacks_images, mut is_too_long) = (false, false);
-    for item in items.iter_mut().rev() {
+    let mut seen = HashSet::new();
+    // Mastra sends some twice, and the model would see a call made twice.
+    let is_new: Vec<bool> = items
+        .iter()
+        .map(|item| reference(item).is_none_or(|id| seen.insert(id.to_owned())))
+        .collect();
+    for (item, _) in items.iter_mut().zip(is_new).rev().filter(|(_, is_new)| *is_new) {
         let Some(found) = reference(item).and_then(|id| known.get(id)) else { continue };
         let Some(left) = room.checked_sub(json_len(found)) else {
             is_too_long = true;
@@ -294,12 +300,15 @@ fn output_of(item: &Value, images: ImageReader) -> Content {
     }
 }
 
-/// The error of a call. Some clients send it back as an object.
+/// The error of a call: a text in older releases, and an object now. Some clients send back another one.
 fn error_of(item: &Value) -> Option<String> {
     match &item["error"] {
         Value::Null => None,
         Value::String(error) => Some(error.clone()),
-        error => Some(error.to_string()),
+        error => match &error["content"] {
+            content @ Value::Array(_) => Some(text_of(content)),
+            _ => Some(error.to_string()),
+        },
     }
 }
 

@@ -194,7 +194,7 @@ impl Items {
             item["status"] = if outcome.is_ok() { "completed" } else { "failed" }.into();
             match outcome {
                 Ok(output) => item["output"] = output.into(),
-                Err(error) => item["error"] = error.into(),
+                Err(error) => item["error"] = calls::tool_error(&error),
             }
             calls::mcp_call_ended(frames, index, &item);
             index

@@ -184,7 +184,7 @@ enum OutputItem {
         /// JSON as text.
         arguments: String,
         output: Option<String>,
-        error: Option<String>,
+        error: Option<CallError>,
         /// The request for approval that was granted.
         approval_request_id: Option<String>,
     },
@@ -196,6 +196,32 @@ enum OutputItem {
         /// JSON as text.
         arguments: String,
     },
+}
+
+/// Why a call failed.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+enum CallError {
+    Execution(CallExecutionError),
+    /// In responses that an older release has stored.
+    Text(String),
+}
+
+#[derive(JsonSchema)]
+#[schemars(inline)]
+struct CallExecutionError {
+    #[schemars(extend("const" = "mcp_tool_execution_error"))]
+    r#type: String,
+    content: Vec<CallErrorText>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(inline)]
+struct CallErrorText {
+    #[schemars(extend("const" = "text"))]
+    r#type: String,
+    text: String,
 }
 
 #[derive(JsonSchema)]

@@ -350,7 +350,10 @@ fn a_tool_that_fails_is_a_failed_call() {
     let (events, _) = with_tool(&ToolResult::error("overflow"), ServerItems::McpCall);
     assert_eq!(events[12]["type"], "response.mcp_call.failed");
     let item = &events[13]["item"];
-    assert_eq!((&item["status"], &item["error"]), (&json!("failed"), &json!("overflow")));
+    let error = json!({
+        "type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "overflow"}],
+    });
+    assert_eq!((&item["status"], &item["error"]), (&json!("failed"), &error));
     assert_eq!(item["output"], Value::Null);
 }
 

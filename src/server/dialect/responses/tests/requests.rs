@@ -496,14 +496,41 @@ fn references_lead_to_the_responses_that_have_the_items() {
 
 /// However often a request refers to an item.
 #[test]
+fn an_item_that_is_referred_to_twice_is_there_once() {
+    let call =
+        json!({"type": "mcp_call", "id": "mcp_1", "name": "add", "arguments": "{}", "output": "2"});
+    let known = [("mcp_1".to_owned(), call.clone())].into_iter().collect();
+    let reference = json!({"type": "item_reference", "id": "mcp_1"});
+    let mut items = [reference.clone(), reference.clone()];
+    assert_eq!(history::resolve(&mut items, &known, ImageReader::NAMING), []);
+    assert_eq!(items, [call, reference], "what stays a reference says nothing");
+}
+
+#[test]
+fn the_error_of_a_call_comes_back_in_each_of_its_forms() {
+    for error in [
+        json!("overflow"),
+        json!({"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "overflow"}]}),
+    ] {
+        let items = [json!({
+            "type": "mcp_call", "id": "x", "name": "add", "arguments": "{}", "output": null, "error": error,
+        })];
+        let claimed = format!("{:?}", history::claimed(&items, ImageReader::NAMING));
+        assert!(claimed.contains("\"overflow\"") && !claimed.contains("mcp_tool"), "{claimed}");
+    }
+}
+
+#[test]
 fn references_stand_for_no_more_than_they_may() {
     let item = json!({"type": "message", "role": "user", "content": "x".repeat(1 << 20)});
     let fitting = REFERENCED_BYTES_MAX / item.to_string().len();
-    let known = HashMap::from([("in_a".to_owned(), item)]);
+    let id = |number: usize| format!("in_{number}");
+    let known = (0..=fitting).map(|number| (id(number), item.clone())).collect();
     for (references, resolved, lost) in
         [(fitting, fitting, vec![]), (fitting + 1, fitting, vec![Repair::TooLong])]
     {
-        let mut items = vec![json!({"type": "item_reference", "id": "in_a"}); references];
+        let refer = |number| json!({"type": "item_reference", "id": id(number)});
+        let mut items: Vec<Value> = (0..references).map(refer).collect();
         assert_eq!(history::resolve(&mut items, &known, ImageReader::NAMING), lost);
         let is_message = |item: &&Value| item["type"] == "message";
         assert_eq!(items.iter().rev().take_while(is_message).count(), resolved, "the latest");
