@@ -1,5 +1,6 @@
 //! What each event becomes, row by row, and what is kept of it.
 
+mod references;
 mod replays;
 mod requests;
 
