@@ -113,6 +113,9 @@ const oneByOne = (bytes) => Array.from(bytes, (byte) => Uint8Array.of(byte));
 /** The data of events as objects. */
 const objects = (frames) => frames.map(({ data }) => data).filter((data) => data !== '[DONE]').map((data) => JSON.parse(data));
 
+/** The comments that are keep-alives; those of Chat Completions are chunks like any others. */
+const KEEP_ALIVES = { native: KEEP_ALIVE, 'Chat Completions': '', Responses: ':\n' };
+
 /** The bytes of a turn, with a comment wherever the API sends keep-alives: between any two frames. */
 async function record(t, api) {
   const [address, request] = REQUESTS[api];
@@ -127,7 +130,7 @@ async function record(t, api) {
   assert.ok(bytes.includes('🦀'), 'beyond ASCII');
   const frames = parse(createParser4, [bytes]);
   if (api === 'native') assert.deepEqual(frames, readFrames(bytes));
-  const keepAlive = api === 'native' ? KEEP_ALIVE : ':\n\n';
+  const keepAlive = KEEP_ALIVES[api] ?? ':\n\n';
   return { frames, bytes: Buffer.from(bytes.toString().replaceAll('\n\n', `\n\n${keepAlive}`)) };
 }
 

@@ -29,7 +29,7 @@ fn assistant(content: &Value) -> Value {
 }
 
 fn text(text: &str) -> Value {
-    json!({"type": "text", "text": text})
+    json!({"type": "text", "text": text, "citations": []})
 }
 
 /// Posts a request that the model answers in these words, one round each. Returns the answer, and

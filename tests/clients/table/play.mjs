@@ -8,7 +8,7 @@ import { startProxy } from '../../lib/proxy.mjs';
 import { SCENARIOS } from './scenarios.mjs';
 
 const KEEP_ALIVES_MIN = 5;
-const KEEP_ALIVE = /^:|^event: ping$/gm;
+const KEEP_ALIVE = /^:|^event: ping$|"delta":\{\},"logprobs":null,"finish_reason":null/gm;
 
 /** The tool that a client brings, in the words that all APIs share. */
 export const OPEN_FILE = {

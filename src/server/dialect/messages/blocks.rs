@@ -76,10 +76,9 @@ pub(super) fn tool_use(turn_id: &str, call: &Value, input: &Value) -> Value {
     })
 }
 
-/// A block of text. Without `citations`: Anthropic's schema insists on the key, but its API leaves it out, and the AI
-/// SDK refuses null.
+/// A block of text. Anthropic's schema insists on `citations`, and the AI SDK refuses null.
 pub(super) fn text(text: &str) -> Value {
-    json!({ "type": "text", "text": text })
+    json!({ "type": "text", "text": text, "citations": [] })
 }
 
 /// The block of an event of one of our tools, if it has one.

@@ -78,7 +78,7 @@ struct MessagesUsage {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ContentBlock {
     /// Words.
-    Text { text: String },
+    Text { text: String, citations: [Value; 0] },
     /// Reasoning, if the client has asked for it.
     Thinking {
         thinking: String,

@@ -139,7 +139,7 @@ fn check_stop(
 }
 
 fn text(text: &str) -> Value {
-    json!({"type": "text", "text": text})
+    json!({"type": "text", "text": text, "citations": []})
 }
 
 #[test]
