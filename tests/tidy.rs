@@ -261,6 +261,7 @@ const ROWS: &[Row] = &[
     row("server/transport", Io, &["limits"]),
     row("server/forwarded", Io, &["limits", "tools"]),
     row("server/rate", Nothing, &[]),
+    row("server/early_failure", Io, &["event", "session"]),
     row("server/openapi", Nothing, &["event"]),
     row(
         "server/dialect",

@@ -332,6 +332,9 @@ pub mod stream {
     /// One event frame, in bytes. Clients that rescan pending data, like openai-node, take
     /// quadratic time in it.
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
+    /// How long a stream waits for its turn's first word, so that a failure before it has a status: an upstream that
+    /// cannot be reached has been tried for the last time by then.
+    pub const EARLY_FAILURE_WAIT: Duration = Duration::from_secs(2);
     /// Bytes passed to a connection at once when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
     /// Batches that a stream sends before it lets other tasks run.

@@ -17,12 +17,14 @@ use tracing::{Instrument as _, debug, info_span};
 
 use super::dialect::ag_ui::AgUi;
 use super::dialect::ai_sdk::{self, AiSdk};
+use super::dialect::ended::is_final;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, Native, request, transcript};
 use super::dialect::{
     ClientRequest, Collector, Dialects, Form, ImageReader, ParsedRequest, RequestReader,
     WholeAnswer,
 };
+use super::early_failure::early_failure;
 use super::ready::ready;
 use super::refusal::Refusal;
 use super::reply::{
@@ -37,6 +39,7 @@ use super::{App, now_sec, openapi, owner_turns, query, responses};
 use crate::conversation::claimed::TurnLookup;
 use crate::gateway::{BeginError, BegunTurn, NewTurn};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
+use crate::limits::stream::EARLY_FAILURE_WAIT;
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, FoundTurn, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
@@ -189,7 +192,15 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
             // anything of a turn that has just begun.
             let may_have_seen = repeated && encoder.can_be_joined();
             let seen = if may_have_seen { last_event_id(request)? } else { None };
-            resume(&session_id, &turn, seen, encoder, app)
+            let failure = encoder.early_failure().filter(|_| !repeated);
+            let reply = resume(&session_id, &turn, seen, encoder, app)?;
+            let Some(failure) = failure else { return Ok(reply) };
+            let within = EARLY_FAILURE_WAIT.min(app.keep_alive);
+            let failed = early_failure(&turn, within, Waiting::new(request)).await;
+            Ok(failed.map_or(reply, |failed| {
+                let (status, body) = failure(&failed);
+                whole_answer(WholeAnswer { status, body, may_be_repeated: !is_final(&failed) })
+            }))
         }
         Form::Whole(whole) => Ok(collect(&turn, whole, Waiting::new(request)).await),
         Form::Later(receipt) => {
@@ -259,7 +270,11 @@ async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Collector>, mut client: W
         client.poll_gone(cx)
     })
     .await;
-    let WholeAnswer { status, body, may_be_repeated } = whole.answer();
+    whole_answer(whole.answer())
+}
+
+fn whole_answer(answer: WholeAnswer) -> Reply {
+    let WholeAnswer { status, body, may_be_repeated } = answer;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut reply = json_reply(status, &body);
     if !may_be_repeated {

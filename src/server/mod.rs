@@ -10,6 +10,7 @@ mod body;
 mod connection;
 mod dialect;
 mod direct;
+mod early_failure;
 mod forwarded;
 mod handlers;
 mod openapi;

@@ -22,6 +22,7 @@ mod contracts;
 mod conversations;
 mod documented;
 mod drain;
+mod early_failures;
 mod embedded_store;
 mod extra_sampling;
 mod full_disk;

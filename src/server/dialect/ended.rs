@@ -17,7 +17,7 @@ pub(super) fn status(failed: &Value) -> u16 {
 }
 
 /// Whether the same request would fail again.
-pub(super) fn is_final(failed: &Value) -> bool {
+pub(in crate::server) fn is_final(failed: &Value) -> bool {
     failed["retryable"] == false
 }
 

@@ -219,7 +219,7 @@ fn half(bytes: &[u8]) -> Option<Half> {
 }
 
 /// Reads an event of a log. Our own bounds on nesting are higher than those of `serde_json`.
-pub(super) fn event(data: &[u8]) -> Value {
+pub(in crate::server) fn event(data: &[u8]) -> Value {
     let mut deserializer = serde_json::Deserializer::from_slice(data);
     deserializer.disable_recursion_limit();
     Value::deserialize(&mut deserializer).unwrap_or_default()

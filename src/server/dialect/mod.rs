@@ -10,12 +10,12 @@ pub(super) mod chat_completions;
 mod client_tools;
 mod content;
 mod digest;
-mod ended;
+pub(super) mod ended;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod images;
 mod instructions;
-mod json;
+pub(super) mod json;
 pub(super) mod messages;
 mod mismatch;
 pub(super) mod models;
@@ -149,6 +149,9 @@ pub(super) struct AnswerMeta {
     pub(super) now_sec: u64,
 }
 
+/// Answers for a turn that failed: the status and the body.
+pub(super) type AnswerFailure = fn(failed: &Value) -> (u16, Value);
+
 /// Writes the stream of one client.
 pub(super) trait Encoder: fmt::Debug + Send {
     /// The media type of the stream.
@@ -174,6 +177,11 @@ pub(super) trait Encoder: fmt::Debug + Send {
     /// then breaks off at the end.
     fn is_cut(&self) -> bool {
         false
+    }
+
+    /// How a turn is answered that fails before it has said anything. `None` if the stream begins at once, and says it.
+    fn early_failure(&self) -> Option<AnswerFailure> {
+        None
     }
 }
 

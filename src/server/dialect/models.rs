@@ -99,7 +99,7 @@ impl Models {
         Refusal::Begin(BeginError::UnknownModel { name: name.to_owned(), known })
     }
 
-    /// The list of models, for OpenAI's clients and for Anthropic's, whose keys do not collide. Codex insists on
+    /// The list of models, for `OpenAI`'s clients and for Anthropic's, whose keys do not collide. Codex insists on
     /// `models`; it would refuse a list of entries that lack any of its many fields, and takes an empty one to say
     /// nothing new.
     pub(in crate::server) fn list(&self, since_sec: u64) -> Value {

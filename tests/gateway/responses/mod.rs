@@ -472,8 +472,11 @@ async fn a_failure_is_kept_as_one() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut client = open(&gateway, &body("Hi.", &json!({"stream": true}))).await;
     let mut round = model.round().await;
-    round.write("HTTP/1.1 400 Bad\r\nContent-Length: 2\r\n\r\nno").await;
-    round.keep();
+    round.begin().await;
+    round.say("Well").await;
+    let full = r#"{"error":{"message":"..","type":"exceed_context_size_error"}}"#;
+    round.chunk(format!("data: {full}\n\n")).await;
+    round.closed().await;
     let events = events(&client.reply().await.body);
     let last = events.last().unwrap();
     assert_eq!(last["type"], "response.failed");

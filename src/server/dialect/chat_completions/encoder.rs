@@ -17,12 +17,13 @@ use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::words::MessageBreaks;
-use crate::server::dialect::{self, AnswerMeta, Encoder, sse};
+use crate::server::dialect::{self, AnswerFailure, AnswerMeta, Encoder, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
 /// Writes chunks.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own to remember")]
 pub(super) struct ChunkEncoder {
     meta: AnswerMeta,
     /// Whether the client wants the usage, and so a `usage` in every chunk.
@@ -192,6 +193,10 @@ impl Encoder for ChunkEncoder {
             kind if ServerTools::is_sent(kind, data) => {}
             kind => self.push_shown(out, kind, &event),
         }
+    }
+
+    fn early_failure(&self) -> Option<AnswerFailure> {
+        Some(|failed| (dialect::ended::status(failed), ended::failure(failed)))
     }
 
     /// A chunk without words. Of comments, older `openai-go` takes the blank line for an event and fails, `go-openai`

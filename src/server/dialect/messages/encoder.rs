@@ -19,7 +19,7 @@ use super::server_tools::MessagesServerTools;
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::words::{self, MessageBreaks};
-use crate::server::dialect::{self, AnswerMeta, Encoder, sse};
+use crate::server::dialect::{self, AnswerFailure, AnswerMeta, Encoder, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
@@ -230,6 +230,10 @@ impl Encoder for MessageEncoder {
             Kind::TurnFailed => push(out, "error", &blocks::failure(data).1),
             kind => self.push_server_tool(kind, data, out),
         }
+    }
+
+    fn early_failure(&self) -> Option<AnswerFailure> {
+        Some(blocks::failure)
     }
 
     fn keep_alive(&self) -> Bytes {

@@ -1,11 +1,12 @@
 //! A streamed answer.
 
 use bytes::{Bytes, BytesMut};
+use serde_json::json;
 
 use super::answer::Answer;
 use super::envelope::AnswerOptions;
 use super::frames::{Frames, Numbers};
-use crate::server::dialect::{Encoder, sse};
+use crate::server::dialect::{AnswerFailure, Encoder, ended, openai_error, sse};
 use crate::session::Record;
 
 /// An answer as a stream.
@@ -29,6 +30,13 @@ impl Encoder for ResponseEncoder {
 
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         self.answer.take(record, &mut Frames { numbers: &mut self.numbers, out });
+    }
+
+    fn early_failure(&self) -> Option<AnswerFailure> {
+        Some(|failed| {
+            let error = openai_error::of_turn(failed, ended::is_final(failed));
+            (ended::status(failed), json!({ "error": error }))
+        })
     }
 
     fn keep_alive(&self) -> Bytes {

@@ -1,0 +1,99 @@
+//! Streams whose turn fails before it has said anything.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::client::post;
+use crate::support::gateway::Setup;
+use crate::support::{Away, Gateway};
+
+/// A request for a stream in each API of programs, and what the stream has of an error.
+fn requests() -> [(&'static str, Value, &'static str); 3] {
+    let messages = json!([{"role": "user", "content": "Hi."}]);
+    [
+        (
+            "/v1/chat/completions",
+            json!({"model": "fake", "stream": true, "messages": messages}),
+            "data: {\"error\":{",
+        ),
+        (
+            "/v1/responses",
+            json!({"model": "fake", "stream": true, "input": messages}),
+            "event: response.failed",
+        ),
+        (
+            "/v1/messages",
+            json!({"model": "fake", "stream": true, "max_tokens": 9, "messages": messages}),
+            "event: error",
+        ),
+    ]
+}
+
+fn nothing(_: &mut Setup) {}
+
+#[tokio::test]
+async fn it_has_the_status_of_an_answer_in_one_piece() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    for (path, body, _) in requests() {
+        for (refusal, status, retry) in
+            [("400 Bad Request", 502, Some("false")), ("503 Busy\r\nRetry-After: 60", 503, None)]
+        {
+            let refusing = async {
+                let mut round = model.round().await;
+                round.write(format!("HTTP/1.1 {refusal}\r\nContent-Length: 0\r\n\r\n")).await;
+                round.keep();
+            };
+            let (reply, ()) = tokio::join!(gateway.post(path, &body), refusing);
+            assert_eq!(reply.status(), status, "{path}");
+            assert_eq!(reply.head.header("x-should-retry"), retry, "{path}");
+            let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(message.contains(&refusal[..3]), "{path}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_server_that_is_not_there_is_told_in_time() {
+    let away = Away::anywhere();
+    let gateway = Gateway::with(away.address(), nothing).await;
+    for (path, body, _) in requests() {
+        assert_eq!(gateway.post(path, &body).await.status(), 503, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_after_the_first_word_is_part_of_the_stream() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    for (path, body, error) in requests() {
+        let dying = async {
+            let mut round = model.round().await;
+            round.begin().await;
+            round.say("Well").await;
+            round.chunk("data: {\"error\":\"no\"}\n\n").await;
+            round.closed().await;
+        };
+        let (reply, ()) = tokio::join!(gateway.post(path, &body), dying);
+        assert_eq!(reply.status(), 200, "{path}");
+        let said = String::from_utf8_lossy(&reply.body);
+        assert!(said.contains("Well") && said.contains(error), "{path}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_silent_begins_before_its_first_keep_alive() {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
+        setup.config.stream.keep_alive = Duration::from_millis(20);
+    })
+    .await;
+    for (path, body, error) in requests() {
+        let mut client = gateway.client().await;
+        client.send(post(path, &["Connection: close"], &body.to_string())).await;
+        let mut round = model.round().await;
+        assert_eq!(client.head().await.status, 200, "{path}");
+        round.write("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
+        round.keep();
+        let said = client.closed().await;
+        assert!(String::from_utf8_lossy(&said).contains(error), "{path}");
+    }
+}
