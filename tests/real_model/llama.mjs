@@ -15,8 +15,8 @@ const IDLE_WITHIN_MS = 10_000;
 export const TOOLS_TEMPLATE = fileURLToPath(new URL('tools.jinja', import.meta.url));
 
 /** Starts a server that lives as long as the test `t`. */
-export async function startLlama(t, { template } = {}) {
-  const options = template ? ['--template', template] : [];
+export async function startLlama(t, { template, context } = {}) {
+  const options = [...(template ? ['--template', template] : []), ...(context ? ['--context', `${context}`] : [])];
   const child = spawn('python3', [SERVER, '--slots', '1', ...options], { stdio: 'pipe' });
   const exited = once(child, 'close');
   let log = '';
