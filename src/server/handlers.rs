@@ -93,7 +93,7 @@ async fn dispatch(
     request_body::check_transfer_encoding(&request.headers)?;
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
-        (_, Route::None) => Err(Refusal::NoSuchPath),
+        (_, Route::None | Route::NoneInV1) => Err(Refusal::NoSuchPath),
         (&Method::POST, Route::ChatStream) => begin(request, body, app, |_| &Native).await,
         (&Method::POST, Route::ChatCompletions) => {
             begin(request, body, app, |dialects| &dialects.chat_completions).await

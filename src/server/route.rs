@@ -58,6 +58,8 @@ pub(super) enum Route<'a> {
     Ready,
     Metrics,
     None,
+    /// None either, below `/v1/`: clients expect `OpenAI`'s form there.
+    NoneInV1,
 }
 
 impl<'a> Route<'a> {
@@ -93,11 +95,11 @@ impl<'a> Route<'a> {
         }
         if let Some(rest) = path.strip_prefix(RESPONSES) {
             return match rest.split_once('/') {
-                None if rest.is_empty() => Self::None,
+                None if rest.is_empty() => Self::NoneInV1,
                 None => Self::Response(rest),
                 Some((id, "cancel")) => Self::ResponseCancel(id),
                 Some((id, "input_items")) => Self::ResponseInput(id),
-                Some(_) => Self::None,
+                Some(_) => Self::NoneInV1,
             };
         }
         if let Some(id) = path.strip_prefix(AI_SDK_CHAT).and_then(chat_id) {
@@ -107,7 +109,8 @@ impl<'a> Route<'a> {
         if let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) {
             return Self::Model(query::decode(id));
         }
-        id_after(ARTIFACTS).map_or(Self::None, Self::Artifact)
+        let none = if path.starts_with("/v1/") { Self::NoneInV1 } else { Self::None };
+        id_after(ARTIFACTS).map_or(none, Self::Artifact)
     }
 
     /// The name for metrics, the same for all addresses of a kind.
@@ -135,14 +138,16 @@ impl<'a> Route<'a> {
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Metrics => "metrics",
-            Self::None => "none",
+            Self::None | Self::NoneInV1 => "none",
         }
     }
 
     /// The API that it belongs to.
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
-            Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            Self::ChatCompletions | Self::Models | Self::Model(_) | Self::NoneInV1 => {
+                &dialects.chat_completions
+            }
             Self::AgUi => &AgUi,
             Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
             Self::Messages | Self::CountTokens => &dialects.messages,

@@ -239,6 +239,22 @@ async fn compressed_bodies_are_refused() {
     assert_eq!(reply.head.status, 400);
 }
 
+/// SDKs look for all four keys.
+#[tokio::test]
+async fn an_unknown_path_below_v1_has_openais_form() {
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
+    for path in ["/v1/embeddings", "/v1/completions", "/v1/responses/", "/v1/v1/messages"] {
+        let reply = gateway.get(path).await;
+        assert_eq!(reply.status(), 404, "{path}");
+        let error = reply.json()["error"].clone();
+        assert_eq!(
+            (&error["type"], &error["code"], error.get("param")),
+            (&json!("not_found_error"), &json!("not_found"), Some(&json!(null))),
+            "{path}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn unknown_addresses_and_methods() {
     let model = Model::listen();
