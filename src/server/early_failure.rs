@@ -3,8 +3,8 @@
 //! the end of the answer.
 //!
 //! ```text
-//!   turn_started, status .. ──> turn_failed                   a status and an error
-//!                           ──> anything else, or a while     the stream, from its beginning
+//!   turn_started, status, feedback .. ──> turn_failed                   a status and an error
+//!                                     ──> anything else, or a while     the stream, from its beginning
 //! ```
 
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ use super::waiting::Waiting;
 use crate::event::Kind;
 use crate::session::LoggedTurn;
 
-/// Why the turn has failed, if it does within this time, and nothing comes before that.
+/// The turn's failure, if it fails within this time and before it has said anything.
 pub(super) async fn early_failure(
     turn: &LoggedTurn,
     within: Duration,
@@ -29,7 +29,7 @@ pub(super) async fn early_failure(
     let (mut failed, mut has_begun) = (None, false);
     let first = poll_fn(|cx| {
         while let Poll::Ready(read) = reader.poll_read(cx, |record| match record.kind {
-            Kind::TurnStarted | Kind::Status => {}
+            Kind::TurnStarted | Kind::Status | Kind::Feedback => {}
             Kind::TurnFailed if !has_begun => {
                 failed = Some(dialect::json::event(record.data)["data"].take());
             }
@@ -41,7 +41,7 @@ pub(super) async fn early_failure(
         }
         client.poll_gone(cx)
     });
-    // After that, the stream says what comes.
+    // If the time is up, the stream reports what follows.
     let _ = timeout(within, first).await;
     failed
 }

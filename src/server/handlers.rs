@@ -93,7 +93,7 @@ async fn dispatch(
     request_body::check_transfer_encoding(&request.headers)?;
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
-        (_, Route::None | Route::NoneInV1) => Err(Refusal::NoSuchPath),
+        (_, Route::None | Route::NoneOfOpenAi | Route::NoneOfAnthropic) => Err(Refusal::NoSuchPath),
         (&Method::POST, Route::ChatStream) => begin(request, body, app, |_| &Native).await,
         (&Method::POST, Route::ChatCompletions) => {
             begin(request, body, app, |dialects| &dialects.chat_completions).await
@@ -192,7 +192,7 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
             // anything of a turn that has just begun.
             let may_have_seen = repeated && encoder.can_be_joined();
             let seen = if may_have_seen { last_event_id(request)? } else { None };
-            let failure = encoder.early_failure().filter(|_| !repeated);
+            let failure = encoder.early_failure();
             let reply = resume(&session_id, &turn, seen, encoder, app)?;
             let Some(failure) = failure else { return Ok(reply) };
             let within = EARLY_FAILURE_WAIT.min(app.keep_alive);

@@ -58,8 +58,10 @@ pub(super) enum Route<'a> {
     Ready,
     Metrics,
     None,
-    /// None either, below `/v1/`: clients expect `OpenAI`'s form there.
-    NoneInV1,
+    /// Nothing, among the addresses of `OpenAI`'s APIs.
+    NoneOfOpenAi,
+    /// Nothing, among those of Anthropic's.
+    NoneOfAnthropic,
 }
 
 impl<'a> Route<'a> {
@@ -95,11 +97,11 @@ impl<'a> Route<'a> {
         }
         if let Some(rest) = path.strip_prefix(RESPONSES) {
             return match rest.split_once('/') {
-                None if rest.is_empty() => Self::NoneInV1,
+                None if rest.is_empty() => Self::NoneOfOpenAi,
                 None => Self::Response(rest),
                 Some((id, "cancel")) => Self::ResponseCancel(id),
                 Some((id, "input_items")) => Self::ResponseInput(id),
-                Some(_) => Self::NoneInV1,
+                Some(_) => Self::NoneOfOpenAi,
             };
         }
         if let Some(id) = path.strip_prefix(AI_SDK_CHAT).and_then(chat_id) {
@@ -109,7 +111,11 @@ impl<'a> Route<'a> {
         if let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) {
             return Self::Model(query::decode(id));
         }
-        let none = if path.starts_with("/v1/") { Self::NoneInV1 } else { Self::None };
+        let none = match path {
+            path if path.starts_with("/v1/messages/") => Self::NoneOfAnthropic,
+            path if path.starts_with("/v1/") => Self::NoneOfOpenAi,
+            _ => Self::None,
+        };
         id_after(ARTIFACTS).map_or(none, Self::Artifact)
     }
 
@@ -138,19 +144,19 @@ impl<'a> Route<'a> {
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Metrics => "metrics",
-            Self::None | Self::NoneInV1 => "none",
+            Self::None | Self::NoneOfOpenAi | Self::NoneOfAnthropic => "none",
         }
     }
 
     /// The API that it belongs to.
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
-            Self::ChatCompletions | Self::Models | Self::Model(_) | Self::NoneInV1 => {
+            Self::ChatCompletions | Self::Models | Self::Model(_) | Self::NoneOfOpenAi => {
                 &dialects.chat_completions
             }
             Self::AgUi => &AgUi,
             Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
-            Self::Messages | Self::CountTokens => &dialects.messages,
+            Self::Messages | Self::CountTokens | Self::NoneOfAnthropic => &dialects.messages,
             Self::Responses
             | Self::Response(_)
             | Self::ResponseCancel(_)

@@ -91,9 +91,10 @@ impl RoundFailure {
 
     /// The server refused the request.
     pub(super) fn refused(status: u16, error: &ServerError) -> Self {
-        if error.is_context_overflow() {
+        if error.is_long_prompt() {
             let said = format!("the model server answered {status}: {error}");
-            return Self { is_refusal: true, ..Self::too_long_for_model(&said) };
+            let is_refusal = matches!(status, 400..=499);
+            return Self { is_refusal, ..Self::too_long_for_model(&said) };
         }
         let advice = match status {
             401 | 403 => "; check this upstream's api_key",
@@ -204,9 +205,6 @@ impl RoundFailure {
     /// The server reported an error inside its stream.
     pub(super) fn reported(error: &ServerError) -> Self {
         let message = format!("the model server reported an error: {error}");
-        if error.is_context_overflow() {
-            return Self::too_long_for_model(&message);
-        }
         Self::new(FailureCode::UpstreamError, true, message)
     }
 }

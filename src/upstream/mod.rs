@@ -268,6 +268,9 @@ pub trait Prompt: fmt::Debug + Send + Sync {
     /// to answer.
     fn messages(&self, way: Way, images: &Images) -> Vec<Message>;
 
+    /// How many bytes of text the conversation may have, before any tightness.
+    fn room_bytes(&self) -> usize;
+
     /// Whether the model has to go on with a message that was cut off.
     fn goes_on(&self) -> bool {
         false

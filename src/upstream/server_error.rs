@@ -29,6 +29,9 @@ impl fmt::Display for ServerError {
     }
 }
 
+/// How servers name the limit that the client has set.
+const ANSWER_WORDS: [&str; 3] = ["max_tokens", "max_completion_tokens", "in the completion"];
+
 /// How servers without a code for it word an overflowing context.
 const CONTEXT_WORDS: [&str; 6] = [
     "context length",
@@ -66,6 +69,14 @@ impl ServerError {
             let message = self.message.to_ascii_lowercase();
             CONTEXT_WORDS.iter().any(|words| message.contains(words))
         }
+    }
+
+    /// Whether it did because of the messages, and not because the answer might become too long.
+    #[must_use]
+    pub(super) fn is_long_prompt(&self) -> bool {
+        let message = self.message.to_ascii_lowercase();
+        let names_answer = ANSWER_WORDS.iter().any(|words| message.contains(words));
+        self.is_context_overflow() && !names_answer
     }
 
     fn from_json(json: &Value) -> Option<Self> {
@@ -128,6 +139,8 @@ fn cut(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[track_caller]
@@ -220,5 +233,21 @@ mod tests {
             assert!(ServerError::from_body(body.as_bytes()).is_context_overflow(), "{body}");
         }
         assert!(!ServerError::from_body(b"{\"error\":\"no\"}").is_context_overflow());
+    }
+
+    #[test]
+    fn a_long_prompt_is_told_from_a_long_answer() {
+        let is_long_prompt = |message: &str| {
+            let body = json!({"error": {"message": message, "code": "context_length_exceeded"}});
+            ServerError::from_body(body.to_string().as_bytes()).is_long_prompt()
+        };
+        assert!(is_long_prompt("You passed 31745 input tokens and requested 1024 output tokens."));
+        for message in [
+            "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 40960.",
+            "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (1000 in the \
+             messages, 4000 in the completion).",
+        ] {
+            assert!(!is_long_prompt(message), "{message}");
+        }
     }
 }

@@ -54,6 +54,21 @@ async fn it_has_the_status_of_an_answer_in_one_piece() {
 }
 
 #[tokio::test]
+async fn a_response_in_the_background_begins_at_once() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let (path, mut body, error) = requests()[1].clone();
+    body["background"] = json!(true);
+    let refusing = async {
+        let mut round = model.round().await;
+        round.write("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
+        round.keep();
+    };
+    let (reply, ()) = tokio::join!(gateway.post(path, &body), refusing);
+    assert_eq!(reply.status(), 200);
+    assert!(String::from_utf8_lossy(&reply.body).contains(error));
+}
+
+#[tokio::test]
 async fn a_model_server_that_is_not_there_is_told_in_time() {
     let away = Away::anywhere();
     let gateway = Gateway::with(away.address(), nothing).await;

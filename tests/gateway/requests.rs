@@ -253,6 +253,11 @@ async fn an_unknown_path_below_v1_has_openais_form() {
             "{path}"
         );
     }
+    let error = gateway.get("/v1/messages/batches").await.json();
+    assert_eq!(
+        (&error["type"], &error["error"]["type"]),
+        (&json!("error"), &json!("not_found_error"))
+    );
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ impl ApiError {
     /// starting or stopping.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => !speaks_otherwise(source),
+            Self::Unreachable { source, .. } => !is_certificate(source),
             Self::Late { .. } => true,
             Self::Refused { status, .. } => http::is_transient(status.as_u16()),
             Self::Unauthorized { .. } | Self::Stranger { .. } => false,
@@ -63,7 +63,11 @@ impl ApiError {
     /// Whether the request may have arrived although its answer did not.
     pub(super) fn may_have_arrived(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => !source.is_unsent() && !speaks_otherwise(source),
+            Self::Unreachable { source, .. } => {
+                // What speaks TLS on a plain address has understood nothing.
+                let is_malformed = matches!(**source, OutboundError::Malformed { .. });
+                !source.is_unsent() && !is_malformed
+            }
             Self::Late { .. } => true,
             _ => false,
         }
@@ -279,12 +283,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     http::retry_after(text(headers, &RETRY_AFTER)?, Timestamp::now())
 }
 
-/// Whether what answers speaks TLS where plain HTTP was asked for, or with a certificate that does not hold: it will
-/// do so again.
-fn speaks_otherwise(source: &OutboundError) -> bool {
-    matches!(source, OutboundError::Malformed { .. }) || is_certificate(source)
-}
-
+/// Whether the certificate does not hold: that does not pass by itself.
 fn is_certificate(source: &OutboundError) -> bool {
     matches!(source, OutboundError::Connect { source, .. } if source.kind() == io::ErrorKind::InvalidData)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::call_format::{CallContract, CallFormat};
 use crate::conversation::render::{Context, GoOn};
-use crate::conversation::{Conversation, Turn};
+use crate::conversation::{Conversation, Turn, trim};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::primer::Primer;
 use crate::orchestrator::prompt;
@@ -70,6 +70,10 @@ impl Prompt for RoundPrompt {
             context.go_on = context.go_on.map(|_| GoOn::Prefilled);
         }
         context.messages(way.history, images)
+    }
+
+    fn room_bytes(&self) -> usize {
+        self.briefing.rules.context_budget_tokens.saturating_mul(trim::BYTES_PER_TOKEN)
     }
 
     fn goes_on(&self) -> bool {

@@ -179,7 +179,8 @@ pub(super) trait Encoder: fmt::Debug + Send {
         false
     }
 
-    /// How a turn is answered that fails before it has said anything. `None` if the stream begins at once, and says it.
+    /// How to answer a turn that fails before it has said anything. `None` if the stream begins at once and reports the
+    /// failure itself.
     fn early_failure(&self) -> Option<AnswerFailure> {
         None
     }

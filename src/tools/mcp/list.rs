@@ -1,6 +1,6 @@
 //! The list of a server's tools, judged tool by tool.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
@@ -115,8 +115,12 @@ pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
         }
     }
     let listing = pages.listing();
-    let definition = |it: &ListedTool| (it.declared.name.clone(), it.definition.clone());
-    let definitions = listing.tools.iter().map(definition).collect();
+    let mut definitions = HashMap::new();
+    // Of several tools with one name, the first is offered.
+    for tool in &listing.tools {
+        let definition = definitions.entry(tool.declared.name.clone());
+        definition.or_insert_with(|| tool.definition.clone());
+    }
     connection.note_list(definitions, listing.lasts);
     Ok(listing)
 }

@@ -66,17 +66,23 @@ impl Stderr {
 fn reason(text: &str) -> String {
     let said = |line: &&str| !line.is_empty() && !is_trailer(line);
     let lines = || text.lines().map(str::trim).filter(said);
+    let of_program = || lines().filter(|line| !line.starts_with("npm "));
+    let error = of_program().rfind(|line| begins_like_error(line));
     // npm explains at length; what has gone wrong comes first.
     let of_npm = || lines().find(|line| is_npm_error(line));
-    let error = lines().rfind(|line| begins_like_error(line));
-    let line = of_npm().or(error).or_else(|| lines().next_back());
-    last_lines(line.unwrap_or_default(), 1)
+    let line = error.or_else(of_npm).or_else(|| lines().next_back()).unwrap_or_default();
+    // Rust's panics say where on one line and what on the next.
+    let is_place = line.contains("panicked at") && line.ends_with(':');
+    let what = if is_place { lines().skip_while(|it| *it != line).nth(1) } else { None };
+    last_lines(what.unwrap_or(line), 1)
 }
 
 /// Whether a line says nothing about why a program ended: a place in its code, a pointer to help, or brackets.
 fn is_trailer(line: &str) -> bool {
-    const TRAILERS: [&str; 6] = [
+    const TRAILERS: [&str; 8] = [
         "at ",
+        "For further information",
+        "note: run with",
         "Node.js v",
         "hint:",
         "Run '",
@@ -178,6 +184,18 @@ mod tests {
         check_reason(
             "Traceback (most recent call last):\n  File \"a.py\", line 1\nModuleNotFoundError: No module named 'mcp'\n",
             "ModuleNotFoundError: No module named 'mcp'",
+        );
+        check_reason(
+            "pydantic_core.ValidationError: 1 validation error for Settings\nFor further information visit https://errors.pydantic.dev/2\n",
+            "pydantic_core.ValidationError: 1 validation error for Settings",
+        );
+        check_reason(
+            "thread 'main' panicked at src/main.rs:5:5:\nthere is no config.toml\nnote: run with `RUST_BACKTRACE=1`\n",
+            "there is no config.toml",
+        );
+        check_reason(
+            "Error: no port\nnpm error Lifecycle script `start` failed with error:\nnpm error code 1\n",
+            "Error: no port",
         );
         check_reason(
             "2026-11-30T05:00:00 [ERROR] no database at localhost:5432\nbye\n",

@@ -3,6 +3,7 @@
 
 mod detecting;
 mod failed;
+mod fitting;
 mod opening;
 mod probing;
 mod reading;

@@ -1,15 +1,12 @@
 //! Opening a round: what is asked again, with less, if the server refuses it.
 
-use std::sync::atomic::Ordering;
-
 use tracing::{debug, warn};
 
 use super::Server;
 use super::failed::Failed;
-use crate::limits::upstream as limits;
 use crate::upstream::extra_sampling::ExtraSampling;
 use crate::upstream::models::Flavour;
-use crate::upstream::{History, Images, Message, Round, RoundFailure, RoundRequest, Way};
+use crate::upstream::{History, Images, Round, RoundFailure, RoundRequest, Way};
 
 impl Server {
     /// Opens a round. If the model has to go on with a message, and the server does not take one that
@@ -38,7 +35,7 @@ impl Server {
     }
 
     /// Finds out how requests are written. A server that is still starting is asked more than once.
-    async fn known_way(&self, history: History) -> Result<Way, Failed> {
+    pub(super) async fn known_way(&self, history: History) -> Result<Way, Failed> {
         let mut attempt = 1;
         loop {
             match self.way(history).await {
@@ -77,47 +74,9 @@ impl Server {
         Err(failed)
     }
 
-    /// Opens a round. If the model's context cannot hold the conversation, less of it is told: how many bytes make a
-    /// token is a guess, and so may be the size of the context.
-    async fn open_fitting(
-        &self,
-        request: &RoundRequest,
-        extra: &ExtraSampling,
-        history: History,
-        prefills: bool,
-    ) -> Result<Round, Failed> {
-        let tightness = self.tightness.load(Ordering::Relaxed);
-        let mut way = Way { prefills, tightness, ..self.known_way(history).await? };
-        for _ in 0..limits::SHORTER_ATTEMPTS_MAX {
-            let failed = match self.open_with(request, extra, way).await {
-                Err(failed) if failed.failure.is_overflow() => failed,
-                opened => {
-                    if opened.is_ok() && way.tightness > tightness {
-                        self.note_tightness(way.tightness);
-                    }
-                    return opened;
-                }
-            };
-            let Some(tighter) = tighter(request, way) else { return Err(failed) };
-            debug!(reason = %failed.failure.message, tightness = tighter, "telling less of the conversation");
-            way.tightness = tighter;
-        }
-        self.open_with(request, extra, way).await
-    }
-
-    /// Later conversations are told this tightly from the start.
-    fn note_tightness(&self, tightness: u8) {
-        self.tightness.fetch_max(tightness, Ordering::Relaxed);
-        let percent = (0..tightness).fold(100.0, |percent, _| percent * 0.75);
-        warn!(
-            "the model's context cannot hold what model.context_budget_tokens allows; from now on, conversations \
-             get {percent:.0} % of it. Lower it, or give the server a larger context"
-        );
-    }
-
     /// Opens a round with this extra sampling. If the request may have been refused for its images,
     /// it is made again without them.
-    async fn open_with(
+    pub(super) async fn open_with(
         &self,
         request: &RoundRequest,
         extra: &ExtraSampling,
@@ -151,19 +110,4 @@ impl Server {
         }
         Ok(round)
     }
-}
-
-/// How tightly to tell a conversation so that it has at most three quarters of the bytes that it has now; the tightest
-/// way that is any shorter, if none is that short. `None` if nothing can be left out.
-fn tighter(request: &RoundRequest, way: Way) -> Option<u8> {
-    let bytes = |tightness| {
-        let messages = request.prompt.messages(Way { tightness, ..way }, &Images::new());
-        messages.iter().map(Message::text_bytes).sum::<usize>()
-    };
-    let before = bytes(way.tightness);
-    let all = way.tightness + 1..=limits::TIGHTNESS_MAX;
-    let mut shorter = all.map(|tightness| (tightness, bytes(tightness)));
-    let enough = shorter.find(|(_, bytes)| *bytes <= before / 4 * 3);
-    let tightest = || Some((limits::TIGHTNESS_MAX, bytes(limits::TIGHTNESS_MAX)));
-    enough.or_else(tightest).filter(|(_, bytes)| *bytes < before).map(|(tightness, _)| tightness)
 }

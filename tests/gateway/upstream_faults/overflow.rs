@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{failed, nothing, turn};
-use crate::support::events::said;
 use crate::support::{Gateway, Model};
 
 /// As llama.cpp words it.
@@ -88,16 +87,55 @@ async fn a_prompt_alone_is_too_long() {
     assert!(message.contains("lower model.context_budget_tokens"), "{message}");
 }
 
+/// Four cuts to three quarters leave a third; the last one leaves the least.
 #[tokio::test]
-async fn the_context_fills_up_in_the_middle_of_a_stream() {
+async fn much_less_is_told_in_the_end() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let mut body = conversation();
+    let last = body["messages"].as_array_mut().unwrap().last_mut().unwrap();
+    last["content"] = json!("8: why?");
+    let asked = gateway.post("/v1/chat/completions", &body);
+    let (reply, told) = tokio::join!(asked, holds(&mut model, 2000));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "Fine.");
+    assert!(told.len() <= 5, "{}", told.len());
+}
+
+/// What stays in any case needs more room than history: that says nothing about other conversations.
+#[tokio::test]
+async fn a_long_message_leaves_others_their_room() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let long = json!({"model": "fake", "messages": [
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "long ".repeat(2000)},
+    ]});
+    let mut most = 0;
+    let first = async {
+        let mut round = model.round().await;
+        most = round.request.contents().len() - 1;
+        round.write(full()).await;
+        round.keep();
+        holds(&mut model, most).await
+    };
+    let (reply, _) = tokio::join!(gateway.post("/v1/chat/completions", &long), first);
+    assert_eq!(reply.status(), 200);
+    let body = conversation();
+    let asked = gateway.post("/v1/chat/completions", &body);
+    let (_, told) = tokio::join!(asked, holds(&mut model, most));
+    assert_eq!(told.len(), 1, "it fits at once");
+    assert!(told[0].contains("3: why"), "{}", told[0].len());
+}
+
+#[tokio::test]
+async fn an_answer_that_may_become_too_long_is_not_the_conversations_fault() {
     let frames = turn(nothing, async |mut round, _| {
-        round.begin().await;
-        round.chunk(format!("data: {FULL}\n\n")).await;
-        round.closed().await;
+        let told = r#"{"error":{"message":"max_tokens is too large: 9. This model's maximum context length is 8."}}"#;
+        let length = told.len();
+        round.write(format!("HTTP/1.1 400 Bad\r\nContent-Length: {length}\r\n\r\n{told}")).await;
+        round.keep();
     })
     .await;
-    failed(&frames, "context_length_exceeded", false);
-    assert_eq!(said(&frames), "");
+    assert!(!failed(&frames, "upstream_error", false).contains("prompt is too long"));
 }
 
 /// In words that programs know, and with a code after which they do not try again: what could be left out was.

@@ -82,7 +82,11 @@ impl CompletionCollector {
         match self.shown {
             ServerTools::Off => {}
             ServerTools::Reasoning => {
-                self.reasoning.extend(ServerTools::line(kind, &event["data"]));
+                let Some(line) = ServerTools::line(kind, &event["data"]) else { return };
+                if !self.reasoning.is_empty() && !self.reasoning.ends_with('\n') {
+                    self.reasoning.push('\n');
+                }
+                self.reasoning.push_str(&line);
             }
             ServerTools::Extension => self.tools.push(event),
         }

@@ -23,7 +23,7 @@ use crate::session::log::encode::serialize;
 
 /// Writes chunks.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own to remember")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(super) struct ChunkEncoder {
     meta: AnswerMeta,
     /// Whether the client wants the usage, and so a `usage` in every chunk.
@@ -163,7 +163,9 @@ impl Encoder for ChunkEncoder {
                 return self.push_text(out, b"content", text);
             }
             (Kind::ReasoningDelta, Some(text)) => {
-                self.is_in_line = !text.ends_with(b"\\n");
+                // As JSON writes it, and not a backslash before an n.
+                let ends = text.ends_with(b"\\n") && !text.ends_with(b"\\\\n");
+                self.is_in_line = !ends;
                 return self.push_text(out, b"reasoning_content", text);
             }
             (Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected, _) => return,

@@ -116,6 +116,10 @@ impl Answer {
         frames.end();
     }
 
+    pub(super) fn is_background(&self) -> bool {
+        self.envelope.head.background
+    }
+
     pub(super) const fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }

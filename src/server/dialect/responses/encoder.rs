@@ -33,6 +33,10 @@ impl Encoder for ResponseEncoder {
     }
 
     fn early_failure(&self) -> Option<AnswerFailure> {
+        if self.answer.is_background() {
+            // It runs without readers, and its client needs its id.
+            return None;
+        }
         Some(|failed| {
             let error = openai_error::of_turn(failed, ended::is_final(failed));
             (ended::status(failed), json!({ "error": error }))

@@ -83,7 +83,7 @@ fn path(route: &Route<'_>) -> Option<&'static str> {
         Route::Live => 19,
         Route::Ready => 20,
         Route::Metrics => 21,
-        Route::None | Route::NoneInV1 => return None,
+        Route::None | Route::NoneOfOpenAi | Route::NoneOfAnthropic => return None,
     };
     Some(PATHS[at])
 }

@@ -58,7 +58,10 @@ fn entry(
     let ListedTool { declared, definition, output, params } = listed;
     let name = declared.name.clone();
     let mut spec = options.rules.spec(declared)?;
-    let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);
+    let (silence_max, silence_key) = match spec.policy.timeout {
+        Some(timeout) => (timeout, "timeout_sec"),
+        None => (options.silence_max, "limits.tool_timeout_sec"),
+    };
     spec.policy.timeout = Some(options.call_max);
     spec.implementation = options.reach.digest();
     // A schema that cannot be used only means that results are not checked.
@@ -71,6 +74,7 @@ fn entry(
         reading: Reading { output, is_trusted: options.rules.is_trusted },
         link: link.clone(),
         silence_max,
+        silence_key,
         call_max: options.call_max,
         result_bytes_max: options.result_bytes_max,
         may_send_to_pages: options.may_send_to_pages,

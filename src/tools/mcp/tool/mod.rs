@@ -50,6 +50,8 @@ struct Shared {
     reading: Reading,
     link: Link,
     silence_max: Duration,
+    /// The key of the configuration that says so.
+    silence_key: &'static str,
     call_max: Duration,
     result_bytes_max: usize,
     may_send_to_pages: bool,
@@ -226,7 +228,8 @@ impl Shared {
             () = call.silence(self.silence_max) => {
                 let seconds = self.silence_max.as_secs_f64();
                 return Err(ToolFault::transient(format!(
-                    "the server said nothing for {seconds} s (`limits.tool_timeout_sec`)"
+                    "the server said nothing for {seconds} s (`{}`)",
+                    self.silence_key
                 )));
             }
         };
