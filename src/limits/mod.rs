@@ -333,7 +333,7 @@ pub mod stream {
     /// quadratic time in it.
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
     /// How long a stream waits for its turn's first word, so that a failure before it has a status: an upstream that
-    /// cannot be reached has been tried for the last time by then.
+    /// refuses connections has been tried for the last time by then.
     pub const EARLY_FAILURE_WAIT: Duration = Duration::from_secs(2);
     /// Bytes passed to a connection at once when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
@@ -654,7 +654,7 @@ pub mod mcp {
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
     /// How long a lost server is left alone before a call that waits for it causes an attempt to connect.
     pub const WANTED_PAUSE: Duration = Duration::from_secs(1);
-    /// How much longer commands wait for it, so that it is the server that is reported.
+    /// How much longer than `connect_timeout_sec` commands wait for a server, so that its own reason is reported.
     pub const SETTLE_MARGIN: Duration = Duration::from_secs(5);
     /// The longest call, however much it reports, with all its attempts.
     pub const CALL_MAX: Duration = Duration::from_secs(300);

@@ -132,5 +132,5 @@ pub const COOL_DOWN_MAX: Duration = Duration::from_secs(60);
 pub const ATTEMPTS_MAX: u32 = 3;
 /// How many times a conversation that the model's context cannot hold is shortened and sent again.
 pub const SHORTER_ATTEMPTS_MAX: u32 = 4;
-/// How often the room for a conversation is cut to three quarters, at most: to a thirtieth.
+/// The most times that the room for a conversation is cut to three quarters. Twelve leave a thirtieth.
 pub const TIGHTNESS_MAX: u8 = 12;

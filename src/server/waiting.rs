@@ -1,4 +1,4 @@
-//! A client that waits for an answer in one piece.
+//! A client that waits for its answer to begin: for one in one piece, or for the first word of a stream.
 //!
 //! Nothing is written to it before the answer, and hyper does not read meanwhile. So the socket is
 //! watched here: if no more data will come, the client may be gone, and only a write can tell. The

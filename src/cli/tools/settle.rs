@@ -11,7 +11,7 @@ use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::tools::source::SourceState;
 use crate::tools::{Sources, Toolset};
 
-/// How long its sources may take to answer: as long as turns wait for one, or as long as a server may take to connect. A
+/// How long sources may take to answer: as long as turns wait for one, or as long as a server may take to connect. A
 /// little longer, so that a server that does not connect is reported with its own reason.
 pub(in crate::cli) fn wait(config: &Config) -> Duration {
     let longest = config.tools.mcp.iter().map(|server| server.connect_timeout).max();

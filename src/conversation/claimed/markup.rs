@@ -6,8 +6,9 @@
 //!   <summary>Tool Executed</summary>
 //!   </details>
 //!
-//! and sends it back. A model that sees such blocks writes more of them, instead of calls. Also what a client writes
-//! because an API takes no empty text.
+//! and sends it back. A model that sees such blocks writes more of them, instead of calls.
+//!
+//! `LiteLLM` writes a sentence of its own where an API refuses an empty text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,8 +16,9 @@ use std::ops::Range;
 /// What `LiteLLM` sends Anthropic's API in place of an empty text.
 const NO_WORDS: &str = "[System: Empty message content sanitised to satisfy protocol]";
 
-/// The text without blocks of calls, and nothing if it stands for no words. Each begins its line; what is inside of a line or in fenced
-/// code is an example. A block without an end is left in, because nobody knows what belongs to it.
+/// The text without blocks of calls, and nothing in place of [`NO_WORDS`]. Each block begins its line; what is inside
+/// of a line or in fenced code is an example. A block without an end is left in, because nobody knows what belongs to
+/// it.
 pub(super) fn without_calls(text: &str) -> Cow<'_, str> {
     if text == NO_WORDS {
         return Cow::Borrowed("");

@@ -46,7 +46,7 @@ pub(super) const fn failure(code: &str) -> &'static str {
         b"upstream_unavailable" => "The model cannot be reached. Try again later.",
         b"upstream_timeout" => "The model did not answer in time. Try again.",
         b"context_length_exceeded" => {
-            "The conversation is too long for the model. Begin a new one."
+            "That is too long for the model. Shorten your message, or begin a new conversation."
         }
         b"upstream_error" => "The model failed. Try again.",
         b"empty_response" => "The model gave no answer. Try again, or ask in other words.",

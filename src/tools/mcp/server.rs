@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!               ┌─ no ──> failed ─┐
-//!   starting ── connected?        ├── pause: none, 1 s, 2 s .. 60 s ──> connected? ..
+//!   starting ── connected?        ├── pause: none, 1 s, 2 s .. 60 s, or, over HTTP,
+//!               │                 │   until a call waits for it ──> connected? ..
 //!               └─ yes ─> ready ──┘
 //!                          │ ^
 //!             its list     │ │ its connection ends: reconnecting, its tools stay on offer, and

@@ -71,9 +71,9 @@ fn reference(item: &Value) -> Option<&str> {
     item["id"].as_str().filter(|_| is_reference)
 }
 
-/// Puts items in place of references. Those that are not found or repeated stay, and say nothing, and so do the oldest if
-/// all together stand for more than [`REFERENCED_BYTES_MAX`]. An item is stored without its images: a note says so. Returns what was
-/// lost.
+/// Puts items in place of references. Repeated references stay, and say nothing, and so do those that are not found
+/// and, if all together stand for more than [`REFERENCED_BYTES_MAX`], the oldest. An item is stored without its images:
+/// a note says so. Returns what was lost.
 pub(super) fn resolve(
     items: &mut [Value],
     known: &HashMap<String, Value>,
