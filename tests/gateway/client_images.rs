@@ -394,3 +394,22 @@ async fn a_client_that_keeps_its_conversation_leaves_no_image_behind() {
     let usage = gateway.running.gateway().memory_usage();
     assert_eq!((usage.sessions, usage.artifact_bytes), (0, 0));
 }
+
+/// The newest picture is what the user asks about; the history is what can be left out.
+#[tokio::test]
+async fn a_full_context_costs_history_before_images() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let long = json!({"role": "user", "content": "why ".repeat(1000)});
+    let body = chat(&[long, said("Because."), shows("What is it?", &[1])]);
+    let rounds = async {
+        let round = model.round().await;
+        assert_eq!((numbers(&round), round.request.contents().contains("why")), (vec![1], true));
+        refuse(round, "the request exceeds the available context size").await;
+        let round = model.round().await;
+        let told = (numbers(&round), round.request.contents().contains("why"));
+        round.answer("A cat.").await;
+        told
+    };
+    let (reply, told) = tokio::join!(gateway.post(CHAT, &body), rounds);
+    assert_eq!((reply.status(), told), (200, (vec![1], false)));
+}

@@ -2,9 +2,9 @@
 //! so may be the size of the context.
 //!
 //! ```text
-//!   refused as too long ──> at most 3/4 of its bytes ──> refused ──> .. ──> the least that can be told
-//!                                   │
-//!                                   └─ accepted: from now on, conversations get as much room as this one needed
+//!   refused as too long ──> at most 3/4 of what can be left out ──> refused ──> .. ──> the least that can be told
+//!                                         │
+//!                                         └─ accepted: from now on, conversations get as much room as this one took
 //! ```
 
 use std::sync::atomic::Ordering;
@@ -29,9 +29,9 @@ impl Server {
         let replacements = self.replacements.load(Ordering::Relaxed);
         let known = self.tightness.load(Ordering::Relaxed);
         let mut way = Way { prefills, tightness: known, ..self.known_way(history).await? };
-        let mut attempt = 0;
+        let (mut attempt, mut drops_images) = (0, false);
         loop {
-            let failed = match self.open_with(request, extra, way).await {
+            let failed = match self.open_with(request, extra, way, drops_images).await {
                 Err(failed) if failed.failure.is_overflow() => failed,
                 Err(failed) => return Err(failed),
                 Ok(round) => {
@@ -48,7 +48,15 @@ impl Server {
                 limits::SHORTER_ATTEMPTS_MAX => tightest(request, way),
                 _ => None,
             };
-            let Some(tightness) = shorter else { return Err(failed) };
+            let Some(tightness) = shorter else {
+                // Images go last: the newest are what the user asks about.
+                let has_images = !self.images.not_refused(&request.images).is_empty();
+                if drops_images || !has_images {
+                    return Err(failed);
+                }
+                drops_images = true;
+                continue;
+            };
             debug!(reason = %failed.failure.message, tightness, "telling less of the conversation");
             way.tightness = tightness;
         }
@@ -73,13 +81,14 @@ fn bytes(request: &RoundRequest, way: Way) -> usize {
     messages.iter().map(Message::text_bytes).sum()
 }
 
-/// How tightly to tell a conversation so that it has at most three quarters of the bytes that it has now, or the
-/// fewest. `None` if nothing can be left out.
+/// How tightly to tell a conversation so that no more than three quarters are left of what can be left out. `None` if
+/// nothing can.
 fn tighter(request: &RoundRequest, way: Way) -> Option<u8> {
-    let enough = bytes(request, way) / 4 * 3;
-    let mut all = way.tightness + 1..=limits::TIGHTNESS_MAX;
-    let found = all.find(|&tightness| bytes(request, Way { tightness, ..way }) <= enough);
-    found.or_else(|| tightest(request, way))
+    let tightest = tightest(request, way)?;
+    let told = |tightness| bytes(request, Way { tightness, ..way });
+    let fewest = told(tightest);
+    let enough = fewest + (told(way.tightness) - fewest) / 4 * 3;
+    (way.tightness + 1..tightest).find(|&tightness| told(tightness) <= enough).or(Some(tightest))
 }
 
 /// How tightly to tell a conversation so that it has the fewest bytes. `None` if it has no more now.

@@ -75,12 +75,13 @@ impl Server {
     }
 
     /// Opens a round with this extra sampling. If the request may have been refused for its images,
-    /// it is made again without them.
+    /// it is made again without them; if it was too long, only with `drops_images`.
     pub(super) async fn open_with(
         &self,
         request: &RoundRequest,
         extra: &ExtraSampling,
         way: Way,
+        drops_images: bool,
     ) -> Result<Round, Failed> {
         let render = |images: &Images| {
             let mut rendered = request.render(way, images);
@@ -95,7 +96,8 @@ impl Server {
             Ok(round) => return Ok(round.shows_images(&self.images)),
             Err(failed) => failed,
         };
-        let Some(refusal) = failed.image_refusal.filter(|_| !shown.is_empty()) else {
+        let may_help = !shown.is_empty() && (drops_images || !failed.failure.is_overflow());
+        let Some(refusal) = failed.image_refusal.filter(|_| may_help) else {
             return Err(failed);
         };
         let reason = failed.failure.message;
