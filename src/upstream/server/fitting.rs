@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::Server;
 use super::failed::Failed;
@@ -35,9 +35,10 @@ impl Server {
                 Err(failed) if failed.failure.is_overflow() => failed,
                 Err(failed) => return Err(failed),
                 Ok(round) => {
-                    let is_same = self.replacements.load(Ordering::Relaxed) == replacements;
-                    if attempt > 0 && is_same {
-                        self.note_tightness(proven(request, way));
+                    if attempt > 0 {
+                        info!(attempt, "the model's context holds a part of the conversation only");
+                        let is_same = self.replacements.load(Ordering::Relaxed) == replacements;
+                        self.note_tightness(if is_same { proven(request, way) } else { 0 });
                     }
                     return Ok(round);
                 }
