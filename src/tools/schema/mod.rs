@@ -4,6 +4,7 @@
 //! Nothing is fetched: a schema must contain everything it refers to.
 
 mod client;
+mod defaults;
 mod effort;
 mod explain;
 mod nulls;
@@ -195,22 +196,9 @@ impl Schema {
         }
     }
 
-    /// The arguments with the defaults of required properties that are missing: the schema says what is meant, and
-    /// descriptions lead models to leave such a property out.
-    pub(crate) fn with_defaults(&self, mut arguments: Value) -> Value {
-        let properties = &self.parameters["properties"];
-        if let (Some(required), Value::Object(given)) =
-            (self.parameters["required"].as_array(), &mut arguments)
-        {
-            for name in required
-                .iter()
-                .filter_map(Value::as_str)
-                .filter(|name| !properties[*name]["default"].is_null())
-            {
-                given.entry(name).or_insert_with(|| properties[name]["default"].clone());
-            }
-        }
-        arguments
+    /// The arguments with the defaults of required properties that are missing.
+    pub(crate) fn with_defaults(&self, arguments: Value) -> Value {
+        defaults::fill_in(&self.parameters, arguments)
     }
 
     /// Checks a call's arguments. The error lists the violations in schema order, at most

@@ -41,28 +41,6 @@ fn check(arguments: &Value, expected: &[&str]) {
 }
 
 #[test]
-fn a_required_property_with_a_default_may_be_left_out() {
-    let parameters = json!({
-        "type": "object",
-        "properties": {
-            "scale": {"type": "string", "default": "css"},
-            "depth": {"type": "integer", "default": 3},
-            "path": {"type": "string"},
-        },
-        "required": ["scale", "path", "undeclared"],
-    });
-    let schema = Schema::compile(&parameters).unwrap();
-    for (given, expected) in [
-        (json!({"path": "a"}), json!({"path": "a", "scale": "css"})),
-        (json!({"scale": "device"}), json!({"scale": "device"})),
-        (json!({"scale": 7}), json!({"scale": 7, })),
-        (json!([]), json!([])),
-    ] {
-        assert_eq!(schema.with_defaults(given), expected);
-    }
-}
-
-#[test]
 fn good_arguments_pass() {
     check(&json!({"city": "Rome"}), &[]);
     check(
