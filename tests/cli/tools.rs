@@ -10,6 +10,10 @@ tools:
       description: Greets someone.
       command: [echo, "Hello, {name}"]
       parameters: {type: object, properties: {name: {type: string}}, required: [name]}
+    - name: look
+      description: Takes a screenshot.
+      command: [echo, "{scale}"]
+      parameters: {type: object, properties: {scale: {type: string, default: css}}, required: [scale]}
     - name: fail
       description: Fails.
       command: [sh, -c, "echo it broke >&2; exit 7"]
@@ -55,7 +59,7 @@ fn the_list_says_on_standard_error_what_is_missing() {
     let list: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     let names: Vec<_> =
         list["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names[names.len() - 5..], ["greet", "fail", "count", "hurry", "wait"]);
+    assert_eq!(names[names.len() - 6..], ["greet", "look", "fail", "count", "hurry", "wait"]);
     assert_eq!(
         stderr,
         "warning: command absent is not offered: there is no executable program \
@@ -114,6 +118,15 @@ fn a_call_prints_the_result_on_one_line() {
     let line =
         "{\"success\":true,\"data\":{\"text\":\"Hello, Ada\"},\"next_action\":\"continue\"}\n";
     assert_eq!((status, stdout.as_str(), stderr.as_str()), (Some(0), line, ""));
+}
+
+#[test]
+fn a_required_argument_with_a_default_may_be_left_out() {
+    for arguments in ["{}", r#"{"scale": null}"#] {
+        let (status, stdout, stderr) = tools(&["call", "look", arguments]);
+        assert_eq!((status, stderr.as_str()), (Some(0), ""));
+        assert!(stdout.contains(r#""text":"css""#), "{stdout}");
+    }
 }
 
 #[test]
