@@ -189,6 +189,11 @@ impl Way {
         let call_ids = contract.row().and_then(Row::call_ids);
         Self { contract, history, call_ids, prefills: false, tightness: 0 }
     }
+
+    /// What this tightness leaves of the room for a conversation.
+    pub(crate) fn room(whole: usize, tightness: u8) -> usize {
+        (0..tightness).fold(whole, |room, _| room / 4 * 3)
+    }
 }
 
 /// One request to a model, not yet in the form of any upstream; any of them can answer it.

@@ -138,7 +138,7 @@ impl Selection {
 struct Picked<'a> {
     tools: &'a Catalog,
     told: Vec<usize>,
-    /// No further tool is told if there are this many, unless it is always told.
+    /// How many tools may be told, apart from those that always are.
     most: usize,
     /// Tokens left for more.
     room: usize,

@@ -118,7 +118,7 @@ fn what_the_operator_names_is_always_told() {
     assert_eq!(told, ["read_file", "write_file", "find_tools"], "though there is room for two");
 }
 
-/// The tools that are told if a client brings this many of its own, each with a description of this length.
+/// The tools that the model is told about if a client brings this many, each with a description of this length.
 fn select_beside(rules: &Rules, brought: usize, chars: usize, prompt: &str) -> Vec<String> {
     let mut clients = ClientTools::default();
     for at in 0..brought {

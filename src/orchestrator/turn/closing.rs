@@ -219,13 +219,8 @@ impl Core {
     /// What users read of a model that wrote no answer, although it was asked again. Its last call tells them what
     /// it was after.
     fn why_no_answer(&self) -> String {
-        let has_failed = |outcome: &Outcome| match outcome {
-            Outcome::Ended(result) | Outcome::Claimed(result) => !result.success,
-            Outcome::NotRun(_) | Outcome::Skipped(_) => true,
-            Outcome::Cancelled | Outcome::Unapproved(_) | Outcome::HandedOut => false,
-        };
         let last = self.record.steps.iter().flat_map(Step::calls).last();
-        match last.filter(|call| has_failed(&call.outcome)) {
+        match last.filter(|call| !call.result().success) {
             None => "the model wrote no closing answer; try a larger model".to_owned(),
             Some(call) => format!(
                 "the model wrote no answer, and its last call, of {}, did not succeed; try a larger model",

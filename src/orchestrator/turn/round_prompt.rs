@@ -33,7 +33,7 @@ pub(super) struct RoundPrompt {
 impl RoundPrompt {
     fn context(&self, primer: &Primer, tightness: u8) -> Context {
         let rules = &self.briefing.rules;
-        let room = (0..tightness).fold(rules.context_budget_tokens, |room, _| room / 4 * 3);
+        let room = Way::room(rules.context_budget_tokens, tightness);
         let offer_tokens = if primer.contract.is_taught() { 0 } else { self.offer_tokens };
         Context {
             system: self.system(primer),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::ended;
 use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
@@ -41,6 +42,11 @@ pub(super) fn body(refusal: &Refusal, kind: &str, param: Option<&str>) -> Value 
     json!({ "error": {
         "message": refusal.message(), "type": kind, "param": param, "code": code,
     } })
+}
+
+/// The status and the body of the answer to a turn that failed.
+pub(super) fn failure(failed: &Value) -> (u16, Value) {
+    (ended::status(failed), json!({ "error": of_turn(failed, ended::is_final(failed)) }))
 }
 
 /// The error of a turn that failed; `error` has its code and its message. Programs retry after a server error, but not

@@ -1,5 +1,5 @@
-//! Conversations that the model's context cannot hold: less of them is told. How many bytes make a token is a guess, and
-//! so may be the size of the context.
+//! Conversations that do not fit into the model's context: the model is told less of them. The budget rests on two
+//! guesses, the size of the context and the number of bytes in a token.
 //!
 //! ```text
 //!   refused as too long ──> at most 3/4 of what can be left out ──> refused ──> .. ──> the least that can be told
@@ -37,19 +37,18 @@ impl Server {
                 Ok(round) => {
                     if attempt > 0 {
                         info!(attempt, "the model's context holds a part of the conversation only");
-                        let is_same = self.replacements.load(Ordering::Relaxed) == replacements;
-                        self.note_tightness(if is_same { proven(request, way) } else { 0 });
+                        if self.replacements.load(Ordering::Relaxed) == replacements {
+                            self.note_tightness(proven(request, way));
+                        }
                     }
                     return Ok(round);
                 }
             };
             attempt += 1;
-            let shorter = match attempt {
-                ..limits::SHORTER_ATTEMPTS_MAX => tighter(request, way),
-                limits::SHORTER_ATTEMPTS_MAX => tightest(request, way),
-                _ => None,
-            };
-            let Some(tightness) = shorter else {
+            let is_last_resort = attempt == limits::SHORTER_ATTEMPTS_MAX;
+            let may_retry = attempt <= limits::SHORTER_ATTEMPTS_MAX;
+            let tightness = may_retry.then(|| shorter(request, way, is_last_resort)).flatten();
+            let Some(tightness) = tightness else {
                 // Images go last: the newest are what the user asks about.
                 let has_images = !self.images.not_refused(&request.images).is_empty();
                 if drops_images || !has_images {
@@ -63,12 +62,12 @@ impl Server {
         }
     }
 
-    /// Later conversations are told this tightly from the start.
+    /// From now on, conversations begin with this tightness.
     fn note_tightness(&self, tightness: u8) {
         if self.tightness.fetch_max(tightness, Ordering::Relaxed) >= tightness {
             return;
         }
-        let percent = (0..tightness).fold(100.0, |percent, _| percent * 0.75);
+        let percent = 100.0 * 0.75_f64.powi(tightness.into());
         warn!(
             "the model's context cannot hold what model.context_budget_tokens allows; from now on, conversations \
              get {percent:.0} % of it. Lower it, or give the server a larger context"
@@ -82,29 +81,22 @@ fn bytes(request: &RoundRequest, way: Way) -> usize {
     messages.iter().map(Message::text_bytes).sum()
 }
 
-/// How tightly to tell a conversation so that no more than three quarters are left of what can be left out. `None` if
-/// nothing can.
-fn tighter(request: &RoundRequest, way: Way) -> Option<u8> {
-    let tightest = tightest(request, way)?;
-    let told = |tightness| bytes(request, Way { tightness, ..way });
-    let fewest = told(tightest);
-    let enough = fewest + (told(way.tightness) - fewest) / 4 * 3;
-    (way.tightness + 1..tightest).find(|&tightness| told(tightness) <= enough).or(Some(tightest))
-}
-
-/// How tightly to tell a conversation so that it has the fewest bytes. `None` if it has no more now.
-fn tightest(request: &RoundRequest, way: Way) -> Option<u8> {
-    let all = way.tightness + 1..=limits::TIGHTNESS_MAX;
-    let sizes = all.map(|tightness| (bytes(request, Way { tightness, ..way }), tightness));
-    let (fewest, tightness) = sizes.min()?;
-    (fewest < bytes(request, way)).then_some(tightness)
+/// How tightly to tell a conversation so that no more than three quarters are left of what can be left out or, as a
+/// last resort, nothing. `None` if nothing can be left out.
+fn shorter(request: &RoundRequest, way: Way, is_last_resort: bool) -> Option<u8> {
+    let tighter = way.tightness + 1..=limits::TIGHTNESS_MAX;
+    let sizes: Vec<_> =
+        tighter.map(|tightness| (bytes(request, Way { tightness, ..way }), tightness)).collect();
+    let (now, fewest) = (bytes(request, way), sizes.iter().min()?.0);
+    let surplus = now.checked_sub(fewest).filter(|surplus| *surplus > 0)?;
+    let enough = if is_last_resort { fewest } else { fewest + surplus / 4 * 3 };
+    sizes.into_iter().find(|(bytes, _)| *bytes <= enough).map(|(_, tightness)| tightness)
 }
 
 /// How tightly other conversations have to be told: with no less room than what has been accepted. A long message that
 /// stays in any case says nothing about them.
 fn proven(request: &RoundRequest, way: Way) -> u8 {
-    let accepted = bytes(request, way);
-    let rooms = std::iter::successors(Some(request.prompt.room_bytes()), |room| Some(room / 4 * 3));
-    let fitting = rooms.skip(1).take(way.tightness.into()).take_while(|room| *room >= accepted);
-    u8::try_from(fitting.count()).unwrap_or(way.tightness)
+    let (accepted, room) = (bytes(request, way), request.prompt.room_bytes());
+    let fits = |tightness: &u8| Way::room(room, *tightness) >= accepted;
+    (1..=way.tightness).take_while(fits).last().unwrap_or_default()
 }

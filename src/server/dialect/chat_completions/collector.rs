@@ -7,7 +7,7 @@ use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::words::MessageBreaks;
-use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
+use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer, openai_error};
 use crate::session::Record;
 
 /// Collects an answer.
@@ -96,7 +96,7 @@ impl CompletionCollector {
 /// The client has left, or an operator has ended the turn.
 fn cancelled() -> (u16, Value) {
     let error = json!({ "message": "the turn was cancelled", "code": "cancelled" });
-    (503, ended::failure(&error))
+    (503, openai_error::failure(&error).1)
 }
 
 impl Collector for CompletionCollector {
@@ -131,7 +131,7 @@ impl Collector for CompletionCollector {
             }
             Kind::TurnCompleted => self.end = Some(self.completed(data)),
             Kind::TurnFailed => {
-                self.end = Some((dialect::ended::status(data), ended::failure(data)));
+                self.end = Some(openai_error::failure(data));
                 self.may_be_repeated &= !dialect::ended::is_final(data);
             }
             kind if ServerTools::is_sent(kind, data) => {}

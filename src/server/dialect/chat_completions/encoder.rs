@@ -17,7 +17,7 @@ use crate::event::Kind;
 use crate::server::dialect::json::text_of;
 use crate::server::dialect::server_tools::ServerTools;
 use crate::server::dialect::words::MessageBreaks;
-use crate::server::dialect::{self, AnswerFailure, AnswerMeta, Encoder, sse};
+use crate::server::dialect::{self, AnswerFailure, AnswerMeta, Encoder, openai_error, sse};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
@@ -189,7 +189,8 @@ impl Encoder for ChunkEncoder {
                 None => self.is_cancelled = true,
             },
             Kind::TurnFailed => {
-                sse::push(out, &ended::failure(data));
+                // Readers of streams take an error and nothing beside it.
+                sse::push(out, &openai_error::failure(data).1);
                 out.extend_from_slice(sse::DONE);
             }
             kind if ServerTools::is_sent(kind, data) => {}
@@ -198,7 +199,7 @@ impl Encoder for ChunkEncoder {
     }
 
     fn early_failure(&self) -> Option<AnswerFailure> {
-        Some(|failed| (dialect::ended::status(failed), ended::failure(failed)))
+        Some(openai_error::failure)
     }
 
     /// A chunk without words. Of comments, older `openai-go` takes the blank line for an event and fails, `go-openai`

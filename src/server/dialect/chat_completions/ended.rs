@@ -1,9 +1,8 @@
 //! What the ends of turns and calls are in Chat Completions.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::server::dialect::ended::is_final;
-use crate::server::dialect::{call_id, openai_error};
+use crate::server::dialect::call_id;
 
 /// The id of a turn's answer.
 pub(super) fn answer_id(turn_id: &str) -> String {
@@ -29,11 +28,6 @@ impl Ended {
         };
         Some(Self { finish_reason, usage: completed["usage"].clone() })
     }
-}
-
-/// A turn's failure as all readers of streams take it: an error and nothing beside it.
-pub(super) fn failure(failed: &Value) -> Value {
-    json!({ "error": openai_error::of_turn(failed, is_final(failed)) })
 }
 
 /// A call for the client to run.

@@ -1,12 +1,11 @@
 //! A streamed answer.
 
 use bytes::{Bytes, BytesMut};
-use serde_json::json;
 
 use super::answer::Answer;
 use super::envelope::AnswerOptions;
 use super::frames::{Frames, Numbers};
-use crate::server::dialect::{AnswerFailure, Encoder, ended, openai_error, sse};
+use crate::server::dialect::{AnswerFailure, Encoder, openai_error, sse};
 use crate::session::Record;
 
 /// An answer as a stream.
@@ -37,10 +36,7 @@ impl Encoder for ResponseEncoder {
             // It runs without readers, and its client needs its id.
             return None;
         }
-        Some(|failed| {
-            let error = openai_error::of_turn(failed, ended::is_final(failed));
-            (ended::status(failed), json!({ "error": error }))
-        })
+        Some(openai_error::failure)
     }
 
     fn keep_alive(&self) -> Bytes {
