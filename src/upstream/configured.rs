@@ -90,10 +90,10 @@ impl Upstream {
         }
     }
 
-    /// Opens a round. Dropping the future or the round ends the generation.
+    /// Opens a round, and waits for its answer to begin. Dropping the future or the round ends the generation.
     ///
     /// # Errors
-    /// If the round failed before any of the answer arrived; see [`RoundFailure`].
+    /// If the round failed before the answer began; see [`RoundFailure`].
     pub(crate) async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
         match &self.backend {
             Backend::Server(server) => server.open(request, self.history).await,

@@ -205,6 +205,9 @@ impl RoundFailure {
     /// The server reported an error inside its stream.
     pub(super) fn reported(error: &ServerError) -> Self {
         let message = format!("the model server reported an error: {error}");
+        if error.is_long_prompt() {
+            return Self::too_long_for_model(&message);
+        }
         Self::new(FailureCode::UpstreamError, true, message)
     }
 }

@@ -104,7 +104,7 @@ impl Route {
             let upstream = &self.upstreams[place];
             upstream.begin_attempt();
             let asked = Instant::now();
-            let outcome = begin(upstream, request).await;
+            let outcome = upstream.open(request).await;
             upstream.record_outcome(&outcome, asked);
             match outcome {
                 Ok(round) => {
@@ -191,13 +191,6 @@ impl Route {
         order.sort_by_cached_key(goes_last);
         order
     }
-}
-
-/// Opens a round and waits for its answer to begin.
-async fn begin(upstream: &Upstream, request: &RoundRequest) -> Result<Round, RoundFailure> {
-    let mut round = upstream.open(request).await?;
-    round.begin().await?;
-    Ok(round)
 }
 
 const fn passed_over(failure: &RoundFailure) -> PassedOver {

@@ -31,7 +31,7 @@ impl Server {
         let mut way = Way { prefills, tightness: known, ..self.known_way(history).await? };
         let (mut attempt, mut drops_images) = (0, false);
         loop {
-            let failed = match self.open_with(request, extra, way, drops_images).await {
+            let failed = match self.open_begun(request, extra, way, drops_images).await {
                 Err(failed) if failed.failure.is_overflow() => failed,
                 Err(failed) => return Err(failed),
                 Ok(round) => {
@@ -60,6 +60,20 @@ impl Server {
             debug!(reason = %failed.failure.message, tightness, "telling less of the conversation");
             way.tightness = tightness;
         }
+    }
+
+    /// Opens a round and waits for its answer to begin: some servers, such as LM Studio, have sent the head of an answer
+    /// before they find the conversation too long.
+    async fn open_begun(
+        &self,
+        request: &RoundRequest,
+        extra: &ExtraSampling,
+        way: Way,
+        drops_images: bool,
+    ) -> Result<Round, Failed> {
+        let mut round = self.open_with(request, extra, way, drops_images).await?;
+        round.begin().await.map_err(Failed::permanent)?;
+        Ok(round)
     }
 
     /// From now on, conversations begin with this tightness.

@@ -59,6 +59,45 @@ async fn it_is_told_less_of_the_conversation_from_then_on() {
     assert_eq!(told.len(), 1);
 }
 
+/// As LM Studio does, which has sent the head of an answer by then.
+#[tokio::test]
+async fn a_server_that_says_so_in_its_stream_is_told_less() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let mut told = Vec::new();
+    let answers = async {
+        let mut round = model.round().await;
+        told.push(round.request.contents().len());
+        round.begin().await;
+        let message = "Trying to keep the first 4566 tokens when context the overflows. However, the model is \
+                       loaded with context length of only 4096 tokens, which is not enough.";
+        let data = json!({"error": {"message": message}});
+        round.chunk(format!("event: error\ndata: {data}\n\n")).await;
+        round.keep();
+        let round = model.round().await;
+        told.push(round.request.contents().len());
+        round.answer("Fine.").await;
+    };
+    let body = conversation();
+    let (reply, ()) = tokio::join!(gateway.post("/v1/chat/completions", &body), answers);
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "Fine.");
+    assert!(told[1] < told[0], "{told:?}");
+}
+
+/// What the model has said by then stays, and nothing is asked again.
+#[tokio::test]
+async fn a_context_that_the_answer_fills_is_full_too() {
+    let frames = turn(nothing, async |mut round, _| {
+        round.begin().await;
+        round.say("One, two").await;
+        let data = json!({"error": {"message": "the context window is full"}});
+        round.chunk(format!("data: {data}\n\n")).await;
+        round.keep();
+    })
+    .await;
+    let message = failed(&frames, "context_length_exceeded", false);
+    assert!(message.contains("the context window is full"), "{message}");
+}
+
 #[tokio::test]
 async fn a_long_result_is_cut_to_fit() {
     let (mut model, gateway) = Gateway::with_model(nothing).await;
