@@ -33,6 +33,16 @@ async fn an_answer_that_breaks_off_fails_its_call_at_once() {
     }
 }
 
+/// The server was killed and is back: it knows neither the session nor the call.
+#[tokio::test]
+async fn an_answer_that_cannot_be_resumed_fails_its_call() {
+    let (web, mut offers) = calls(false, events("id: 1\nretry: 1\ndata:\n\n")).await;
+    let odd = offers.tool("odd").await;
+    *web.state.session.lock() += 1;
+    let fault = within(odd.call(json!({}), CallContext::first("call"))).await.unwrap_err();
+    assert!(fault.delivery == Delivery::Unknown, "{fault:?}");
+}
+
 #[tokio::test]
 async fn an_answer_over_http_that_is_too_long_fails_its_call_at_once() {
     let long = "x".repeat(tether::limits::mcp::MESSAGE_BYTES_MAX + 1);
@@ -196,6 +206,28 @@ async fn a_call_causes_an_attempt_to_connect() {
     // All attempts in this time fail, and the pauses between them grow.
     let _ = timeout(Duration::from_secs(200), std::future::pending::<()>()).await;
     tokio::time::resume();
+    web.restart().await;
+    assert!(call().await.unwrap().success);
+}
+
+/// As a proxy does whose server is being replaced.
+#[tokio::test]
+async fn connections_that_nobody_answers_do_not_hold_up_the_next_attempt() {
+    let mut web = Web::start(false, |_| None).await;
+    let mut offers = follow(&web);
+    let odd = offers.tool("odd").await;
+    web.stop().await;
+    let call = || within(odd.call(json!({}), CallContext::first("call")));
+    assert!(call().await.is_err());
+    let silent = web.listen_again().await;
+    let (_held, _) = within(silent.accept()).await.unwrap();
+    tokio::time::pause();
+    let begun = tokio::time::Instant::now();
+    let told = "it did not answer within";
+    offers.until(|it| it.report.error.as_deref().is_some_and(|it| it.starts_with(told))).await;
+    assert!(begun.elapsed() < tether::limits::mcp::CONNECT_TIMEOUT, "{:?}", begun.elapsed());
+    tokio::time::resume();
+    drop(silent);
     web.restart().await;
     assert!(call().await.unwrap().success);
 }

@@ -73,8 +73,13 @@ impl Web {
 
     /// Listens again.
     pub(crate) async fn restart(&mut self) {
-        let listener = TcpListener::bind(self.address).await.unwrap();
+        let listener = self.listen_again().await;
         self.accept(listener);
+    }
+
+    /// Takes connections at its old port that nobody answers.
+    pub(crate) async fn listen_again(&self) -> TcpListener {
+        TcpListener::bind(self.address).await.unwrap()
     }
 
     pub(crate) fn options(&self) -> McpOptions {

@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::future::{pending, ready};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
@@ -121,7 +122,8 @@ impl McpServer {
     /// # Errors
     /// Why they cannot be found out.
     pub async fn pin(&self) -> Result<(String, usize), String> {
-        let connected = connect(&self.options, self.auth.as_ref(), None).await;
+        let within = self.options.connect_timeout;
+        let connected = connect(&self.options, self.auth.as_ref(), None, within).await;
         let connection = connected.map_err(|error| error.message)?;
         let listing = list::list(&connection).await?;
         let count = listing.tools.len() + listing.left_out.len();
@@ -202,10 +204,21 @@ impl Owner {
         }
     }
 
+    /// How long an attempt to connect may take. A server over HTTP that was there before has nothing to set up; while
+    /// it is being replaced, connections may be accepted that nobody answers, and calls wait for the next attempt.
+    fn patience(&self) -> Duration {
+        let most = self.server.options.connect_timeout;
+        match self.server.options.reach {
+            Reach::Http(_) => self.restarts.patience().map_or(most, |patience| patience.min(most)),
+            Reach::Program(_) | Reach::Missing(_) => most,
+        }
+    }
+
     /// Connects, and serves until the connection ends. Returns whether there was one.
     async fn live(&mut self) -> bool {
         let options = Arc::clone(&self.server.options);
-        let connected = connect(&options, self.server.auth.as_ref(), self.era).await;
+        let within = self.patience();
+        let connected = connect(&options, self.server.auth.as_ref(), self.era, within).await;
         let connection = match connected {
             Ok(connection) => Arc::new(connection),
             Err(error) => {

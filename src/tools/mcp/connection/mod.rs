@@ -192,7 +192,7 @@ impl ConnectError {
     }
 }
 
-/// Connects to a server within its time limit. `known` is the era of an earlier connection.
+/// Connects to a server within this time. `known` is the era of an earlier connection.
 ///
 /// # Errors
 /// Why that failed.
@@ -200,6 +200,7 @@ pub(super) async fn connect(
     options: &McpOptions,
     auth: Option<&Arc<Authorized>>,
     known: Option<Era>,
+    within: Duration,
 ) -> Result<Connection, ConnectError> {
     let connecting = Box::pin(async {
         let eras = match (options.protocol, known) {
@@ -217,12 +218,11 @@ pub(super) async fn connect(
         }
         Err(failed.unwrap_or_else(|| ConnectError::fatal("it cannot be reached")))
     });
-    let most = options.connect_timeout;
-    timeout(most, connecting).await.unwrap_or_else(|_| {
-        let seconds = most.as_secs_f64();
-        Err(ConnectError::fatal(format!(
-            "it did not answer within {seconds} s (`connect_timeout_sec`)"
-        )))
+    timeout(within, connecting).await.unwrap_or_else(|_| {
+        let seconds = within.as_secs_f64();
+        let setting =
+            if within == options.connect_timeout { " (`connect_timeout_sec`)" } else { "" };
+        Err(ConnectError::fatal(format!("it did not answer within {seconds} s{setting}")))
     })
 }
 

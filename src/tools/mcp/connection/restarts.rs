@@ -29,6 +29,12 @@ impl Restarts {
         self.recent.len() >= limits::RESTARTS_MAX
     }
 
+    /// How long to wait for the answer of a server that had been connected before: longer with each attempt.
+    pub(in crate::tools::mcp) fn patience(&self) -> Option<Duration> {
+        let longer = 2_u32.saturating_pow(self.in_a_row.saturating_sub(1));
+        self.was_there.then(|| limits::RECONNECT_WAIT.saturating_mul(longer))
+    }
+
     /// How long to wait before it is connected again.
     pub(in crate::tools::mcp) fn pause(&mut self, now: Instant) -> Duration {
         let health = self.healthy_since.take().map(|since| now.duration_since(since));
@@ -111,6 +117,19 @@ mod tests {
         restarts.began(now);
         now += limits::HEALTHY_AFTER;
         assert_eq!(pause(&mut restarts, now), 0, "all is forgotten");
+    }
+
+    #[test]
+    fn a_server_that_was_there_gets_more_time_with_each_attempt() {
+        let mut restarts = Restarts::default();
+        let now = Instant::now();
+        restarts.pause(now);
+        assert_eq!(restarts.patience(), None, "it may have to be set up first");
+        restarts.began(now);
+        for times in [1, 2, 4] {
+            restarts.pause(now + limits::HEALTHY_AFTER);
+            assert_eq!(restarts.patience(), Some(limits::RECONNECT_WAIT * times));
+        }
     }
 
     #[test]

@@ -146,6 +146,7 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
         let mut request = Request::get(&*uri).header(ACCEPT, EVENTS);
+        let resumes = last_event_id.is_some();
         if let Some(id) = last_event_id {
             request = request.header(LAST_EVENT_ID, id);
         }
@@ -158,8 +159,9 @@ impl StreamableHttpClient for HttpClient {
         }
         if !status.is_success() {
             if session.is_some() && has_lost_session(status, body).await {
-                // Many servers answer every GET like this. After a stream, it is about the session.
-                if self.has_streamed.load(Ordering::Relaxed) {
+                // Many servers answer every GET like this. After a stream, or the start of an answer that was to be
+                // resumed, it is about the session.
+                if resumes || self.has_streamed.load(Ordering::Relaxed) {
                     self.end.note(SESSION_LOST);
                 }
                 return Err(Error::SessionExpired);

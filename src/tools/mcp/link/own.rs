@@ -122,7 +122,8 @@ impl OwnConnections {
     /// Connects, and checks that the tools are what they must be.
     async fn connect(&self) -> Result<Arc<Connection>, ToolFault> {
         let era = *self.era.lock();
-        let connected = connect(&self.options, self.auth.as_ref(), era).await;
+        let within = self.options.connect_timeout;
+        let connected = connect(&self.options, self.auth.as_ref(), era, within).await;
         let connection = connected.map_err(|error| unsent(error.message))?;
         let mut changes = connection.traffic.changes();
         let listed = list::checked(&connection, self.options.pin.as_deref()).await;
