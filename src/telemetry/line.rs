@@ -20,6 +20,10 @@ const RESET: &str = "\u{1b}[0m";
 
 /// Appends a complete record, as the formatter passes it, which `is_coloured` for a terminal or not.
 pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8], is_coloured: bool) {
+    if is_printable(record.strip_suffix(b"\n").unwrap_or(record)) {
+        out.extend_from_slice(record);
+        return;
+    }
     let record = String::from_utf8_lossy(record);
     let (mut rest, end) = match record.strip_suffix('\n') {
         Some(text) => (text, "\n"),
@@ -45,6 +49,13 @@ pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8], is_coloured: bool) {
         out.extend_from_slice(RESET.as_bytes());
     }
     out.extend_from_slice(end.as_bytes());
+}
+
+/// Whether this is printable ASCII, as almost all records are. Pieces are searched without branches, which compilers
+/// vectorize.
+fn is_printable(text: &[u8]) -> bool {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t');
+    text.chunks(32).all(|piece| piece.iter().fold(true, |all, byte| all & is_plain(byte)))
 }
 
 #[cfg(test)]
