@@ -1,12 +1,15 @@
 //! Streams whose turn fails before it has said anything.
 
-use std::time::Duration;
+use std::future::pending;
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::timeout;
 
 use crate::support::client::post;
 use crate::support::gateway::Setup;
-use crate::support::{Away, Gateway};
+use crate::support::h2::Connection;
+use crate::support::{Away, Gateway, Model, ms};
 
 /// A request for a stream in each API of programs, and what the stream has of an error.
 fn requests() -> [(&'static str, Value, &'static str); 3] {
@@ -98,7 +101,7 @@ async fn a_failure_after_the_first_word_is_part_of_the_stream() {
 #[tokio::test]
 async fn a_stream_that_is_silent_begins_before_its_first_keep_alive() {
     let (mut model, gateway) = Gateway::with_model(|setup| {
-        setup.config.stream.keep_alive = Duration::from_millis(20);
+        setup.config.stream.keep_alive = ms(20);
     })
     .await;
     for (path, body, error) in requests() {
@@ -110,5 +113,52 @@ async fn a_stream_that_is_silent_begins_before_its_first_keep_alive() {
         round.keep();
         let said = client.closed().await;
         assert!(String::from_utf8_lossy(&said).contains(error), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_first_word_ends_its_turn() {
+    for (path, body, _) in requests() {
+        let mut model = Model::listen();
+        let gateway =
+            Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
+        let mut client = gateway.client().await;
+        client.send(post(path, &[], &body.to_string())).await;
+        let mut round = model.round().await;
+        drop(client);
+        round.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_ends_its_sending_side_gets_the_status_too() {
+    for (path, body, _) in requests() {
+        let (mut model, gateway) = Gateway::with_model(nothing).await;
+        let mut client = gateway.client().await;
+        client.send(post(path, &["Connection: close"], &body.to_string())).await;
+        client.socket.shutdown().await.unwrap();
+        let mut round = model.round().await;
+        // Longer than it takes to notice that a client is gone.
+        let _ = timeout(ms(700), pending::<()>()).await;
+        round.write("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
+        round.keep();
+        let answer = String::from_utf8(client.closed().await).unwrap();
+        assert!(answer.contains("HTTP/1.1 502 "), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn it_has_a_status_over_http_2() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    for (path, body, _) in requests() {
+        let mut connection = Connection::open(gateway.address, 65_536).await;
+        let body = body.to_string();
+        let refusing = async {
+            let mut round = model.round().await;
+            round.write("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
+            round.keep();
+        };
+        let (reply, ()) = tokio::join!(connection.send("POST", path, &body), refusing);
+        assert_eq!(reply.unwrap().status(), 502, "{path}");
     }
 }
