@@ -28,7 +28,8 @@ impl Server {
     ) -> Result<Round, Failed> {
         let replacements = self.replacements.load(Ordering::Relaxed);
         let known = self.tightness.load(Ordering::Relaxed);
-        let mut way = Way { prefills, tightness: known, ..self.known_way(history).await? };
+        let found = Box::pin(self.known_way(history)).await?;
+        let mut way = Way { prefills, tightness: known, ..found };
         let (mut attempt, mut drops_images) = (0, false);
         loop {
             let failed = match self.open_begun(request, extra, way, drops_images).await {
@@ -71,7 +72,8 @@ impl Server {
         way: Way,
         drops_images: bool,
     ) -> Result<Round, Failed> {
-        let mut round = self.open_with(request, extra, way, drops_images).await?;
+        // Boxed, so that nothing of it is held while the model reads its prompt.
+        let mut round = Box::pin(self.open_with(request, extra, way, drops_images)).await?;
         round.begin().await.map_err(Failed::permanent)?;
         Ok(round)
     }

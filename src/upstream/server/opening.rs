@@ -16,7 +16,7 @@ impl Server {
         request: &RoundRequest,
         history: History,
     ) -> Result<Round, RoundFailure> {
-        if request.prompt.goes_on() && self.prefills().await {
+        if request.prompt.goes_on() && Box::pin(self.prefills()).await {
             match self.open_sampled(request, history, true).await {
                 Err(failed) if failed.rejection.is_some() => {
                     debug!(reason = %failed.failure.message, "asking in words to go on");
