@@ -38,6 +38,8 @@ pub const GRAMMAR_ARGUMENTS_MAX: usize = 16;
 pub const GRAMMAR_TOOL_BYTES_MAX: usize = 64 * KIB;
 /// Nesting depth of a schema in a grammar; below it, any value is accepted.
 pub const GRAMMAR_SCHEMA_DEPTH_MAX: usize = 32;
+/// Schemas that the value of one argument in tags may fit, in a grammar; with more, it is any text.
+pub const GRAMMAR_ALTERNATIVES_MAX: usize = 32;
 /// Times that a grammar follows a `$ref` where the value of another one begins. Each time, the ones before are looked
 /// through.
 pub const GRAMMAR_BEGINNINGS_MAX: usize = 256;

@@ -57,16 +57,24 @@ impl Held {
         self.refusals.load(Ordering::Relaxed)
     }
 
-    /// Learns from an answer that refused a request, if it is about the constraint.
+    /// Learns from what the server said when it refused a request, if that is about the constraint.
     /// Rounds that are refused together, all of the same variant, count once.
-    pub(crate) fn learn_refusal(&self, round: &ChatRequest, variant: u8, status: u16, body: &str) {
-        const WORDS: [&str; 5] =
-            ["grammar", "structural_tag", "response_format", "json_schema", "structured_outputs"];
-        // An error may quote the request, which has these words in any case.
-        let error = ServerError::from_body(body.as_bytes());
-        let is_refusal =
-            matches!(status, 400 | 422) && WORDS.iter().any(|word| error.message.contains(word));
-        let has_asked = self.has_asked.load(Ordering::Relaxed) && !round.tools.is_empty();
+    pub(crate) fn learn_refusal(&self, told: &str, has_tools: bool, variant: u8) {
+        const WORDS: [&str; 7] = [
+            "grammar",
+            "structural_tag",
+            "response_format",
+            "json_schema",
+            // xgrammar, Outlines and lm-format-enforcer, as vLLM passes their words on.
+            "json schema",
+            "structured_outputs",
+            "structured output",
+        ];
+        // A body may quote the request, which has these words in any case.
+        let error = ServerError::from_body(told.as_bytes());
+        let said = error.message.to_ascii_lowercase();
+        let is_refusal = WORDS.iter().any(|word| said.contains(word));
+        let has_asked = self.has_asked.load(Ordering::Relaxed) && has_tools;
         if !has_asked || !is_refusal || variant >= REFUSALS_MAX {
             return;
         }
@@ -96,48 +104,38 @@ const REFUSALS_MAX: u8 = 2;
 mod tests {
     use super::super::Form;
     use super::*;
-    use crate::upstream::OfferedTool;
-
-    fn round() -> ChatRequest {
-        let (name, description) = ("f".to_owned(), String::new());
-        let tool = OfferedTool { name, description, parameters: serde_json::json!({}) };
-        ChatRequest { tools: [tool].into(), ..ChatRequest::default() }
-    }
 
     #[test]
     fn what_is_refused_is_not_asked_for_again() {
         let held = Held::new(Constrain::Auto);
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Tree)));
-        held.learn_refusal(&round(), held.refusals(), 400, "unknown field in structural_tag");
+        held.learn_refusal("unknown field in structural_tag", true, held.refusals());
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
-        held.learn_refusal(&round(), held.refusals(), 422, "response_format is invalid");
+        held.learn_refusal("response_format is invalid", true, held.refusals());
         assert_eq!(held.on(Flavour::Sglang), None);
-        held.learn_refusal(&round(), held.refusals(), 400, "grammar");
+        held.learn_refusal("grammar", true, held.refusals());
         assert_eq!(held.refusals(), REFUSALS_MAX, "there was nothing to refuse");
         held.restore(1);
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
-        held.learn_refusal(&round(), 0, 400, "structural_tag");
+        held.learn_refusal("structural_tag", true, 0);
         assert_eq!(held.refusals(), 1, "another round was refused together with the first");
         held.forget();
         assert_eq!(held.on(Flavour::LlamaCpp), Some(Constraint::LlamaGrammar));
-        held.learn_refusal(&round(), held.refusals(), 400, "failed to parse grammar");
+        held.learn_refusal("failed to parse grammar", true, held.refusals());
         assert_eq!(held.on(Flavour::LlamaCpp), None);
     }
 
     #[test]
     fn other_refusals_say_nothing_about_it() {
         let held = Held::new(Constrain::LlamaGrammar);
-        held.learn_refusal(&round(), held.refusals(), 400, "grammar");
+        held.learn_refusal("grammar", true, held.refusals());
         assert_eq!(held.on(Flavour::Other), Some(Constraint::LlamaGrammar), "it was not asked yet");
         // What a client wants of an answer is sent without tools.
-        held.learn_refusal(&ChatRequest::default(), 0, 400, "response_format");
-        for (status, body) in [(400, "the prompt is too long"), (500, "grammar"), (429, "grammar")]
-        {
-            held.learn_refusal(&round(), held.refusals(), status, body);
-        }
+        held.learn_refusal("response_format", false, 0);
+        held.learn_refusal("the prompt is too long", true, held.refusals());
         assert_eq!(held.on(Flavour::Other), Some(Constraint::LlamaGrammar));
         let nothing = Held::new(Constrain::None);
-        nothing.learn_refusal(&round(), nothing.refusals(), 400, "grammar");
+        nothing.learn_refusal("grammar", true, nothing.refusals());
         assert_eq!((nothing.on(Flavour::LlamaCpp), nothing.refusals()), (None, 0));
     }
 }

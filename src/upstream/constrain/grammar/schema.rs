@@ -83,12 +83,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The target of a `$ref`, or the members of `anyOf` and `oneOf`: a value fits one of these.
+    /// The target of a `$ref`, the only member of `allOf`, or the members of `anyOf` and `oneOf`: a value fits one of
+    /// these.
     pub(super) fn alternatives_of(&self, schema: &'a Value) -> Vec<&'a Value> {
         let pointer = schema.get("$ref").and_then(Value::as_str);
         let target = pointer.and_then(|pointer| pointer.strip_prefix('#'));
         if let Some(target) = target.and_then(|target| self.root.pointer(target)) {
             return vec![target];
+        }
+        if let Some([only]) = schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
+            return vec![only];
         }
         let combined = ["anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array());
         combined.flatten().collect()

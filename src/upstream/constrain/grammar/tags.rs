@@ -8,7 +8,9 @@ use super::notation::Notation;
 use super::rules::{Rules, class, literal};
 use super::schema::Writer;
 use crate::call_format::{Hint, Tags};
-use crate::limits::upstream::GRAMMAR_ARGUMENTS_MAX;
+use crate::limits::upstream::{
+    GRAMMAR_ALTERNATIVES_MAX, GRAMMAR_ARGUMENTS_MAX, GRAMMAR_SCHEMA_DEPTH_MAX,
+};
 
 /// The rule for the text of an argument.
 const TEXT: &str = "words-0";
@@ -83,6 +85,65 @@ fn word(hint: Hint, is_text: bool) -> String {
 /// unless only some texts do. `is_said` is whether tags say which of both a value is; otherwise JSON
 /// is a text, too.
 pub(super) fn values<'a>(
+    writer: &mut Writer<'a>,
+    schema: &'a Value,
+    is_said: bool,
+) -> Vec<(bool, String)> {
+    let mut plain = Vec::new();
+    if !says_its_kind(schema)
+        && push_plain(writer, schema, 0, &mut plain)
+        && let [_, ..] = &plain[..]
+    {
+        let all: Vec<_> =
+            plain.into_iter().flat_map(|schema| plain_values(writer, schema, is_said)).collect();
+        return [true, false].into_iter().filter_map(|side| union(&all, side)).collect();
+    }
+    plain_values(writer, schema, is_said)
+}
+
+/// Whether a schema says itself what its values are.
+fn says_its_kind(schema: &Value) -> bool {
+    ["enum", "const", "type"].into_iter().any(|keyword| schema.get(keyword).is_some())
+}
+
+/// Pushes the schemas that say what the values of this one are: behind a `$ref`, or the members of `anyOf` and `oneOf`,
+/// as Pydantic writes enums, models and what is optional. Returns whether all of them do.
+fn push_plain<'a>(
+    writer: &Writer<'a>,
+    schema: &'a Value,
+    depth: usize,
+    plain: &mut Vec<&'a Value>,
+) -> bool {
+    if says_its_kind(schema) {
+        plain.push(schema);
+        return plain.len() <= GRAMMAR_ALTERNATIVES_MAX;
+    }
+    let alternatives = writer.alternatives_of(schema);
+    depth < GRAMMAR_SCHEMA_DEPTH_MAX
+        && !alternatives.is_empty()
+        && alternatives.into_iter().all(|it| push_plain(writer, it, depth + 1, plain))
+}
+
+/// All values on this side, if there are any: text or JSON.
+fn union(values: &[(bool, String)], side: bool) -> Option<(bool, String)> {
+    let mut rules: Vec<&str> = Vec::new();
+    for (_, rule) in values.iter().filter(|(is_text, _)| *is_text == side) {
+        if rule == TEXT {
+            return Some((side, TEXT.to_owned()));
+        }
+        if !rules.contains(&&**rule) {
+            rules.push(rule);
+        }
+    }
+    match rules[..] {
+        [] => None,
+        [rule] => Some((side, rule.to_owned())),
+        _ => Some((side, format!("({})", rules.join(" | ")))),
+    }
+}
+
+/// The same for a schema that is no more than itself.
+fn plain_values<'a>(
     writer: &mut Writer<'a>,
     schema: &'a Value,
     is_said: bool,

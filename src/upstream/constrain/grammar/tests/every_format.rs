@@ -179,6 +179,49 @@ fn a_schema_that_holds_itself_is_bounded_in_every_format() {
     }
 }
 
+/// As Pydantic writes them, and many tools with it.
+#[test]
+fn enums_models_and_what_is_optional_hold_in_every_format() {
+    let parameters = json!({
+        "type": "object",
+        "$defs": {
+            "Colour": {"enum": ["red", "green"], "type": "string"},
+            "Point": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
+        },
+        "properties": {
+            "colour": {"$ref": "#/$defs/Colour"},
+            "shade": {"allOf": [{"$ref": "#/$defs/Colour"}]},
+            "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "size": {"oneOf": [{"enum": ["big"]}, {"type": "integer"}]},
+            "at": {"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]},
+        },
+    });
+    for row in ROWS {
+        let format = CallFormat::of(row);
+        let tools = vec![super::tool("f", parameters.clone())];
+        let case = Case { format, tools, calls: Vec::new() };
+        let text_of = grammar_of(&case, &ToolChoice::Required);
+        let grammar = Grammar::parse(&text_of);
+        for (arguments, is_valid) in [
+            (json!({"colour": "red"}), true),
+            (json!({"colour": "purple"}), false),
+            (json!({"shade": "green"}), true),
+            (json!({"shade": "dark"}), false),
+            (json!({"count": 3}), true),
+            (json!({"count": "many"}), false),
+            (json!({"size": "big"}), true),
+            (json!({"size": 3}), true),
+            (json!({"size": "small"}), false),
+            (json!({"at": {"x": 1}}), true),
+            (json!({"at": "here"}), false),
+        ] {
+            let mut call = String::new();
+            case.format.push_call(&mut call, "f", &arguments.to_string());
+            assert_eq!(grammar.accepts(&call), is_valid, "{}: {call}\n{text_of}", row.name);
+        }
+    }
+}
+
 /// Of an object whose schema says in some other way what else it may hold.
 #[test]
 fn properties_that_are_allowed_on_a_condition_can_be_written_in_every_format() {
