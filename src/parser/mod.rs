@@ -167,7 +167,7 @@ use crate::call_format::Body;
 
 pub use arguments::Arguments;
 pub(crate) use arguments::twice;
-pub use native_call::{cut_call, lost_arguments, read_call};
+pub use native_call::{cut_call, lost_arguments, lost_call, read_call};
 pub use repair::Repair;
 pub use segment::{ErrorCode, ParseError, ParsedCall, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};

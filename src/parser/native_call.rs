@@ -46,6 +46,13 @@ pub fn lost_arguments(index: u32) -> ParseError {
     error(index, "", Fault::new(ErrorCode::InvalidCall, message))
 }
 
+/// A native call of which nothing arrived but the news that there was one.
+#[must_use]
+pub fn lost_call() -> ParseError {
+    let message = "the model server could not read the call";
+    ParseError { index: None, ..error(0, "", Fault::new(ErrorCode::InvalidJson, message)) }
+}
+
 fn error(index: u32, arguments: &str, Fault { code, message }: Fault) -> ParseError {
     let raw = segment::quote(arguments.as_bytes());
     ParseError { code, message, offset: 0, raw, index: Some(index), at_line_start: true }

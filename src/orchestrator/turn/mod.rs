@@ -53,7 +53,6 @@ mod untold;
 
 use std::sync::Arc;
 
-use crate::call_format::CallContract;
 use crate::conversation::{self, Ending, Part, Step, Tally};
 use crate::event::{Event, FailureCode, Summary, TurnFinish, TurnState};
 use crate::limits::turn::EVENTS_FACTOR;
@@ -350,13 +349,7 @@ impl TurnMachine {
             }
             Delta::CallStarted { .. }
             | Delta::CallArguments { .. }
-            | Delta::CallCompleted { .. } => {
-                if core.contract() != CallContract::Native {
-                    // A server that was sent no tools cannot report calls.
-                    return;
-                }
-                state.take_native(delta, core)
-            }
+            | Delta::CallCompleted { .. } => state.take_native(delta, core),
             Delta::Finish(_) | Delta::Usage(_) => {
                 state.take_end(delta);
                 goes_on

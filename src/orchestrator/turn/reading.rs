@@ -3,13 +3,13 @@
 
 use super::core::Core;
 use super::queue::EventDraft;
-use super::round::{Flow, Mistake, Surplus};
+use super::round::{Finder, Flow, Mistake, Surplus};
 use super::script::{Shown, WordsEnd};
 use super::state::{OpenRound, State};
 use crate::limits;
 use crate::orchestrator::call::{CallAt, CallState, Written};
 use crate::parser::{self, ErrorCode, ParseError, ParsedCall, Parser, Repair, Segment};
-use crate::upstream::{Delta, ReasoningItem};
+use crate::upstream::{Delta, ReasoningItem, RoundFinish};
 
 /// Reads more of the model's words. Each decision takes effect at the byte that causes it: after a
 /// stop nothing more is read, even within the same delta.
@@ -17,7 +17,7 @@ pub(super) fn read(parser: &mut Parser, text: &str, state: &mut State, core: &mu
     let mut flow = Flow::Continue(());
     parser.push_str(text, |segment| {
         if flow.is_continue() {
-            flow = state.take(segment, core);
+            flow = state.take(segment, Finder::Parser, core);
         }
     });
     flow
@@ -25,25 +25,27 @@ pub(super) fn read(parser: &mut Parser, text: &str, state: &mut State, core: &mu
 
 impl State {
     /// Takes a segment of the model's message.
-    pub(super) fn take(&mut self, segment: Segment<'_>, core: &mut Core) -> Flow {
+    fn take(&mut self, segment: Segment<'_>, finder: Finder, core: &mut Core) -> Flow {
         match self {
             Self::Synthesizing(closing) => closing.take(&segment, core),
             _ => match self.open_round(core) {
-                Some(mut round) => round.take(segment),
+                Some(mut round) => round.take(segment, finder),
                 None => Flow::Break(()),
             },
         }
     }
 
     /// Takes a native call from the server. From here on it is treated like one that the parser
-    /// found.
+    /// found. Some servers look for calls even if they were sent no tools: mlx-lm does if the chat template has a tag
+    /// that it knows.
     pub(super) fn take_native(&mut self, delta: Delta<'_>, core: &mut Core) -> Flow {
         // Some servers send `{}` before the arguments.
         if let Delta::CallCompleted { index, name, arguments } = delta
             && (name.is_empty() || matches!(arguments.trim(), "" | "{}"))
             && self.was_cut_in(index, core)
         {
-            return self.take(Segment::Error(parser::cut_call(index, arguments)), core);
+            let cut = Segment::Error(parser::cut_call(index, arguments));
+            return self.take(cut, Finder::Server, core);
         }
         let settings = &core.setup.rules().parser;
         let segment = match delta {
@@ -62,7 +64,7 @@ impl State {
             }
             _ => return Flow::Continue(()),
         };
-        self.take(segment, core)
+        self.take(segment, Finder::Server, core)
     }
 
     /// Ends the message: takes what the parser and the result guard still hold.
@@ -77,12 +79,13 @@ impl State {
             Self::Planning(_) => {
                 let Some(mut round) = self.open_round(core) else { return };
                 if round.round.message.is_cut() {
-                    parser.cut_off(|segment| round.note(segment));
+                    parser.cut_off(|segment| round.note(segment, Finder::Parser));
                 } else {
-                    parser.finish(|segment| round.note(segment));
+                    parser.finish(|segment| round.note(segment, Finder::Parser));
                 }
                 round.release_words();
                 round.fail_unfinished();
+                round.note_lost_call();
             }
             Self::Executing { .. } | Self::Over(_) => {}
         }
@@ -119,8 +122,8 @@ impl OpenRound<'_> {
     /// Takes a segment of the message and starts the calls that it completes. Stops a round from
     /// which nothing more can come: it has used up its calls or its mistakes, repeats a call,
     /// invents results, has a call that the user must approve first, or the only one that the client takes.
-    fn take(&mut self, segment: Segment<'_>) -> Flow {
-        self.note(segment);
+    fn take(&mut self, segment: Segment<'_>, finder: Finder) -> Flow {
+        self.note(segment, finder);
         if self.check_new_calls() {
             self.advance_calls();
             if self.asks_approval() || self.has_its_only_call() {
@@ -137,12 +140,13 @@ impl OpenRound<'_> {
     }
 
     /// Notes a segment of the message without deciding anything.
-    fn note(&mut self, segment: Segment<'_>) {
+    fn note(&mut self, segment: Segment<'_>, finder: Finder) {
         if !matches!(segment, Segment::Text(_)) {
             self.release_words();
         }
         match segment {
             _ if self.round.ends_early() => {}
+            segment if is_of_call(&segment) && !self.round.is_found_by(finder) => {}
             Segment::Text(text) => {
                 let shown = self.core.script.push_words(text);
                 self.note_words(shown);
@@ -234,6 +238,18 @@ impl OpenRound<'_> {
         }
     }
 
+    /// Turns a call of which the server tells no more than that there was one into a mistake.
+    fn note_lost_call(&mut self) {
+        let has_calls = self.core.calls.places(self.round.first_call).next().is_some();
+        let is_lost = self.round.message.finish == Some(RoundFinish::ToolCalls)
+            && !has_calls
+            && self.round.mistakes.is_empty()
+            && !self.round.message.has_words(&self.core.script.text);
+        if is_lost {
+            self.note_mistake(parser::lost_call());
+        }
+    }
+
     /// Turns unfinished calls into mistakes: they were cut off.
     pub(super) fn fail_unfinished(&mut self) {
         for (at, index) in self.core.calls.places(self.round.first_call).zip(0..) {
@@ -248,5 +264,17 @@ impl OpenRound<'_> {
                 });
             }
         }
+    }
+}
+
+/// Whether a segment is about a call that has begun.
+const fn is_of_call(segment: &Segment<'_>) -> bool {
+    match segment {
+        Segment::CallStarted { .. }
+        | Segment::CallNamed { .. }
+        | Segment::ArgumentsDelta { .. }
+        | Segment::CallCompleted(_) => true,
+        Segment::Error(error) => error.index.is_some(),
+        Segment::Text(_) | Segment::Reasoning(_) | Segment::Span(_) => false,
     }
 }

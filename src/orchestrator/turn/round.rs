@@ -57,6 +57,8 @@ pub(super) struct Round {
     pub(super) unchecked: CallAt,
     /// Whether words follow its last call; `None` if there is no call.
     pub(super) has_words_after_call: Option<bool>,
+    /// Who has found its first call, and so finds all of them: calls of the other would have the same numbers.
+    pub(super) finder: Option<Finder>,
     /// What the parser could not read.
     pub(super) mistakes: Vec<Mistake>,
     /// Whether one of its calls was refused.
@@ -65,6 +67,15 @@ pub(super) struct Round {
     pub(super) surplus: Option<Surplus>,
     /// Whether the next round is the closing one, without tools.
     pub(super) is_last_with_tools: bool,
+}
+
+/// Who finds the calls in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Finder {
+    /// Our parser, in the text.
+    Parser,
+    /// The server.
+    Server,
 }
 
 /// Why a round is stopped.
@@ -210,6 +221,11 @@ impl Round {
     /// already made.
     pub(super) fn new(message: Message, first_call: CallAt) -> Self {
         Self { message, first_call, unchecked: first_call, ..Self::default() }
+    }
+
+    /// Whether this one finds the message's calls: whoever has found the first.
+    pub(super) fn is_found_by(&mut self, finder: Finder) -> bool {
+        *self.finder.get_or_insert(finder) == finder
     }
 
     /// Whether the rest of the message is not read.

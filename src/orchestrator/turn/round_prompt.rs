@@ -72,8 +72,12 @@ impl Prompt for RoundPrompt {
         context.messages(way.history, images)
     }
 
+    fn room_tokens(&self) -> usize {
+        self.briefing.rules.context_budget_tokens
+    }
+
     fn room_bytes(&self) -> usize {
-        self.briefing.rules.context_budget_tokens.saturating_mul(trim::BYTES_PER_TOKEN)
+        self.room_tokens().saturating_mul(trim::BYTES_PER_TOKEN)
     }
 
     fn goes_on(&self) -> bool {

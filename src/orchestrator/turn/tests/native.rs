@@ -236,12 +236,31 @@ fn a_call_in_the_closing_answer_is_reported_and_not_run() {
     assert_eq!(scene.deeds.iter().filter(|deed| deed.starts_with("start")).count(), 1);
 }
 
+/// As mlx-lm does, which looks for calls whether it was sent tools or not.
 #[test]
-fn calls_of_a_server_that_was_sent_no_tools_are_ignored() {
+fn calls_of_a_server_that_was_sent_no_tools_are_run() {
     let mut scene = Scene::new();
     scene.says("Hello.").calls(0, CLOCK, TOKYO).finishes(RoundFinish::ToolCalls);
-    scene.ends("stop", "Hello.");
-    assert!(!scene.types().contains(&"tool_marker_detected"));
+    assert!(scene.types().contains(&"tool_marker_detected"));
+    assert!(scene.types().contains(&"tool_started"), "{:?}", scene.types());
+}
+
+#[test]
+fn calls_that_a_server_finds_beside_those_in_the_text_are_ignored() {
+    let mut scene = Scene::new();
+    scene.says(&format!("<<function_call>> {{\"name\": {CLOCK:?}, \"arguments\": {TOKYO}}}"));
+    scene.calls(0, CLOCK, TOKYO).finishes(RoundFinish::ToolCalls);
+    let begun = scene.types().iter().filter(|name| **name == "tool_marker_detected").count();
+    assert_eq!(begun, 1, "{:?}", scene.types());
+}
+
+#[test]
+fn a_call_that_a_server_could_not_read_is_a_mistake_of_the_call() {
+    let mut scene = Scene::new();
+    scene.finishes(RoundFinish::ToolCalls);
+    assert_eq!(scene.event("feedback")["reason"], "malformed_call");
+    let told = scene.last_message().text_content().unwrap();
+    assert!(told.contains("the model server could not read the call"), "{told}");
 }
 
 fn native(budget: usize, tools: &Registry) -> Briefing {
