@@ -171,7 +171,10 @@ fn held_for_each(words: &'static str) -> i64 {
 fn a_stream_holds_no_more_than_it_needs() {
     for (words, most) in [("So.", STREAM_BYTES_MAX), ("", WAITING_BYTES_MAX)] {
         let each = held_for_each(words);
-        assert!(each <= most, "{each} bytes: compare heap profiles, or raise the limit and say why");
+        assert!(
+            each <= most,
+            "{each} bytes: compare heap profiles, or raise the limit and say why"
+        );
         assert!(each > most / 2, "{each} bytes: the streams were not counted");
     }
 }

@@ -85,17 +85,22 @@ async fn first_answer(upstream: &Arc<Upstream>, config: &Config) -> Result<Strin
     })
     .await?;
     turn.handle(Input::RoundEnded);
-    let mut words = String::new();
+    let (mut words, mut mistake) = (String::new(), String::new());
     while let Some(output) = turn.poll() {
         match output {
             Output::StartTool { name, arguments, .. } => {
                 return Ok(format!("called {name} with {arguments}"));
             }
             Output::Event(Event::TextDelta { text }) => words.push_str(text),
+            Output::Event(Event::Feedback { message, .. }) => {
+                mistake = format!(" (the model would read: {message:?})");
+            }
             _ => {}
         }
     }
-    Ok(format!("no valid call, only {words:?}; try another `call_contract` or `constrain`"))
+    Ok(format!(
+        "no valid call, only {words:?}{mistake}; try another `call_contract` or `constrain`"
+    ))
 }
 
 fn request(model: &str, briefing: Briefing) -> TurnRequest {

@@ -20,6 +20,8 @@ pub struct RoundFailure {
     pub(crate) is_unreachable: bool,
     /// Whether a server has refused the request itself, as others would.
     pub(crate) is_refusal: bool,
+    /// What the server reported in its stream.
+    pub(super) reported: Option<Box<ServerError>>,
 }
 
 impl RoundFailure {
@@ -30,7 +32,7 @@ impl RoundFailure {
     }
 
     fn new(code: FailureCode, retryable: bool, message: String) -> Self {
-        Self { code, message, retryable, is_unreachable: false, is_refusal: false }
+        Self { code, message, retryable, is_unreachable: false, is_refusal: false, reported: None }
     }
 
     /// The connection broke during the answer, or what came over it is not HTTP.
@@ -91,17 +93,26 @@ impl RoundFailure {
 
     /// The server refused the request.
     pub(super) fn refused(status: u16, error: &ServerError) -> Self {
-        if error.is_long_prompt() {
-            let said = format!("the model server answered {status}: {error}");
-            let is_refusal = matches!(status, 400..=499);
-            return Self { is_refusal, ..Self::too_long_for_model(&said) };
-        }
-        let advice = match status {
-            401 | 403 => "; check this upstream's api_key",
-            404 => "; check base_url (it usually ends in /v1) and model",
-            _ => "",
+        let said = format!("the model server answered {status}: {error}");
+        let (status, advice) = match status {
+            401 | 403 => (status, "; check this upstream's api_key"),
+            404 if error.is_about_address() => {
+                (404, "; check base_url (it usually ends in /v1) and model")
+            }
+            // mlx-lm answers 404 to whatever goes wrong.
+            404 => (500, ""),
+            _ => (status, ""),
         };
-        let message = format!("the model server answered {status}: {error}{advice}");
+        Self::of_status(status, error, &said, advice)
+    }
+
+    /// What the server said, with this status, and what to do about it.
+    fn of_status(status: u16, error: &ServerError, said: &str, advice: &str) -> Self {
+        if error.is_long_prompt() {
+            let is_refusal = matches!(status, 400..=499);
+            return Self { is_refusal, ..Self::too_long_for_model(said) };
+        }
+        let message = format!("{said}{advice}");
         let retryable = matches!(status, 408 | 429 | 500..=599);
         let code = if http::is_transient(status) {
             FailureCode::UpstreamUnavailable
@@ -124,6 +135,12 @@ impl RoundFailure {
     /// Whether a shorter request may succeed.
     pub(super) fn is_overflow(&self) -> bool {
         self.code == FailureCode::ContextLengthExceeded
+    }
+
+    /// Whether the model's chat template takes no instructions, in the words of Gemma 2's and many others'.
+    pub(super) fn is_about_system_role(&self) -> bool {
+        self.code == FailureCode::UpstreamError
+            && self.message.to_ascii_lowercase().contains("system role")
     }
 
     /// The server sent something other than an event stream.
@@ -158,6 +175,15 @@ impl RoundFailure {
         let message = "the model server lists no model; load one there, or name one with this \
                        upstream's model";
         Self::new(FailureCode::UpstreamError, false, message.to_owned())
+    }
+
+    /// The server has models, and not this one.
+    pub(super) fn not_served(model: &str, names: &[String]) -> Self {
+        let message = format!(
+            "the model server has no model {model:?}; set this upstream's model to one of {}",
+            names.join(", ")
+        );
+        Self::new(FailureCode::UpstreamError, false, message)
     }
 
     /// The server sent something other than a rendered chat template.
@@ -203,12 +229,21 @@ impl RoundFailure {
     }
 
     /// The server reported an error inside its stream.
-    pub(super) fn reported(error: &ServerError) -> Self {
-        let message = format!("the model server reported an error: {error}");
-        if error.is_long_prompt() {
-            return Self::too_long_for_model(&message);
+    pub(super) fn reported(error: ServerError) -> Self {
+        let said = format!("the model server reported an error: {error}");
+        // Without a status, nobody knows whether it would come again.
+        let status = error.status.unwrap_or(500);
+        let failure = Self::of_status(status, &error, &said, "");
+        Self { reported: Some(Box::new(error)), ..failure }
+    }
+
+    /// With all that the server said passed through `hide`: it may repeat the key that it was sent.
+    pub(super) fn hidden(mut self, hide: impl Fn(String) -> String) -> Self {
+        self.message = hide(self.message);
+        if let Some(error) = &mut self.reported {
+            error.message = hide(std::mem::take(&mut error.message));
         }
-        Self::new(FailureCode::UpstreamError, true, message)
+        self
     }
 }
 

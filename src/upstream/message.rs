@@ -166,9 +166,35 @@ impl Message {
     }
 }
 
+/// Puts the instructions before what the user says first.
+pub(super) fn join_system(messages: &mut Vec<Message>) {
+    let [Message { role: Role::System, .. }, Message { role: Role::User, .. }, ..] = &messages[..]
+    else {
+        return;
+    };
+    let mut system = messages.remove(0);
+    system.parts.push(MessagePart::Text("\n\n".to_owned()));
+    messages[0].parts.splice(0..0, system.parts);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instructions_go_before_what_the_user_says_first() {
+        let [system, user] = [Role::System, Role::User].map(|role| Message::text(role, "a"));
+        let mut messages = vec![system.clone(), user.clone(), user];
+        join_system(&mut messages);
+        assert_eq!(messages.len(), 2);
+        assert_eq!(
+            (messages[0].role, &*messages[0].text_content().unwrap()),
+            (Role::User, "a\n\na")
+        );
+        let mut alone = vec![system];
+        join_system(&mut alone);
+        assert_eq!(alone.len(), 1);
+    }
 
     #[test]
     fn an_image_is_known_by_its_first_bytes() {

@@ -180,6 +180,9 @@ pub struct Way {
     /// How often the room for the conversation is cut to three quarters, because the model's context could not hold a
     /// longer one.
     pub(crate) tightness: u8,
+    /// Whether the instructions are the beginning of the user's first message, because the model's chat template takes
+    /// no others.
+    pub(crate) joins_system: bool,
 }
 
 impl Way {
@@ -187,7 +190,7 @@ impl Way {
     #[must_use]
     pub fn of(contract: CallContract, history: History) -> Self {
         let call_ids = contract.row().and_then(Row::call_ids);
-        Self { contract, history, call_ids, prefills: false, tightness: 0 }
+        Self { contract, history, call_ids, prefills: false, tightness: 0, joins_system: false }
     }
 
     /// What this tightness leaves of the room for a conversation.
@@ -251,7 +254,10 @@ impl RoundRequest {
         let contract = way.contract;
         // Native calls go back natively: as text, they would teach the model to write calls as text.
         let history = if contract.is_in_text() { way.history } else { History::Native };
-        let messages = self.prompt.messages(Way { history, ..way }, images);
+        let mut messages = self.prompt.messages(Way { history, ..way }, images);
+        if way.joins_system {
+            message::join_system(&mut messages);
+        }
         ChatRequest {
             is_prefilled: messages.last().is_some_and(|last| last.role == Role::Assistant),
             messages,
@@ -273,7 +279,10 @@ pub trait Prompt: fmt::Debug + Send + Sync {
     /// to answer.
     fn messages(&self, way: Way, images: &Images) -> Vec<Message>;
 
-    /// How many bytes of text the conversation may have, before any tightness.
+    /// How many tokens the conversation may have by our estimate, before any tightness.
+    fn room_tokens(&self) -> usize;
+
+    /// The same in bytes of text.
     fn room_bytes(&self) -> usize;
 
     /// Whether the model has to go on with a message that was cut off.

@@ -1,5 +1,7 @@
 //! A server's list of models, which also reveals the kind of server.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -10,6 +12,8 @@ pub(crate) struct Models {
     pub(crate) flavour: Flavour,
     /// The name of its first model.
     pub(crate) first: Option<String>,
+    /// The names of all of its models.
+    pub(crate) names: Arc<[String]>,
     /// Where that was loaded from, if the server says so.
     pub(crate) root: Option<String>,
     /// How many parameters it has, if the server says so.
@@ -67,6 +71,7 @@ impl Models {
             (None, named) => named.or_else(|| list.first()),
         };
         let root = root.and_then(|listed| listed.more.get("root")?.as_str()).map(str::to_owned);
+        let all = list.iter().filter_map(|listed| listed.id.clone()).collect();
         let Some(first) = list.into_iter().next() else { return Some(Self::default()) };
         // Servers put their own name there; Ollama, where its models come from.
         let flavour = match first.owned_by.as_deref() {
@@ -81,6 +86,7 @@ impl Models {
         Some(Self {
             flavour,
             first: first.id,
+            names: all,
             root,
             parameters: count("/meta/n_params"),
             context: count("/max_model_len").or_else(|| count("/meta/n_ctx")),
@@ -113,8 +119,8 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, flavour: Flavour, first: Option<&str>) {
-        let expected = Models { flavour, first: first.map(str::to_owned), ..Models::default() };
-        assert_eq!(Models::read(body, ""), Some(expected), "{body}");
+        let found = Models::read(body, "").unwrap();
+        assert_eq!((found.flavour, found.first.as_deref()), (flavour, first), "{body}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use tokio::time::Instant;
 use super::client::{AnswerBody, Progress};
 use super::dialect::{self, Decode};
 use super::frame_error::FrameError;
-use super::image_support::ImageSupport;
 use super::local::LocalAnswer;
 use super::prelude::Prelude;
 use super::sse;
@@ -38,8 +38,8 @@ pub(crate) struct Round {
     timeouts: Timeouts,
     /// What arrived before the answer began.
     prelude: Option<Box<Prelude>>,
-    /// Told once the model begins to answer, if it was shown images.
-    images: Option<Arc<ImageSupport>>,
+    /// Whether the server has ever said why a model finished.
+    gives_reasons: Option<Arc<AtomicBool>>,
     /// Taken out of errors in the stream.
     hidden_key: Option<HiddenKey>,
 }
@@ -93,7 +93,7 @@ impl Round {
             events,
             timeouts: Timeouts::new(idle_timeout),
             prelude: None,
-            images: None,
+            gives_reasons: None,
             hidden_key: None,
         }
     }
@@ -134,16 +134,15 @@ impl Round {
         self.events.model()
     }
 
-    /// Hides this key in the errors that the server reports in its stream.
-    pub(super) fn hiding(mut self, key: Option<HiddenKey>) -> Self {
-        self.hidden_key = key;
+    /// Notes whether the server says why its models finish, as far as is known.
+    pub(super) fn with_reasons(mut self, gives_reasons: &Arc<AtomicBool>) -> Self {
+        self.gives_reasons = Some(Arc::clone(gives_reasons));
         self
     }
 
-    /// Notes that the server takes images, once the model begins to answer. The head of a response
-    /// is no proof: some servers report their errors inside the stream.
-    pub(super) fn shows_images(mut self, images: &Arc<ImageSupport>) -> Self {
-        self.images = Some(Arc::clone(images));
+    /// Hides this key in the errors that the server reports in its stream.
+    pub(super) fn hiding(mut self, key: Option<HiddenKey>) -> Self {
+        self.hidden_key = key;
         self
     }
 
@@ -202,17 +201,12 @@ impl Round {
                 Poll::Pending => return self.wait(cx, (taken > 0).then_some(now)),
             };
             taken += read.bytes;
-            if read.words > 0
-                && let Some(images) = self.images.take()
-            {
-                images.note_supported();
-            }
             if let Err(end) = self.timeouts.took(read.bytes, read.words) {
                 return Poll::Ready(self.give_up(end));
             }
             if self.events.is_done() {
                 self.finish();
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(self.end_as_announced());
             }
             if read.progress == Progress::End {
                 return Poll::Ready(self.end_of_body());
@@ -266,12 +260,10 @@ impl Round {
             Some(Source::Http(answer)) => ready!(answer.poll_read(cx, decode)),
         };
         Poll::Ready(match (decoded, read) {
-            (Err(mut failure), _) => {
-                if let Some(key) = hidden_key {
-                    failure.message = key.hide(failure.message);
-                }
-                Err(failure)
-            }
+            (Err(failure), _) => Err(match hidden_key {
+                Some(key) => failure.hidden(|said| key.hide(said)),
+                None => failure,
+            }),
             (Ok(()), Ok(progress)) => Ok(Read { bytes, words, progress }),
             // The model has finished; only its connection broke.
             (Ok(()), Err(_)) if events.is_finished() => {
@@ -279,6 +271,21 @@ impl Round {
             }
             (Ok(()), Err(error)) => Err(RoundFailure::broken(&error)),
         })
+    }
+
+    /// The server says that nothing follows. Some servers never say why their models finish; where one does, an answer
+    /// without a reason was cut off: llama-cpp-python ends one in the middle if another request comes.
+    fn end_as_announced(&self) -> Result<(), RoundFailure> {
+        let Some(gives_reasons) = &self.gives_reasons else { return Ok(()) };
+        if self.events.is_finished() {
+            gives_reasons.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        if gives_reasons.load(Ordering::Relaxed) {
+            Err(RoundFailure::ended_early())
+        } else {
+            Ok(())
+        }
     }
 
     /// A body may end without its last frame, or break off there, but not before the model has finished.
@@ -315,7 +322,7 @@ fn decode(
     {
         match events.decode(&frame, sink) {
             Ok(()) => {}
-            Err(FrameError::Server(error)) => return Err(RoundFailure::reported(&error)),
+            Err(FrameError::Server(error)) => return Err(RoundFailure::reported(error)),
             Err(error) => return Err(RoundFailure::unreadable(error)),
         }
     }

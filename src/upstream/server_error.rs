@@ -16,6 +16,8 @@ pub struct ServerError {
     /// The machine-readable word: `code` if that is a word, else `type`, else the number in
     /// `code`.
     pub code: Option<String>,
+    /// The number in `code`, if that is an HTTP status of an error. vLLM finds out inside the stream what it refuses.
+    pub status: Option<u16>,
     /// The message for humans, cut to [`ERROR_MESSAGE_BYTES_MAX`].
     pub message: String,
 }
@@ -30,16 +32,19 @@ impl fmt::Display for ServerError {
 }
 
 /// How servers name the limit that the client has set.
-const ANSWER_WORDS: [&str; 3] = ["max_tokens", "max_completion_tokens", "in the completion"];
+const ANSWER_WORDS: [&str; 5] =
+    ["max_tokens is", "max_tokens=", "'max_tokens'", "max_completion_tokens", "in the completion"];
 
 /// How servers without a code for it word an overflowing context.
-const CONTEXT_WORDS: [&str; 6] = [
+const CONTEXT_WORDS: [&str; 7] = [
     "context length",
     "context size",
     "context window",
     "maximum input length",
     "maximum model length",
     "prompt is too long",
+    // vLLM, if the prompt fills the context.
+    "max_tokens must be at least 1, got",
 ];
 
 impl ServerError {
@@ -51,12 +56,15 @@ impl ServerError {
             || {
                 let text = String::from_utf8_lossy(body);
                 let text = text.trim();
-                Self {
-                    code: None,
-                    message: cut(if text.is_empty() { "no reason given" } else { text }),
-                }
+                Self::of_message(if text.is_empty() { "no reason given" } else { text })
             },
         )
+    }
+
+    /// An error of which no more is known.
+    #[must_use]
+    pub(super) fn of_message(message: &str) -> Self {
+        Self { code: None, status: None, message: cut(message) }
     }
 
     /// Whether the conversation exceeded the model's context, judging by the server's message.
@@ -75,8 +83,28 @@ impl ServerError {
     #[must_use]
     pub(super) fn is_long_prompt(&self) -> bool {
         let message = self.message.to_ascii_lowercase();
+        // llama-cpp-python, if the request has no limit.
+        let message = message.replace("none in the completion", "");
         let names_answer = ANSWER_WORDS.iter().any(|words| message.contains(words));
         self.is_context_overflow() && !names_answer
+    }
+
+    /// Whether this may be about the address or the model's name, in an answer with status 404.
+    #[must_use]
+    pub(super) fn is_about_address(&self) -> bool {
+        const WORDS: [&str; 9] = [
+            "not found",
+            "no such",
+            "no reason",
+            "model",
+            "path",
+            "url",
+            "route",
+            "exist",
+            "unknown",
+        ];
+        let message = self.message.to_ascii_lowercase();
+        WORDS.iter().any(|words| message.contains(words))
     }
 
     fn from_json(json: &Value) -> Option<Self> {
@@ -93,11 +121,17 @@ impl ServerError {
         };
         let word =
             |key: &str| error.get(key).and_then(Value::as_str).filter(|word| !word.is_empty());
+        let number = error.get("code").filter(|code| code.is_number());
         let code = word("code")
             .or_else(|| word("type"))
             .map(str::to_owned)
-            .or_else(|| error.get("code").filter(|code| code.is_number()).map(Value::to_string));
-        Some(Self { code: code.map(|code| cut(&code)), message: cut(&message) })
+            .or_else(|| number.map(Value::to_string));
+        let status = number.and_then(Value::as_u64).filter(|code| (400..600).contains(code));
+        Some(Self {
+            code: code.map(|code| cut(&code)),
+            status: status.and_then(|status| status.try_into().ok()),
+            message: cut(&message),
+        })
     }
 }
 
@@ -145,8 +179,8 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, code: Option<&str>, message: &str) {
-        let expected = ServerError { code: code.map(str::to_owned), message: message.to_owned() };
-        assert_eq!(ServerError::from_body(body.as_bytes()), expected, "{body}");
+        let error = ServerError::from_body(body.as_bytes());
+        assert_eq!((error.code.as_deref(), &*error.message), (code, message), "{body}");
     }
 
     #[test]
@@ -195,6 +229,23 @@ mod tests {
     }
 
     #[test]
+    fn a_code_may_be_a_status() {
+        for (code, status) in [
+            ("400", Some(400)),
+            ("599", Some(599)),
+            ("399", None),
+            ("600", None),
+            ("-1", None),
+            ("4.5", None),
+            ("\"400\"", None),
+            ("null", None),
+        ] {
+            let body = format!(r#"{{"error":{{"message":"no","code":{code}}}}}"#);
+            assert_eq!(ServerError::from_body(body.as_bytes()).status, status, "{code}");
+        }
+    }
+
+    #[test]
     fn unknown_bodies_are_quoted() {
         check("upstream connect error\n", None, "upstream connect error");
         check("<html>502</html>", None, "<html>502</html>");
@@ -228,6 +279,7 @@ mod tests {
             r#"{"error":{"message":"The input (5031 tokens) is longer than the model's context length (4096 tokens).","type":"BadRequestError","code":400}}"#,
             r#"{"error":"The prompt does not fit into the Context Window"}"#,
             r#"{"error":{"message":"The decoder prompt (length 11157) is longer than the maximum model length of 4096.","type":"BadRequestError","code":400}}"#,
+            r#"{"error":{"message":"max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)","type":"BadRequestError","param":"max_tokens","code":400}}"#,
             r#"{"object":"error","message":"Multimodal prompt is too long after expanding multimodal tokens.","code":400}"#,
         ] {
             assert!(ServerError::from_body(body.as_bytes()).is_context_overflow(), "{body}");
@@ -242,7 +294,14 @@ mod tests {
             ServerError::from_body(body.to_string().as_bytes()).is_long_prompt()
         };
         assert!(is_long_prompt("You passed 31745 input tokens and requested 1024 output tokens."));
+        assert!(is_long_prompt(
+            "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
+        ));
+        assert!(is_long_prompt(
+            "you requested 2621 tokens (2621 in the messages, None in the completion)"
+        ));
         for message in [
+            "max_tokens=9000 cannot be greater than max_model_len=2048, its maximum model length",
             "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 40960.",
             "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (1000 in the \
              messages, 4000 in the completion).",

@@ -36,6 +36,7 @@ mod limits;
 mod llama_completion;
 mod mcp_questions;
 mod messages;
+mod model_servers;
 mod native;
 mod ndjson;
 mod nodes;

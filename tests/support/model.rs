@@ -48,6 +48,7 @@ pub(crate) struct Away(TcpSocket);
 /// How requests for the list of models are answered, and how many there were.
 #[derive(Debug)]
 struct Listing {
+    /// Empty: no answer. [`HANGS_UP`]: not even a connection.
     status: &'static str,
     body: String,
     /// What llama.cpp says about itself; empty for servers that are not llama.cpp.
@@ -60,6 +61,8 @@ struct Listing {
     shown: String,
     asked: usize,
 }
+
+const HANGS_UP: &str = "hangs up";
 
 impl Model {
     pub(crate) fn listen() -> Self {
@@ -154,6 +157,11 @@ impl Model {
     /// Makes it leave requests for its models unanswered.
     pub(crate) fn stall_listing(&self) {
         self.listing.lock().status = "";
+    }
+
+    /// Makes it close the connection when it is asked for its models, as a forwarder does whose server is not there yet.
+    pub(crate) fn hang_up_when_asked(&self) {
+        self.listing.lock().status = HANGS_UP;
     }
 
     /// How many times its models were requested.
@@ -282,6 +290,9 @@ impl Round {
                 };
                 if status.is_empty() {
                     continue;
+                }
+                if status == HANGS_UP {
+                    return false;
                 }
                 let length = body.len();
                 let is_cut = is_props && *cuts_props || is_list && *cuts_list;

@@ -49,11 +49,10 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         self.constraint().map_or(0, Held::refusals)
     }
 
-    /// Learns from an answer that refused a request of this variant, by its status and its body, how
-    /// to request rounds from now on.
-    fn learn_refusal(&self, round: &ChatRequest, variant: u8, status: u16, body: &str) {
+    /// Learns from what a server said when it refused a request of this variant, how to request rounds from now on.
+    fn learn_refusal(&self, told: &str, has_tools: bool, variant: u8) {
         if let Some(constraint) = self.constraint() {
-            constraint.learn_refusal(round, variant, status, body);
+            constraint.learn_refusal(told, has_tools, variant);
         }
     }
 

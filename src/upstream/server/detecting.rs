@@ -177,6 +177,7 @@ impl Server {
         self.images.forget();
         self.refused_sampling.forget();
         self.tightness.store(0, Ordering::Relaxed);
+        self.refuses_system.store(false, Ordering::Relaxed);
     }
 
     /// Keeps what was learnt of the model, unless it may have been replaced `since`.

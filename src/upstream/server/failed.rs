@@ -34,12 +34,27 @@ impl Failed {
     pub(in crate::upstream) fn refused(answer: &Answer, body: &str) -> Self {
         let status = answer.head.status.as_u16();
         let error = ServerError::from_body(body.as_bytes());
-        let failure = RoundFailure::refused(status, &error);
         let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
-        let image_refusal = ImageRefusal::suspected(status, body, &error);
-        let is_rejection = matches!(status, 400 | 422) && !failure.is_overflow();
+        Self {
+            wait,
+            ..Self::of_status(status, body, &error, RoundFailure::refused(status, &error))
+        }
+    }
+
+    /// The answer broke off before the model said anything. An error that the server reported in its stream counts
+    /// like an answer with its status: vLLM sends the head of an answer before it knows whether it can make one.
+    pub(super) fn before_the_answer(failure: RoundFailure) -> Self {
+        let Some(error) = failure.reported.clone() else { return Self::permanent(failure) };
+        let Some(status) = error.status else { return Self::permanent(failure) };
+        let wait = http::is_transient(status).then_some(Duration::ZERO);
+        Self { wait, ..Self::of_status(status, &error.message, &error, failure) }
+    }
+
+    fn of_status(status: u16, body: &str, error: &ServerError, failure: RoundFailure) -> Self {
+        let image_refusal = ImageRefusal::suspected(status, body, error);
+        let is_rejection = is_rejection(status, error) && !failure.is_overflow();
         let rejection = is_rejection.then(|| body.to_owned());
-        Self { failure, wait, was_reached: true, status: Some(status), image_refusal, rejection }
+        Self { status: Some(status), image_refusal, rejection, ..Self::permanent(failure) }
     }
 
     pub(in crate::upstream) const fn permanent(failure: RoundFailure) -> Self {
@@ -97,6 +112,11 @@ impl From<ClientError> for Failed {
         let failure = error.into();
         Self { failure, wait, was_reached, status: None, image_refusal: None, rejection: None }
     }
+}
+
+/// Whether a server did not take what is in the request. llama-cpp-python answers 500 to a value that it does not know.
+fn is_rejection(status: u16, error: &ServerError) -> bool {
+    matches!(status, 400 | 422) || (status == 500 && error.message.contains("validation error"))
 }
 
 /// The wait that the server asks for, zero if it asks for none; `None` if it is too long.

@@ -27,13 +27,21 @@ impl Server {
         prefills: bool,
     ) -> Result<Round, Failed> {
         let replacements = self.replacements.load(Ordering::Relaxed);
-        let known = self.tightness.load(Ordering::Relaxed);
         let found = Box::pin(self.known_way(history)).await?;
-        let mut way = Way { prefills, tightness: known, ..found };
+        self.note_tightness(self.tightness_of_context(request.prompt.room_tokens()));
+        let tightness = self.tightness.load(Ordering::Relaxed);
+        let joins_system = self.refuses_system.load(Ordering::Relaxed);
+        let mut way = Way { prefills, tightness, joins_system, ..found };
         let (mut attempt, mut drops_images) = (0, false);
         loop {
-            let failed = match self.open_begun(request, extra, way, drops_images).await {
+            let failed = match self.open_with(request, extra, way, drops_images).await {
                 Err(failed) if failed.failure.is_overflow() => failed,
+                Err(failed) if !way.joins_system && failed.failure.is_about_system_role() => {
+                    debug!(reason = %failed.failure.message, "putting the instructions before the first message");
+                    self.refuses_system.store(true, Ordering::Relaxed);
+                    way.joins_system = true;
+                    continue;
+                }
                 Err(failed) => return Err(failed),
                 Ok(round) => {
                     if attempt > 0 {
@@ -63,19 +71,13 @@ impl Server {
         }
     }
 
-    /// Opens a round and waits for its answer to begin: some servers, such as LM Studio, have sent the head of an answer
-    /// before they find the conversation too long.
-    async fn open_begun(
-        &self,
-        request: &RoundRequest,
-        extra: &ExtraSampling,
-        way: Way,
-        drops_images: bool,
-    ) -> Result<Round, Failed> {
-        // Boxed, so that nothing of it is held while the model reads its prompt.
-        let mut round = Box::pin(self.open_with(request, extra, way, drops_images)).await?;
-        round.begin().await.map_err(Failed::permanent)?;
-        Ok(round)
+    /// How tightly to tell conversations whose room is this large if the model's context, as far as the server has told
+    /// its size, holds less.
+    fn tightness_of_context(&self, room_tokens: usize) -> u8 {
+        let context = self.listed.lock().as_ref().and_then(|models| models.context);
+        let Some(most) = context.and_then(|tokens| usize::try_from(tokens).ok()) else { return 0 };
+        let fits = |tightness: &u8| Way::room(room_tokens, *tightness) <= most;
+        (0..limits::TIGHTNESS_MAX).find(fits).unwrap_or(limits::TIGHTNESS_MAX)
     }
 
     /// From now on, conversations begin with this tightness.

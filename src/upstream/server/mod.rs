@@ -4,24 +4,24 @@
 mod detecting;
 mod failed;
 mod fitting;
+mod listing;
 mod opening;
 mod probing;
 mod reading;
 mod template;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use parking_lot::Mutex;
-use tokio::time::Instant;
-use tracing::{debug, warn};
 
 use self::detecting::Guess;
 use self::failed::Failed;
+use self::listing::{FailedListing, Known};
 use self::reading::coding;
 use crate::call_format::ContractSetting;
 use crate::hidden_key::HiddenKey;
@@ -104,10 +104,14 @@ pub(super) struct Server {
     /// Whether prompts are sent instead of messages.
     sends_prompts: bool,
     contract: ContractSetting,
-    images: Arc<ImageSupport>,
+    images: ImageSupport,
     refused_sampling: RefusedSampling,
     /// How tightly conversations have to be told so that the model's context can hold them: see [`Way`].
     tightness: AtomicU8,
+    /// Whether the model's chat template refuses instructions as a message of their own.
+    refuses_system: AtomicBool,
+    /// Whether it has ever said why a model finished.
+    gives_reasons: Arc<AtomicBool>,
     /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
@@ -125,17 +129,6 @@ pub(super) struct Server {
     losses: Mutex<Option<Losses>>,
     /// Locked by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<FailedListing>>,
-}
-
-/// What is known about a server.
-#[derive(Debug)]
-enum Known {
-    /// It has not been asked, or may have been replaced since.
-    Nothing,
-    /// It does not list its models.
-    Unlisted,
-    /// Its answer, and when it came.
-    Models { models: Models, at: Instant },
 }
 
 impl Server {
@@ -188,9 +181,11 @@ impl Server {
             dialect,
             sends_prompts,
             contract,
-            images: Arc::default(),
+            images: ImageSupport::default(),
             refused_sampling: RefusedSampling::default(),
             tightness: AtomicU8::new(0),
+            refuses_system: AtomicBool::new(false),
+            gives_reasons: Arc::default(),
             model,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
@@ -217,20 +212,20 @@ impl Server {
         !self.sends_prompts && !self.images.is_refused()
     }
 
-    /// Asks as often as is worthwhile.
-    async fn try_open(&self, request: &ChatRequest) -> Result<Round, Failed> {
+    /// Asks as often as is worthwhile, and waits for the answer to begin.
+    async fn try_open(&self, render: impl Fn() -> ChatRequest) -> Result<Round, Failed> {
         let variant = self.dialect.variant();
         let mut attempt = 1;
         loop {
-            let failed = match self.ask(request).await {
-                Ok((answer, in_reasoning)) => {
-                    let decoder = self.dialect.decoder(request);
-                    let round =
-                        Round::http(answer.body, request.contract, decoder, self.idle_timeout);
-                    let round = round.hiding(self.hidden_key.clone());
-                    let round = round.begun_in_reasoning(in_reasoning);
-                    return Ok(round.prefilled(request.is_prefilled));
-                }
+            // Boxed, and rendered for each attempt, so that nothing of it is held while the model reads its prompt.
+            let failed = match Box::pin(self.ask(render())).await {
+                Ok(mut asked) => match asked.round.begin().await {
+                    Ok(()) => return Ok(asked.round),
+                    Err(failure) => {
+                        let failed = Failed::before_the_answer(failure);
+                        self.learn_from(failed, asked.has_tools, asked.variant)
+                    }
+                },
                 Err(failed) => failed,
             };
             if !failed.waits_to_retry(&mut attempt).await {
@@ -241,17 +236,19 @@ impl Server {
         }
     }
 
-    /// Makes one attempt, up to the head of an answer that is an event stream. The answer may begin
-    /// inside reasoning.
-    async fn ask(&self, request: &ChatRequest) -> Result<(Answer, bool), Failed> {
+    /// Makes one attempt, up to the head of an answer that is an event stream.
+    async fn ask(&self, mut request: ChatRequest) -> Result<Asked, Failed> {
         let models = self.models().await?;
         let (model, flavour) = (self.model_of(&models), models.flavour);
-        let prompt = match self.dialect.template_body(request, model) {
+        // vLLM refuses a limit that its whole context could not hold. Some clients always set a high one.
+        let most = models.context.and_then(|tokens| tokens.try_into().ok()).unwrap_or(u32::MAX);
+        request.sampling.max_tokens = request.sampling.max_tokens.map(|tokens| tokens.min(most));
+        let prompt = match self.dialect.template_body(&request, model) {
             Some(body) => self.render(body.into()).await?,
             None => String::new(),
         };
         let server = dialect::Server { model, flavour, prompt: &prompt };
-        let body = Bytes::from(self.dialect.body(request, &server));
+        let body = Bytes::from(self.dialect.body(&request, &server));
         let variant = self.dialect.variant();
         let path = format!("{}{}", self.path, self.dialect.path());
         let mut post = self.request(Method::POST, &path, body);
@@ -261,22 +258,10 @@ impl Server {
             }
         }
         let mut answer = self.send(post, self.idle_timeout).await?;
-        let status = answer.head.status;
-        if !status.is_success() {
+        let has_tools = !request.tools.is_empty();
+        if !answer.head.status.is_success() {
             let body = self.read_error(&mut answer).await;
-            let mut failed = Failed::refused(&answer, &body);
-            if status == StatusCode::NOT_FOUND {
-                self.forget();
-                // A name learnt from the server can be learnt again; a configured name is
-                // final.
-                failed.wait = self.model.is_empty().then_some(Duration::ZERO);
-            }
-            self.dialect.learn_refusal(request, variant, status.as_u16(), &body);
-            // Another request may succeed, even if it is another round that learnt how.
-            if self.dialect.variant() != variant {
-                failed.wait = Some(Duration::ZERO);
-            }
-            return Err(failed);
+            return Err(self.learn_from(Failed::refused(&answer, &body), has_tools, variant));
         }
         let media_type = answer.head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -286,122 +271,42 @@ impl Server {
             let error = ServerError::from_body(body.as_bytes());
             return Err(Failed::permanent(RoundFailure::not_a_stream(&media_type, &error)));
         }
-        match coding(&answer) {
-            Some(coding) => {
-                let coding = self.without_key(coding.to_owned());
-                Err(Failed::permanent(RoundFailure::compressed(&coding)))
-            }
-            None => Ok((answer, request.format.row().reasoning_open_in(&prompt).is_some())),
+        if let Some(coding) = coding(&answer) {
+            let coding = self.without_key(coding.to_owned());
+            return Err(Failed::permanent(RoundFailure::compressed(&coding)));
         }
+        let in_reasoning = request.format.row().reasoning_open_in(&prompt).is_some();
+        let decoder = self.dialect.decoder(&request);
+        let round = Round::http(answer.body, request.contract, decoder, self.idle_timeout)
+            .hiding(self.hidden_key.clone())
+            .with_reasons(&self.gives_reasons)
+            .begun_in_reasoning(in_reasoning)
+            .prefilled(request.is_prefilled);
+        Ok(Asked { round, has_tools, variant })
+    }
+
+    /// Learns from a request of this variant that has failed. It is made again if another may succeed, even if it is
+    /// another round that learnt how.
+    fn learn_from(&self, mut failed: Failed, has_tools: bool, variant: u8) -> Failed {
+        let Some(status) = failed.status else { return failed };
+        if status == StatusCode::NOT_FOUND && failed.failure.is_refusal {
+            self.forget();
+            // A name learnt from the server can be learnt again; a configured name is final.
+            failed.wait = self.model.is_empty().then_some(Duration::ZERO);
+        }
+        if let Some(told) = failed.rejection.as_deref() {
+            self.dialect.learn_refusal(told, has_tools, variant);
+        }
+        if self.dialect.variant() != variant {
+            failed.wait = Some(Duration::ZERO);
+        }
+        failed
     }
 
     /// The name of the model to ask.
     fn model_of<'m>(&'m self, models: &'m Models) -> &'m str {
         let learnt = models.first.as_deref().unwrap_or_default();
         if self.model.is_empty() { learnt } else { &self.model }
-    }
-
-    /// The server's description of itself. It is requested before the first round, and again
-    /// only when there is a sign that the server has been replaced, or some time after it was too
-    /// busy. A server that gives none is used as it is, unless the name of a model is needed.
-    async fn models(&self) -> Result<Models, Failed> {
-        self.models_since(Instant::now()).await
-    }
-
-    /// The same for a round that began to ask at `since`. Rounds that begin together ask once and share the result.
-    async fn models_since(&self, since: Instant) -> Result<Models, Failed> {
-        let needs_name = self.model.is_empty();
-        let mut asked = self.asking.lock().await;
-        match &*self.known.lock() {
-            Known::Models { models, .. } if !self.model_of(models).is_empty() => {
-                return Ok(models.clone());
-            }
-            Known::Unlisted if !needs_name => return Ok(Models::default()),
-            _ => {}
-        }
-        let replacements = self.replacements.load(Ordering::Relaxed);
-        if let Some(FailedListing { failed, at, replacements: then }) = &*asked {
-            let is_too_early = failed.is_silence() && at.elapsed() < limits::LIST_AGAIN;
-            if *at >= since || (!needs_name && is_too_early && *then == replacements) {
-                return self.without_list(failed.clone());
-            }
-        }
-        let listed = self.fetch_models().await;
-        let named = listed.and_then(|models| self.check_named(&models).map(|()| models));
-        let failed = match named {
-            Ok(models) => return Ok(models),
-            Err(failed) => failed,
-        };
-        *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now(), replacements });
-        let listed = self.without_list(failed.clone());
-        // A server that is still starting, or a proxy in front of one, is asked again, and so is one whose list broke
-        // off, or that was too busy.
-        let may_list = failed.wait.is_some()
-            || failed.is_silence()
-            || failed.status.is_some_and(http::is_transient);
-        if listed.is_ok() && !may_list {
-            *self.known.lock() = Known::Unlisted;
-        }
-        listed
-    }
-
-    /// Checks that the model has a name, configured or listed.
-    fn check_named(&self, models: &Models) -> Result<(), Failed> {
-        if self.model_of(models).is_empty() {
-            return Err(Failed::permanent(RoundFailure::no_model()));
-        }
-        Ok(())
-    }
-
-    /// What is known of a server that has not listed its models.
-    fn without_list(&self, failed: Failed) -> Result<Models, Failed> {
-        if self.model.is_empty() || !failed.was_reached {
-            return Err(failed);
-        }
-        debug!(reason = %failed.failure.message, "the server does not list its models");
-        Ok(Models::default())
-    }
-
-    /// Checks whether the server can be reached now. If it can, the model's contract is known from
-    /// then on.
-    pub(super) async fn check(&self) -> Result<(), RoundFailure> {
-        self.check_reachable().await?;
-        self.contract().await.map(|_| ()).map_err(|failed| failed.failure)
-    }
-
-    async fn check_reachable(&self) -> Result<(), RoundFailure> {
-        if let Known::Models { models, at } = &*self.known.lock()
-            && at.elapsed() < limits::CHECK_AGE
-        {
-            return self.check_named(models).map_err(|failed| failed.failure);
-        }
-        let listed = match self.fetch_models().await {
-            Ok(models) => self.check_named(&models),
-            Err(failed) if failed.has_no_list() && !self.model.is_empty() => {
-                // It answers, and is used without a list. What it has listed before still holds.
-                let mut known = self.known.lock();
-                if matches!(*known, Known::Nothing) {
-                    *known = Known::Unlisted;
-                    warn!(reason = %failed.failure.message, "the model server lists no models");
-                }
-                Ok(())
-            }
-            Err(failed) => Err(failed),
-        };
-        listed.map_err(|failed| failed.failure)
-    }
-
-    /// Requests the list of models, which also identifies the server.
-    async fn fetch_models(&self) -> Result<Models, Failed> {
-        let path = format!("{}/models", self.path);
-        let list = self.look_up(Method::GET, &path, Bytes::new()).await?;
-        let models = Models::read(&list, &self.model).ok_or_else(Failed::not_a_list)?;
-        let before = self.listed.lock().replace(models.clone());
-        if before.is_some_and(|before| before != models) {
-            self.forget_model();
-        }
-        *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
-        Ok(models)
     }
 
     /// The answer to a question about the server, in JSON.
@@ -451,11 +356,10 @@ impl Server {
     }
 }
 
-/// The last failure to list models.
-#[derive(Debug)]
-struct FailedListing {
-    failed: Failed,
-    at: Instant,
-    /// How many times the model may have been replaced by then.
-    replacements: u64,
+/// A request whose answer is an event stream.
+struct Asked {
+    round: Round,
+    has_tools: bool,
+    /// What was asked for: see [`Dialect::variant`].
+    variant: u8,
 }

@@ -38,11 +38,19 @@ impl Server {
     pub(super) async fn known_way(&self, history: History) -> Result<Way, Failed> {
         let mut attempt = 1;
         loop {
-            match self.way(history).await {
+            match self.listed_way(history).await {
                 Err(failed) if failed.waits_to_retry(&mut attempt).await => {}
                 known => return known,
             }
         }
+    }
+
+    /// How requests are written, by a server that has told the size of its model's context if it can.
+    async fn listed_way(&self, history: History) -> Result<Way, Failed> {
+        if self.listed.lock().is_none() {
+            self.models().await?;
+        }
+        self.way(history).await
     }
 
     /// Opens a round. If the request may have been refused for how tokens are to be chosen, it is
@@ -89,11 +97,14 @@ impl Server {
             rendered
         };
         let images = self.images.not_refused(&request.images);
-        let rendered = render(&images);
-        let shown = rendered.image_ids();
-        let failed = match self.try_open(&rendered).await {
-            Ok(round) if shown.is_empty() => return Ok(round),
-            Ok(round) => return Ok(round.shows_images(&self.images)),
+        let shown = if images.is_empty() { Vec::new() } else { render(&images).image_ids() };
+        let failed = match self.try_open(|| render(&images)).await {
+            Ok(round) => {
+                if !shown.is_empty() {
+                    self.images.note_supported();
+                }
+                return Ok(round);
+            }
             Err(failed) => failed,
         };
         let may_help = !shown.is_empty() && (drops_images || !failed.failure.is_overflow());
@@ -102,8 +113,7 @@ impl Server {
         };
         let reason = failed.failure.message;
         debug!(%reason, "asking again without images");
-        let without = render(&Images::new());
-        let round = self.try_open(&without).await?;
+        let round = self.try_open(|| render(&Images::new())).await?;
         let images = shown.len();
         if self.images.note_refused(shown, refusal) {
             warn!(%reason, "the model server takes no images; it is told their names only");

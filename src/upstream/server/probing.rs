@@ -22,6 +22,8 @@ const ANSWER_TOKENS: u32 = 40;
 enum Holding {
     Held,
     Ignored,
+    /// The model only thought, and servers restrict what comes after that.
+    Unknown,
     Refused(String),
 }
 
@@ -144,17 +146,30 @@ impl Server {
         ];
         // llama.cpp's own API knows the grammar alone.
         let tried = if self.sends_prompts { &asked[..1] } else { &asked[..] };
+        let set = Constrain::ALL.iter().find(|(_, value)| *value == constrain);
+        let set = set.map_or("none", |(name, _)| name);
+        // What is refused without any of them is not refused because of one.
+        match self.holds(models, &json!({})).await {
+            Ok(Holding::Refused(why))
+            | Err(Failed { failure: RoundFailure { message: why, .. }, .. }) => {
+                return format!("`constrain` is {set}: none could be tried ({why})");
+            }
+            Ok(_) => {}
+        }
         let mut found = Vec::new();
         for (name, fields) in tried {
             found.push(match self.holds(models, fields).await {
                 Ok(Holding::Held) => format!("{name} holds"),
                 Ok(Holding::Ignored) => format!("{name} is ignored"),
+                Ok(Holding::Unknown) => {
+                    format!(
+                        "{name} could not be told (the model thought for {ANSWER_TOKENS} tokens)"
+                    )
+                }
                 Ok(Holding::Refused(why)) => format!("{name} is refused ({why})"),
                 Err(failed) => format!("{name} could not be tried ({})", failed.failure.message),
             });
         }
-        let set = Constrain::ALL.iter().find(|(_, value)| *value == constrain);
-        let set = set.map_or("none", |(name, _)| name);
         format!("`constrain` is {set}: {}", found.join(", "))
     }
 
@@ -182,8 +197,16 @@ impl Server {
                     return Err(Failed::permanent(RoundFailure::not_a_completion()));
                 }
                 let said = message["content"].as_str().unwrap_or_default();
-                let holds = said.contains(IMPOSSIBLE);
-                Ok(if holds { Holding::Held } else { Holding::Ignored })
+                let thought = ["reasoning", "reasoning_content"]
+                    .iter()
+                    .any(|key| message[*key].as_str().is_some_and(|thought| !thought.is_empty()));
+                Ok(if said.contains(IMPOSSIBLE) {
+                    Holding::Held
+                } else if said.trim().is_empty() && thought {
+                    Holding::Unknown
+                } else {
+                    Holding::Ignored
+                })
             }
             Err(failed) if failed.rejection.is_some() => {
                 Ok(Holding::Refused(failed.failure.message))

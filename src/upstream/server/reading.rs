@@ -42,7 +42,10 @@ impl Server {
                 answer.body.finish();
                 Ok(body.text)
             }
-            Extent::Longer => Err(Failed::permanent(RoundFailure::too_long(bytes_max))),
+            Extent::Longer => Err(Failed {
+                status: Some(answer.head.status.as_u16()),
+                ..Failed::permanent(RoundFailure::too_long(bytes_max))
+            }),
             Extent::Cut => Err(Failed {
                 wait: Some(Duration::ZERO),
                 ..Failed::permanent(RoundFailure::cut_short())

@@ -345,7 +345,7 @@ fn finish(raw: &RawValue) -> Result<Option<RoundFinish>, FrameError> {
         | "network_error"
         | "insufficient_system_resource" => {
             let message = format!("it gave the answer up (finish_reason {reason})");
-            return Err(FrameError::Server(ServerError { code: None, message }));
+            return Err(FrameError::Server(ServerError::of_message(&message)));
         }
         _ => Some(RoundFinish::Other),
     })

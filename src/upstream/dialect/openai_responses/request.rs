@@ -68,10 +68,10 @@ impl Dialect for OpenaiResponses {
         u8::from(*self.reasoning.lock() == Reasoning::Encrypted)
     }
 
-    fn learn_refusal(&self, _round: &ChatRequest, _variant: u8, status: u16, body: &str) {
+    fn learn_refusal(&self, told: &str, _has_tools: bool, _variant: u8) {
         let mut reasoning = self.reasoning.lock();
-        let names_it = || body.to_ascii_lowercase().contains("encrypted");
-        if *reasoning == Reasoning::Encrypted && status == 400 && names_it() {
+        let names_it = || told.to_ascii_lowercase().contains("encrypted");
+        if *reasoning == Reasoning::Encrypted && names_it() {
             *reasoning = Reasoning::Refused;
         }
     }

@@ -415,14 +415,13 @@ fn encrypted_reasoning_is_requested_if_it_is_missing_otherwise() {
 fn what_a_server_refuses_to_encrypt_is_not_requested_again_until_it_may_have_been_replaced() {
     let (dialect, empty) = (dialect("us"), json!({"id": "r", "summary": []}));
     let said = "unknown value reasoning.Encrypted_content";
-    dialect.learn_refusal(&ChatRequest::default(), 0, 400, said);
+    dialect.learn_refusal(said, false, 0);
     assert!(asks_to_encrypt(&dialect, &round_with(&empty)), "that was about something else");
     let variant = dialect.variant();
-    dialect.learn_refusal(&ChatRequest::default(), 0, 400, "no");
-    dialect.learn_refusal(&ChatRequest::default(), 0, 500, said);
+    dialect.learn_refusal("no", false, 0);
     assert_eq!(dialect.variant(), variant, "the same request would be refused again");
     assert!(asks_to_encrypt(&dialect, &ChatRequest::default()), "for all conversations");
-    dialect.learn_refusal(&ChatRequest::default(), 0, 400, said);
+    dialect.learn_refusal(said, false, 0);
     assert_ne!(dialect.variant(), variant);
     assert!(!asks_to_encrypt(&dialect, &round_with(&empty)));
     dialect.forget_refusals();

@@ -1,0 +1,160 @@
+//! A server's list of its models: asking for it, and what its absence says.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use hyper::Method;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::Server;
+use super::failed::Failed;
+use crate::http;
+use crate::limits::upstream as limits;
+use crate::upstream::RoundFailure;
+use crate::upstream::models::{Flavour, Models};
+
+/// What is known about a server.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// It has not been asked, or may have been replaced since.
+    Nothing,
+    /// It does not list its models.
+    Unlisted,
+    /// Its answer, and when it came.
+    Models { models: Models, at: Instant },
+}
+
+/// The last failure to list models.
+#[derive(Debug)]
+pub(super) struct FailedListing {
+    failed: Failed,
+    at: Instant,
+    /// How many times the model may have been replaced by then.
+    replacements: u64,
+}
+
+impl Server {
+    /// The server's description of itself. It is requested before the first round, and again
+    /// only when there is a sign that the server has been replaced, or some time after it was too
+    /// busy. A server that gives none is used as it is, unless the name of a model is needed.
+    pub(super) async fn models(&self) -> Result<Models, Failed> {
+        self.models_since(Instant::now()).await
+    }
+
+    /// The same for a round that began to ask at `since`. Rounds that begin together ask once and share the result.
+    pub(super) async fn models_since(&self, since: Instant) -> Result<Models, Failed> {
+        let needs_name = self.model.is_empty();
+        let mut asked = self.asking.lock().await;
+        match &*self.known.lock() {
+            Known::Models { models, .. } if !self.model_of(models).is_empty() => {
+                return Ok(models.clone());
+            }
+            Known::Unlisted if !needs_name => return Ok(Models::default()),
+            _ => {}
+        }
+        let replacements = self.replacements.load(Ordering::Relaxed);
+        if let Some(FailedListing { failed, at, replacements: then }) = &*asked {
+            let is_too_early = failed.is_silence() && at.elapsed() < limits::LIST_AGAIN;
+            if *at >= since || (!needs_name && is_too_early && *then == replacements) {
+                return self.without_list(failed.clone());
+            }
+        }
+        let listed = self.fetch_models().await;
+        let named = listed.and_then(|models| self.check_named(&models).map(|()| models));
+        let failed = match named {
+            Ok(models) => return Ok(models),
+            Err(failed) => failed,
+        };
+        *asked = Some(FailedListing { failed: failed.clone(), at: Instant::now(), replacements });
+        let listed = self.without_list(failed.clone());
+        // A server that is still starting, or a proxy in front of one, is asked again, and so is one whose list broke
+        // off, or that was too busy.
+        let may_list = failed.wait.is_some() || failed.status.is_none_or(http::is_transient);
+        if listed.is_ok() && !may_list {
+            *self.known.lock() = Known::Unlisted;
+        }
+        listed
+    }
+
+    /// Checks that the model has a name, configured or listed.
+    fn check_named(&self, models: &Models) -> Result<(), Failed> {
+        if self.model_of(models).is_empty() {
+            return Err(Failed::permanent(RoundFailure::no_model()));
+        }
+        Ok(())
+    }
+
+    /// Checks that the configured model is there. Only vLLM is known to list all names that it answers to.
+    fn check_served(&self, Models { flavour, names, .. }: &Models) -> Result<(), Failed> {
+        let is_served = self.model.is_empty() || names.contains(&self.model);
+        if is_served || *flavour != Flavour::Vllm {
+            return Ok(());
+        }
+        Err(Failed::permanent(RoundFailure::not_served(&self.model, names)))
+    }
+
+    /// What is known of a server that has not listed its models.
+    fn without_list(&self, failed: Failed) -> Result<Models, Failed> {
+        if self.model.is_empty() || !failed.was_reached {
+            return Err(failed);
+        }
+        debug!(reason = %failed.failure.message, "the server does not list its models");
+        Ok(Models::default())
+    }
+
+    /// Checks whether the server can be reached now. If it can, the model's contract is known from
+    /// then on.
+    pub(in crate::upstream) async fn check(&self) -> Result<(), RoundFailure> {
+        self.check_reachable().await?;
+        self.contract().await.map(|_| ()).map_err(|failed| failed.failure)
+    }
+
+    async fn check_reachable(&self) -> Result<(), RoundFailure> {
+        if let Known::Models { models, at } = &*self.known.lock()
+            && at.elapsed() < limits::CHECK_AGE
+        {
+            let checked = self.check_named(models).and_then(|()| self.check_served(models));
+            return checked.map_err(|failed| failed.failure);
+        }
+        let listed = match self.fetch_models().await {
+            Ok(models) => self.check_named(&models).and_then(|()| self.check_served(&models)),
+            Err(failed) if failed.has_no_list() && !self.model.is_empty() => {
+                // It answers, and is used without a list. What it has listed before still holds.
+                let mut known = self.known.lock();
+                if matches!(*known, Known::Nothing) {
+                    *known = Known::Unlisted;
+                    warn!(reason = %failed.failure.message, "the model server lists no models");
+                }
+                Ok(())
+            }
+            Err(failed) => Err(failed),
+        };
+        listed.map_err(|failed| failed.failure)
+    }
+
+    /// Requests the list of models, which also identifies the server.
+    async fn fetch_models(&self) -> Result<Models, Failed> {
+        let path = format!("{}/models", self.path);
+        let list = self.look_up(Method::GET, &path, Bytes::new()).await?;
+        let models = Models::read(&list, &self.model).ok_or_else(Failed::not_a_list)?;
+        let before = self.listed.lock().replace(models.clone());
+        let has_changed = before.as_ref().is_some_and(|before| *before != models);
+        if has_changed {
+            self.forget_model();
+        }
+        if let (true, [first, _, ..]) = (has_changed || before.is_none(), &*models.names)
+            && self.model.is_empty()
+        {
+            let (upstream, count) = (&*self.name, models.names.len());
+            warn!(
+                upstream,
+                count,
+                model = first,
+                "the model server has several models, and none is set: the first is asked"
+            );
+        }
+        *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
+        Ok(models)
+    }
+}
