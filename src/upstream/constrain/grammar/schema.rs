@@ -91,7 +91,9 @@ impl<'a> Writer<'a> {
         if let Some(target) = target.and_then(|target| self.root.pointer(target)) {
             return vec![target];
         }
-        if let Some([only]) = schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
+        if let Some([only]) = schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice)
+            && schema.get("type").is_none()
+        {
             return vec![only];
         }
         let combined = ["anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array());

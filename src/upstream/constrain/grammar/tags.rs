@@ -89,39 +89,53 @@ pub(super) fn values<'a>(
     schema: &'a Value,
     is_said: bool,
 ) -> Vec<(bool, String)> {
-    let mut plain = Vec::new();
-    if !says_its_kind(schema)
-        && push_plain(writer, schema, 0, &mut plain)
-        && let [_, ..] = &plain[..]
-    {
-        let all: Vec<_> =
-            plain.into_iter().flat_map(|schema| plain_values(writer, schema, is_said)).collect();
+    let mut alternatives = Vec::new();
+    if !has_type(schema) && push_alternatives(writer, schema, 0, &mut alternatives) {
+        let all = alternatives.into_iter().flat_map(|it| typed_values(writer, it, is_said));
+        let all: Vec<_> = all.collect();
         return [true, false].into_iter().filter_map(|side| union(&all, side)).collect();
     }
-    plain_values(writer, schema, is_said)
+    typed_values(writer, Alternative { schema, written_as: schema }, is_said)
 }
 
-/// Whether a schema says itself what its values are.
-fn says_its_kind(schema: &Value) -> bool {
+/// A schema that a value may fit.
+#[derive(Clone, Copy)]
+struct Alternative<'a> {
+    schema: &'a Value,
+    /// What has the rule for it, which all that refer to the schema share: the `$ref` that leads to it, or itself.
+    written_as: &'a Value,
+}
+
+/// Whether a schema states what its values are.
+fn has_type(schema: &Value) -> bool {
     ["enum", "const", "type"].into_iter().any(|keyword| schema.get(keyword).is_some())
 }
 
-/// Pushes the schemas that say what the values of this one are: behind a `$ref`, or the members of `anyOf` and `oneOf`,
-/// as Pydantic writes enums, models and what is optional. Returns whether all of them do.
-fn push_plain<'a>(
+/// Pushes the schemas with a type that a value of this one may fit: behind a `$ref`, or among the members of `anyOf` and
+/// `oneOf`, as Pydantic writes enums, models and what is optional. Returns whether these are all, and no more than a
+/// grammar takes.
+fn push_alternatives<'a>(
     writer: &Writer<'a>,
     schema: &'a Value,
     depth: usize,
-    plain: &mut Vec<&'a Value>,
+    alternatives: &mut Vec<Alternative<'a>>,
 ) -> bool {
-    if says_its_kind(schema) {
-        plain.push(schema);
-        return plain.len() <= GRAMMAR_ALTERNATIVES_MAX;
+    // Beside other keywords, a reference says only a part of what a value may be.
+    const MORE: [&str; 3] = ["properties", "patternProperties", "additionalProperties"];
+    if depth > GRAMMAR_SCHEMA_DEPTH_MAX || MORE.iter().any(|key| schema.get(*key).is_some()) {
+        return false;
     }
-    let alternatives = writer.alternatives_of(schema);
-    depth < GRAMMAR_SCHEMA_DEPTH_MAX
-        && !alternatives.is_empty()
-        && alternatives.into_iter().all(|it| push_plain(writer, it, depth + 1, plain))
+    let next = writer.alternatives_of(schema);
+    let is_reference = schema.get("$ref").is_some();
+    !next.is_empty()
+        && next.into_iter().all(|next| {
+            if !has_type(next) {
+                return push_alternatives(writer, next, depth + 1, alternatives);
+            }
+            let written_as = if is_reference { schema } else { next };
+            alternatives.push(Alternative { schema: next, written_as });
+            alternatives.len() <= GRAMMAR_ALTERNATIVES_MAX
+        })
 }
 
 /// All values on this side, if there are any: text or JSON.
@@ -142,10 +156,10 @@ fn union(values: &[(bool, String)], side: bool) -> Option<(bool, String)> {
     }
 }
 
-/// The same for a schema that is no more than itself.
-fn plain_values<'a>(
+/// The same for a schema without references and alternatives.
+fn typed_values<'a>(
     writer: &mut Writer<'a>,
-    schema: &'a Value,
+    Alternative { schema, written_as }: Alternative<'a>,
     is_said: bool,
 ) -> Vec<(bool, String)> {
     let given = schema.get("enum").and_then(Value::as_array).cloned();
@@ -174,7 +188,7 @@ fn plain_values<'a>(
         values.push((true, TEXT.to_owned()));
     }
     if is_json && !is_text {
-        values.push((false, writer.value(schema)));
+        values.push((false, writer.value(written_as)));
     } else if is_json {
         values.push((false, "value".to_owned()));
     }

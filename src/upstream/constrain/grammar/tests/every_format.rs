@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::{Besides, Callable, of_answers};
 use super::gbnf::Grammar;
 use crate::call_format::{CallFormat, Header, ROWS};
-use crate::limits::upstream::GRAMMAR_TOOL_BYTES_MAX;
+use crate::limits::upstream::{GRAMMAR_ALTERNATIVES_MAX, GRAMMAR_TOOL_BYTES_MAX};
 use crate::upstream::constrain::cases::{Case, Message, any_case};
 use crate::upstream::constrain::structural_tag;
 use crate::upstream::{OfferedTool, ToolChoice};
@@ -218,6 +218,49 @@ fn enums_models_and_what_is_optional_hold_in_every_format() {
             let mut call = String::new();
             case.format.push_call(&mut call, "f", &arguments.to_string());
             assert_eq!(grammar.accepts(&call), is_valid, "{}: {call}\n{text_of}", row.name);
+        }
+    }
+}
+
+/// What stands beside a reference counts as well, and so does each of many alternatives.
+#[test]
+fn what_a_reference_does_not_say_can_be_written_in_every_format() {
+    let base = json!({"type": "object", "properties": {"x": {"type": "integer"}}});
+    let y = json!({"y": {"type": "integer"}});
+    let either = json!([{"type": "object", "required": ["y"]}, {"type": "object"}]);
+    let numbers = |count: usize| -> Vec<_> { (0..count).map(|it| json!({"const": it})).collect() };
+    let parameters = json!({
+        "type": "object",
+        "$defs": {"Base": base},
+        "properties": {
+            "more": {"$ref": "#/$defs/Base", "properties": y, "required": ["y"]},
+            "either": {"oneOf": either, "properties": y},
+            "null": {"enum": ["a", null]},
+            "nested": {"anyOf": [{"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "array"}]},
+            "limit": {"anyOf": numbers(GRAMMAR_ALTERNATIVES_MAX)},
+            "over": {"anyOf": numbers(GRAMMAR_ALTERNATIVES_MAX + 1)},
+        },
+    });
+    for row in ROWS {
+        let format = CallFormat::of(row);
+        let tools = vec![super::tool("f", parameters.clone())];
+        let case = Case { format, tools, calls: Vec::new() };
+        let text_of = grammar_of(&case, &ToolChoice::Required);
+        let grammar = Grammar::parse(&text_of);
+        for arguments in [
+            json!({"more": {"y": 1}}),
+            json!({"either": {"y": 1}}),
+            json!({"null": "a"}),
+            json!({"null": null}),
+            json!({"nested": "text"}),
+            json!({"nested": null}),
+            json!({"nested": [1]}),
+            json!({"limit": GRAMMAR_ALTERNATIVES_MAX - 1}),
+            json!({"over": GRAMMAR_ALTERNATIVES_MAX}),
+        ] {
+            let mut call = String::new();
+            case.format.push_call(&mut call, "f", &arguments.to_string());
+            assert!(grammar.accepts(&call), "{}: {call}\n{text_of}", row.name);
         }
     }
 }
