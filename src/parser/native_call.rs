@@ -46,7 +46,7 @@ pub fn lost_arguments(index: u32) -> ParseError {
     error(index, "", Fault::new(ErrorCode::InvalidCall, message))
 }
 
-/// A native call of which nothing arrived but the news that there was one.
+/// A native call that its server announced and did not send.
 #[must_use]
 pub fn lost_call() -> ParseError {
     let message = "the model server could not read the call";

@@ -349,7 +349,13 @@ impl TurnMachine {
             }
             Delta::CallStarted { .. }
             | Delta::CallArguments { .. }
-            | Delta::CallCompleted { .. } => state.take_native(delta, core),
+            | Delta::CallCompleted { .. } => {
+                // The model only writes about calls, and the server has taken that for one.
+                if !core.setup.may_call() {
+                    return;
+                }
+                state.take_native(delta, core)
+            }
             Delta::Finish(_) | Delta::Usage(_) => {
                 state.take_end(delta);
                 goes_on

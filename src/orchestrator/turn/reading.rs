@@ -146,7 +146,7 @@ impl OpenRound<'_> {
         }
         match segment {
             _ if self.round.ends_early() => {}
-            segment if is_of_call(&segment) && !self.round.is_found_by(finder) => {}
+            segment if is_of_call(&segment) && !self.round.claim(finder) => {}
             Segment::Text(text) => {
                 let shown = self.core.script.push_words(text);
                 self.note_words(shown);
@@ -238,10 +238,11 @@ impl OpenRound<'_> {
         }
     }
 
-    /// Turns a call of which the server tells no more than that there was one into a mistake.
+    /// Turns a call that the server announced and did not send into a mistake.
     fn note_lost_call(&mut self) {
         let has_calls = self.core.calls.places(self.round.first_call).next().is_some();
         let is_lost = self.round.message.finish == Some(RoundFinish::ToolCalls)
+            && self.core.setup.may_call()
             && !has_calls
             && self.round.mistakes.is_empty()
             && !self.round.message.has_words(&self.core.script.text);

@@ -223,8 +223,8 @@ impl Round {
         Self { message, first_call, unchecked: first_call, ..Self::default() }
     }
 
-    /// Whether this one finds the message's calls: whoever has found the first.
-    pub(super) fn is_found_by(&mut self, finder: Finder) -> bool {
+    /// Whether the message's calls are this one's: whoever claims the first has them all.
+    pub(super) fn claim(&mut self, finder: Finder) -> bool {
         *self.finder.get_or_insert(finder) == finder
     }
 

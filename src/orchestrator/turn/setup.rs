@@ -120,9 +120,13 @@ impl Setup {
     /// What reads the model's words. A model that was never told about calls may write about them.
     /// But one that sees its own calls in the history will write more, tools or no tools.
     pub(super) fn parser(&self, primer: &Primer) -> Parser {
-        let may_call = !self.tools().is_empty() || self.call_ids_before() > 0;
         let syntax = &primer.syntax;
-        Parser::of(Arc::clone(if may_call { syntax } else { syntax.without_calls() }))
+        Parser::of(Arc::clone(if self.may_call() { syntax } else { syntax.without_calls() }))
+    }
+
+    /// Whether the model knows of calls.
+    pub(super) fn may_call(&self) -> bool {
+        !self.tools().is_empty() || self.call_ids_before() > 0
     }
 
     /// The turn as history, before anything is said.
