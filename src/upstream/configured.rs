@@ -102,7 +102,9 @@ impl Upstream {
                 let way = Way { prefills: true, ..Way::of(contract, self.history) };
                 let request = request.render(way, &Images::new());
                 let round = Round::local(model.answer(&request), contract);
-                Ok(round.prefilled(request.is_prefilled))
+                let mut round = round.prefilled(request.is_prefilled);
+                round.begin().await?;
+                Ok(round)
             }
         }
     }

@@ -94,14 +94,14 @@ impl RoundFailure {
     /// The server refused the request.
     pub(super) fn refused(status: u16, error: &ServerError) -> Self {
         let said = format!("the model server answered {status}: {error}");
-        let (status, advice) = match status {
-            401 | 403 => (status, "; check this upstream's api_key"),
+        let advice = match status {
+            401 | 403 => "; check this upstream's api_key",
             404 if error.is_about_address() => {
-                (404, "; check base_url (it usually ends in /v1) and model")
+                "; check base_url (it usually ends in /v1) and model"
             }
             // mlx-lm answers 404 to whatever goes wrong.
-            404 => (500, ""),
-            _ => (status, ""),
+            404 => return Self::of_status(500, error, &said, ""),
+            _ => "",
         };
         Self::of_status(status, error, &said, advice)
     }
@@ -139,8 +139,10 @@ impl RoundFailure {
 
     /// Whether the model's chat template takes no instructions, in the words of Gemma 2's and many others'.
     pub(super) fn is_about_system_role(&self) -> bool {
+        let said = self.message.to_ascii_lowercase();
         self.code == FailureCode::UpstreamError
-            && self.message.to_ascii_lowercase().contains("system role")
+            && said.contains("system role")
+            && said.contains("support")
     }
 
     /// The server sent something other than an event stream.
@@ -175,15 +177,6 @@ impl RoundFailure {
         let message = "the model server lists no model; load one there, or name one with this \
                        upstream's model";
         Self::new(FailureCode::UpstreamError, false, message.to_owned())
-    }
-
-    /// The server has models, and not this one.
-    pub(super) fn not_served(model: &str, names: &[String]) -> Self {
-        let message = format!(
-            "the model server has no model {model:?}; set this upstream's model to one of {}",
-            names.join(", ")
-        );
-        Self::new(FailureCode::UpstreamError, false, message)
     }
 
     /// The server sent something other than a rendered chat template.
@@ -242,6 +235,7 @@ impl RoundFailure {
         self.message = hide(self.message);
         if let Some(error) = &mut self.reported {
             error.message = hide(std::mem::take(&mut error.message));
+            error.code = error.code.take().map(&hide);
         }
         self
     }

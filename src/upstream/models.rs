@@ -57,6 +57,16 @@ impl Models {
             #[serde(flatten)]
             more: Map<String, Value>,
         }
+        impl Model {
+            fn number(&self, of: &str, key: &str) -> Option<u64> {
+                self.more.get(of)?.get(key)?.as_u64()
+            }
+
+            fn context(&self) -> Option<u64> {
+                let told = self.more.get("max_model_len").and_then(Value::as_u64);
+                told.or_else(|| self.number("meta", "n_ctx")).filter(|tokens| *tokens > 0)
+            }
+        }
         // serde would also take a list of the fields.
         if !body.trim_start().starts_with('{') {
             return None;
@@ -71,6 +81,10 @@ impl Models {
             (None, named) => named.or_else(|| list.first()),
         };
         let root = root.and_then(|listed| listed.more.get("root")?.as_str()).map(str::to_owned);
+        // Of the model that is asked. Some servers take any name for the only one.
+        let asked = named.or_else(|| list.first().filter(|_| model.is_empty() || list.len() == 1));
+        let parent = parent.and_then(of_id);
+        let context = asked.and_then(Model::context).or_else(|| parent.and_then(Model::context));
         let all = list.iter().filter_map(|listed| listed.id.clone()).collect();
         let Some(first) = list.into_iter().next() else { return Some(Self::default()) };
         // Servers put their own name there; Ollama, where its models come from.
@@ -81,16 +95,15 @@ impl Models {
             Some("library") => Flavour::Ollama,
             _ => Flavour::Other,
         };
-        let more = Value::Object(first.more);
-        let count = |path: &str| more.pointer(path).and_then(Value::as_u64);
-        Some(Self {
-            flavour,
-            first: first.id,
-            names: all,
-            root,
-            parameters: count("/meta/n_params"),
-            context: count("/max_model_len").or_else(|| count("/meta/n_ctx")),
-        })
+        let parameters = first.number("meta", "n_params");
+        Some(Self { flavour, first: first.id, names: all, root, parameters, context })
+    }
+}
+
+impl Models {
+    /// Whether this may be another model than before. Which others a server has does not matter.
+    pub(crate) fn may_replace(&self, before: &Self) -> bool {
+        Self { names: Arc::clone(&before.names), ..self.clone() } != *before
     }
 }
 

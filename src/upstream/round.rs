@@ -134,7 +134,7 @@ impl Round {
         self.events.model()
     }
 
-    /// Notes whether the server says why its models finish, as far as is known.
+    /// Shares what is known about whether the server gives finish reasons.
     pub(super) fn with_reasons(mut self, gives_reasons: &Arc<AtomicBool>) -> Self {
         self.gives_reasons = Some(Arc::clone(gives_reasons));
         self
@@ -173,6 +173,11 @@ impl Round {
         .await?;
         self.prelude = Some(Box::new(prelude));
         Ok(())
+    }
+
+    /// Whether the model had said anything when the answer began.
+    pub(super) fn has_words(&self) -> bool {
+        self.prelude.as_ref().is_some_and(|prelude| prelude.has_begun())
     }
 
     /// Passes on everything that has arrived, up to [`limits::BATCH_BYTES_MAX`].

@@ -92,7 +92,7 @@ impl ServerError {
     /// Whether this may be about the address or the model's name, in an answer with status 404.
     #[must_use]
     pub(super) fn is_about_address(&self) -> bool {
-        const WORDS: [&str; 9] = [
+        const WORDS: [&str; 12] = [
             "not found",
             "no such",
             "no reason",
@@ -102,6 +102,9 @@ impl ServerError {
             "route",
             "exist",
             "unknown",
+            "endpoint",
+            "cannot ",
+            "<",
         ];
         let message = self.message.to_ascii_lowercase();
         WORDS.iter().any(|words| message.contains(words))
@@ -226,6 +229,25 @@ mod tests {
         check(r#"{"message":"no"}"#, None, "no");
         check(r#""just words""#, None, "just words");
         check(r#"{"error":null,"message":"no"}"#, None, "no");
+    }
+
+    #[test]
+    fn a_404_that_is_about_the_address_is_known() {
+        for body in [
+            r#"{"detail":"Not Found"}"#,
+            r#"{"error":"Unexpected endpoint or method. (GET /props)"}"#,
+            r#"{"error":{"message":"The model `x` does not exist.","type":"NotFoundError"}}"#,
+            "<!DOCTYPE html><pre>Cannot GET /props</pre>",
+            "404 page not found",
+            "",
+        ] {
+            assert!(ServerError::from_body(body.as_bytes()).is_about_address(), "{body}");
+        }
+        for body in
+            [r#"{"error":"System role not supported"}"#, r#"{"error":"generation thread died"}"#]
+        {
+            assert!(!ServerError::from_body(body.as_bytes()).is_about_address(), "{body}");
+        }
     }
 
     #[test]

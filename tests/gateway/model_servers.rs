@@ -172,16 +172,24 @@ async fn vllm_is_recognized_once_it_is_there() {
     assert_eq!(outcome(&stream.rest().await), "stop");
 }
 
+/// The list has others, whose context says nothing about this one.
 #[tokio::test]
-async fn vllm_has_no_model_of_this_name() {
-    let model = Model::listen();
-    let listed = |id: &str| json!({"id": id, "owned_by": "vllm"});
-    model.list_as(&json!({"data": [listed("big"), listed("small")]}).to_string());
+async fn the_context_is_that_of_the_model_that_is_asked() {
+    let mut model = Model::listen();
+    let listed =
+        |id: &str, context: u64| json!({"id": id, "owned_by": "vllm", "max_model_len": context});
+    let list = json!({"data": [listed("tiny", 512), listed("fake-model", 32_768)]});
+    model.list_as(&list.to_string());
     let gateway = Gateway::start(&model).await;
-    let ready = gateway.get("/readyz").await;
-    assert_eq!(ready.status(), 503);
-    let told = String::from_utf8_lossy(&ready.body).into_owned();
-    assert!(told.contains("no model") && told.contains("big, small"), "{told}");
+    let messages = json!([{"role": "user", "content": "Hi."}]);
+    let body = json!({"model": "fake", "max_tokens": 9000, "messages": messages});
+    let answers = async {
+        let round = model.round().await;
+        assert_eq!(round.request.body["max_tokens"], 9000);
+        round.answer("Well.").await;
+    };
+    let (reply, ()) = tokio::join!(gateway.post("/v1/messages", &body), answers);
+    assert_eq!(reply.status(), 200);
 }
 
 /// It ends one stream properly in the middle if another request comes.
@@ -244,6 +252,21 @@ async fn mlx_lm_takes_calls_out_of_the_text() {
     assert!(round.request.contents().contains("42"), "{}", round.request.contents());
     round.answer("It is 42.").await;
     assert_eq!(said(&stream.rest().await), "It is 42.");
+}
+
+/// The model only writes about calls.
+#[tokio::test]
+async fn mlx_lm_takes_calls_out_of_an_answer_without_tools() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, in_hermes).await;
+    let messages = json!([{"role": "user", "content": "How does a call look?"}]);
+    let body = json!({"model": "fake:no-tools", "messages": messages});
+    let call = json!({"index": 0, "id": "x", "function": {"name": "f", "arguments": "{}"}});
+    let answer =
+        text("So:") + &delta(&json!({"tool_calls": [call]})) + &finish("tool_calls") + DONE;
+    let answers = async { model.round().await.answer_with(&answer).await };
+    let (reply, ()) = tokio::join!(gateway.post(CHAT, &body), answers);
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "So:");
 }
 
 #[tokio::test]

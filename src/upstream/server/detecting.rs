@@ -158,7 +158,8 @@ impl Server {
             Err(failed) => {
                 debug!(path, reason = %failed.failure.message, "the server does not answer this");
                 // A server that is still loading its model says so with an error.
-                (!failed.failure.retryable).then_some(Value::Null)
+                let is_final = !failed.failure.retryable || failed.status == Some(404);
+                is_final.then_some(Value::Null)
             }
         }
     }
@@ -177,7 +178,9 @@ impl Server {
         self.images.forget();
         self.refused_sampling.forget();
         self.tightness.store(0, Ordering::Relaxed);
+        self.shown_tightness.store(0, Ordering::Relaxed);
         self.refuses_system.store(false, Ordering::Relaxed);
+        self.gives_reasons.store(false, Ordering::Relaxed);
     }
 
     /// Keeps what was learnt of the model, unless it may have been replaced `since`.

@@ -45,7 +45,10 @@ impl Failed {
     /// like an answer with its status: vLLM sends the head of an answer before it knows whether it can make one.
     pub(super) fn before_the_answer(failure: RoundFailure) -> Self {
         let Some(error) = failure.reported.clone() else { return Self::permanent(failure) };
-        let Some(status) = error.status else { return Self::permanent(failure) };
+        let Some(status) = error.status else {
+            let image_refusal = error.is_context_overflow().then_some(ImageRefusal::Size);
+            return Self { image_refusal, ..Self::permanent(failure) };
+        };
         let wait = http::is_transient(status).then_some(Duration::ZERO);
         Self { wait, ..Self::of_status(status, &error.message, &error, failure) }
     }

@@ -28,8 +28,9 @@ impl Server {
     ) -> Result<Round, Failed> {
         let replacements = self.replacements.load(Ordering::Relaxed);
         let found = Box::pin(self.known_way(history)).await?;
-        self.note_tightness(self.tightness_of_context(request.prompt.room_tokens()));
-        let tightness = self.tightness.load(Ordering::Relaxed);
+        let of_context = self.tightness_of_context(request.prompt.room_tokens());
+        self.show_tightness(of_context);
+        let tightness = self.tightness.load(Ordering::Relaxed).max(of_context);
         let joins_system = self.refuses_system.load(Ordering::Relaxed);
         let mut way = Way { prefills, tightness, joins_system, ..found };
         let (mut attempt, mut drops_images) = (0, false);
@@ -37,8 +38,7 @@ impl Server {
             let failed = match self.open_with(request, extra, way, drops_images).await {
                 Err(failed) if failed.failure.is_overflow() => failed,
                 Err(failed) if !way.joins_system && failed.failure.is_about_system_role() => {
-                    debug!(reason = %failed.failure.message, "putting the instructions before the first message");
-                    self.refuses_system.store(true, Ordering::Relaxed);
+                    debug!(reason = %failed.failure.message, "asking without a message of instructions");
                     way.joins_system = true;
                     continue;
                 }
@@ -46,8 +46,15 @@ impl Server {
                 Ok(round) => {
                     if attempt > 0 {
                         info!(attempt, "the model's context holds a part of the conversation only");
-                        if self.replacements.load(Ordering::Relaxed) == replacements {
+                    }
+                    if self.replacements.load(Ordering::Relaxed) == replacements {
+                        if attempt > 0 {
                             self.note_tightness(proven(request, way));
+                        }
+                        if way.joins_system && !self.refuses_system.swap(true, Ordering::Relaxed) {
+                            warn!(
+                                "the model's chat template takes no instructions; they go before the user's first message"
+                            );
                         }
                     }
                     return Ok(round);
@@ -71,8 +78,7 @@ impl Server {
         }
     }
 
-    /// How tightly to tell conversations whose room is this large if the model's context, as far as the server has told
-    /// its size, holds less.
+    /// The tightness at which a conversation with this room fits the context that the server lists.
     fn tightness_of_context(&self, room_tokens: usize) -> u8 {
         let context = self.listed.lock().as_ref().and_then(|models| models.context);
         let Some(most) = context.and_then(|tokens| usize::try_from(tokens).ok()) else { return 0 };
@@ -82,7 +88,13 @@ impl Server {
 
     /// From now on, conversations begin with this tightness.
     fn note_tightness(&self, tightness: u8) {
-        if self.tightness.fetch_max(tightness, Ordering::Relaxed) >= tightness {
+        self.tightness.fetch_max(tightness, Ordering::Relaxed);
+        self.show_tightness(tightness);
+    }
+
+    /// Tells the operator how tightly conversations are told.
+    fn show_tightness(&self, tightness: u8) {
+        if self.shown_tightness.fetch_max(tightness, Ordering::Relaxed) >= tightness {
             return;
         }
         let percent = 100.0 * 0.75_f64.powi(tightness.into());

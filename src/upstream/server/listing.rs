@@ -55,7 +55,9 @@ impl Server {
         }
         let replacements = self.replacements.load(Ordering::Relaxed);
         if let Some(FailedListing { failed, at, replacements: then }) = &*asked {
-            let is_too_early = failed.is_silence() && at.elapsed() < limits::LIST_AGAIN;
+            let wait =
+                if failed.is_silence() { limits::LIST_AGAIN } else { limits::LIST_AFTER_BREAK };
+            let is_too_early = failed.status.is_none() && at.elapsed() < wait;
             if *at >= since || (!needs_name && is_too_early && *then == replacements) {
                 return self.without_list(failed.clone());
             }
@@ -85,13 +87,29 @@ impl Server {
         Ok(())
     }
 
-    /// Checks that the configured model is there. Only vLLM is known to list all names that it answers to.
-    fn check_served(&self, Models { flavour, names, .. }: &Models) -> Result<(), Failed> {
-        let is_served = self.model.is_empty() || names.contains(&self.model);
-        if is_served || *flavour != Flavour::Vllm {
-            return Ok(());
+    /// Warns if it is not clear that the right model is asked.
+    fn note_names(&self, models: &Models) {
+        let upstream = &*self.name;
+        if let ("", [first, _, ..]) = (&*self.model, &*models.names) {
+            let count = models.names.len();
+            warn!(
+                upstream,
+                count,
+                model = first,
+                "the server has several models, and none is set: its first is asked"
+            );
         }
-        Err(Failed::permanent(RoundFailure::not_served(&self.model, names)))
+        if let Some(listed) = self.names_instead(models) {
+            warn!(upstream, model = self.model, listed, "the server does not list this model");
+        }
+    }
+
+    /// The names that a server lists in place of the configured one. vLLM answers to no others, unless a plugin loads
+    /// adapters.
+    pub(super) fn names_instead(&self, Models { flavour, names, .. }: &Models) -> Option<String> {
+        let is_listed = self.model.is_empty() || names.contains(&self.model);
+        let shown = &names[..names.len().min(limits::NAMES_SHOWN_MAX)];
+        (!is_listed && *flavour == Flavour::Vllm).then(|| shown.join(", "))
     }
 
     /// What is known of a server that has not listed its models.
@@ -114,11 +132,10 @@ impl Server {
         if let Known::Models { models, at } = &*self.known.lock()
             && at.elapsed() < limits::CHECK_AGE
         {
-            let checked = self.check_named(models).and_then(|()| self.check_served(models));
-            return checked.map_err(|failed| failed.failure);
+            return self.check_named(models).map_err(|failed| failed.failure);
         }
         let listed = match self.fetch_models().await {
-            Ok(models) => self.check_named(&models).and_then(|()| self.check_served(&models)),
+            Ok(models) => self.check_named(&models),
             Err(failed) if failed.has_no_list() && !self.model.is_empty() => {
                 // It answers, and is used without a list. What it has listed before still holds.
                 let mut known = self.known.lock();
@@ -139,20 +156,11 @@ impl Server {
         let list = self.look_up(Method::GET, &path, Bytes::new()).await?;
         let models = Models::read(&list, &self.model).ok_or_else(Failed::not_a_list)?;
         let before = self.listed.lock().replace(models.clone());
-        let has_changed = before.as_ref().is_some_and(|before| *before != models);
-        if has_changed {
+        if before.as_ref().is_some_and(|before| models.may_replace(before)) {
             self.forget_model();
         }
-        if let (true, [first, _, ..]) = (has_changed || before.is_none(), &*models.names)
-            && self.model.is_empty()
-        {
-            let (upstream, count) = (&*self.name, models.names.len());
-            warn!(
-                upstream,
-                count,
-                model = first,
-                "the model server has several models, and none is set: the first is asked"
-            );
+        if before.is_none_or(|before| before.names != models.names) {
+            self.note_names(&models);
         }
         *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
         Ok(models)

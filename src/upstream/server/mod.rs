@@ -108,6 +108,8 @@ pub(super) struct Server {
     refused_sampling: RefusedSampling,
     /// How tightly conversations have to be told so that the model's context can hold them: see [`Way`].
     tightness: AtomicU8,
+    /// The tightest way of telling a conversation that the log has spoken of.
+    shown_tightness: AtomicU8,
     /// Whether the model's chat template refuses instructions as a message of their own.
     refuses_system: AtomicBool,
     /// Whether it has ever said why a model finished.
@@ -184,6 +186,7 @@ impl Server {
             images: ImageSupport::default(),
             refused_sampling: RefusedSampling::default(),
             tightness: AtomicU8::new(0),
+            shown_tightness: AtomicU8::new(0),
             refuses_system: AtomicBool::new(false),
             gives_reasons: Arc::default(),
             model,
@@ -285,11 +288,12 @@ impl Server {
         Ok(Asked { round, has_tools, variant })
     }
 
-    /// Learns from a request of this variant that has failed. It is made again if another may succeed, even if it is
-    /// another round that learnt how.
+    /// Learns from a request of this variant that has failed. If another request may succeed, the failure says so: also
+    /// if it is another round that has learnt how.
     fn learn_from(&self, mut failed: Failed, has_tools: bool, variant: u8) -> Failed {
         let Some(status) = failed.status else { return failed };
-        if status == StatusCode::NOT_FOUND && failed.failure.is_refusal {
+        let failure = &failed.failure;
+        if status == StatusCode::NOT_FOUND && failure.is_refusal && !failure.is_overflow() {
             self.forget();
             // A name learnt from the server can be learnt again; a configured name is final.
             failed.wait = self.model.is_empty().then_some(Duration::ZERO);

@@ -4,6 +4,7 @@ use tracing::{debug, warn};
 
 use super::Server;
 use super::failed::Failed;
+use super::listing::Known;
 use crate::upstream::extra_sampling::ExtraSampling;
 use crate::upstream::models::Flavour;
 use crate::upstream::{History, Images, Round, RoundFailure, RoundRequest, Way};
@@ -47,7 +48,7 @@ impl Server {
 
     /// How requests are written, by a server that has told the size of its model's context if it can.
     async fn listed_way(&self, history: History) -> Result<Way, Failed> {
-        if self.listed.lock().is_none() {
+        if matches!(*self.known.lock(), Known::Nothing) {
             self.models().await?;
         }
         self.way(history).await
@@ -100,7 +101,7 @@ impl Server {
         let shown = if images.is_empty() { Vec::new() } else { render(&images).image_ids() };
         let failed = match self.try_open(|| render(&images)).await {
             Ok(round) => {
-                if !shown.is_empty() {
+                if !shown.is_empty() && round.has_words() {
                     self.images.note_supported();
                 }
                 return Ok(round);

@@ -84,6 +84,11 @@ impl Server {
             "" => "it lists no models; set `model`".to_owned(),
             model => format!("its model is {model}{}", size.unwrap_or_default()),
         };
+        let instead = self.names_instead(models);
+        let model = match instead {
+            Some(listed) => format!("{model}, which it does not list; it has {listed}"),
+            None => model,
+        };
         format!("it is {server}; {model}")
     }
 
@@ -163,7 +168,7 @@ impl Server {
                 Ok(Holding::Ignored) => format!("{name} is ignored"),
                 Ok(Holding::Unknown) => {
                     format!(
-                        "{name} could not be told (the model thought for {ANSWER_TOKENS} tokens)"
+                        "{name} could not be tested (the model thought for {ANSWER_TOKENS} tokens)"
                     )
                 }
                 Ok(Holding::Refused(why)) => format!("{name} is refused ({why})"),
