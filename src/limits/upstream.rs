@@ -118,8 +118,6 @@ pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 pub const CHECK_HEAD_START: Duration = Duration::from_millis(500);
 /// How long to wait before asking a server again that was too busy to list its models.
 pub const LIST_AGAIN: Duration = Duration::from_secs(30);
-/// The same for one whose connection broke. It may be a forwarder whose server is not there yet.
-pub const LIST_AFTER_BREAK: Duration = Duration::from_millis(500);
 /// Names of a server's models in a message.
 pub const NAMES_SHOWN_MAX: usize = 10;
 /// How long a health check stays valid.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tracing::{debug, warn};
 
 use super::kept::{Fields, Kept};
-use super::{Constrain, Constraint};
+use super::{Constrain, Constraint, Form};
 use crate::upstream::ChatRequest;
 use crate::upstream::models::Flavour;
 use crate::upstream::server_error::ServerError;
@@ -47,6 +47,10 @@ impl Held {
         let wanted = self.constrain.on(flavour);
         let asked =
             (0..self.refusals()).fold(wanted, |asked, _| asked.and_then(Constraint::weaker));
+        // Of vLLM's backends, guidance alone refuses the tree. It takes the older form, reads an opener in angle
+        // brackets as a special token, and ends answers after a word.
+        let is_older = asked == Some(Constraint::StructuralTag(Form::Structures));
+        let asked = asked.filter(|_| !(is_older && flavour == Flavour::Vllm));
         self.has_asked.store(asked.is_some(), Ordering::Relaxed);
         asked
     }
@@ -102,7 +106,6 @@ const REFUSALS_MAX: u8 = 2;
 
 #[cfg(test)]
 mod tests {
-    use super::super::Form;
     use super::*;
 
     #[test]
@@ -119,6 +122,7 @@ mod tests {
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
         held.learn_refusal("structural_tag", true, 0);
         assert_eq!(held.refusals(), 1, "another round was refused together with the first");
+        assert_eq!(held.on(Flavour::Vllm), None, "it has no use for the older form");
         held.forget();
         assert_eq!(held.on(Flavour::LlamaCpp), Some(Constraint::LlamaGrammar));
         held.learn_refusal("failed to parse grammar", true, held.refusals());

@@ -55,9 +55,7 @@ impl Server {
         }
         let replacements = self.replacements.load(Ordering::Relaxed);
         if let Some(FailedListing { failed, at, replacements: then }) = &*asked {
-            let wait =
-                if failed.is_silence() { limits::LIST_AGAIN } else { limits::LIST_AFTER_BREAK };
-            let is_too_early = failed.status.is_none() && at.elapsed() < wait;
+            let is_too_early = failed.is_silence() && at.elapsed() < limits::LIST_AGAIN;
             if *at >= since || (!needs_name && is_too_early && *then == replacements) {
                 return self.without_list(failed.clone());
             }

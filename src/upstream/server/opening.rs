@@ -73,7 +73,7 @@ impl Server {
             debug!(reason = %failed.failure.message, "asking again with less extra sampling");
             failed = match self.open_fitting(request, &extra, history, prefills).await {
                 Ok(round) => {
-                    warn!("the model server does not take all sampling fields of the client");
+                    warn!(reason = %failed.failure.message, "the model server does not take all fields of the client");
                     self.refused_sampling.note(&sent, &extra);
                     return Ok(round);
                 }
