@@ -132,8 +132,8 @@ const STREAMS: usize = 64;
 /// that up by some 3 %.
 const STREAM_BYTES_MAX: i64 = 9_000;
 
-/// The same before the model has said anything: also what it takes to ask once more.
-const WAITING_BYTES_MAX: i64 = 10_500;
+/// The same before the model has said anything. The state of the request is there as well, because it may be made again.
+const WAITING_BYTES_MAX: i64 = 11_000;
 
 /// What the gateway holds for each of many open streams, whose models have said these words.
 fn held_for_each(words: &'static str) -> i64 {
