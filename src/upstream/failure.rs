@@ -224,7 +224,7 @@ impl RoundFailure {
     /// The server reported an error inside its stream.
     pub(super) fn reported(error: ServerError) -> Self {
         let said = format!("the model server reported an error: {error}");
-        // Without a status, nobody knows whether it would come again.
+        // Without a status, it may be temporary.
         let status = error.status.unwrap_or(500);
         let failure = Self::of_status(status, &error, &said, "");
         Self { reported: Some(Box::new(error)), ..failure }

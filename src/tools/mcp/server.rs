@@ -204,8 +204,8 @@ impl Owner {
         }
     }
 
-    /// How long an attempt to connect may take. A server over HTTP that was there before has nothing to set up; while
-    /// it is being replaced, connections may be accepted that nobody answers, and calls wait for the next attempt.
+    /// How long an attempt to connect may take. A server over HTTP that was there before has nothing to set up. While it
+    /// is being replaced, its proxy may accept connections that nobody answers, and calls wait for the next attempt.
     fn patience(&self) -> Duration {
         let most = self.server.options.connect_timeout;
         match self.server.options.reach {

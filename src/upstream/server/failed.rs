@@ -128,3 +128,26 @@ fn wait_asked_for(answer: &Answer) -> Option<Duration> {
     let asked = field.and_then(|field| http::retry_after(field, Timestamp::now()));
     Some(asked.unwrap_or_default()).filter(|wait| *wait <= limits::RETRY_AFTER_MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_in_a_request_is_rejected() {
+        let (grammar, value) = ("failed to parse grammar", "1 validation error");
+        for (status, message, expected) in [
+            (400, grammar, true),
+            (422, grammar, true),
+            (401, grammar, false),
+            (404, grammar, false),
+            (429, grammar, false),
+            (500, grammar, false),
+            (503, value, false),
+            (500, value, true),
+        ] {
+            let error = ServerError::from_body(message.as_bytes());
+            assert_eq!(is_rejection(status, &error), expected, "{status}: {message}");
+        }
+    }
+}

@@ -111,7 +111,7 @@ fn has_type(schema: &Value) -> bool {
     ["enum", "const", "type"].into_iter().any(|keyword| schema.get(keyword).is_some())
 }
 
-/// Pushes the schemas with a type that a value of this one may fit: behind a `$ref`, or among the members of `anyOf` and
+/// Pushes the typed schemas that a value of this one may fit: behind a `$ref`, or among the members of `anyOf` and
 /// `oneOf`, as Pydantic writes enums, models and what is optional. Returns whether these are all, and no more than a
 /// grammar takes.
 fn push_alternatives<'a>(

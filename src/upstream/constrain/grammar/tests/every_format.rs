@@ -179,6 +179,23 @@ fn a_schema_that_holds_itself_is_bounded_in_every_format() {
     }
 }
 
+/// Checks in every format which arguments a call of a tool with these parameters may have.
+#[track_caller]
+fn check_arguments(parameters: &Value, arguments: &[(Value, bool)]) {
+    for row in ROWS {
+        let format = CallFormat::of(row);
+        let tools = vec![super::tool("f", parameters.clone())];
+        let case = Case { format, tools, calls: Vec::new() };
+        let text_of = grammar_of(&case, &ToolChoice::Required);
+        let grammar = Grammar::parse(&text_of);
+        for (arguments, is_valid) in arguments {
+            let mut call = String::new();
+            case.format.push_call(&mut call, "f", &arguments.to_string());
+            assert_eq!(grammar.accepts(&call), *is_valid, "{}: {call}\n{text_of}", row.name);
+        }
+    }
+}
+
 /// As Pydantic writes them, and many tools with it.
 #[test]
 fn enums_models_and_what_is_optional_hold_in_every_format() {
@@ -196,13 +213,9 @@ fn enums_models_and_what_is_optional_hold_in_every_format() {
             "at": {"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]},
         },
     });
-    for row in ROWS {
-        let format = CallFormat::of(row);
-        let tools = vec![super::tool("f", parameters.clone())];
-        let case = Case { format, tools, calls: Vec::new() };
-        let text_of = grammar_of(&case, &ToolChoice::Required);
-        let grammar = Grammar::parse(&text_of);
-        for (arguments, is_valid) in [
+    check_arguments(
+        &parameters,
+        &[
             (json!({"colour": "red"}), true),
             (json!({"colour": "purple"}), false),
             (json!({"shade": "green"}), true),
@@ -214,12 +227,8 @@ fn enums_models_and_what_is_optional_hold_in_every_format() {
             (json!({"size": "small"}), false),
             (json!({"at": {"x": 1}}), true),
             (json!({"at": "here"}), false),
-        ] {
-            let mut call = String::new();
-            case.format.push_call(&mut call, "f", &arguments.to_string());
-            assert_eq!(grammar.accepts(&call), is_valid, "{}: {call}\n{text_of}", row.name);
-        }
-    }
+        ],
+    );
 }
 
 /// What stands beside a reference counts as well, and so does each of many alternatives.
@@ -241,28 +250,20 @@ fn what_a_reference_does_not_say_can_be_written_in_every_format() {
             "over": {"anyOf": numbers(GRAMMAR_ALTERNATIVES_MAX + 1)},
         },
     });
-    for row in ROWS {
-        let format = CallFormat::of(row);
-        let tools = vec![super::tool("f", parameters.clone())];
-        let case = Case { format, tools, calls: Vec::new() };
-        let text_of = grammar_of(&case, &ToolChoice::Required);
-        let grammar = Grammar::parse(&text_of);
-        for arguments in [
-            json!({"more": {"y": 1}}),
-            json!({"either": {"y": 1}}),
-            json!({"null": "a"}),
-            json!({"null": null}),
-            json!({"nested": "text"}),
-            json!({"nested": null}),
-            json!({"nested": [1]}),
-            json!({"limit": GRAMMAR_ALTERNATIVES_MAX - 1}),
-            json!({"over": GRAMMAR_ALTERNATIVES_MAX}),
-        ] {
-            let mut call = String::new();
-            case.format.push_call(&mut call, "f", &arguments.to_string());
-            assert!(grammar.accepts(&call), "{}: {call}\n{text_of}", row.name);
-        }
-    }
+    check_arguments(
+        &parameters,
+        &[
+            (json!({"more": {"y": 1}}), true),
+            (json!({"either": {"y": 1}}), true),
+            (json!({"null": "a"}), true),
+            (json!({"null": null}), true),
+            (json!({"nested": "text"}), true),
+            (json!({"nested": null}), true),
+            (json!({"nested": [1]}), true),
+            (json!({"limit": GRAMMAR_ALTERNATIVES_MAX - 1}), true),
+            (json!({"over": GRAMMAR_ALTERNATIVES_MAX}), true),
+        ],
+    );
 }
 
 /// Of an object whose schema says in some other way what else it may hold.
