@@ -15,8 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::directory::Fresh;
-use super::guard::Guarded;
-use super::launcher::Launcher;
+use super::launcher::{Guarded, Launcher};
 use super::sandbox::Confinement;
 use super::stderr::{OnLine, Stderr};
 use super::stragglers::{self, Mark, Search};
@@ -96,7 +95,7 @@ struct Group {
     id: Option<Pid>,
     mark: Mark,
     started: Instant,
-    launcher: Option<Arc<Launcher>>,
+    guarded: Option<Guarded>,
     stderr: JoinHandle<()>,
     directory: Fresh,
 }
@@ -131,20 +130,17 @@ impl Child {
             // A sandbox does not let the gateway's own be written to.
             command.env("TMPDIR", fresh.path());
         }
-        let mut leader = command.spawn().map_err(|error| {
-            let program = options.program.clone();
-            match missing_directory(options.directory.as_deref()) {
-                Some(missing) => ProcessError::NoDirectory(missing),
-                None => ProcessError::Start { program, error },
+        let guarded = options.launcher.as_ref().map(|it| it.guard(&mark, fresh.path()));
+        let mut leader = match command.spawn() {
+            Ok(leader) => leader,
+            Err(error) => {
+                guarded.into_iter().for_each(Guarded::ended);
+                return Err(not_started(options, error));
             }
-        })?;
+        };
         let id = leader.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        if let (Some(launcher), Some(id)) = (&options.launcher, id) {
-            launcher.guard(Guarded {
-                group: id.as_raw_nonzero().get(),
-                mark: mark.clone(),
-                directory: Some(fresh.path().to_owned()),
-            });
+        if let (Some(guarded), Some(id)) = (&guarded, id) {
+            guarded.began(id);
         }
         let stderr = Stderr::default();
         let pipe = leader.stderr.take();
@@ -163,7 +159,7 @@ impl Child {
                 id,
                 mark,
                 started: Instant::now(),
-                launcher: options.launcher.clone(),
+                guarded,
                 stderr: reading,
                 directory: fresh,
             }),
@@ -278,17 +274,16 @@ impl Group {
             }
             _ => Search::All,
         };
-        let Self { id, mark, launcher, directory, .. } = self;
-        Remains { id, mark, search, launcher, directory }
+        let Self { mark, guarded, directory, .. } = self;
+        Remains { mark, search, guarded, directory }
     }
 }
 
 /// What a group leaves when it has been killed.
 struct Remains {
-    id: Option<Pid>,
     mark: Mark,
     search: Search,
-    launcher: Option<Arc<Launcher>>,
+    guarded: Option<Guarded>,
     directory: Fresh,
 }
 
@@ -299,9 +294,15 @@ impl Remains {
         stragglers::kill(&self.mark, self.search);
         drop(self.directory);
         // Until here, the guard would have done it.
-        if let (Some(launcher), Some(id)) = (&self.launcher, self.id) {
-            launcher.release(id);
-        }
+        self.guarded.into_iter().for_each(Guarded::ended);
+    }
+}
+
+fn not_started(options: &Options, error: io::Error) -> ProcessError {
+    let program = options.program.clone();
+    match missing_directory(options.directory.as_deref()) {
+        Some(missing) => ProcessError::NoDirectory(missing),
+        None => ProcessError::Start { program, error },
     }
 }
 

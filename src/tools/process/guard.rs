@@ -1,18 +1,21 @@
 //! The guard: a process that outlives a gateway that was killed, and ends what it has started.
 //!
-//! It reads a line of JSON for each program that begins and for each that has ended:
+//! It reads lines of JSON about each program: before it begins, when its group is known, and when it
+//! has ended:
 //!
 //! ```text
-//! {"began":{"group":71,"mark":"5b0c...","directory":"/tmp/tether-x1"}}
-//! {"ended":71}
+//! {"begins":{"mark":"5b0c...","directory":"/tmp/tether-x1"}}
+//! {"began":{"mark":"5b0c...","group":71}}
+//! {"ended":"5b0c..."}
 //! ```
+//! The first line comes early because a program may do much before the gateway's thread runs again.
 //! When the pipe closes, the gateway is gone. Every program that has not ended is killed, with all
 //! that it has started, and its directory is removed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 
 use parking_lot::Mutex;
@@ -33,9 +36,10 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// A program has begun. If the guard is not there, starts it with `launcher`.
-    pub(super) fn begin(&self, launcher: impl FnOnce() -> Command, program: Guarded) {
-        let line = Line::Began(program).written();
+    /// A program is about to begin. If the guard is not there, starts it with `launcher`.
+    pub(super) fn begin(&self, launcher: impl FnOnce() -> Command, mark: &Mark, directory: &Path) {
+        let (mark, directory) = (mark.clone(), directory.to_owned());
+        let line = Line::Begins { mark, directory }.written();
         let mut pipe = self.pipe.lock();
         if tell(&mut pipe, &line) {
             return;
@@ -51,26 +55,35 @@ impl Guard {
         }
     }
 
-    /// A program has ended, and all that it had started.
-    pub(super) fn end(&self, group: Pid) {
-        tell(&mut self.pipe.lock(), &Line::Ended(group.as_raw_nonzero().get()).written());
+    /// A program has begun, as this group.
+    pub(super) fn began(&self, mark: &Mark, group: Pid) {
+        let group = group.as_raw_nonzero().get();
+        self.tell(&Line::Began { mark: mark.clone(), group });
     }
-}
 
-/// A program that must not outlive the gateway.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Guarded {
-    pub(super) group: i32,
-    pub(super) mark: Mark,
-    /// A directory that was made for it.
-    pub(super) directory: Option<PathBuf>,
+    /// A program has ended, and all that it had started.
+    pub(super) fn end(&self, mark: &Mark) {
+        self.tell(&Line::Ended(mark.clone()));
+    }
+
+    fn tell(&self, line: &Line) {
+        tell(&mut self.pipe.lock(), &line.written());
+    }
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Began(Guarded),
-    Ended(i32),
+    /// With the directory that was made for it.
+    Begins {
+        mark: Mark,
+        directory: PathBuf,
+    },
+    Began {
+        mark: Mark,
+        group: i32,
+    },
+    Ended(Mark),
 }
 
 impl Line {
@@ -108,21 +121,36 @@ pub(super) fn watch(input: impl BufRead) {
     let mut programs = BTreeMap::new();
     for line in input.lines().map_while(Result::ok) {
         match serde_json::from_str(&line) {
-            Ok(Line::Began(program)) => _ = programs.insert(program.group, program),
-            Ok(Line::Ended(group)) => _ = programs.remove(&group),
+            Ok(Line::Begins { mark, directory }) => {
+                programs.insert(mark, Program { group: None, directory });
+            }
+            Ok(Line::Began { mark, group }) => {
+                if let Some(program) = programs.get_mut(&mark) {
+                    program.group = Pid::from_raw(group);
+                }
+            }
+            Ok(Line::Ended(mark)) => _ = programs.remove(&mark),
             Err(_) => {}
         }
     }
-    programs.into_values().for_each(end);
+    for (mark, program) in &programs {
+        program.end(mark);
+    }
 }
 
-fn end(program: Guarded) {
-    if let Some(group) = Pid::from_raw(program.group) {
-        // It may have ended meanwhile.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    stragglers::kill(&program.mark, Search::All);
-    if let Some(fresh) = program.directory {
-        let _ = directory::remove(&fresh);
+/// A program that must not outlive the gateway.
+struct Program {
+    group: Option<Pid>,
+    directory: PathBuf,
+}
+
+impl Program {
+    fn end(&self, mark: &Mark) {
+        if let Some(group) = self.group {
+            // It may have ended meanwhile.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        stragglers::kill(mark, Search::All);
+        let _ = directory::remove(&self.directory);
     }
 }

@@ -12,14 +12,16 @@ use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::guard::{self, Guard, Guarded};
+use super::guard::{self, Guard};
 use super::sandbox::{Confinement, Layers};
+use super::stragglers::Mark;
 use crate::limits::process::STOP_TIMEOUT;
 
 /// The hidden subcommand.
@@ -36,6 +38,26 @@ pub struct Launcher {
     guard: Guard,
     /// How many programs have not ended.
     running: watch::Sender<usize>,
+}
+
+/// A program that must not outlive this process. If it is dropped, as when a runtime ends, the guard
+/// goes on watching.
+pub(super) struct Guarded {
+    launcher: Arc<Launcher>,
+    mark: Mark,
+}
+
+impl Guarded {
+    /// It has begun, as this group.
+    pub(super) fn began(&self, group: Pid) {
+        self.launcher.guard.began(&self.mark, group);
+    }
+
+    /// It has ended, and all that it has started.
+    pub(super) fn ended(self) {
+        self.launcher.guard.end(&self.mark);
+        self.launcher.running.send_modify(|running| *running -= 1);
+    }
 }
 
 /// What the launcher is told.
@@ -68,21 +90,17 @@ impl Launcher {
         &self.path
     }
 
-    /// A program has begun, which must not outlive this process.
-    pub(super) fn guard(&self, program: Guarded) {
+    /// A program with this mark is about to begin, which must not outlive this process. `directory`
+    /// was made for it.
+    pub(super) fn guard(self: &Arc<Self>, mark: &Mark, directory: &Path) -> Guarded {
         self.running.send_modify(|running| *running += 1);
         let command = || {
             let mut command = Command::new(&self.path);
             command.arg(SUBCOMMAND);
             command
         };
-        self.guard.begin(command, program);
-    }
-
-    /// A program has ended, and all that it had started.
-    pub(super) fn release(&self, group: Pid) {
-        self.guard.end(group);
-        self.running.send_modify(|running| *running -= 1);
+        self.guard.begin(command, mark, directory);
+        Guarded { launcher: self.clone(), mark: mark.clone() }
     }
 
     /// Waits until no program is left, for at most [`STOP_TIMEOUT`]. What is left then is killed when this process ends.

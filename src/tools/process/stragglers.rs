@@ -13,7 +13,7 @@ use uuid::Uuid;
 const VARIABLE: &str = "TETHER_PROCESS";
 
 /// What marks a program: a random text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Mark(String);
 
