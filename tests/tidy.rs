@@ -146,6 +146,7 @@ const ROWS: &[Row] = &[
     row("upstream/configured", Io, &["call_format", "telemetry"]),
     row("upstream/cool_down", Io, &["limits"]),
     row("upstream/failure", Io, &["event", "http", "limits"]),
+    row("upstream/patience", Io, &["limits"]),
     row("upstream/timeouts", Io, &["limits"]),
     row("upstream/round", Io, &["call_format", "hidden_key", "limits"]),
     row("upstream/route", Io, &["limits"]),

@@ -319,7 +319,11 @@ pub fn rules(config: &Config) -> Rules {
 fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstream::Options {
     let (history, kind) = match &upstream.kind {
         UpstreamKind::Server(server) => {
-            (server.history, upstream::Kind::Server(model_server_options(server)))
+            let is_server =
+                |it: &&config::UpstreamConfig| matches!(it.kind, UpstreamKind::Server(_));
+            // Another one may answer sooner.
+            let is_only = config.upstreams.iter().filter(is_server).count() == 1;
+            (server.history, upstream::Kind::Server(model_server_options(server, is_only)))
         }
         UpstreamKind::Embedded(embedded) => {
             let model = Rehearsal { tokens_per_sec: embedded.tokens_per_sec };
@@ -330,7 +334,7 @@ fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstr
     upstream::Options { name: upstream.name.clone(), contract, history, kind }
 }
 
-fn model_server_options(server: &ModelServerConfig) -> ServerOptions {
+fn model_server_options(server: &ModelServerConfig, waits_while_busy: bool) -> ServerOptions {
     ServerOptions {
         base_url: server.base_url.clone(),
         api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
@@ -339,6 +343,7 @@ fn model_server_options(server: &ModelServerConfig) -> ServerOptions {
         constrain: server.constrain.unwrap_or(Constrain::None),
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,
+        waits_while_busy,
     }
 }
 

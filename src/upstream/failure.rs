@@ -1,8 +1,8 @@
 //! Why a round failed, in words for whoever can fix it.
 
 use super::client::{ClientError, ConnectFault, WireError};
+use super::patience::TimedOut;
 use super::server_error::ServerError;
-use super::timeouts::TimedOut;
 use crate::event::FailureCode;
 use crate::http;
 use crate::limits::{MIB, upstream as limits};
@@ -75,6 +75,16 @@ impl RoundFailure {
                 let message = format!(
                     "the model server sent only keep-alives for {} s ({} times idle_timeout_sec); \
                      if it is still reading a long prompt, raise idle_timeout_sec",
+                    longest.as_secs_f32(),
+                    limits::WORDLESS_IDLE_TIMEOUTS_MAX
+                );
+                Self::new(FailureCode::UpstreamTimeout, true, message)
+            }
+            TimedOut::Busy(longest) => {
+                let message = format!(
+                    "the model server answered other requests for {} s ({} times \
+                     idle_timeout_sec), but not this one; let it answer more at a time, or raise \
+                     idle_timeout_sec",
                     longest.as_secs_f32(),
                     limits::WORDLESS_IDLE_TIMEOUTS_MAX
                 );
@@ -255,6 +265,7 @@ impl From<ClientError> for RoundFailure {
                 "; if it needs that long to load the model or to read the prompt, raise idle_timeout_sec",
             ),
             ClientError::AnswerTimeout { .. } => (FailureCode::UpstreamTimeout, ""),
+            ClientError::Busy { after } => return Self::timed_out(TimedOut::Busy(*after)),
             ClientError::Broken { .. } => (FailureCode::UpstreamError, ""),
         };
         let is_unreachable = error.is_unreachable();

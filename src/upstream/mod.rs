@@ -1,6 +1,6 @@
 //! Model servers: how to request a round, and how to read the answer.
 //!
-//! `client`, `server`, `round` and `timeouts` do the I/O. Everything between the bytes and the
+//! `client`, `server`, `round`, `timeouts` and `patience` do the I/O. Everything between the bytes and the
 //! turn is pure: bytes become frames ([`sse`]), and frames become [`Delta`]s (one folder per
 //! dialect).
 
@@ -22,6 +22,7 @@ mod local;
 mod message;
 mod models;
 mod native_calls;
+mod patience;
 mod prelude;
 mod round;
 mod route;

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -13,9 +12,10 @@ use super::client::{AnswerBody, Progress};
 use super::dialect::{self, Decode};
 use super::frame_error::FrameError;
 use super::local::LocalAnswer;
+use super::patience::{Patience, TimedOut};
 use super::prelude::Prelude;
 use super::sse;
-use super::timeouts::{TimedOut, Timeouts, words_bytes};
+use super::timeouts::{Timeouts, words_bytes};
 use super::{Delta, RoundFailure};
 use crate::call_format::CallContract;
 use crate::hidden_key::HiddenKey;
@@ -60,29 +60,28 @@ impl fmt::Debug for Source {
 }
 
 impl Round {
-    /// Creates a round answered by a server. It fails after `idle_timeout` of silence, or after
-    /// [`limits::WORDLESS_IDLE_TIMEOUTS_MAX`] times as long without any text.
+    /// Creates a round answered by a server. It fails when `patience` with the server is over.
     pub(super) fn http(
         answer: AnswerBody,
         contract: CallContract,
         events: Box<dyn Decode>,
-        idle_timeout: Duration,
+        patience: Patience,
     ) -> Self {
-        Self::new(Source::Http(answer), contract, events, idle_timeout)
+        Self::new(Source::Http(answer), contract, events, patience)
     }
 
     /// Creates a round answered by a model inside this process.
     #[must_use]
     pub(crate) fn local(answer: LocalAnswer, contract: CallContract) -> Self {
         let decoder = dialect::local_decoder();
-        Self::new(Source::Local(answer), contract, decoder, limits::IDLE_TIMEOUT)
+        Self::new(Source::Local(answer), contract, decoder, Patience::new(limits::IDLE_TIMEOUT))
     }
 
     fn new(
         source: Source,
         contract: CallContract,
         events: Box<dyn Decode>,
-        idle_timeout: Duration,
+        patience: Patience,
     ) -> Self {
         Self {
             contract,
@@ -91,7 +90,7 @@ impl Round {
             source: Some(source),
             frames: sse::Decoder::default(),
             events,
-            timeouts: Timeouts::new(idle_timeout),
+            timeouts: Timeouts::new(patience),
             prelude: None,
             gives_reasons: None,
             hidden_key: None,

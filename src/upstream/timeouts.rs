@@ -2,16 +2,17 @@
 //!
 //! There are two clocks. Any byte counts as a sign of life, since servers send comments while
 //! they read a long prompt; but a server that never sends any words is stuck, too. Bytes
-//! without words are counted as well, so that a server cannot send gigabytes of them.
+//! without words are counted as well, so that a server cannot send gigabytes of them. Before
+//! the first words, what a server says to others is also a sign of life: see [`Patience`].
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::task::coop;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Delta;
+use super::patience::{Patience, Signs, TimedOut};
 use crate::limits::upstream as limits;
 
 /// The most bytes that JSON uses for one byte of text: `\u0001`.
@@ -20,13 +21,9 @@ const ESCAPED_BYTES_MAX: usize = 6;
 /// How long a round waits for its server.
 #[derive(Debug)]
 pub(super) struct Timeouts {
-    /// The longest time without a byte.
-    idle: Duration,
-    /// When the last byte arrived.
-    heard: Instant,
-    /// When the last words arrived.
-    spoke: Instant,
-    /// Whether words have arrived since `spoke` was set.
+    patience: Patience,
+    signs: Signs,
+    /// Whether words have arrived since the time of the last ones was noted.
     has_spoken: bool,
     /// Bytes so far that no words account for.
     wordless_bytes: usize,
@@ -37,29 +34,11 @@ pub(super) struct Timeouts {
     is_armed: bool,
 }
 
-/// Why the wait for a server ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TimedOut {
-    /// No byte came for this long.
-    Silent(Duration),
-    /// Bytes came, but no words for this long.
-    Wordless(Duration),
-    /// More than this many bytes came without words.
-    WordlessBytes(usize),
-}
-
 impl Timeouts {
-    pub(super) fn new(idle: Duration) -> Self {
-        let now = Instant::now();
-        Self {
-            idle,
-            heard: now,
-            spoke: now,
-            has_spoken: false,
-            wordless_bytes: 0,
-            timer: Box::pin(sleep(idle)),
-            is_armed: false,
-        }
+    pub(super) fn new(patience: Patience) -> Self {
+        let signs = Signs::none(Instant::now());
+        let timer = Box::pin(sleep_until(patience.until(&signs)));
+        Self { patience, signs, has_spoken: false, wordless_bytes: 0, timer, is_armed: false }
     }
 
     /// Accounts for a chunk. Its words take up to `words_bytes` of it on the wire: the sum
@@ -80,11 +59,13 @@ impl Timeouts {
     /// Waits for a timeout. `heard`: the time, if anything has arrived since the last call.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, heard: Option<Instant>) -> Poll<TimedOut> {
         if let Some(now) = heard {
-            self.heard = now;
+            self.signs.heard = now;
+            self.patience.note_heard(now);
             if std::mem::take(&mut self.has_spoken) {
-                self.spoke = self.heard;
+                self.signs.spoke = now;
+                self.signs.has_begun = true;
             }
-            if let Some(end) = self.end(self.heard) {
+            if let Some(end) = self.patience.end(&self.signs, now) {
                 return Poll::Ready(end);
             }
             // A timer that has fired wakes nobody until it is reset.
@@ -96,27 +77,11 @@ impl Timeouts {
             // Without budget, the timer does not keep the waker, and the task is polled again at once.
             self.is_armed = coop::has_budget_remaining();
             ready!(self.timer.as_mut().poll(cx));
-            if let Some(end) = self.end(Instant::now()) {
+            if let Some(end) = self.patience.end(&self.signs, Instant::now()) {
                 return Poll::Ready(end);
             }
-            let next = (self.heard + self.idle).min(self.spoke + self.wordless());
-            self.timer.as_mut().reset(next);
+            self.timer.as_mut().reset(self.patience.until(&self.signs));
         }
-    }
-
-    fn end(&self, now: Instant) -> Option<TimedOut> {
-        if now >= self.heard + self.idle {
-            Some(TimedOut::Silent(self.idle))
-        } else if now >= self.spoke + self.wordless() {
-            Some(TimedOut::Wordless(self.wordless()))
-        } else {
-            None
-        }
-    }
-
-    /// The longest time without words.
-    fn wordless(&self) -> Duration {
-        self.idle * limits::WORDLESS_IDLE_TIMEOUTS_MAX
     }
 }
 
@@ -137,6 +102,7 @@ pub(super) const fn words_bytes(delta: &Delta<'_>) -> usize {
 mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
+    use std::time::Duration;
 
     use tokio::time::{advance, timeout};
 
@@ -157,7 +123,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_ends_the_round_on_time() {
         let begun = Instant::now();
-        let mut timeouts = Timeouts::new(IDLE);
+        let mut timeouts = Timeouts::new(Patience::new(IDLE));
         let end = poll_fn(|cx| timeouts.poll(cx, None)).await;
         assert_eq!((end, begun.elapsed().as_secs()), (TimedOut::Silent(IDLE), 3));
     }
@@ -166,7 +132,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_after_the_first_bytes_ends_the_round() {
         let begun = Instant::now();
-        let mut timeouts = Timeouts::new(IDLE);
+        let mut timeouts = Timeouts::new(Patience::new(IDLE));
         let mut heard = Some(begun);
         let end = poll_fn(|cx| timeouts.poll(cx, heard.take()));
         // Without the timer, this one wakes the task.
@@ -178,7 +144,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_after_bytes_that_came_with_the_timer_ends_the_round() {
         let begun = Instant::now();
-        let mut timeouts = Timeouts::new(IDLE);
+        let mut timeouts = Timeouts::new(Patience::new(IDLE));
         let mut polls = 0;
         let end = poll_fn(|cx| {
             polls += 1;
@@ -192,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_after_a_flood_of_bytes_ends_the_round() {
         let begun = Instant::now();
-        let mut timeouts = Timeouts::new(IDLE);
+        let mut timeouts = Timeouts::new(Patience::new(IDLE));
         let mut polls = 0;
         let end = poll_fn(|cx| {
             polls += 1;
@@ -207,7 +173,7 @@ mod tests {
     async fn bytes_without_words_keep_the_round_alive_only_so_long() {
         for is_polled_without in [true, false] {
             let begun = Instant::now();
-            let mut timeouts = Timeouts::new(IDLE);
+            let mut timeouts = Timeouts::new(Patience::new(IDLE));
             let end = loop {
                 advance(SECOND).await;
                 timeouts.took(8, 0).unwrap();
@@ -227,7 +193,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn words_restart_both_waits() {
-        let mut timeouts = Timeouts::new(IDLE);
+        let mut timeouts = Timeouts::new(Patience::new(IDLE));
         for _ in 0..100 {
             advance(SECOND).await;
             timeouts.took(200, words_bytes(&Delta::Text("a"))).unwrap();
@@ -235,9 +201,38 @@ mod tests {
         }
     }
 
+    /// Only until the first words: an answer that has begun does not wait its turn.
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_server_may_be_silent_before_the_first_words() {
+        let patience = Patience::new(IDLE).while_busy();
+        let (mut other, mut waits) = (Timeouts::new(patience.clone()), Timeouts::new(patience));
+        let (mut ends, mut seconds) = (None, 0);
+        while ends.is_none() {
+            advance(SECOND).await;
+            other.took(200, words_bytes(&Delta::Text("a"))).unwrap();
+            assert_eq!(poll(&mut other, true).await, None);
+            ends = poll(&mut waits, false).await;
+            seconds += 1;
+        }
+        let longest = IDLE * limits::WORDLESS_IDLE_TIMEOUTS_MAX;
+        assert_eq!((ends, seconds), (Some(TimedOut::Busy(longest)), longest.as_secs()));
+
+        let mut begun = Timeouts::new(other.patience.clone());
+        begun.took(200, words_bytes(&Delta::Text("a"))).unwrap();
+        assert_eq!(poll(&mut begun, true).await, None);
+        for _ in 0..2 {
+            advance(SECOND).await;
+            assert_eq!(poll(&mut other, true).await, None);
+            assert_eq!(poll(&mut begun, false).await, None);
+        }
+        advance(SECOND).await;
+        assert_eq!(poll(&mut other, true).await, None);
+        assert_eq!(poll(&mut begun, false).await, Some(TimedOut::Silent(IDLE)));
+    }
+
     #[tokio::test]
     async fn wordless_bytes_are_taken_up_to_the_limit() {
-        let mut timeouts = Timeouts::new(IDLE);
+        let mut timeouts = Timeouts::new(Patience::new(IDLE));
         assert_eq!(timeouts.took(limits::WORDLESS_BYTES_MAX, 0), Ok(()));
         let end = TimedOut::WordlessBytes(limits::WORDLESS_BYTES_MAX);
         assert_eq!(timeouts.took(1, 0), Err(end));
@@ -246,7 +241,7 @@ mod tests {
     /// Words account for their own bytes, however long, heavily escaped or cut up they are.
     #[tokio::test]
     async fn words_of_any_length_are_not_wordless() {
-        let mut timeouts = Timeouts::new(IDLE);
+        let mut timeouts = Timeouts::new(Patience::new(IDLE));
         for length in [1, 4, 1000, 100_000] {
             let words = "\u{1}".repeat(length);
             let frame = format!(r#"data: {{"choices":[{{"delta":{{"content":{words:?}}}}}]}}"#);

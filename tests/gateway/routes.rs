@@ -10,7 +10,7 @@ use tether::upstream::dialect::Kind;
 
 use crate::support::events::{outcome, said};
 use crate::support::gateway::Setup;
-use crate::support::model::{DONE, Round, delta, finish};
+use crate::support::model::{DONE, Round, UNTIL_CLOSE, delta, finish};
 use crate::support::{Frame, Gateway, Model, ms, responses};
 
 /// The dialect of a server.
@@ -366,6 +366,26 @@ async fn an_upstream_that_fails_before_the_first_word_is_passed_over() {
         assert_eq!(statuses(&frames), ["first did not answer; using second instead"]);
         assert_eq!(frames.last().unwrap().event, "turn_completed");
     }
+}
+
+/// Another one may answer sooner.
+#[tokio::test]
+async fn an_upstream_that_answers_others_is_passed_over() {
+    let (mut first, mut second) = (Model::listen(), Model::listen());
+    let gateway = impatient(Chat, &first, &second, Leaves::Staying).await;
+    let (_stream, mut other) = gateway.begin(&mut first, "other").await;
+    other.write(UNTIL_CLOSE).await;
+    let (mut stream, _waits) = gateway.begin(&mut first, "s").await;
+    let passed_over = async {
+        answer(second.round().await, Chat, "Second.", None).await;
+        stream.rest().await
+    };
+    let frames = tokio::select! {
+        () = other.drip(delta(&json!({"content": "more "})), ms(5)) => unreachable!("it is read"),
+        frames = passed_over => frames,
+    };
+    assert_eq!(said(&frames), "Second.");
+    assert_eq!(statuses(&frames), ["first did not answer; using second instead"]);
 }
 
 /// That says nothing about the request.

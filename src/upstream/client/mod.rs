@@ -36,6 +36,7 @@ use tower_service::Service as _;
 use self::connection::Connection;
 use self::pool::Pool;
 use crate::tls;
+use crate::upstream::patience::{Patience, Unanswered};
 
 /// Why a request failed before its answer began.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,12 @@ pub(crate) enum ClientError {
     /// No answer came in time.
     #[error("no answer within {} s", .after.as_secs_f32())]
     AnswerTimeout {
+        /// The time allowed.
+        after: Duration,
+    },
+    /// Others were answered, but not this request in time.
+    #[error("no answer within {} s, but answers to others", .after.as_secs_f32())]
+    Busy {
         /// The time allowed.
         after: Duration,
     },
@@ -118,7 +125,7 @@ impl Client {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Sends a request and waits at most `within` for the head of the answer.
+    /// Sends a request and waits with `patience` for the head of the answer.
     ///
     /// Dropping the future drops the connection. If a pooled connection breaks before the first
     /// byte of an answer, the request is sent again on a new connection: most likely the server
@@ -128,29 +135,30 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub(crate) async fn send(
+    pub(super) async fn send(
         &self,
         request: Request<Bytes>,
-        within: Duration,
+        patience: &Patience,
     ) -> Result<Answer, ClientError> {
         if let Some(pooled) = self.shared.pool.take() {
-            match self.exchange(pooled, &request, within).await {
+            match self.exchange(pooled, &request, patience).await {
                 Err(ClientError::Broken { heard: false, .. }) => {}
                 outcome => return outcome,
             }
         }
         let connection = self.shared.connect().await?;
-        self.exchange(connection, &request, within).await
+        self.exchange(connection, &request, patience).await
     }
 
     async fn exchange(
         &self,
         mut connection: Connection,
         request: &Request<Bytes>,
-        within: Duration,
+        patience: &Patience,
     ) -> Result<Answer, ClientError> {
-        match timeout(within, connection.exchange(request)).await {
-            Err(_) => Err(ClientError::AnswerTimeout { after: within }),
+        match patience.wait(connection.exchange(request)).await {
+            Err(Unanswered { after, is_busy: true }) => Err(ClientError::Busy { after }),
+            Err(Unanswered { after, is_busy: false }) => Err(ClientError::AnswerTimeout { after }),
             Ok(Ok(head)) => Ok(Answer::new(head, connection, self.clone())),
             Ok(Err(source)) => Err(ClientError::Broken { source, heard: connection.has_heard() }),
         }

@@ -37,6 +37,7 @@ use crate::upstream::extra_sampling::RefusedSampling;
 use crate::upstream::identity::Identity;
 use crate::upstream::image_support::ImageSupport;
 use crate::upstream::models::Models;
+use crate::upstream::patience::Patience;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::{ChatRequest, Round, RoundFailure};
 
@@ -71,6 +72,8 @@ pub struct ServerOptions {
     pub(crate) connect_timeout: Duration,
     /// Longest silence.
     pub(crate) idle_timeout: Duration,
+    /// Whether requests wait their turn while the server answers others, however long that takes.
+    pub(crate) waits_while_busy: bool,
 }
 
 impl std::fmt::Debug for ServerOptions {
@@ -83,6 +86,7 @@ impl std::fmt::Debug for ServerOptions {
             .field("constrain", &self.constrain)
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
+            .field("waits_while_busy", &self.waits_while_busy)
             .finish()
     }
 }
@@ -117,6 +121,8 @@ pub(super) struct Server {
     /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
+    /// How long requests for answers wait for them.
+    patience: Patience,
     known: Mutex<Known>,
     /// The model's contract, if it was looked for and found.
     detected: Mutex<Option<Detected>>,
@@ -147,6 +153,7 @@ impl Server {
             constrain,
             connect_timeout,
             idle_timeout,
+            waits_while_busy,
         } = options;
         let upstream = name.to_owned();
         let sends_prompts = dialect.sends_prompts();
@@ -171,6 +178,8 @@ impl Server {
         let default_port = if base_url.scheme_str() == Some("https") { 443 } else { 80 };
         let address = (authority.host().to_owned(), authority.port_u16().unwrap_or(default_port));
         let client = Client::new(base_url, connect_timeout)?;
+        let patience = Patience::new(idle_timeout);
+        let patience = if waits_while_busy { patience.while_busy() } else { patience };
         Ok(Self {
             name: name.to_owned(),
             client,
@@ -191,6 +200,7 @@ impl Server {
             gives_reasons: Arc::default(),
             model,
             idle_timeout,
+            patience,
             known: Mutex::new(Known::Nothing),
             detected: Mutex::default(),
             guessed: tokio::sync::Mutex::default(),
@@ -260,7 +270,7 @@ impl Server {
                 post.headers_mut().insert(name, value);
             }
         }
-        let mut answer = self.send(post, self.idle_timeout).await?;
+        let mut answer = self.send(post, &self.patience).await?;
         let has_tools = !request.tools.is_empty();
         if !answer.head.status.is_success() {
             let body = self.read_error(&mut answer).await;
@@ -280,7 +290,7 @@ impl Server {
         }
         let in_reasoning = request.format.row().reasoning_open_in(&prompt).is_some();
         let decoder = self.dialect.decoder(&request);
-        let round = Round::http(answer.body, request.contract, decoder, self.idle_timeout)
+        let round = Round::http(answer.body, request.contract, decoder, self.patience.clone())
             .hiding(self.hidden_key.clone())
             .with_reasons(&self.gives_reasons)
             .begun_in_reasoning(in_reasoning)
@@ -326,7 +336,7 @@ impl Server {
         body: Bytes,
     ) -> Result<String, Failed> {
         let request = self.request(method, path, body);
-        let answer = self.send(request, within).await?;
+        let answer = self.send(request, &Patience::new(within)).await?;
         self.read_whole(answer, limits::MODELS_BYTES_MAX, within).await
     }
 
@@ -336,8 +346,12 @@ impl Server {
         self.forget_model();
     }
 
-    async fn send(&self, request: Request<Bytes>, within: Duration) -> Result<Answer, ClientError> {
-        let outcome = self.client.send(request, within).await;
+    async fn send(
+        &self,
+        request: Request<Bytes>,
+        patience: &Patience,
+    ) -> Result<Answer, ClientError> {
+        let outcome = self.client.send(request, patience).await;
         if outcome.as_ref().is_err_and(ClientError::is_unreachable) {
             self.forget();
         }

@@ -12,6 +12,7 @@ use super::failed::Failed;
 use crate::call_format::{CallContract, Row};
 use crate::limits::upstream as limits;
 use crate::upstream::chat_template::Losses;
+use crate::upstream::patience::Patience;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::{History, RoundFailure, Way};
 
@@ -91,7 +92,7 @@ impl Server {
         }
         let path = format!("{}/apply-template", self.root());
         let request = self.request(Method::POST, &path, body);
-        let answer = self.send(request, self.idle_timeout).await?;
+        let answer = self.send(request, &Patience::new(self.idle_timeout)).await?;
         let body = self.read_whole(answer, limits::PROMPT_BYTES_MAX, self.idle_timeout).await?;
         let rendered = serde_json::from_str::<Rendered>(&body);
         rendered.map(|Rendered { prompt }| prompt).map_err(|_| {
