@@ -3,6 +3,7 @@
 //! CONTRIBUTING.md says what to log at which level. This module only decides where lines go and
 //! what they look like.
 
+mod fields;
 mod line;
 pub(crate) mod metrics;
 pub(crate) mod otlp;
@@ -24,6 +25,7 @@ use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use self::fields::PlainFields;
 pub(crate) use self::queue::Logs;
 use self::queue::Queue;
 
@@ -74,7 +76,8 @@ pub(crate) fn init(format: LogFormat, level: LevelFilter) -> Result<Logs, Teleme
     let records = Records(Arc::clone(&queue));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(records);
     match format {
-        LogFormat::Text => builder.with_ansi(is_coloured).finish().try_init()?,
+        LogFormat::Text if is_coloured => builder.with_ansi(true).finish().try_init()?,
+        LogFormat::Text => builder.with_ansi(false).fmt_fields(PlainFields).finish().try_init()?,
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
     }
     log_panics(Arc::clone(&queue));
