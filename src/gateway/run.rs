@@ -50,7 +50,7 @@ pub(super) fn run(
 
 /// Stores a turn, frees its session, and then shows its last event.
 async fn end_turn(
-    ran: Option<Result<RanTurn, Writer>>,
+    ran: Option<Result<Box<RanTurn>, Box<Writer>>>,
     place: TurnPermit,
     mut guard: TurnGuard,
     KeptAnswer { mut draft, serializer }: KeptAnswer,
@@ -68,7 +68,7 @@ async fn end_turn(
         }
         None => None,
     };
-    let Some(RanTurn { record, text, mut writer }) = ran else {
+    let Some(RanTurn { record, text, mut writer }) = ran.map(|ran| *ran) else {
         match draft {
             Some(draft) if !is_stored => draft.free_session(guard).await,
             _ => {
@@ -117,7 +117,7 @@ async fn end(
 
 /// Drives a turn to its end, or until another gateway is to go on with it. `None` if the driver panics, which
 /// ends the log.
-fn drive(driver: Box<Driver>) -> impl Future<Output = Option<Result<RanTurn, Writer>>> {
+fn drive(driver: Box<Driver>) -> impl Future<Output = Option<Result<Box<RanTurn>, Box<Writer>>>> {
     // No `async fn`: that would keep the driver twice.
     let mut running = Some(driver);
     poll_fn(move |cx| {

@@ -172,14 +172,14 @@ impl Driver {
     /// event, so the session has to be free by then.
     ///
     /// Dropping a driver drops the upstream connection and all running tools. The log then ends with a
-    /// failure.
+    /// failure. What is returned is boxed, because a poll that returns nothing else copies the room for it.
     ///
     /// # Errors
     /// The writer alone, if another gateway is to go on with the turn.
     pub(crate) fn poll_run(
         running: &mut Option<Box<Self>>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<RanTurn, Writer>> {
+    ) -> Poll<Result<Box<RanTurn>, Box<Writer>>> {
         if let Some(driver) = running {
             ready!(driver.poll(cx));
         }
@@ -187,10 +187,9 @@ impl Driver {
     }
 
     /// What is left when the turn is over, or another gateway is to go on with it.
-    #[expect(clippy::result_large_err, reason = "both have the writer")]
-    fn end(mut self: Box<Self>) -> Result<RanTurn, Writer> {
+    fn end(mut self: Box<Self>) -> Result<Box<RanTurn>, Box<Writer>> {
         if self.leaving.is_some() {
-            return Err(self.writer);
+            return Err(Box::new(self.writer));
         }
         let waiting = self.tools.take_parked();
         self.meter.end_turn(&self.turn);
@@ -202,7 +201,7 @@ impl Driver {
                 self.parked.park(&self.parked_in, &asked.clarification_id, call);
             }
         }
-        Ok(RanTurn { record, text, writer: self.writer })
+        Ok(Box::new(RanTurn { record, text, writer: self.writer }))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

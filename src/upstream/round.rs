@@ -65,7 +65,7 @@ impl Round {
         answer: AnswerBody,
         contract: CallContract,
         events: Box<dyn Decode>,
-        patience: Patience,
+        patience: &Arc<Patience>,
     ) -> Self {
         Self::new(Source::Http(answer), contract, events, patience)
     }
@@ -74,14 +74,19 @@ impl Round {
     #[must_use]
     pub(crate) fn local(answer: LocalAnswer, contract: CallContract) -> Self {
         let decoder = dialect::local_decoder();
-        Self::new(Source::Local(answer), contract, decoder, Patience::new(limits::IDLE_TIMEOUT))
+        Self::new(
+            Source::Local(answer),
+            contract,
+            decoder,
+            &Arc::new(Patience::new(limits::IDLE_TIMEOUT)),
+        )
     }
 
     fn new(
         source: Source,
         contract: CallContract,
         events: Box<dyn Decode>,
-        patience: Patience,
+        patience: &Arc<Patience>,
     ) -> Self {
         Self {
             contract,

@@ -6,6 +6,7 @@
 //! the first words, what a server says to others is also a sign of life: see [`Patience`].
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::task::coop;
@@ -21,8 +22,10 @@ const ESCAPED_BYTES_MAX: usize = 6;
 /// How long a round waits for its server.
 #[derive(Debug)]
 pub(super) struct Timeouts {
-    patience: Patience,
+    patience: Arc<Patience>,
     signs: Signs,
+    /// When the others that wait are told again that the server is heard.
+    next_note: Instant,
     /// Whether words have arrived since the time of the last ones was noted.
     has_spoken: bool,
     /// Bytes so far that no words account for.
@@ -35,10 +38,18 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
-    pub(super) fn new(patience: Patience) -> Self {
-        let signs = Signs::none(Instant::now());
-        let timer = Box::pin(sleep_until(patience.until(&signs)));
-        Self { patience, signs, has_spoken: false, wordless_bytes: 0, timer, is_armed: false }
+    pub(super) fn new(patience: &Arc<Patience>) -> Self {
+        let now = Instant::now();
+        let signs = Signs::none(now);
+        Self {
+            timer: Box::pin(sleep_until(patience.until(&signs))),
+            patience: Arc::clone(patience),
+            signs,
+            next_note: now,
+            has_spoken: false,
+            wordless_bytes: 0,
+            is_armed: false,
+        }
     }
 
     /// Accounts for a chunk. Its words take up to `words_bytes` of it on the wire: the sum
@@ -60,17 +71,20 @@ impl Timeouts {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, heard: Option<Instant>) -> Poll<TimedOut> {
         if let Some(now) = heard {
             self.signs.heard = now;
-            self.patience.note_heard(now);
+            if now >= self.next_note {
+                self.patience.note_heard(now);
+                self.next_note = now + limits::LAST_HEARD_STEP;
+            }
             if std::mem::take(&mut self.has_spoken) {
                 self.signs.spoke = now;
                 self.signs.has_begun = true;
             }
-            if let Some(end) = self.patience.end(&self.signs, now) {
-                return Poll::Ready(end);
-            }
-            // A timer that has fired wakes nobody until it is reset.
+            // No wait ends before the timer. One that has fired wakes nobody until it is reset.
             if self.is_armed && now < self.timer.deadline() {
                 return Poll::Pending;
+            }
+            if let Some(end) = self.patience.end(&self.signs, now) {
+                return Poll::Ready(end);
             }
         }
         loop {
@@ -123,7 +137,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_ends_the_round_on_time() {
         let begun = Instant::now();
-        let mut timeouts = Timeouts::new(Patience::new(IDLE));
+        let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
         let end = poll_fn(|cx| timeouts.poll(cx, None)).await;
         assert_eq!((end, begun.elapsed().as_secs()), (TimedOut::Silent(IDLE), 3));
     }
@@ -132,7 +146,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_after_the_first_bytes_ends_the_round() {
         let begun = Instant::now();
-        let mut timeouts = Timeouts::new(Patience::new(IDLE));
+        let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
         let mut heard = Some(begun);
         let end = poll_fn(|cx| timeouts.poll(cx, heard.take()));
         // Without the timer, this one wakes the task.
@@ -144,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_after_bytes_that_came_with_the_timer_ends_the_round() {
         let begun = Instant::now();
-        let mut timeouts = Timeouts::new(Patience::new(IDLE));
+        let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
         let mut polls = 0;
         let end = poll_fn(|cx| {
             polls += 1;
@@ -158,7 +172,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_after_a_flood_of_bytes_ends_the_round() {
         let begun = Instant::now();
-        let mut timeouts = Timeouts::new(Patience::new(IDLE));
+        let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
         let mut polls = 0;
         let end = poll_fn(|cx| {
             polls += 1;
@@ -173,7 +187,7 @@ mod tests {
     async fn bytes_without_words_keep_the_round_alive_only_so_long() {
         for is_polled_without in [true, false] {
             let begun = Instant::now();
-            let mut timeouts = Timeouts::new(Patience::new(IDLE));
+            let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
             let end = loop {
                 advance(SECOND).await;
                 timeouts.took(8, 0).unwrap();
@@ -193,7 +207,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn words_restart_both_waits() {
-        let mut timeouts = Timeouts::new(Patience::new(IDLE));
+        let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
         for _ in 0..100 {
             advance(SECOND).await;
             timeouts.took(200, words_bytes(&Delta::Text("a"))).unwrap();
@@ -204,8 +218,8 @@ mod tests {
     /// Only until the first words: an answer that has begun does not wait its turn.
     #[tokio::test(start_paused = true)]
     async fn a_busy_server_may_be_silent_before_the_first_words() {
-        let patience = Patience::new(IDLE).while_busy();
-        let (mut other, mut waits) = (Timeouts::new(patience.clone()), Timeouts::new(patience));
+        let patience = Arc::new(Patience::new(IDLE).while_busy());
+        let (mut other, mut waits) = (Timeouts::new(&patience), Timeouts::new(&patience));
         let (mut ends, mut seconds) = (None, 0);
         while ends.is_none() {
             advance(SECOND).await;
@@ -217,7 +231,7 @@ mod tests {
         let longest = IDLE * limits::WORDLESS_IDLE_TIMEOUTS_MAX;
         assert_eq!((ends, seconds), (Some(TimedOut::Busy(longest)), longest.as_secs()));
 
-        let mut begun = Timeouts::new(other.patience.clone());
+        let mut begun = Timeouts::new(&patience);
         begun.took(200, words_bytes(&Delta::Text("a"))).unwrap();
         assert_eq!(poll(&mut begun, true).await, None);
         for _ in 0..2 {
@@ -232,7 +246,7 @@ mod tests {
 
     #[tokio::test]
     async fn wordless_bytes_are_taken_up_to_the_limit() {
-        let mut timeouts = Timeouts::new(Patience::new(IDLE));
+        let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
         assert_eq!(timeouts.took(limits::WORDLESS_BYTES_MAX, 0), Ok(()));
         let end = TimedOut::WordlessBytes(limits::WORDLESS_BYTES_MAX);
         assert_eq!(timeouts.took(1, 0), Err(end));
@@ -241,7 +255,7 @@ mod tests {
     /// Words account for their own bytes, however long, heavily escaped or cut up they are.
     #[tokio::test]
     async fn words_of_any_length_are_not_wordless() {
-        let mut timeouts = Timeouts::new(Patience::new(IDLE));
+        let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
         for length in [1, 4, 1000, 100_000] {
             let words = "\u{1}".repeat(length);
             let frame = format!(r#"data: {{"choices":[{{"delta":{{"content":{words:?}}}}}]}}"#);

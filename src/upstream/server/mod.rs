@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, InvalidHeaderValue,
+};
+use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use parking_lot::Mutex;
 
 use self::detecting::Guess;
@@ -101,8 +103,8 @@ pub(super) struct Server {
     address: (String, u16),
     /// The path of `base_url`, without a trailing slash.
     path: String,
-    host: HeaderValue,
-    authorization: Option<HeaderValue>,
+    /// The headers of every request.
+    headers: HeaderMap,
     hidden_key: Option<HiddenKey>,
     dialect: Box<dyn Dialect>,
     /// Whether prompts are sent instead of messages.
@@ -122,7 +124,7 @@ pub(super) struct Server {
     model: String,
     idle_timeout: Duration,
     /// How long requests for answers wait for them.
-    patience: Patience,
+    patience: Arc<Patience>,
     known: Mutex<Known>,
     /// The model's contract, if it was looked for and found.
     detected: Mutex<Option<Detected>>,
@@ -162,14 +164,8 @@ impl Server {
         let authority = base_url.authority().ok_or_else(bad_url)?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad_url())?;
         let hidden_key = api_key.as_deref().and_then(HiddenKey::of);
-        let authorization = api_key
-            .map(|key| {
-                let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
-                    .map_err(|_| OptionsError::ApiKey(name.to_owned()))?;
-                value.set_sensitive(true);
-                Ok::<_, OptionsError>(value)
-            })
-            .transpose()?;
+        let headers =
+            headers(host, api_key.as_deref()).map_err(|_| OptionsError::ApiKey(name.to_owned()))?;
         let path = base_url.path().trim_end_matches('/');
         // llama.cpp's own API is beside `/v1`.
         let own = path.strip_suffix("/v1").filter(|_| sends_prompts);
@@ -179,15 +175,14 @@ impl Server {
         let address = (authority.host().to_owned(), authority.port_u16().unwrap_or(default_port));
         let client = Client::new(base_url, connect_timeout)?;
         let patience = Patience::new(idle_timeout);
-        let patience = if waits_while_busy { patience.while_busy() } else { patience };
+        let patience = Arc::new(if waits_while_busy { patience.while_busy() } else { patience });
         Ok(Self {
             name: name.to_owned(),
             client,
             provider,
             address,
             path,
-            host,
-            authorization,
+            headers,
             hidden_key,
             dialect,
             sends_prompts,
@@ -290,7 +285,7 @@ impl Server {
         }
         let in_reasoning = request.format.row().reasoning_open_in(&prompt).is_some();
         let decoder = self.dialect.decoder(&request);
-        let round = Round::http(answer.body, request.contract, decoder, self.patience.clone())
+        let round = Round::http(answer.body, request.contract, decoder, &self.patience)
             .hiding(self.hidden_key.clone())
             .with_reasons(&self.gives_reasons)
             .begun_in_reasoning(in_reasoning)
@@ -359,19 +354,30 @@ impl Server {
     }
 
     fn request(&self, method: Method, path: &str, body: Bytes) -> Request<Bytes> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, &self.host)
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream, application/json")
-            // Without it, any coding is acceptable (RFC 9110, section 12.5.3).
-            .header(ACCEPT_ENCODING, "identity");
-        if let Some(authorization) = &self.authorization {
-            request = request.header(AUTHORIZATION, authorization);
-        }
-        request.body(body).expect("the path is part of a valid URL")
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().expect("the path is part of a valid URL");
+        *request.headers_mut() = self.headers.clone();
+        request
     }
+}
+
+/// The headers of every request.
+fn headers(host: HeaderValue, api_key: Option<&str>) -> Result<HeaderMap, InvalidHeaderValue> {
+    let accept = HeaderValue::from_static("text/event-stream, application/json");
+    let mut headers = HeaderMap::from_iter([
+        (HOST, host),
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (ACCEPT, accept),
+        // Without it, any coding is acceptable (RFC 9110, section 12.5.3).
+        (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
+    ]);
+    if let Some(key) = api_key {
+        let mut value = HeaderValue::from_str(&format!("Bearer {key}"))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
 }
 
 /// A request whose answer is an event stream.
