@@ -362,4 +362,32 @@ mod tests {
             assert_eq!(durability(config.unwrap().stream.durability), expected, "{name}");
         }
     }
+
+    /// Another server may answer sooner. The embedded model does not stand in for one.
+    #[test]
+    fn turns_wait_longer_for_a_busy_server_if_it_is_the_only_one() {
+        let [first, second, embedded] = [
+            "{name: a, base_url: http://a/v1}",
+            "{name: b, base_url: http://b/v1}",
+            "{kind: embedded}",
+        ];
+        for (upstreams, expected) in [
+            (vec![first], vec![true]),
+            (vec![embedded, first], vec![true]),
+            (vec![first, second], vec![false, false]),
+        ] {
+            let text = format!("upstreams: [{}]", upstreams.join(", "));
+            let config =
+                config::load_text("t.yml", &text, &config::Overrides::default(), &|_| None);
+            let config = config.unwrap();
+            let options = config.upstreams.iter().map(|it| upstream_options(it, &config).kind);
+            let waits: Vec<bool> = options
+                .filter_map(|kind| match kind {
+                    upstream::Kind::Server(server) => Some(server.waits_while_busy),
+                    upstream::Kind::Local(_) => None,
+                })
+                .collect();
+            assert_eq!(waits, expected, "{text}");
+        }
+    }
 }

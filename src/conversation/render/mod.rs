@@ -113,6 +113,9 @@ impl Context {
 /// has left off.
 const NO_ANSWER: &str = "(No answer was given.)";
 
+/// The messages of a short conversation.
+const USUAL_MESSAGES: usize = 8;
+
 /// Stands in for the answer of a turn that ends with its tools' results.
 const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
@@ -127,10 +130,11 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
     };
     let result_bytes_max = trim::result_bytes(*budget);
     let style = Style { format, call_ids: *call_ids, result_bytes_max, images };
-    let mut messages = vec![Message::text(Role::System, system)];
     let examples = if form == Form::Words { &Examples::default() } else { &**examples };
     let shown = examples.shown(form, style);
     let Shown { messages: examples_told, calls: example_calls, tokens } = &*shown;
+    let mut messages = Vec::with_capacity(examples_told.len() + USUAL_MESSAGES);
+    messages.push(Message::text(Role::System, system));
     messages.extend_from_slice(examples_told);
     let mut calls = *example_calls;
     let asked_last = last_word.map_or(0, trim::tokens);

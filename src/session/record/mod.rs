@@ -21,6 +21,9 @@ pub(crate) use answers::{AnswerRecords, Replaced};
 /// The version that is written. Raise it if older records must be read in another way.
 pub(crate) const VERSION: u32 = 4;
 
+/// Bytes of names and ids around the texts of a short record.
+const NAMES_BYTES: usize = 512;
+
 /// A session between two turns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct SessionRecord {
@@ -116,7 +119,8 @@ impl SessionRecord {
     #[must_use]
     pub(crate) fn write(&self) -> String {
         // Growing from little would copy it several times.
-        let mut json = Vec::with_capacity(self.conversation.bytes() + self.answers.bytes());
+        let texts = self.conversation.bytes() + self.answers.bytes();
+        let mut json = Vec::with_capacity(texts + NAMES_BYTES);
         serde_json::to_writer(&mut json, &Envelope { version: VERSION, session: self })
             .expect("keys are strings");
         String::from_utf8(json).expect("JSON is UTF-8")

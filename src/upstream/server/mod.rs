@@ -74,7 +74,7 @@ pub struct ServerOptions {
     pub(crate) connect_timeout: Duration,
     /// Longest silence.
     pub(crate) idle_timeout: Duration,
-    /// Whether requests wait their turn while the server answers others, however long that takes.
+    /// Whether requests wait longer than that for their turn, while the server answers others.
     pub(crate) waits_while_busy: bool,
 }
 
