@@ -273,7 +273,8 @@ impl Gateway {
     pub async fn forget(&self, session_id: &str) -> Result<bool, SessionError> {
         self.parked.forget(session_id);
         let forgotten = self.sessions.forget(session_id).await;
-        // Its turn has been cancelled, and can no longer bring anything back.
+        // Its turn has been cancelled, and can no longer bring anything back. It may have ended with a question meanwhile.
+        self.parked.forget(session_id);
         self.tools().forget(session_id);
         forgotten
     }

@@ -56,6 +56,8 @@ impl Gateway {
             None => Arc::clone(&self.places).acquire_owned().await,
         };
         let Ok(permit) = permit else { return taken_over.leave().await };
+        // Whoever stops the gateway waits for the turn, also before it runs.
+        let _token = self.turns.token();
         if self.is_draining() {
             return taken_over.leave().await;
         }

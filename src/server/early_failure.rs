@@ -19,6 +19,12 @@ use super::waiting::Waiting;
 use crate::event::Kind;
 use crate::session::LoggedTurn;
 
+/// Waits until anybody may hear of the turn: with a store, until that could bring it back.
+pub(super) async fn until_begun(turn: &LoggedTurn) {
+    let mut reader = turn.log.read_after(0);
+    poll_fn(|cx| reader.poll_read(cx, |_| {})).await;
+}
+
 /// The turn's failure, if it fails within this time and before it has said anything.
 pub(super) async fn early_failure(
     turn: &LoggedTurn,

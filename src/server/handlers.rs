@@ -24,7 +24,7 @@ use super::dialect::{
     ClientRequest, Collector, Dialects, Form, ImageReader, ParsedRequest, RequestReader,
     WholeAnswer,
 };
-use super::early_failure::early_failure;
+use super::early_failure::{early_failure, until_begun};
 use super::ready::ready;
 use super::refusal::Refusal;
 use super::reply::{
@@ -204,6 +204,7 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
         }
         Form::Whole(whole) => Ok(collect(&turn, whole, Waiting::new(request)).await),
         Form::Later(receipt) => {
+            until_begun(&turn).await;
             let receipt = receipt.receipt(&session_id, &turn.turn_id);
             Ok(json_reply(StatusCode::OK, &receipt))
         }

@@ -61,7 +61,15 @@ impl Sessions {
             return Err(reason);
         }
         let is_over = Instant::now() > deadline;
-        if is_over || (!supersedes && self.turn_elsewhere(session_id).await?.is_some()) {
+        let runs = self.turn_elsewhere(session_id).await?.is_some();
+        // The turn may be the one that the key has begun, and may have had no log when the key was asked for.
+        if runs
+            && let Some(key) = key
+            && let Some(reason) = self.begun_by(session_id, key).await?
+        {
+            return Err(reason);
+        }
+        if is_over || (runs && !supersedes) {
             return Err(NotBegun::Busy);
         }
         if supersedes && let Some(turn) = self.running_elsewhere(session_id).await? {

@@ -253,13 +253,14 @@ impl Renewal {
         let mut is_watching = false;
         loop {
             if !is_watching {
-                // Something may have been asked before.
-                is_watching = true;
-                match timeout_at(due, self.store.watch(&self.lease.session_id, Watched::Owner))
-                    .await
-                {
-                    Ok(Ok(stands)) => watch = stands,
-                    Ok(Err(_)) | Err(_) => is_watching = false,
+                let watching = self.store.watch(&self.lease.session_id, Watched::Owner);
+                if let Ok(Ok(stands)) = timeout_at(due, watching).await {
+                    (watch, is_watching) = (stands, true);
+                    // Before that, somebody may have cancelled the turn, or begun to read it.
+                    match self.renew().await {
+                        Some(next) => due = next,
+                        None => return,
+                    }
                 }
             }
             select! {

@@ -35,6 +35,8 @@ pub(super) struct Persister(Option<Mutex<Persisting>>);
 struct Persisting {
     destination: Arc<Destination>,
     log: Arc<TurnLog>,
+    /// Whether the writer of the log stores most of it without waiting.
+    has_appender: bool,
     /// Never locked: the mutex around it is there so that references to the turn can be sent to other threads.
     asking: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -67,12 +69,14 @@ impl Persister {
         writer: &mut Writer,
     ) -> Self {
         let (store, lease, turn_id) = (Arc::clone(store), lease.clone(), turn.turn_id.clone());
-        if let Some(appender) = store.appender(&lease, &turn_id) {
+        let appender = store.appender(&lease, &turn_id);
+        let has_appender = appender.is_some();
+        if let Some(appender) = appender {
             writer.set_appender(InlineAppender { appender, write_journal: inline_journal });
         }
         let destination = Arc::new(Destination { store, lease, turn_id });
         let log = Arc::clone(&turn.log);
-        Self(Some(Mutex::new(Persisting { destination, log, asking: None })))
+        Self(Some(Mutex::new(Persisting { destination, log, has_appender, asking: None })))
     }
 
     /// Whether it never stores anything.
@@ -80,9 +84,12 @@ impl Persister {
         self.0.is_none()
     }
 
-    /// Whether the store may wake the task.
-    pub(super) fn is_asking(&mut self) -> bool {
-        self.0.as_mut().is_some_and(|persisting| persisting.get_mut().asking.is_some())
+    /// Whether the store may wake the task. Of a store without an appender, that is soon the case.
+    pub(super) fn may_wake(&mut self) -> bool {
+        self.0
+            .as_mut()
+            .map(Mutex::get_mut)
+            .is_some_and(|it| !it.has_appender || it.asking.is_some())
     }
 
     /// Stores what is new. The task is woken when the store has answered.

@@ -82,14 +82,16 @@ impl TurnGuard {
     async fn store_beside<T>(&mut self, mut writing: Pin<&mut impl Future<Output = T>>) -> T {
         let part = PartWaker::new();
         let waker = Waker::from(Arc::clone(&part));
-        // Whether the future was polled with that waker. Until the store is first asked something that it cannot answer
-        // at once, only the future wakes the task, so it gets the task's own waker.
-        let mut has_part_waker = false;
+        // Until a store with an appender is first asked something that it cannot answer at once, only the future wakes
+        // the task, so it gets the task's own waker. A timer in it may keep that one for as long as it lasts, so from
+        // then on the future is polled whoever wakes the task.
+        let mut has_own_waker = false;
         poll_fn(|cx| {
-            let is_asking = self.persister.is_asking();
-            let is_due = if is_asking { part.take(cx.waker()) || !has_part_waker } else { true };
-            has_part_waker = is_asking;
-            let mut writing_cx = Context::from_waker(if is_asking { &waker } else { cx.waker() });
+            let may_store_wake = self.persister.may_wake();
+            let is_due = !may_store_wake || part.take(cx.waker()) || has_own_waker;
+            has_own_waker |= !may_store_wake;
+            let waker = if may_store_wake { &waker } else { cx.waker() };
+            let mut writing_cx = Context::from_waker(waker);
             // `T` is large: a pending poll must not move it.
             if is_due && let Poll::Ready(done) = writing.as_mut().poll(&mut writing_cx) {
                 self.persister.poll(cx);
@@ -126,7 +128,7 @@ impl TurnGuard {
     pub(crate) async fn abandon(self) {
         let RunningSession { version, turn, .. } = &*self.session;
         let record = self.session.record_after(None, None).map(|mut record| {
-            record.answers.delete(&turn.turn_id);
+            record.delete_answer(&turn.turn_id);
             record
         });
         let Some(record) = record.filter(|record| !record.answers.is_empty()) else {

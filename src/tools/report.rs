@@ -97,7 +97,8 @@ pub struct Reporter {
     attempt: u32,
 }
 
-/// The receiving end of a call's reports.
+/// The receiving end of a call's reports. Once it is dropped, whoever waits for an answer is told
+/// that there will be none.
 #[derive(Debug)]
 pub struct Reports {
     slot: Arc<Mutex<Slot>>,
@@ -111,7 +112,11 @@ struct Slot {
     newest: Option<Progress>,
     question: Option<Box<SentQuestion>>,
     waker: Option<Waker>,
-    /// Since when the tool has been waiting for the user's answer.
+    /// Whether nobody will take reports any more.
+    is_closed: bool,
+    /// How many of the tool's questions wait for the user's answer.
+    asking: u32,
+    /// Since when at least one has been waiting.
     asking_since: Option<Instant>,
     /// How long it waited for earlier answers.
     asked_for: Duration,
@@ -164,17 +169,13 @@ impl Reporter {
     ///
     /// The turn ends with the question, but this run goes on: it belongs to the turn that the
     /// answer begins. It is given up with [`Given::Cancelled`] if the user says something else,
-    /// or nothing for [`PARK_TIMEOUT`](crate::limits::tools::PARK_TIMEOUT). The time limit of the
-    /// call is paused meanwhile.
+    /// or nothing for [`PARK_TIMEOUT`](crate::limits::tools::PARK_TIMEOUT), and at once if the call
+    /// has been given up already. The time limit of the call is paused meanwhile.
     pub async fn ask_and_wait(&self, question: Clarification) -> Given {
+        let Some(_asking) = Asking::begin(self) else { return Given::Cancelled };
         let (sender, answer) = oneshot::channel();
-        self.slot.lock().asking_since = Some(Instant::now());
         self.put_question(question, Awaits::Open(sender));
-        let given = answer.await;
-        let mut slot = self.slot.lock();
-        slot.asked_for = slot.waited();
-        slot.asking_since = None;
-        given.unwrap_or(Given::Cancelled)
+        answer.await.unwrap_or(Given::Cancelled)
     }
 
     /// How long the tool has waited for answers so far; `None` while it waits.
@@ -190,14 +191,15 @@ impl Reporter {
     /// The same for another attempt. Earlier attempts are no longer heard.
     pub(super) fn begin(&self, attempt: u32) -> Self {
         let mut slot = self.slot.lock();
-        *slot = Slot { attempt, waker: slot.waker.take(), ..Slot::default() };
+        let (waker, is_closed) = (slot.waker.take(), slot.is_closed);
+        *slot = Slot { attempt, waker, is_closed, ..Slot::default() };
         drop(slot);
         Self { slot: Arc::clone(&self.slot), attempt }
     }
 
     fn put(&self, put: impl FnOnce(&mut Slot)) {
         let mut slot = self.slot.lock();
-        if slot.attempt != self.attempt {
+        if !slot.hears(self.attempt) {
             return;
         }
         put(&mut slot);
@@ -227,10 +229,53 @@ impl Reports {
     }
 }
 
+impl Drop for Reports {
+    fn drop(&mut self) {
+        let mut slot = self.slot.lock();
+        slot.is_closed = true;
+        // With the question, its asker's wait ends, which notes its time itself.
+        let left = (slot.question.take(), slot.newest.take(), slot.waker.take());
+        drop(slot);
+        drop(left);
+    }
+}
+
+/// A question that waits for the user, until this is dropped: also with the run that asks.
+struct Asking<'a>(&'a Reporter);
+
+impl<'a> Asking<'a> {
+    /// `None` if nobody hears the question.
+    fn begin(reporter: &'a Reporter) -> Option<Self> {
+        let mut slot = reporter.slot.lock();
+        if !slot.hears(reporter.attempt) {
+            return None;
+        }
+        slot.asking += 1;
+        slot.asking_since.get_or_insert_with(Instant::now);
+        Some(Self(reporter))
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut slot = self.0.slot.lock();
+        // Another attempt has begun to count anew.
+        if slot.attempt != self.0.attempt {
+            return;
+        }
+        slot.asking -= 1;
+        if slot.asking == 0
+            && let Some(since) = slot.asking_since.take()
+        {
+            slot.asked_for += since.elapsed();
+        }
+    }
+}
+
 impl Slot {
-    /// How long the tool has waited for answers.
-    fn waited(&self) -> Duration {
-        self.asked_for + self.asking_since.map_or(Duration::ZERO, |since| since.elapsed())
+    /// Whether reports of this attempt are heard.
+    const fn hears(&self, attempt: u32) -> bool {
+        self.attempt == attempt && !self.is_closed
     }
 
     fn take(&mut self) -> Option<Report> {
@@ -312,6 +357,49 @@ mod tests {
         second.progress(Progress::new(1.0));
         first.progress(Progress::new(10.0));
         assert_eq!(progress(reports.take()), (1.0, 2));
+    }
+
+    /// What happens to a question that nobody takes.
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_nobody_will_take_is_cancelled() {
+        let (reporter, reports) = Reporter::new();
+        let mut asking = pin!(reporter.ask_and_wait(question()));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(asking.as_mut().poll(&mut cx).is_pending(), "it was put");
+        assert_eq!(reporter.asked_for(), None, "its time does not count");
+        drop(reports);
+        assert_eq!(asking.await, Given::Cancelled);
+        assert_eq!(reporter.ask_and_wait(question()).await, Given::Cancelled, "nor the next");
+        assert_eq!(reporter.begin(1).ask_and_wait(question()).await, Given::Cancelled);
+        assert_eq!(reporter.asked_for(), Some(Duration::ZERO), "time goes on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_goes_on_once_all_questions_are_answered() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let (reporter, _reports) = Reporter::new();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut first = Box::pin(reporter.ask_and_wait(question()));
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        tokio::time::advance(SECOND).await;
+        let mut second = Box::pin(reporter.ask_and_wait(question()));
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        tokio::time::advance(SECOND).await;
+        // The run that asked is gone, or has its answer.
+        drop(first);
+        assert_eq!(reporter.asked_for(), None, "the second one waits");
+        tokio::time::advance(SECOND).await;
+        drop(second);
+        assert_eq!(reporter.asked_for(), Some(SECOND * 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_question_of_an_abandoned_attempt_stops_no_clock() {
+        let (reporter, _reports) = Reporter::new();
+        let first = reporter.begin(1);
+        let second = reporter.begin(2);
+        assert_eq!(first.ask_and_wait(question()).await, Given::Cancelled);
+        assert_eq!(second.asked_for(), Some(Duration::ZERO));
     }
 
     #[test]

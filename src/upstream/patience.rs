@@ -84,6 +84,7 @@ impl Patience {
         let mut answer = pin!(answer);
         loop {
             if let Ok(answer) = timeout_at(self.until(&signs), &mut answer).await {
+                self.note_heard(Instant::now());
                 return Ok(answer);
             }
             match self.end(&signs, Instant::now()) {

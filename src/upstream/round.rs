@@ -210,7 +210,7 @@ impl Round {
                 Poll::Pending => return self.wait(cx, (taken > 0).then_some(now)),
             };
             taken += read.bytes;
-            if let Err(end) = self.timeouts.took(read.bytes, read.words) {
+            if let Err(end) = self.timeouts.took(now, read.bytes, read.words) {
                 return Poll::Ready(self.give_up(end));
             }
             if self.events.is_done() {

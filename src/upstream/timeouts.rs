@@ -52,13 +52,18 @@ impl Timeouts {
         }
     }
 
-    /// Accounts for a chunk. Its words take up to `words_bytes` of it on the wire: the sum
+    /// Accounts for a chunk, read now. Its words take up to `words_bytes` of it on the wire: the sum
     /// of [`words_bytes`] over its deltas.
-    pub(super) const fn took(
+    pub(super) fn took(
         &mut self,
+        now: Instant,
         chunk_bytes: usize,
         words_bytes: usize,
     ) -> Result<(), TimedOut> {
+        if now >= self.next_note {
+            self.patience.note_heard(now);
+            self.next_note = now + limits::LAST_HEARD_STEP;
+        }
         self.has_spoken |= words_bytes > 0;
         self.wordless_bytes = (self.wordless_bytes + chunk_bytes).saturating_sub(words_bytes);
         if self.wordless_bytes > limits::WORDLESS_BYTES_MAX {
@@ -71,10 +76,6 @@ impl Timeouts {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, heard: Option<Instant>) -> Poll<TimedOut> {
         if let Some(now) = heard {
             self.signs.heard = now;
-            if now >= self.next_note {
-                self.patience.note_heard(now);
-                self.next_note = now + limits::LAST_HEARD_STEP;
-            }
             if std::mem::take(&mut self.has_spoken) {
                 self.signs.spoke = now;
                 self.signs.has_begun = true;
@@ -190,7 +191,7 @@ mod tests {
             let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
             let end = loop {
                 advance(SECOND).await;
-                timeouts.took(8, 0).unwrap();
+                timeouts.took(Instant::now(), 8, 0).unwrap();
                 let mut end = poll(&mut timeouts, true).await;
                 if is_polled_without && end.is_none() {
                     end = poll(&mut timeouts, false).await;
@@ -210,7 +211,7 @@ mod tests {
         let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
         for _ in 0..100 {
             advance(SECOND).await;
-            timeouts.took(200, words_bytes(&Delta::Text("a"))).unwrap();
+            timeouts.took(Instant::now(), 200, words_bytes(&Delta::Text("a"))).unwrap();
             assert_eq!(poll(&mut timeouts, true).await, None);
         }
     }
@@ -223,7 +224,7 @@ mod tests {
         let (mut ends, mut seconds) = (None, 0);
         while ends.is_none() {
             advance(SECOND).await;
-            other.took(200, words_bytes(&Delta::Text("a"))).unwrap();
+            other.took(Instant::now(), 200, words_bytes(&Delta::Text("a"))).unwrap();
             assert_eq!(poll(&mut other, true).await, None);
             ends = poll(&mut waits, false).await;
             seconds += 1;
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!((ends, seconds), (Some(TimedOut::Busy(longest)), longest.as_secs()));
 
         let mut begun = Timeouts::new(&patience);
-        begun.took(200, words_bytes(&Delta::Text("a"))).unwrap();
+        begun.took(Instant::now(), 200, words_bytes(&Delta::Text("a"))).unwrap();
         assert_eq!(poll(&mut begun, true).await, None);
         for _ in 0..2 {
             advance(SECOND).await;
@@ -247,9 +248,9 @@ mod tests {
     #[tokio::test]
     async fn wordless_bytes_are_taken_up_to_the_limit() {
         let mut timeouts = Timeouts::new(&Arc::new(Patience::new(IDLE)));
-        assert_eq!(timeouts.took(limits::WORDLESS_BYTES_MAX, 0), Ok(()));
+        assert_eq!(timeouts.took(Instant::now(), limits::WORDLESS_BYTES_MAX, 0), Ok(()));
         let end = TimedOut::WordlessBytes(limits::WORDLESS_BYTES_MAX);
-        assert_eq!(timeouts.took(1, 0), Err(end));
+        assert_eq!(timeouts.took(Instant::now(), 1, 0), Err(end));
     }
 
     /// Words account for their own bytes, however long, heavily escaped or cut up they are.
@@ -261,8 +262,8 @@ mod tests {
             let frame = format!(r#"data: {{"choices":[{{"delta":{{"content":{words:?}}}}}]}}"#);
             let room = words_bytes(&Delta::Text(&words));
             for _ in 0..limits::WORDLESS_BYTES_MAX / length / 4 {
-                timeouts.took(frame.len() / 2, 0).unwrap();
-                timeouts.took(frame.len() - frame.len() / 2, room).unwrap();
+                timeouts.took(Instant::now(), frame.len() / 2, 0).unwrap();
+                timeouts.took(Instant::now(), frame.len() - frame.len() / 2, room).unwrap();
             }
             assert_eq!(timeouts.wordless_bytes, 0);
         }

@@ -100,6 +100,23 @@ async fn a_second_turn_is_refused_and_the_same_one_is_joined_on_any_node() {
     assert_eq!(again.rest().await, stream.rest().await);
 }
 
+/// The second request may come when the first has stored its key, and nothing else.
+#[tokio::test]
+async fn a_turn_is_begun_once_by_requests_that_come_to_two_nodes_at_once() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let [one, two] = [start(&model, &server).await, start(&model, &server).await];
+    for session in 0..40 {
+        let body = json!({"session_id": format!("s{session}"), "prompt": "Hello?"});
+        let key = format!("Idempotency-Key: {session}");
+        let keys = [&*key];
+        let both = async { join!(one.turn_with(&keys, &body), two.turn_with(&keys, &body)) };
+        let ((mut first, mut second), round) = join!(both, model.round());
+        round.answer("Hi.").await;
+        assert_eq!(first.rest().await, second.rest().await);
+    }
+    assert!(model.has_no_requests());
+}
+
 /// Deletes a session through one of three nodes. Its turn runs on the first, and is read there and on the last; all readers
 /// have seen this. Then a client comes back, as an `EventSource` does after every end.
 async fn check_deletion(
@@ -365,6 +382,39 @@ async fn a_background_response_goes_on_on_another_node_and_is_kept() {
     let ((), next) = join!(round.answer("The end."), next);
     assert_eq!(next.json()["status"], "completed");
     assert!(told.contains("Half a word."), "{told}");
+}
+
+/// From the receipt on, its client relies on it.
+#[tokio::test]
+async fn a_background_response_goes_on_though_its_node_is_killed_at_its_receipt() {
+    let (mut model, server) = (Model::listen(), RedisServer::start());
+    let two = start(&model, &server).await;
+    for _ in 0..4 {
+        let one = start(&model, &server).await;
+        let body = json!({"model": "fake", "input": "Hi.", "background": true});
+        let queued = one.post("/v1/responses", &body).await.json();
+        one.signal("KILL");
+        one.exit().await;
+        let path = format!("/v1/responses/{}", queued["id"].as_str().unwrap());
+        let ended = async {
+            loop {
+                let response = two.get(&path).await.json();
+                if response["status"] != "in_progress" && response["status"] != "queued" {
+                    break response;
+                }
+            }
+        };
+        let answers = async {
+            loop {
+                model.round().await.answer_at_once("Hello.").await;
+            }
+        };
+        let response = select! {
+            response = within(ended) => response,
+            () = answers => unreachable!("it goes on"),
+        };
+        assert_eq!(response["status"], "completed", "{response}");
+    }
 }
 
 /// Its client was told that it is being cancelled. Whoever takes it over asks neither the model nor a tool.

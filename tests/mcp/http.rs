@@ -1,5 +1,7 @@
 //! Servers over HTTP: answers that break off, sessions that are lost, and servers that are gone.
 
+use std::sync::OnceLock;
+
 use tether::tools::RunLimits;
 
 use super::web::{self, Web, events, whole};
@@ -257,12 +259,37 @@ async fn changes_are_noticed_after_a_subscription_has_ended() {
     let web = Web::start(true, |_| None).await;
     let mut offers = follow(&web);
     offers.ready().await;
-    // The permit is kept until somebody listens.
+    // Once it has been listed again, somebody listens.
+    within(async {
+        while web.heard("tools/list") < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     web.state.hang_up.notify_one();
     *web.state.tools.lock() = json!([web::tool("new", "Is new.")]);
     let changed = offers.until(|offering| offering.tools.len() == 1).await;
     assert_eq!(names(&changed), ["new"]);
     assert_eq!(web.heard("subscriptions/listen"), 2);
+}
+
+/// A tool that comes after the list was asked for, and before anybody listens.
+#[tokio::test]
+async fn a_change_before_the_subscription_is_noticed() {
+    let known = Arc::new(OnceLock::<Arc<web::State>>::new());
+    let state = Arc::clone(&known);
+    let adds_first = move |method: &str| {
+        if method == "subscriptions/listen" {
+            let state = state.get().unwrap();
+            *state.tools.lock() = json!([web::tool("new", "Is new.")]);
+        }
+        None
+    };
+    let web = Web::start(true, adds_first).await;
+    known.set(Arc::clone(&web.state)).ok().unwrap();
+    let mut offers = follow(&web);
+    let changed = offers.until(|offering| offering.tools.len() == 1).await;
+    assert_eq!(names(&changed), ["new"]);
 }
 
 #[tokio::test]

@@ -133,8 +133,15 @@ pub(super) fn watch(input: impl BufRead) {
             Err(_) => {}
         }
     }
-    for (mark, program) in &programs {
-        program.end(mark);
+    // First what is quick: a directory may hold very many files.
+    for program in programs.values() {
+        program.kill_group();
+    }
+    for mark in programs.keys() {
+        stragglers::kill(mark, Search::All);
+    }
+    for program in programs.values() {
+        let _ = directory::remove(&program.directory);
     }
 }
 
@@ -145,12 +152,10 @@ struct Program {
 }
 
 impl Program {
-    fn end(&self, mark: &Mark) {
+    fn kill_group(&self) {
         if let Some(group) = self.group {
             // It may have ended meanwhile.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        stragglers::kill(mark, Search::All);
-        let _ = directory::remove(&self.directory);
     }
 }

@@ -165,6 +165,31 @@ async fn it_answers_another_first() {
     }
 }
 
+/// The other answer comes whole, in one piece, and is a sign of life all the same.
+#[tokio::test]
+async fn it_answers_another_at_once() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.upstream().idle_timeout = ms(1000);
+        setup.config.stream.keep_alive = ms(20);
+    })
+    .await;
+    let (mut first_stream, first) = gateway.begin(&mut model, "first").await;
+    let (mut second_stream, second) = gateway.begin(&mut model, "second").await;
+    second_stream.up_to("turn_started").await;
+    let begun = Instant::now();
+    while begun.elapsed() < ms(700) {
+        second_stream.up_to_comment().await;
+    }
+    first.answer_at_once("Done.").await;
+    assert_eq!(outcome(&first_stream.rest().await), "stop");
+    while begun.elapsed() < ms(1250) {
+        second_stream.up_to_comment().await;
+    }
+    second.answer("My turn.").await;
+    assert_eq!(said(&second_stream.rest().await), "My turn.");
+}
+
 /// It goes on with others for ever.
 #[tokio::test]
 async fn it_only_answers_others() {

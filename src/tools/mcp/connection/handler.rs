@@ -11,6 +11,7 @@ use rmcp::service::{InboundStreamOrigin, RequestContext, RoleClient};
 use serde_json::Value;
 use tracing::debug;
 
+use crate::tools::Given;
 use crate::tools::mcp::options::McpOptions;
 use crate::tools::mcp::question::{self, ElicitedAnswer};
 use crate::tools::mcp::traffic::OpenCall;
@@ -29,8 +30,10 @@ impl Handler {
         Self { config, traffic, may_send_to_pages: options.may_send_to_pages }
     }
 
-    /// Puts a question to the user whose call it belongs to.
-    async fn ask(&self, params: &Value, origin: Option<&InboundStreamOrigin>) -> ElicitedAnswer {
+    /// Puts a question to the user whose call it belongs to, for as long as somebody waits for the answer: rmcp lets a
+    /// connection end only when its questions are answered.
+    async fn ask(&self, params: &Value, context: RequestContext<RoleClient>) -> ElicitedAnswer {
+        let (origin, withdrawn) = (context.extensions.get::<InboundStreamOrigin>(), &context.ct);
         let Some(call) = self.caller(origin) else { return ElicitedAnswer::cancel() };
         if let Err(reason) = call.count_question() {
             call.note_not_asked(reason);
@@ -44,7 +47,11 @@ impl Handler {
             }
         };
         let asking = call.asking();
-        let given = call.reporter.ask_and_wait(question).await;
+        let given = tokio::select! {
+            given = call.reporter.ask_and_wait(question) => given,
+            () = self.traffic.over() => Given::Cancelled,
+            () = withdrawn.cancelled() => Given::Cancelled,
+        };
         drop(asking);
         let answer = question::answer(&given);
         debug!(?answer, "the server's question is answered");
@@ -79,9 +86,8 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let origin = context.extensions.get::<InboundStreamOrigin>();
         let params = serde_json::to_value(&request).unwrap_or_default();
-        let answer = self.ask(&params, origin).await;
+        let answer = self.ask(&params, context).await;
         let mut result = ElicitResult::new(match answer.action {
             "accept" => ElicitationAction::Accept,
             "decline" => ElicitationAction::Decline,
@@ -102,8 +108,7 @@ impl ClientHandler for Handler {
         if method != "elicitation/create" {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None));
         }
-        let origin = context.extensions.get::<InboundStreamOrigin>();
-        let answer = self.ask(&params.unwrap_or_default(), origin).await;
+        let answer = self.ask(&params.unwrap_or_default(), context).await;
         Ok(CustomResult::new(answer.to_json()))
     }
 }

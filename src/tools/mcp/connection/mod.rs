@@ -141,15 +141,12 @@ impl Connection {
         let mut filter = SubscriptionFilter::new();
         filter.tools_list_changed = Some(true);
         let mut backoff = Backoff::default();
-        let mut is_first = true;
         loop {
             let began = Instant::now();
             match self.peer.listen(filter.clone()).await {
                 Ok(mut subscription) => {
-                    if !is_first {
-                        // Nobody listened in the meantime.
-                        self.traffic.note_change();
-                    }
+                    // Nobody has listened since the tools were listed.
+                    self.traffic.note_change();
                     while let Ok(Some(_)) = subscription.next().await {
                         self.traffic.note_change();
                     }
@@ -161,7 +158,6 @@ impl Connection {
                 }
                 Err(error) => debug!(%error, "the server cannot be asked for changes"),
             }
-            is_first = false;
             sleep(backoff.pause(began.elapsed())).await;
         }
     }

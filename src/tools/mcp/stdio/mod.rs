@@ -16,11 +16,13 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
-use crate::limits::mcp::RAW_ANSWERS_MAX;
+use crate::limits::mcp::{OUTGOING_LINES_MAX, RAW_ANSWERS_MAX};
 use crate::text::quote;
 use crate::tools::mcp::message;
 use crate::tools::process::Throttled;
@@ -31,7 +33,8 @@ pub(super) use program::Program;
 /// A process's standard input and output.
 #[derive(Debug)]
 pub(super) struct Stdio {
-    input: Arc<AsyncMutex<Option<ChildStdin>>>,
+    /// `None` once it is closed.
+    input: Option<Input>,
     output: Throttled<ChildStdout>,
     lines: Lines,
     raw: Arc<Mutex<Raw>>,
@@ -47,7 +50,7 @@ impl Stdio {
     ) -> Self {
         Self {
             exited,
-            input: Arc::new(AsyncMutex::new(Some(input))),
+            input: Some(Input::new(input)),
             output,
             lines: Lines::default(),
             raw: Arc::default(),
@@ -95,6 +98,54 @@ impl Stdio {
         let Ok(Answer { id, method: None }) = serde_json::from_str(text) else { return None };
         let id = message::as_sent(id);
         self.raw.lock().remove(&id).then_some(id)
+    }
+}
+
+/// A process's standard input. One task writes to it, in the order in which messages are sent. Dropping this closes the
+/// pipe, even if the process does not read and a message is stuck in it.
+#[derive(Debug)]
+struct Input {
+    lines: mpsc::Sender<OutgoingLine>,
+    _writer: AbortOnDropHandle<()>,
+}
+
+#[derive(Debug)]
+struct OutgoingLine {
+    line: Vec<u8>,
+    written: oneshot::Sender<io::Result<()>>,
+}
+
+impl Input {
+    fn new(mut pipe: ChildStdin) -> Self {
+        let (lines, mut outgoing) = mpsc::channel::<OutgoingLine>(OUTGOING_LINES_MAX);
+        let writer = tokio::spawn(async move {
+            while let Some(OutgoingLine { mut line, written }) = outgoing.recv().await {
+                line.push(b'\n');
+                let writing = async {
+                    pipe.write_all(&line).await?;
+                    pipe.flush().await
+                };
+                // Nobody may wait for it any more.
+                let _ = written.send(writing.await);
+            }
+        });
+        Self { lines, _writer: AbortOnDropHandle::new(writer) }
+    }
+
+    /// Writes this line after those before it. Fails if the input is closed before that.
+    fn write(&self, line: Vec<u8>) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let (written, end) = oneshot::channel();
+        let waits = match self.lines.try_send(OutgoingLine { line, written }) {
+            Err(TrySendError::Full(line)) => Some((self.lines.clone(), line)),
+            Ok(()) | Err(TrySendError::Closed(_)) => None,
+        };
+        async move {
+            if let Some((lines, line)) = waits {
+                // If it fails, the line's other end is gone, too.
+                let _ = lines.send(line).await;
+            }
+            end.await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
+        }
     }
 }
 
@@ -152,15 +203,9 @@ impl Transport<RoleClient> for Stdio {
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         self.raw.lock().note(&message);
-        let input = Arc::clone(&self.input);
-        async move {
-            let mut line = serde_json::to_vec(&message)?;
-            line.push(b'\n');
-            let mut input = input.lock().await;
-            let pipe = input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-            pipe.write_all(&line).await?;
-            pipe.flush().await
-        }
+        let line = serde_json::to_vec(&message).map_err(io::Error::from);
+        let written = line.map(|line| self.input.as_ref().map(|input| input.write(line)));
+        async move { written?.ok_or(io::ErrorKind::BrokenPipe)?.await }
     }
 
     /// Dropping the future loses nothing.
@@ -183,8 +228,9 @@ impl Transport<RoleClient> for Stdio {
         }
     }
 
+    /// The process need not read any more for that.
     async fn close(&mut self) -> io::Result<()> {
-        *self.input.lock().await = None;
+        self.input = None;
         Ok(())
     }
 }

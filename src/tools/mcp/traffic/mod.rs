@@ -30,6 +30,7 @@ use rmcp::service::{InboundStreamOrigin, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::limits::mcp::{OPEN_CALLS_MAX, SERVER_REQUESTS_MAX};
@@ -52,6 +53,8 @@ struct Shared {
     slots: Arc<Semaphore>,
     /// How often the server said that its list of tools has changed.
     changes: watch::Sender<u64>,
+    /// Set when nothing more can come from the server.
+    over: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -116,7 +119,8 @@ impl Default for Traffic {
         };
         let (changes, _) = watch::channel(0);
         let slots = Arc::new(Semaphore::new(OPEN_CALLS_MAX));
-        Self { shared: Arc::new(Shared { requests: Mutex::new(requests), slots, changes }) }
+        let over = CancellationToken::new();
+        Self { shared: Arc::new(Shared { requests: Mutex::new(requests), slots, changes, over }) }
     }
 }
 
@@ -130,6 +134,11 @@ impl Traffic {
     /// Says when the list of tools has changed.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
+    }
+
+    /// Waits until nothing more can come from the server.
+    pub(super) async fn over(&self) {
+        self.shared.over.cancelled().await;
     }
 
     /// Notes that the list of tools has changed.
@@ -385,7 +394,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let message = self.transport.receive().await?;
+            let Some(message) = self.transport.receive().await else {
+                self.traffic.shared.over.cancel();
+                return None;
+            };
             if let Some(message) = self.traffic.incoming(message) {
                 return Some(message);
             }

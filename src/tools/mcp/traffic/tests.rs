@@ -35,6 +35,40 @@ fn as_many_requests_of_a_server_wait_as_the_limit_allows() {
     assert!(traffic.incoming(ping(SERVER_REQUESTS_MAX)).is_some());
 }
 
+/// A transport whose server is gone.
+struct Ended;
+
+impl Transport<RoleClient> for Ended {
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        _: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        std::future::ready(Ok(()))
+    }
+
+    async fn receive(&mut self) -> Option<Incoming> {
+        None
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// A question that is open would hold up the end of the connection.
+#[tokio::test]
+async fn whoever_waits_for_a_user_hears_that_the_server_is_gone() {
+    let traffic = Traffic::default();
+    let waits = tokio::spawn({
+        let traffic = traffic.clone();
+        async move { traffic.over().await }
+    });
+    assert!(Gate::new(Ended, traffic).receive().await.is_none());
+    waits.await.unwrap();
+}
+
 #[test]
 fn an_id_waits_once() {
     let traffic = Traffic::default();
