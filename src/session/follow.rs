@@ -206,10 +206,10 @@ impl Follower {
     }
 
     /// Why the store has no log of the turn. A session that has its turn was not deleted since, even if an earlier one with
-    /// its id was.
+    /// its id was. The store is asked: a turn that runs here may not have heard of the deletion yet.
     async fn why_gone(&self) -> Result<Gone, SessionError> {
         let (session_id, turn_id) = &self.key;
-        let record = self.sessions.settled_record(session_id).await?;
+        let record = self.sessions.stored_record(session_id).await?;
         if record.is_some_and(|record| record.conversation.turns().any(|it| it.turn_id == *turn_id))
         {
             return Ok(Gone::Dropped);

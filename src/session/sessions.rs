@@ -296,7 +296,11 @@ impl Sessions {
         }
     }
 
-    async fn stored_record(&self, session_id: &str) -> Result<Option<SessionRecord>, SessionError> {
+    /// The record that the store has of a session.
+    pub(super) async fn stored_record(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<SessionRecord>, SessionError> {
         match self.store.load(session_id).await? {
             Some(stored) => Ok(Some(codec::read(stored.bytes).await?)),
             None => Ok(None),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tether::limits::session::{DISK_TRUSTED_FOR, REDO_BUFFER_BYTES};
@@ -109,6 +110,32 @@ async fn a_disk_that_fills_up_ends_the_running_turn_honestly() {
 }
 
 /// The turn's events still fit, but not its end, which has the session's record.
+/// The store was asked in the middle of an answer. A timer that was set before still ends the wait for the model.
+#[tokio::test]
+async fn a_model_that_stalls_after_the_disk_was_full_is_given_up() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let config = upstream(&model).replace("model: fake", "model: fake, idle_timeout_sec: 4");
+    let state = directory.path().to_owned();
+    let process = Process::start_with(&config, move |command| {
+        command.arg("--state").arg(&state);
+    })
+    .await;
+    let (mut stream, mut round, _) = process.begin_saying(&mut model, "s", "One").await;
+    fill_disk(&process, directory.path()).await;
+    // The first fits into the buffer.
+    for _ in 0..2 {
+        round.say(&long_text()).await;
+    }
+    pass(Duration::from_millis(300)).await;
+    process.limit_file_bytes(None);
+    round.say("Three").await;
+    stream.up_to_text("Three").await;
+    let end = stream.rest().await;
+    assert_eq!(end.last().unwrap().data["code"], "upstream_timeout", "{end:?}");
+    round.closed().await;
+}
+
 #[tokio::test]
 async fn a_turn_whose_end_does_not_fit_on_the_disk_ends_honestly() {
     let mut model = Model::listen();

@@ -296,6 +296,9 @@ for line in sys.stdin:
         print("Error: no database", file=sys.stderr, flush=True)
         print("bye", file=sys.stderr, flush=True)
         os._exit(1)
+    if BEHAVIOUR == "stops_reading" and "tools/call" in line:
+        happened("stopped")
+        time.sleep(1000)
     handle(json.loads(line))
     if BEHAVIOUR == "grandchild" and "tools/list" in line:
         os._exit(0)

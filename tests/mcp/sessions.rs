@@ -91,6 +91,25 @@ async fn the_process_of_a_session_ends_with_it() {
     assert_eq!(bad.starts(), 3);
 }
 
+/// A message is stuck in its input.
+#[tokio::test]
+async fn the_process_of_a_session_ends_with_it_though_it_does_not_read() {
+    let mut bad = start("stops_reading");
+    let odd = bad.tool("odd").await;
+    let begin = || {
+        let context = CallContext { session: "a".into(), ..CallContext::first("call") };
+        tokio::spawn(odd.call(json!({ "text": "x".repeat(200_000) }), context))
+    };
+    let first = begin();
+    bad.hears("stopped").await;
+    let second = begin();
+    tokio::task::yield_now().await;
+    odd.forget("a");
+    first.abort();
+    second.abort();
+    bad.closes().await;
+}
+
 #[tokio::test]
 async fn a_process_that_no_call_uses_ends_after_a_while() {
     let mut bad = start("plain");
