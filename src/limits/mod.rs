@@ -667,8 +667,8 @@ pub mod mcp {
     pub const READ_BYTES: usize = 8 * KIB;
     /// The largest capacity that a buffer keeps after a long line, in bytes.
     pub const KEPT_BUFFER_BYTES: usize = 64 * KIB;
-    /// Messages to an MCP server's program that wait in order until it reads: more than calls and answers together. What is
-    /// beyond waits for room.
+    /// Messages to an MCP server's program that wait in order until it reads: more than calls and answers together. Any
+    /// more wait for room, in no order.
     pub const OUTGOING_LINES_MAX: usize = 256;
     /// Requests of a connection whose answers we read ourselves: its open calls, and lists that were
     /// never answered. The oldest are dropped first.

@@ -80,7 +80,7 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// long: 32k tokens at 30 tokens per second, on a small machine, take eighteen minutes. A
 /// server that sends nothing else for longer is stuck.
 pub const WORDLESS_IDLE_TIMEOUTS_MAX: u32 = 10;
-/// How exactly it is known when a server was last heard.
+/// How often to note that a server was heard, at most.
 pub const LAST_HEARD_STEP: Duration = Duration::from_millis(50);
 /// Bytes without words in one round: comments, empty deltas, white space, unused fields. A
 /// comment every second reaches the limit after a week, an empty delta per token after

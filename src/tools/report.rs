@@ -97,8 +97,8 @@ pub struct Reporter {
     attempt: u32,
 }
 
-/// The receiving end of a call's reports. Once it is dropped, whoever waits for an answer is told
-/// that there will be none.
+/// The receiving end of a call's reports. Dropping it cancels the question that waits for an answer,
+/// and all that come later.
 #[derive(Debug)]
 pub struct Reports {
     slot: Arc<Mutex<Slot>>,
@@ -112,7 +112,7 @@ struct Slot {
     newest: Option<Progress>,
     question: Option<Box<SentQuestion>>,
     waker: Option<Waker>,
-    /// Whether nobody will take reports any more.
+    /// Set once nobody will take reports any more.
     is_closed: bool,
     /// How many of the tool's questions wait for the user's answer.
     asking: u32,
@@ -359,7 +359,6 @@ mod tests {
         assert_eq!(progress(reports.take()), (1.0, 2));
     }
 
-    /// What happens to a question that nobody takes.
     #[tokio::test(start_paused = true)]
     async fn a_question_that_nobody_will_take_is_cancelled() {
         let (reporter, reports) = Reporter::new();

@@ -24,7 +24,7 @@ const ESCAPED_BYTES_MAX: usize = 6;
 pub(super) struct Timeouts {
     patience: Arc<Patience>,
     signs: Signs,
-    /// When the others that wait are told again that the server is heard.
+    /// When to tell waiting requests again that the server is alive.
     next_note: Instant,
     /// Whether words have arrived since the time of the last ones was noted.
     has_spoken: bool,
@@ -80,7 +80,7 @@ impl Timeouts {
                 self.signs.spoke = now;
                 self.signs.has_begun = true;
             }
-            // No wait ends before the timer. One that has fired wakes nobody until it is reset.
+            // No wait ends before the timer does. Once it has fired, it wakes nobody until it is reset.
             if self.is_armed && now < self.timer.deadline() {
                 return Poll::Pending;
             }

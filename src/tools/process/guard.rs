@@ -133,7 +133,7 @@ pub(super) fn watch(input: impl BufRead) {
             Err(_) => {}
         }
     }
-    // First what is quick: a directory may hold very many files.
+    // The quick work comes first: a directory may hold very many files.
     for program in programs.values() {
         program.kill_group();
     }

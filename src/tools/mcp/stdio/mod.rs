@@ -125,7 +125,7 @@ impl Input {
                     pipe.write_all(&line).await?;
                     pipe.flush().await
                 };
-                // Nobody may wait for it any more.
+                // There may be nobody left who waits for it.
                 let _ = written.send(writing.await);
             }
         });
