@@ -53,9 +53,17 @@ fn answered_at(
     // It may have made other calls as well.
     let is_of_turn =
         |reply: &&Reply| turn_of(reply, lookup).is_some_and(|turn| turn.turn_id == asking.turn_id);
-    let calls = exchange.replies[at..].iter().take_while(is_of_turn).count();
-    let end = (at + calls).max(says(asking, &exchange.replies));
-    (end < exchange.replies.len())
+    let replies = &exchange.replies;
+    let calls = replies[at..].iter().take_while(is_of_turn).count();
+    // A reply without words says nothing about whose it is, but its calls do: the answer may have led to a question, too.
+    let is_of_another = |reply: &Reply| {
+        turn_of(reply, lookup).is_some_and(|turn| {
+            turn.turn_id != asking.turn_id && !asking.continued.contains(&turn.turn_id)
+        })
+    };
+    let most = replies.iter().position(is_of_another).unwrap_or(replies.len());
+    let end = (at + calls).max(says(asking, &replies[..most]));
+    (end < replies.len())
         .then(|| (end, Words { text: opened.prompt.clone(), images: opened.images.clone() }))
 }
 
@@ -102,7 +110,8 @@ impl Adopted {
     }
 
     /// Appends the turn that asked, if the list lacks it and the question is still open. If the
-    /// list has that turn and goes on after it, the question is no longer open.
+    /// list has that turn and goes on after it, the question is no longer open. If the list ends with what the client was
+    /// shown of it, as if it waited for the client's results, it takes the place of that.
     fn append_asking_turn(&mut self, clarification_id: &str, lookup: &dyn TurnLookup) {
         if lookup.is_closed(clarification_id) {
             return;
@@ -110,6 +119,9 @@ impl Adopted {
         let Some(turn) = lookup.by_question(clarification_id) else { return };
         if self.history.turns().any(|known| known.turn_id == turn.turn_id) {
             return;
+        }
+        if self.retold.as_ref() == Some(&turn.turn_id) {
+            self.history.pop();
         }
         let draft = Draft::again(&turn, self.history.call_ids());
         append(&mut self.history, draft.finish(&mut Repairs::default()));

@@ -48,7 +48,8 @@ pub(crate) fn adopt_after(
         reading::read(messages, claimant.owner, &mut placing);
     repairs += more;
     let images = ClientImages { opening: Vec::new(), files: placing.finish() };
-    Ok(Adopted { system, history, input: ClientInput::Results(results), prefix, images, repairs })
+    let (input, retold) = (ClientInput::Results(results), None);
+    Ok(Adopted { system, history, input, prefix, images, repairs, retold })
 }
 
 /// The results for the calls that the last turn waits for. Those that are missing count as not run.

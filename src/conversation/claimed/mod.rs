@@ -39,7 +39,7 @@ use std::sync::Arc;
 use super::{ClientInput, Conversation, Turn, Words};
 use images::{Placing, Room};
 use reading::{Exchange, Reading};
-use restored::Finder;
+use restored::{Finder, turn_of};
 use turns::Draft;
 
 pub use content::{ClaimedImage, Content, ContentPart};
@@ -173,6 +173,8 @@ pub struct Adopted {
     pub images: ClientImages,
     /// What was wrong with the list.
     pub repairs: Repairs,
+    /// The turn that the client tells last, with results of its calls, but that does not wait for them.
+    retold: Option<String>,
 }
 
 /// Who sends a conversation, and where its turns are looked up.
@@ -242,6 +244,7 @@ fn adopt_onto(
         append(&mut history, draft.finish(&mut repairs));
     }
     let mut images = ClientImages { opening: Vec::new(), files: placing.finish() };
+    let mut retold = None;
     let input = match next {
         Next::Words(words) => {
             images.opening = words.images;
@@ -250,13 +253,18 @@ fn adopt_onto(
         Next::Prompt(prompt) => ClientInput::Prompt(prompt),
         Next::Results(exchange) => {
             let restored = finder.find(&exchange, true, &history);
+            if restored.is_none() {
+                let told = exchange.replies.iter().rev();
+                let turn = told.into_iter().find_map(|reply| turn_of(reply, lookup));
+                retold = turn.map(|turn| turn.turn_id.clone());
+            }
             let draft = Draft::new(exchange, restored, history.call_ids());
             let (turn, results) = draft.hand_out(&mut repairs);
             append(&mut history, turn);
             ClientInput::Results(results)
         }
     };
-    Ok(Adopted { system, history, input, prefix, images, repairs })
+    Ok(Adopted { system, history, input, prefix, images, repairs, retold })
 }
 
 /// What the list ends with.

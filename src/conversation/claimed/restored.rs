@@ -323,18 +323,22 @@ fn is_same_value(one: &Value, other: &Value) -> bool {
 pub(super) fn says(turn: &Turn, replies: &[Reply]) -> usize {
     let mut said = String::new();
     for part in turn.steps.iter().flat_map(|step| &step.parts) {
-        if let Part::Text(text) = part {
-            push_words(&mut said, text);
+        match part {
+            Part::Text(text) => push_visible(&mut said, text),
+            Part::Said(utterance) if utterance.is_told() => {
+                push_visible(&mut said, &utterance.text);
+            }
+            _ => {}
         }
     }
     // Clients that cannot ask show the question as words.
     if let Some(question) = turn.questions.first() {
-        push_words(&mut said, &question.in_words(false));
+        push_visible(&mut said, &question.in_words(false));
     }
     let mut rest = &*said;
     let is_said = |reply: &&Reply| {
         let mut words = String::new();
-        push_words(&mut words, &reply.text);
+        push_visible(&mut words, &reply.text);
         let found = rest.find(&words);
         rest = found.map_or("", |at| &rest[at + words.len()..]);
         found.is_some()
@@ -342,10 +346,8 @@ pub(super) fn says(turn: &Turn, replies: &[Reply]) -> usize {
     replies.iter().take_while(is_said).count()
 }
 
-/// Adds the words of a text: clients change the white space between them.
-fn push_words(words: &mut String, text: &str) {
-    for word in text.split_whitespace() {
-        words.push_str(word);
-        words.push(' ');
-    }
+/// Adds a text without its white space. Clients change that, and have words in pieces: a tool that ends while the model
+/// writes may cut one in two.
+fn push_visible(words: &mut String, text: &str) {
+    words.extend(text.split_whitespace());
 }

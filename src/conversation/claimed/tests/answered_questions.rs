@@ -74,6 +74,48 @@ fn a_question_in_words_is_said_by_the_turn_that_asked() {
     assert!(matches!(opening, Opening::Answer(_)), "the words answer it");
 }
 
+/// The answer led to another question, without a word.
+#[test]
+fn answers_to_one_question_after_the_other_are_put_back() {
+    let mut shelf = shelf(&[&[ended(2)]], &[]);
+    let mut second = answering(&[&[ended(2)]]);
+    let mut question = asking(2).questions.remove(0);
+    question.clarification_id = "t2.1".to_owned();
+    second.questions = vec![question];
+    second.ending = Some(Ending::Completed(TurnFinish::ClarificationNeeded));
+    let second = Arc::new(second);
+    shelf.hand_out(&second, &[("b", "call_2")]);
+    shelf.by_answer.insert("t1.1".to_owned(), second);
+    let mut third = answering(&[&[words("So.")]]);
+    (third.turn_id, third.prompt) = ("t3".to_owned(), "That.".to_owned());
+    third.answer.as_mut().unwrap().clarification_id = "t2.1".to_owned();
+    shelf.by_answer.insert("t2.1".to_owned(), Arc::new(third));
+    let list = [
+        user("?"),
+        shown("", "a"),
+        returns("a", "{}"),
+        shown("", "b"),
+        returns("b", "{}"),
+        says("So."),
+        user("!"),
+    ];
+    let adopted = shelf.check(
+        &list,
+        &[
+            "user: ?",
+            "call_1: secret {} ended 1",
+            "user: This.",
+            "call_2: secret {} ended 2",
+            "user: That.",
+            "says: So.",
+            "asks: !",
+        ],
+    );
+    let answers = adopted.history.turns().filter_map(|turn| turn.answer.as_ref());
+    let answers: Vec<&str> = answers.map(|it| &*it.clarification_id).collect();
+    assert_eq!(answers, ["t1.1", "t2.1"]);
+}
+
 #[test]
 fn an_answer_that_is_not_in_the_list_is_put_back() {
     let shelf = shelf(&[&[words("So.")]], &[]);
@@ -163,6 +205,10 @@ fn an_answer_finds_its_question() {
     let list = [user("?"), shown("", "a")];
     let open = answered(adopt(list.to_vec(), "key", &shelf).unwrap(), &shelf);
     let line = "answers t1.1: Text(\"This.\")";
+    assert_eq!(outline(&open), ["user: ?", "call_1: secret {} ended 1", line]);
+    // It has been shown what the call returned.
+    let list_with_result = [&list[..], &[returns("a", "{}")]].concat();
+    let open = answered(adopt(list_with_result, "key", &shelf).unwrap(), &shelf);
     assert_eq!(outline(&open), ["user: ?", "call_1: secret {} ended 1", line]);
     // The client has left out the turn that asked.
     let missing = answered(adopted(vec![user("Hi."), says("Hello."), user("!")]), &shelf);

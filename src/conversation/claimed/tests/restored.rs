@@ -1,7 +1,9 @@
 //! Turns of our own behind a client's messages.
 
 use super::*;
-use crate::conversation::{Answer, Conversation, Ending, Given, Opening, Question, Step};
+use crate::conversation::{
+    Answer, Conversation, Ending, Given, Opening, Question, Step, Utterance, UtteranceKind,
+};
 use crate::event::TurnFinish;
 use crate::parser::Arguments;
 use crate::tools::{Clarification, Continuation, Source};
@@ -152,6 +154,23 @@ fn a_turn_is_found_by_the_ids_of_its_calls() {
         &[&restored[..], &["call_2: look {} skipped: the conversation went on", "asks: !"]]
             .concat(),
     );
+}
+
+/// A tool that ended while the model wrote has cut a word in two, and the gateway has answered for the model.
+#[test]
+fn a_turn_is_found_whoever_said_its_words_and_wherever_they_are_cut() {
+    let mut shelf = Shelf::default();
+    let (kind, text) = (UtteranceKind::Response, "It is 7.".to_owned());
+    let answer = Part::Said(Utterance { kind, text, tools: Vec::new(), at_ms: 0 });
+    let steps: [&[Part]; 2] = [&[words("One moment."), ended(1)], &[answer]];
+    shelf.hand_out(&Arc::new(turn("t", 1, &steps, TurnFinish::Stop)), &[("abc", "call_1")]);
+    let shown = ClaimedCall { name: "secret".to_owned(), ..claimed_call("abc", "{}") };
+    let text = "One mo\n\nment.".to_owned();
+    let called = ClaimedMessage::Assistant { text, calls: vec![shown] };
+    let list = [user("?"), called, returns("abc", "1"), says("It is 7."), user("!")];
+    let adopted = adopt(list.to_vec(), "key", &shelf).unwrap();
+    let turns: Vec<_> = adopted.history.turns().collect();
+    assert_eq!((turns.len(), turns[0].steps.len()), (1, 2), "{turns:?}");
 }
 
 #[test]

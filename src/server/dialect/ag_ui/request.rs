@@ -56,7 +56,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let ResumedRun { adopted, resumed } = answered;
     let idempotency_key = digest::answer(&adopted);
     let supersedes = !adopted.answers_for_good();
-    let Adopted { system, history, input, prefix, images, repairs } = adopted;
+    let Adopted { system, history, input, prefix, images, repairs, .. } = adopted;
     let ChosenModel { upstream, tools, .. } = model(&raw.forwarded_props, request.models);
     let ChosenTools { client_tools, server_tools, choice } =
         chosen(&raw.forwarded_props, raw.tools.as_ref(), tools.as_deref())?;

@@ -62,7 +62,7 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     };
     let idempotency_key = digest::answer(&adopted);
     let supersedes = !adopted.answers_for_good();
-    let Adopted { system, history, input, prefix, images, repairs } = adopted;
+    let Adopted { system, history, input, prefix, images, repairs, .. } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
     let ChosenModel { upstream, tools: offered, .. } = match raw.model.as_str() {

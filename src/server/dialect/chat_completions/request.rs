@@ -136,7 +136,7 @@ fn turn(
         tool_choice::choose(raw.tool_choice.as_ref(), &brought, tools.as_deref())?;
     let messages = raw.messages.unwrap_or_default().into_iter();
     let messages = messages.map(|message: RawMessage<'_>| message.claimed(request.images));
-    let Adopted { system, history, input, prefix, images, repairs } =
+    let Adopted { system, history, input, prefix, images, repairs, .. } =
         adopt_named(messages.collect(), request.owner, request.lookup, conversation.as_deref())
             .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
     let turn = NewTurn {

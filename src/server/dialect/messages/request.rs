@@ -116,7 +116,7 @@ fn turn(
     let message_tokens =
         said.iter().map(tokens).sum::<usize>() + images.min(IMAGES_MAX) * IMAGE_TOKENS;
     let conversation = request.conversation;
-    let Adopted { system, history, input, prefix, images, repairs } =
+    let Adopted { system, history, input, prefix, images, repairs, .. } =
         adopt_named(said, request.owner, request.lookup, conversation)
             .map_err(|_| Refusal::invalid("messages", "messages must have at least one message"))?;
     let turn = NewTurn {

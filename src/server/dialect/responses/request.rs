@@ -235,7 +235,7 @@ impl Request {
         let conversation = context.conversation;
         let claimant = Claimant { owner, lookup, conversation: conversation.as_deref() };
         let adopted = adopted(items, history, approval, images, claimant, image_seed)?;
-        let Adopted { system, history, input, prefix, images, mut repairs } = adopted;
+        let Adopted { system, history, input, prefix, images, mut repairs, .. } = adopted;
         for repair in lost {
             repairs.count(repair);
         }
