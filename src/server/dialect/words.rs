@@ -72,6 +72,8 @@ impl MessageBreaks {
                 (self.has_ended, self.running) = (true, self.running.saturating_sub(1));
             }
             Kind::Feedback if end_before(data) => (self.has_ended, self.may_go_on) = (true, false),
+            // A call that does not run is a call: it may end the message.
+            Kind::Feedback => self.has_ended = true,
             _ => {}
         }
     }
@@ -225,18 +227,32 @@ mod tests {
 
     #[test]
     fn what_belongs_to_a_message_does_not_end_it() {
-        let not_found = serde_json::json!({"reason": "tool_not_found"});
-        for (kind, data) in [
-            (Kind::ReasoningDelta, Value::Null),
-            (Kind::ToolMarkerDetected, Value::Null),
-            (Kind::Status, Value::Null),
-            (Kind::Feedback, not_found),
-        ] {
+        for kind in [Kind::ReasoningDelta, Kind::ToolMarkerDetected, Kind::Status] {
             let mut breaks = MessageBreaks::NEW;
             breaks.gap(b"Hi");
-            breaks.note(kind, &data);
+            breaks.note(kind, &Value::Null);
             assert_eq!(breaks.gap(b"there"), None, "{kind:?}");
         }
+    }
+
+    /// A call may wait for the result of another one before it is refused.
+    #[test]
+    fn a_call_that_is_refused_may_end_a_message() {
+        let refused = serde_json::json!({"reason": "tool_not_found"});
+        for (first, second, gap) in
+            [("Let me look.", "It is noon.", BLANK_LINE), ("One mo", "ment.", None)]
+        {
+            let mut breaks = MessageBreaks::NEW;
+            breaks.note(Kind::ToolStarted, &Value::Null);
+            breaks.gap(first.as_bytes());
+            breaks.note(Kind::ToolCompleted, &Value::Null);
+            breaks.note(Kind::Feedback, &refused);
+            assert_eq!(breaks.gap(second.as_bytes()), gap, "{first:?}, {second:?}");
+        }
+        let mut breaks = MessageBreaks::NEW;
+        breaks.gap(b"Let me look.");
+        breaks.note(Kind::Feedback, &refused);
+        assert_eq!(breaks.gap(b"It is noon."), BLANK_LINE);
     }
 
     #[test]
