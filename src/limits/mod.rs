@@ -359,6 +359,8 @@ pub mod stream {
     /// A client that is gone answers one with a reset, and the next write fails. Forwarders, such as
     /// those of containers, may pass on the end of sending well before they close.
     pub const PROBES_MS: [u64; 7] = [0, 50, 500, 1000, 2000, 4000, 8000];
+    /// How often to look whether a client has stopped sending if it has sent more than its request.
+    pub const OVERRUN_LOOK: Duration = Duration::from_millis(500);
     /// Default of `stream.disconnect_grace_sec`.
     pub const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
     /// How long a turn continues without a reader who could not come back anyway: long enough for

@@ -106,6 +106,17 @@ impl Socket {
         self.stream.poll_write_ready(cx)
     }
 
+    /// Whether the client has closed its sending side or the whole connection, even if there is unread data.
+    pub(super) fn has_closed(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        #[cfg(not(target_os = "linux"))]
+        let closed = PollFlags::HUP | PollFlags::ERR;
+        let mut polled = [PollFd::new(&*self.stream, closed)];
+        poll(&mut polled, Some(&Timespec::default())).is_err()
+            || polled[0].revents().intersects(closed)
+    }
+
     /// Finds out whether the client is still there by writing `bytes`; call it only while nobody else
     /// writes. If the system has no room for them, they are not sent, and the client counts as present; if it has room for
     /// some, the connection cannot be used any more.
@@ -115,11 +126,7 @@ impl Socket {
     /// If the client is gone.
     pub(super) fn probe(&self, bytes: &[u8]) -> io::Result<()> {
         if self.is_under_tls {
-            return if has_closed(&self.stream)? {
-                Err(ErrorKind::BrokenPipe.into())
-            } else {
-                Ok(())
-            };
+            return if self.has_closed() { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) };
         }
         match self.stream.try_write(bytes) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
@@ -128,17 +135,6 @@ impl Socket {
             written => written.map(|_| ()),
         }
     }
-}
-
-/// Whether the other end has closed its sending side or the whole connection, even if there is unread data.
-fn has_closed(stream: &TcpStream) -> io::Result<bool> {
-    #[cfg(target_os = "linux")]
-    let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    #[cfg(not(target_os = "linux"))]
-    let closed = PollFlags::HUP | PollFlags::ERR;
-    let mut polled = [PollFd::new(stream, closed)];
-    poll(&mut polled, Some(&Timespec::default()))?;
-    Ok(polled[0].revents().intersects(closed))
 }
 
 impl AsyncRead for Socket {

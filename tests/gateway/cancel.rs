@@ -352,6 +352,25 @@ async fn a_client_that_waits_for_the_whole_answer_leaves() {
     }
 }
 
+/// HTTP/1.0 is what nginx speaks by default. Bytes after a request hide that its connection was closed.
+#[tokio::test]
+async fn an_older_client_or_one_that_sends_too_much_leaves() {
+    let request = post(WHOLE[0], &[], ASKED);
+    for sent in [request.replacen("HTTP/1.1", "HTTP/1.0", 1), request.clone() + "\r\n"] {
+        let mut model = Model::listen();
+        let gateway = Gateway::start(&model).await;
+        let mut client = gateway.client().await;
+        client.send(sent).await;
+        let mut round = model.round().await;
+        // It waits for as long as it likes.
+        let _ = timeout(ms(700), pending::<()>()).await;
+        let left = Instant::now();
+        drop(client);
+        round.closed().await;
+        assert!(left.elapsed() < ms(3500), "{:?}", left.elapsed());
+    }
+}
+
 /// It may be gone or not: an interim response tells, which it skips.
 #[tokio::test]
 async fn a_client_that_ends_its_sending_side_gets_the_whole_answer() {
