@@ -86,19 +86,21 @@ impl Connection {
         self.unsent = head::write_request(request, body.len()).freeze().chain(body);
         (self.has_heard, self.is_reusable) = (false, true);
         let (mut searched, mut interim) = (0, 0);
-        let Head { parts, framing, is_reusable } = poll_fn(|cx| {
-            let sent = self.poll_send(cx);
-            match self.poll_head(cx, &mut searched, &mut interim) {
-                // Only now: a server that refuses a request may answer and close before it has
-                // read all of it.
-                Poll::Pending => match sent {
-                    Poll::Ready(Err(error)) => Poll::Ready(Err(WireError::Io(error))),
-                    _ => Poll::Pending,
-                },
-                head @ Poll::Ready(_) => head,
+        // A server that refuses a request may answer and close before it has read all of it. Sending fails then, perhaps
+        // before the runtime has heard that there is an answer to read, or that the connection is closed.
+        let mut unsent_for = None;
+        let read = poll_fn(|cx| {
+            if let Poll::Ready(Err(error)) = self.poll_send(cx) {
+                unsent_for = Some(error);
             }
-        })
-        .await?;
+            self.poll_head(cx, &mut searched, &mut interim)
+        });
+        let Head { parts, framing, is_reusable } = match (read.await, unsent_for) {
+            (Err(WireError::Closed | WireError::Io(_)), Some(error)) => {
+                return Err(WireError::Io(error));
+            }
+            (read, _) => read?,
+        };
         (self.framing, self.is_reusable) = (framing, is_reusable);
         Ok(parts)
     }
@@ -198,5 +200,29 @@ impl Connection {
         // Whatever comes after the answer would be read as the answer to the next request.
         self.is_reusable &= taken == bytes.len();
         Ok(if self.framing.is_complete() { Progress::End } else { Progress::More })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Sending fails before the runtime has heard that there is an answer.
+    #[tokio::test]
+    async fn the_answer_of_a_server_that_does_not_read_the_request_arrives() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        // What is left unread makes the close a reset.
+        socket.try_write(b"unread").unwrap();
+        server.write_all(b"HTTP/1.1 413 No\r\ncontent-length: 0\r\n\r\n").unwrap();
+        drop(server);
+        let mut connection = Connection::new(socket);
+        let mut answers = async || connection.exchange(&Request::new(Bytes::from("{}"))).await;
+        assert_eq!(answers().await.unwrap().status, 413);
+        assert!(matches!(answers().await, Err(WireError::Io(_))), "there is no other answer");
     }
 }
