@@ -139,8 +139,8 @@ impl Round {
     }
 
     /// Shares what is known about whether the server gives finish reasons.
-    pub(super) fn with_reasons(mut self, gives_reasons: &Arc<AtomicBool>) -> Self {
-        self.gives_reasons = Some(Arc::clone(gives_reasons));
+    pub(super) fn with_reasons(mut self, gives_reasons: Arc<AtomicBool>) -> Self {
+        self.gives_reasons = Some(gives_reasons);
         self
     }
 

@@ -67,6 +67,26 @@ async fn a_server_that_refuses_it_is_asked_without_it_and_not_sent_it_again() {
     assert_eq!(client.reply().await.status(), 200);
 }
 
+/// The first model is still asked when the other one takes its place.
+#[tokio::test]
+async fn a_model_is_sent_what_the_one_before_it_refused() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let fields = json!({"top_k": 40});
+    let mut client = ask(&gateway, &fields).await;
+    refuse(model.round().await, "no top_k").await;
+    let asked_again = model.round().await;
+    let mut other = ask(&gateway, &json!({})).await;
+    let mut unknown = model.round().await;
+    unknown.write("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n").await;
+    unknown.keep();
+    assert_eq!(other.reply().await.status(), 502);
+    asked_again.answer("Hello.").await;
+    assert_eq!(client.reply().await.status(), 200);
+    let _client = ask(&gateway, &fields).await;
+    check(&model.round().await, &fields);
+}
+
 /// The Responses API has fields of its own for two of them.
 #[tokio::test]
 async fn a_server_with_the_responses_api_gets_it_too() {

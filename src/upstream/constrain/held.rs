@@ -1,5 +1,6 @@
 //! What a server has been asked to hold its model to, and what it has refused.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -62,8 +63,8 @@ impl Held {
     }
 
     /// Learns from what the server said when it refused a request, if that is about the constraint.
-    /// Rounds that are refused together, all of the same variant, count once.
-    pub(crate) fn learn_refusal(&self, told: &str, has_tools: bool, variant: u8) {
+    /// Rounds that are refused together, all of the same variant, count once. Returns whether it is the first of them.
+    pub(crate) fn learn_refusal(&self, told: &str, has_tools: bool, variant: u8) -> bool {
         const WORDS: [&str; 7] = [
             "grammar",
             "structural_tag",
@@ -80,19 +81,24 @@ impl Held {
         let is_refusal = WORDS.iter().any(|word| said.contains(word));
         let has_asked = self.has_asked.load(Ordering::Relaxed) && has_tools;
         if !has_asked || !is_refusal || variant >= REFUSALS_MAX {
-            return;
+            return false;
         }
-        let (known, order) = (&self.refusals, Ordering::Relaxed);
-        if known.compare_exchange(variant, variant + 1, order, order).is_err() {
-            return;
+        let is_first = self.change(variant, variant + 1);
+        if is_first {
+            debug!(reason = %error, "the constraint is refused");
+            warn!("the model server refused the constraint; trying a weaker one, or none");
         }
-        debug!(reason = %error, "the constraint is refused");
-        warn!("the model server refused the constraint; trying a weaker one, or none");
+        is_first
     }
 
-    /// Goes back to what was known before: asking for less has not helped.
-    pub(crate) fn restore(&self, variant: u8) {
-        self.refusals.fetch_min(variant, Ordering::Relaxed);
+    /// Takes back what a round has learnt from the refusals of these variants: asking for less has not helped.
+    /// What another round has learnt since stays.
+    pub(crate) fn unlearn(&self, refused: RangeInclusive<u8>) {
+        self.change(*refused.end() + 1, *refused.start());
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.refusals.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Forgets what was refused: the server may have been replaced.
@@ -118,7 +124,7 @@ mod tests {
         assert_eq!(held.on(Flavour::Sglang), None);
         held.learn_refusal("grammar", true, held.refusals());
         assert_eq!(held.refusals(), REFUSALS_MAX, "there was nothing to refuse");
-        held.restore(1);
+        held.unlearn(1..=1);
         assert_eq!(held.on(Flavour::Sglang), Some(Constraint::StructuralTag(Form::Structures)));
         held.learn_refusal("structural_tag", true, 0);
         assert_eq!(held.refusals(), 1, "another round was refused together with the first");
@@ -127,6 +133,19 @@ mod tests {
         assert_eq!(held.on(Flavour::LlamaCpp), Some(Constraint::LlamaGrammar));
         held.learn_refusal("failed to parse grammar", true, held.refusals());
         assert_eq!(held.on(Flavour::LlamaCpp), None);
+    }
+
+    #[test]
+    fn a_round_takes_back_only_what_it_has_learnt() {
+        let held = Held::new(Constrain::Auto);
+        assert!(held.on(Flavour::Sglang).is_some());
+        assert!(held.learn_refusal("structural_tag", true, 0));
+        assert!(!held.learn_refusal("structural_tag", true, 0), "others were refused with it");
+        assert!(held.learn_refusal("response_format", true, 1), "another round, later");
+        held.unlearn(0..=0);
+        assert_eq!(held.refusals(), 2);
+        held.unlearn(0..=1);
+        assert_eq!(held.refusals(), 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod openai_chat;
 pub(crate) mod openai_responses;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
@@ -50,16 +51,16 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     }
 
     /// Learns from what a server said when it refused a request of this variant, how to request rounds from now on.
-    fn learn_refusal(&self, told: &str, has_tools: bool, variant: u8) {
-        if let Some(constraint) = self.constraint() {
-            constraint.learn_refusal(told, has_tools, variant);
-        }
+    /// Returns whether that can be [taken back](Self::unlearn).
+    fn learn_refusal(&self, told: &str, has_tools: bool, variant: u8) -> bool {
+        self.constraint()
+            .is_some_and(|constraint| constraint.learn_refusal(told, has_tools, variant))
     }
 
-    /// Goes back to a variant: what was learnt since has not helped.
-    fn restore(&self, variant: u8) {
+    /// Takes back what a round has learnt from the refusals of these variants: it has not helped.
+    fn unlearn(&self, refused: RangeInclusive<u8>) {
         if let Some(constraint) = self.constraint() {
-            constraint.restore(variant);
+            constraint.unlearn(refused);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Asking a server about its model, to find out how the model makes calls.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl Server {
         if let Some(known) = self.detected() {
             return Ok(known);
         }
-        let replacements = self.replacements.load(Ordering::Relaxed);
+        let replacements = self.replacements();
         if let Some(guess) = &*guessed
             && (guess.at >= since
                 || (guess.replacements == replacements && guess.at.elapsed() < guess.holds))
@@ -180,14 +181,20 @@ impl Server {
         self.tightness.store(0, Ordering::Relaxed);
         self.shown_tightness.store(0, Ordering::Relaxed);
         self.refuses_system.store(false, Ordering::Relaxed);
-        self.gives_reasons.store(false, Ordering::Relaxed);
+        // Rounds that the earlier model still answers keep theirs.
+        *self.gives_reasons.lock() = Arc::default();
     }
 
     /// Keeps what was learnt of the model, unless it may have been replaced `since`.
     pub(super) fn keep<T>(&self, known: &Mutex<Option<T>>, learnt: T, since: u64) {
         let mut known = known.lock();
-        if self.replacements.load(Ordering::Relaxed) == since {
+        if self.replacements() == since {
             *known = Some(learnt);
         }
+    }
+
+    /// How many times the model may have been replaced.
+    pub(super) fn replacements(&self) -> u64 {
+        self.replacements.load(Ordering::Relaxed)
     }
 }

@@ -27,6 +27,10 @@ pub(in crate::upstream) struct Failed {
     pub(in crate::upstream) image_refusal: Option<ImageRefusal>,
     /// What the server said if it refused the request as wrong.
     pub(in crate::upstream) rejection: Option<String>,
+    /// The variant of the request, if the dialect has learnt from the refusal of it: see [`Dialect::unlearn`].
+    ///
+    /// [`Dialect::unlearn`]: crate::upstream::dialect::Dialect::unlearn
+    pub(super) refused_variant: Option<u8>,
 }
 
 impl Failed {
@@ -68,6 +72,7 @@ impl Failed {
             status: None,
             image_refusal: None,
             rejection: None,
+            refused_variant: None,
         }
     }
 }
@@ -112,8 +117,7 @@ impl From<ClientError> for Failed {
         // have arrived, it is not sent again.
         let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
         let was_reached = !error.is_unreachable();
-        let failure = error.into();
-        Self { failure, wait, was_reached, status: None, image_refusal: None, rejection: None }
+        Self { wait, was_reached, ..Self::permanent(error.into()) }
     }
 }
 

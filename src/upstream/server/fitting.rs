@@ -26,7 +26,7 @@ impl Server {
         history: History,
         prefills: bool,
     ) -> Result<Round, Failed> {
-        let replacements = self.replacements.load(Ordering::Relaxed);
+        let replacements = self.replacements();
         let found = Box::pin(self.known_way(history)).await?;
         let of_context = self.tightness_of_context(request.prompt.room_tokens());
         self.show_tightness(of_context);
@@ -47,7 +47,7 @@ impl Server {
                     if attempt > 0 {
                         info!(attempt, "the model's context holds a part of the conversation only");
                     }
-                    if self.replacements.load(Ordering::Relaxed) == replacements {
+                    if self.replacements() == replacements {
                         if attempt > 0 {
                             self.note_tightness(proven(request, way));
                         }

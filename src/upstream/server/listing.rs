@@ -1,7 +1,5 @@
 //! A server's list of its models: asking for it, and what its absence says.
 
-use std::sync::atomic::Ordering;
-
 use bytes::Bytes;
 use hyper::Method;
 use tokio::time::Instant;
@@ -53,7 +51,7 @@ impl Server {
             Known::Unlisted if !needs_name => return Ok(Models::default()),
             _ => {}
         }
-        let replacements = self.replacements.load(Ordering::Relaxed);
+        let replacements = self.replacements();
         if let Some(FailedListing { failed, at, replacements: then }) = &*asked {
             let is_too_early = failed.is_silence() && at.elapsed() < limits::LIST_AGAIN;
             if *at >= since || (!needs_name && is_too_early && *then == replacements) {

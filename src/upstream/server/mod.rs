@@ -10,6 +10,7 @@ mod probing;
 mod reading;
 mod template;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::time::Duration;
@@ -119,7 +120,7 @@ pub(super) struct Server {
     /// Whether the model's chat template refuses instructions as a message of their own.
     refuses_system: AtomicBool,
     /// Whether it has ever said why a model finished.
-    gives_reasons: Arc<AtomicBool>,
+    gives_reasons: Mutex<Arc<AtomicBool>>,
     /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
@@ -192,7 +193,7 @@ impl Server {
             tightness: AtomicU8::new(0),
             shown_tightness: AtomicU8::new(0),
             refuses_system: AtomicBool::new(false),
-            gives_reasons: Arc::default(),
+            gives_reasons: Mutex::default(),
             model,
             idle_timeout,
             patience,
@@ -222,23 +223,26 @@ impl Server {
 
     /// Asks as often as is worthwhile, and waits for the answer to begin.
     async fn try_open(&self, render: impl Fn() -> ChatRequest) -> Result<Round, Failed> {
-        let variant = self.dialect.variant();
+        // The variants from whose refusals this round has learnt: one after the other.
+        let mut refused: Option<RangeInclusive<u8>> = None;
         let mut attempt = 1;
         loop {
             // Boxed, and rendered for each attempt, so that nothing of it is held while the model reads its prompt.
             let failed = match Box::pin(self.ask(render())).await {
                 Ok(mut asked) => match asked.round.begin().await {
                     Ok(()) => return Ok(asked.round),
-                    Err(failure) => {
-                        let failed = Failed::before_the_answer(failure);
-                        self.learn_from(failed, asked.has_tools, asked.variant)
-                    }
+                    Err(failure) => self.learn_from(Failed::before_the_answer(failure), asked.sent),
                 },
                 Err(failed) => failed,
             };
+            if let Some(last) = failed.refused_variant {
+                refused = Some(refused.map_or(last, |refused| *refused.start())..=last);
+            }
             if !failed.waits_to_retry(&mut attempt).await {
                 // Asking for less has not helped, so that was not what the server refused.
-                self.dialect.restore(variant);
+                if let Some(refused) = refused {
+                    self.dialect.unlearn(refused);
+                }
                 return Err(failed);
             }
         }
@@ -246,6 +250,7 @@ impl Server {
 
     /// Makes one attempt, up to the head of an answer that is an event stream.
     async fn ask(&self, mut request: ChatRequest) -> Result<Asked, Failed> {
+        let replacements = self.replacements();
         let models = self.models().await?;
         let (model, flavour) = (self.model_of(&models), models.flavour);
         // vLLM refuses a limit that its whole context could not hold. Some clients always set a high one.
@@ -257,7 +262,8 @@ impl Server {
         };
         let server = dialect::Server { model, flavour, prompt: &prompt };
         let body = Bytes::from(self.dialect.body(&request, &server));
-        let variant = self.dialect.variant();
+        let has_tools = !request.tools.is_empty();
+        let sent = Sent { has_tools, variant: self.dialect.variant(), replacements };
         let path = format!("{}{}", self.path, self.dialect.path());
         let mut post = self.request(Method::POST, &path, body);
         for (name, value) in request.trace.iter().flat_map(TraceContext::headers) {
@@ -266,10 +272,9 @@ impl Server {
             }
         }
         let mut answer = self.send(post, &self.patience).await?;
-        let has_tools = !request.tools.is_empty();
         if !answer.head.status.is_success() {
             let body = self.read_error(&mut answer).await;
-            return Err(self.learn_from(Failed::refused(&answer, &body), has_tools, variant));
+            return Err(self.learn_from(Failed::refused(&answer, &body), sent));
         }
         let media_type = answer.head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -287,24 +292,28 @@ impl Server {
         let decoder = self.dialect.decoder(&request);
         let round = Round::http(answer.body, request.contract, decoder, &self.patience)
             .hiding(self.hidden_key.clone())
-            .with_reasons(&self.gives_reasons)
+            .with_reasons(Arc::clone(&self.gives_reasons.lock()))
             .begun_in_reasoning(in_reasoning)
             .prefilled(request.is_prefilled);
-        Ok(Asked { round, has_tools, variant })
+        Ok(Asked { round, sent })
     }
 
-    /// Learns from a request of this variant that has failed. If another request may succeed, the failure says so: also
-    /// if it is another round that has learnt how.
-    fn learn_from(&self, mut failed: Failed, has_tools: bool, variant: u8) -> Failed {
+    /// Learns from a request that has failed. If another request may succeed, the failure says so: also if it is another
+    /// round that has learnt how, or if another model may answer.
+    fn learn_from(&self, mut failed: Failed, sent: Sent) -> Failed {
         let Some(status) = failed.status else { return failed };
+        let Sent { has_tools, variant, replacements } = sent;
         let failure = &failed.failure;
         if status == StatusCode::NOT_FOUND && failure.is_refusal && !failure.is_overflow() {
             self.forget();
             // A name learnt from the server can be learnt again; a configured name is final.
             failed.wait = self.model.is_empty().then_some(Duration::ZERO);
         }
-        if let Some(told) = failed.rejection.as_deref() {
-            self.dialect.learn_refusal(told, has_tools, variant);
+        if let Some(told) = failed.rejection.as_deref()
+            && self.replacements() == replacements
+            && self.dialect.learn_refusal(told, has_tools, variant)
+        {
+            failed.refused_variant = Some(variant);
         }
         if self.dialect.variant() != variant {
             failed.wait = Some(Duration::ZERO);
@@ -383,7 +392,15 @@ fn headers(host: HeaderValue, api_key: Option<&str>) -> Result<HeaderMap, Invali
 /// A request whose answer is an event stream.
 struct Asked {
     round: Round,
+    sent: Sent,
+}
+
+/// A request, as far as its refusal may teach something.
+#[derive(Clone, Copy)]
+struct Sent {
     has_tools: bool,
     /// What was asked for: see [`Dialect::variant`].
     variant: u8,
+    /// How many times the model may have been replaced by then.
+    replacements: u64,
 }

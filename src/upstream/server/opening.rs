@@ -62,6 +62,7 @@ impl Server {
         history: History,
         prefills: bool,
     ) -> Result<Round, Failed> {
+        let replacements = self.replacements();
         let sent = self.refused_sampling.taken_from(&request.sampling.extra);
         let mut extra = sent.clone();
         let mut failed = match self.open_fitting(request, &extra, history, prefills).await {
@@ -74,7 +75,9 @@ impl Server {
             failed = match self.open_fitting(request, &extra, history, prefills).await {
                 Ok(round) => {
                     warn!(reason = %failed.failure.message, "the model server does not take all fields of the client");
-                    self.refused_sampling.note(&sent, &extra);
+                    if self.replacements() == replacements {
+                        self.refused_sampling.note(&sent, &extra);
+                    }
                     return Ok(round);
                 }
                 Err(failed) => failed,
@@ -97,11 +100,12 @@ impl Server {
             rendered.sampling.extra = extra.clone();
             rendered
         };
+        let replacements = self.replacements();
         let images = self.images.not_refused(&request.images);
         let shown = if images.is_empty() { Vec::new() } else { render(&images).image_ids() };
         let failed = match self.try_open(|| render(&images)).await {
             Ok(round) => {
-                if !shown.is_empty() && round.has_words() {
+                if !shown.is_empty() && round.has_words() && self.replacements() == replacements {
                     self.images.note_supported();
                 }
                 return Ok(round);
@@ -115,6 +119,9 @@ impl Server {
         let reason = failed.failure.message;
         debug!(%reason, "asking again without images");
         let round = self.try_open(|| render(&Images::new())).await?;
+        if self.replacements() != replacements {
+            return Ok(round);
+        }
         let images = shown.len();
         if self.images.note_refused(shown, refusal) {
             warn!(%reason, "the model server takes no images; it is told their names only");

@@ -1,7 +1,5 @@
 //! Rendering chat templates, for dialects that send prompts.
 
-use std::sync::atomic::Ordering;
-
 use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
@@ -54,7 +52,7 @@ impl Server {
         if let Some(known) = *self.losses.lock() {
             return Ok(known);
         }
-        let since = self.replacements.load(Ordering::Relaxed);
+        let since = self.replacements();
         let losses = self.render_test().await?.map_or(Losses::ALL, |prompt| Losses::of(&prompt));
         if losses != Losses::default() {
             let Losses { tools, calls, words, results } = losses;

@@ -68,12 +68,13 @@ impl Dialect for OpenaiResponses {
         u8::from(*self.reasoning.lock() == Reasoning::Encrypted)
     }
 
-    fn learn_refusal(&self, told: &str, _has_tools: bool, _variant: u8) {
+    fn learn_refusal(&self, told: &str, _has_tools: bool, _variant: u8) -> bool {
         let mut reasoning = self.reasoning.lock();
         let names_it = || told.to_ascii_lowercase().contains("encrypted");
         if *reasoning == Reasoning::Encrypted && names_it() {
             *reasoning = Reasoning::Refused;
         }
+        false
     }
 
     fn forget_refusals(&self) {
