@@ -70,7 +70,7 @@ pub enum Event<'a> {
         /// The arguments, as the model wrote them.
         #[schemars(with = "Map<String, Value>")]
         tool_args: &'a RawValue,
-        /// The round, from 1.
+        /// The round, from 1; 0 for a call that the user's answer lets run.
         r#loop: u32,
     },
     /// A valid call of a tool that the client runs. The turn ends, and continues with its result.

@@ -109,13 +109,21 @@ fn filter_of(words: &str, level: LevelFilter) -> Result<EnvFilter, TelemetryErro
     }
     let builder = EnvFilter::builder().with_default_directive(Directive::from(level));
     let filter = builder.parse(words)?;
-    // It warns of each odd frame, and a client can send any number.
-    let names_h2 = words.split([',', '=', '[']).any(|word| word.trim().starts_with("h2"));
-    let warns = |level: LevelFilter| level > LevelFilter::ERROR;
-    let is_warned = words.split(',').any(|word| word.trim().parse().is_ok_and(warns))
-        || words.is_empty() && warns(level);
-    let quiet = || Directive::from_str("h2=error").expect("this is a directive");
-    Ok(if names_h2 || !is_warned { filter } else { filter.add_directive(quiet()) })
+    let levels = words.split(',').filter_map(|word| word.trim().parse::<LevelFilter>().ok());
+    let most = if words.is_empty() { Some(level) } else { levels.max() };
+    let most = most.unwrap_or(LevelFilter::OFF);
+    let is_named =
+        |library: &str| words.split([',', '=', '[']).any(|word| word.trim().starts_with(library));
+    let quiet = [
+        // It warns of each odd frame, and a client can send any number.
+        ("h2", "h2=error", most > LevelFilter::ERROR),
+        // It logs what users write into forms, which belongs to `trace`.
+        ("rmcp", "rmcp=info", most == LevelFilter::DEBUG),
+    ];
+    let quiet = quiet.into_iter().filter(|(library, _, is_loud)| *is_loud && !is_named(library));
+    Ok(quiet.fold(filter, |filter, (_, directive, _)| {
+        filter.add_directive(Directive::from_str(directive).expect("this is a directive"))
+    }))
 }
 
 /// The filter, if it is a single word that is neither a level nor one of our targets. As a target
@@ -179,16 +187,20 @@ pub(crate) fn millis(duration: std::time::Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// A client can send any number of odd frames, and the library warns of each.
+    /// A client can send any number of odd frames, and the HTTP/2 library warns of each. The MCP library logs what users
+    /// write.
     #[test]
-    fn the_http2_library_is_quiet_unless_the_filter_names_it() {
+    fn some_libraries_are_quiet_unless_the_filter_names_them() {
         for (words, level, expected) in [
             ("", LevelFilter::INFO, "h2=error,info"),
             ("  ", LevelFilter::INFO, "h2=error,info"),
             ("", LevelFilter::OFF, "off"),
             ("off", LevelFilter::INFO, "off"),
             ("error", LevelFilter::INFO, "error"),
-            ("debug", LevelFilter::INFO, "h2=error,debug"),
+            ("debug", LevelFilter::INFO, "rmcp=info,h2=error,debug"),
+            ("", LevelFilter::DEBUG, "rmcp=info,h2=error,debug"),
+            ("trace", LevelFilter::INFO, "h2=error,trace"),
+            ("debug,rmcp=debug", LevelFilter::INFO, "rmcp=debug,h2=error,debug"),
             ("warn,tether=trace", LevelFilter::INFO, "tether=trace,h2=error,warn"),
             ("tether=trace", LevelFilter::INFO, "tether=trace"),
             ("h2=debug", LevelFilter::INFO, "h2=debug"),

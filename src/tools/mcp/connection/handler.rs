@@ -54,7 +54,7 @@ impl Handler {
         };
         drop(asking);
         let answer = question::answer(&given);
-        debug!(?answer, "the server's question is answered");
+        debug!(action = answer.action, "the server's question is answered");
         answer
     }
 
