@@ -1,5 +1,6 @@
 //! A real Redis cluster of three primaries on loopback.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::ops::{Deref, Index};
 use std::thread::yield_now;
@@ -52,9 +53,17 @@ impl Deref for Member {
 /// First and last slot of each server.
 const RANGES: [(u16, u16); 3] = [(0, 5460), (5461, 10922), (10923, 16383)];
 
-/// Ports that were free a moment ago.
+/// Ports that are free. Those that the system gives to whoever asks for any, from 32768 on Linux, would be somebody
+/// else's before the server has them.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let listen = |()| loop {
+        let random = RandomState::new().build_hasher().finish();
+        let port = 10_000 + u16::try_from(random % 20_000).unwrap();
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            break listener;
+        }
+    };
+    let listeners = [(); N].map(listen);
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 

@@ -95,7 +95,7 @@ impl Request<'_> {
                     }
                     pipe.add_command(command.command.clone());
                 }
-                pipe.query_async(connection).await
+                pipe.query_async(connection).await.map_err(first_failure)
             }
         }
     }
@@ -111,8 +111,17 @@ async fn send(
     }
     let mut pipe = Pipeline::with_capacity(2);
     pipe.add_command(cmd("ASKING")).ignore().add_command(command.clone());
-    let [answer]: [Value; 1] = pipe.query_async(connection).await?;
+    let [answer]: [Value; 1] = pipe.query_async(connection).await.map_err(first_failure)?;
     Ok(answer)
+}
+
+/// Of several commands that failed, the first one's failure, as if it had been asked alone: those of several together have
+/// neither code nor words of their own.
+fn first_failure(error: RedisError) -> RedisError {
+    match error.clone().into_server_errors().as_deref() {
+        Some([(_, first), ..]) => first.clone().into(),
+        _ => error,
+    }
 }
 
 fn is_unknown_script(error: &RedisError) -> bool {

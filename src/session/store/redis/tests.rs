@@ -372,6 +372,14 @@ async fn a_server_that_cannot_be_used_says_why() {
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     let cause = fails(open(&server)).await;
     assert!(cause.starts_with("its memory is full"), "{cause}");
+    // Of several commands, too.
+    let mut commands = Commands::default();
+    for key in ["tether:a", "tether:b"] {
+        commands.add("INCR", key.to_owned());
+    }
+    let failed = open(&server).servers.commands(&commands).await;
+    let Err(StoreError::Unavailable(cause)) = failed else { panic!("{failed:?}") };
+    assert!(cause.starts_with("its memory is full"), "{cause}");
     server.command(&["CONFIG", "SET", "maxmemory", "0"]);
     server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     let cause = fails(open(&server)).await;
