@@ -410,6 +410,11 @@ impl Utterance {
     fn is_told(&self) -> bool {
         self.kind == UtteranceKind::Response
     }
+
+    /// Whether the same words are there as text.
+    pub(crate) fn is_text_again(&self) -> bool {
+        self.kind == UtteranceKind::Acknowledgement(AcknowledgementSource::Model)
+    }
 }
 
 /// A call and its outcome.

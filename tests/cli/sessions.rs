@@ -149,7 +149,6 @@ older turns dropped: 2
 turn one, 1970-01-01 00:00:00Z
 user: Tell John.
 assistant: Let me see.
-gateway: One moment.
 call of look_up: {\"name\":\"John\"}
 result:\x20
 call of look_up: {\"name\":\"John\"}

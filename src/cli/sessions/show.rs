@@ -66,6 +66,7 @@ fn write_turn(out: &mut impl Write, turn: &Turn) -> io::Result<()> {
         for part in &step.parts {
             match part {
                 Part::Text(text) => say(out, "assistant", text)?,
+                Part::Said(said) if said.is_text_again() => {}
                 Part::Said(said) => say(out, "gateway", &said.text)?,
                 Part::Call(call) => write_call(out, call)?,
                 Part::Reasoning(_) => {}
