@@ -61,7 +61,8 @@ fn answered_at(
             turn.turn_id != asking.turn_id && !asking.continued.contains(&turn.turn_id)
         })
     };
-    let most = replies.iter().position(is_of_another).unwrap_or(replies.len());
+    let next = replies[at..].iter().position(is_of_another);
+    let most = next.map_or(replies.len(), |next| at + next);
     let end = (at + calls).max(says(asking, &replies[..most]));
     (end < replies.len())
         .then(|| (end, Words { text: opened.prompt.clone(), images: opened.images.clone() }))
