@@ -162,6 +162,8 @@ pub const SAME_PROMPT_MAX: usize = 8;
 /// Bytes of the cached turns that are compared with a client's history and do not fit. After
 /// that, the history stays as the client tells it. Some tens of milliseconds.
 pub const COMPARED_BYTES_MAX: usize = 16 * MIB;
+/// In how many places of a turn's text the words of one message are looked for.
+pub const PLACES_TRIED_MAX: usize = 64;
 /// Answers in clients' own forms that are kept per session. A client that continues from an
 /// older one has to send the conversation.
 pub const ANSWERS_MAX: usize = 128;

@@ -117,8 +117,8 @@ fn filter_of(words: &str, level: LevelFilter) -> Result<EnvFilter, TelemetryErro
     let quiet = [
         // It warns of each odd frame, and a client can send any number.
         ("h2", "h2=error", most > LevelFilter::ERROR),
-        // It logs what users write into forms, which belongs to `trace`.
-        ("rmcp", "rmcp=info", most == LevelFilter::DEBUG),
+        // It logs what users write into forms and what servers report, which belongs to `trace`.
+        ("rmcp", "rmcp=warn", matches!(most, LevelFilter::INFO | LevelFilter::DEBUG)),
     ];
     let quiet = quiet.into_iter().filter(|(library, _, is_loud)| *is_loud && !is_named(library));
     Ok(quiet.fold(filter, |filter, (_, directive, _)| {
@@ -192,19 +192,19 @@ mod tests {
     #[test]
     fn some_libraries_are_quiet_unless_the_filter_names_them() {
         for (words, level, expected) in [
-            ("", LevelFilter::INFO, "h2=error,info"),
-            ("  ", LevelFilter::INFO, "h2=error,info"),
+            ("", LevelFilter::INFO, "rmcp=warn,h2=error,info"),
+            ("  ", LevelFilter::INFO, "rmcp=warn,h2=error,info"),
             ("", LevelFilter::OFF, "off"),
             ("off", LevelFilter::INFO, "off"),
             ("error", LevelFilter::INFO, "error"),
-            ("debug", LevelFilter::INFO, "rmcp=info,h2=error,debug"),
-            ("", LevelFilter::DEBUG, "rmcp=info,h2=error,debug"),
+            ("debug", LevelFilter::INFO, "rmcp=warn,h2=error,debug"),
+            ("", LevelFilter::DEBUG, "rmcp=warn,h2=error,debug"),
             ("trace", LevelFilter::INFO, "h2=error,trace"),
             ("debug,rmcp=debug", LevelFilter::INFO, "rmcp=debug,h2=error,debug"),
             ("warn,tether=trace", LevelFilter::INFO, "tether=trace,h2=error,warn"),
             ("tether=trace", LevelFilter::INFO, "tether=trace"),
             ("h2=debug", LevelFilter::INFO, "h2=debug"),
-            ("info,h2=debug", LevelFilter::INFO, "h2=debug,info"),
+            ("info,h2=debug", LevelFilter::INFO, "rmcp=warn,h2=debug,info"),
         ] {
             assert_eq!(filter_of(words, level).unwrap().to_string(), expected, "{words:?} {level}");
         }

@@ -111,8 +111,8 @@ impl Adopted {
     }
 
     /// Appends the turn that asked, if the list lacks it and the question is still open. If the
-    /// list has that turn and goes on after it, the question is no longer open. If the list ends with what the client was
-    /// shown of it, as if it waited for the client's results, it takes the place of that.
+    /// list has that turn and goes on after it, the question is no longer open. If the list ends with part of that
+    /// turn, with results that it does not wait for, the whole turn replaces that part.
     fn append_asking_turn(&mut self, clarification_id: &str, lookup: &dyn TurnLookup) {
         if lookup.is_closed(clarification_id) {
             return;

@@ -173,7 +173,7 @@ pub struct Adopted {
     pub images: ClientImages,
     /// What was wrong with the list.
     pub repairs: Repairs,
-    /// The turn that the client tells last, with results of its calls, but that does not wait for them.
+    /// The turn at the list's end, if the client returns results for it although it does not wait for any.
     retold: Option<String>,
 }
 
@@ -254,9 +254,7 @@ fn adopt_onto(
         Next::Results(exchange) => {
             let restored = finder.find(&exchange, true, &history);
             if restored.is_none() {
-                let told = exchange.replies.iter().rev();
-                let turn = told.into_iter().find_map(|reply| turn_of(reply, lookup));
-                retold = turn.map(|turn| turn.turn_id.clone());
+                retold = only_turn_of(&exchange, lookup);
             }
             let draft = Draft::new(exchange, restored, history.call_ids());
             let (turn, results) = draft.hand_out(&mut repairs);
@@ -265,6 +263,14 @@ fn adopt_onto(
         }
     };
     Ok(Adopted { system, history, input, prefix, images, repairs, retold })
+}
+
+/// The id of the turn that made the calls of all these replies.
+fn only_turn_of(exchange: &Exchange, lookup: &dyn TurnLookup) -> Option<String> {
+    let with_calls = exchange.replies.iter().filter(|reply| !reply.calls.is_empty());
+    let mut turns = with_calls.map(|reply| Some(turn_of(reply, lookup)?.turn_id.clone()));
+    let first = turns.next()??;
+    turns.all(|turn| turn.as_ref() == Some(&first)).then_some(first)
 }
 
 /// What the list ends with.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::reading::{Exchange, Reply, ToldCall};
 use super::{FoundCall, TurnLookup, open_question_id};
 use crate::conversation::{Call, Conversation, Outcome, Part, Step, Turn, Words};
-use crate::limits::session::COMPARED_BYTES_MAX;
+use crate::limits::session::{COMPARED_BYTES_MAX, PLACES_TRIED_MAX};
 use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
@@ -321,33 +321,74 @@ fn is_same_value(one: &Value, other: &Value) -> bool {
 
 /// How many of the first replies a turn says, in this order.
 pub(super) fn says(turn: &Turn, replies: &[Reply]) -> usize {
-    let mut said = String::new();
+    let mut said = Visible::default();
     for part in turn.steps.iter().flat_map(|step| &step.parts) {
         match part {
-            Part::Text(text) => push_visible(&mut said, text),
-            Part::Said(utterance) if utterance.is_told() => {
-                push_visible(&mut said, &utterance.text);
-            }
+            Part::Text(text) => said.push(text),
+            Part::Said(utterance) if utterance.is_told() => said.push(&utterance.text),
             _ => {}
         }
     }
     // Clients that cannot ask show the question as words.
     if let Some(question) = turn.questions.first() {
-        push_visible(&mut said, &question.in_words(false));
+        said.push(&question.in_words(false));
     }
-    let mut rest = &*said;
-    let is_said = |reply: &&Reply| {
-        let mut words = String::new();
-        push_visible(&mut words, &reply.text);
-        let found = rest.find(&words);
-        rest = found.map_or("", |at| &rest[at + words.len()..]);
+    let told: Vec<Visible> = replies.iter().map(|reply| Visible::of(&reply.text)).collect();
+    let mut end = 0;
+    let is_said = |at: &usize| {
+        let next = told.get(at + 1).map_or("", |next| &*next.text);
+        let found = said.find(&told[*at].text, end, next);
+        end = found.unwrap_or(end);
         found.is_some()
     };
-    replies.iter().take_while(is_said).count()
+    (0..told.len()).take_while(is_said).count()
 }
 
-/// Adds a text without its white space. Clients change that, and have words in pieces: a tool that ends while the model
-/// writes may cut one in two.
-fn push_visible(words: &mut String, text: &str) {
-    words.extend(text.split_whitespace());
+/// A text without its white space. Clients change that, and may split the text anywhere: a tool that ends while the model
+/// is writing can cut a word in two.
+#[derive(Default)]
+struct Visible {
+    text: String,
+    /// Where its words begin.
+    starts: Vec<usize>,
+}
+
+impl Visible {
+    fn of(text: &str) -> Self {
+        let mut visible = Self::default();
+        visible.push(text);
+        visible
+    }
+
+    fn push(&mut self, text: &str) {
+        for word in text.split_whitespace() {
+            self.starts.push(self.text.len());
+            self.text.push_str(word);
+        }
+    }
+
+    /// Whether a word begins here, or ends.
+    fn is_between_words(&self, at: usize) -> bool {
+        at == self.text.len() || self.starts.binary_search(&at).is_ok()
+    }
+
+    /// The end of these words after `from`. They begin there or with a word, and end with a word or where the `next` ones
+    /// begin.
+    fn find(&self, words: &str, from: usize, next: &str) -> Option<usize> {
+        if words.is_empty() {
+            return Some(from);
+        }
+        let mut at = from;
+        for _ in 0..PLACES_TRIED_MAX {
+            at += self.text[at..].find(words)?;
+            let end = at + words.len();
+            let goes_on = !next.is_empty() && self.text[end..].starts_with(next);
+            if (at == from || self.is_between_words(at)) && (goes_on || self.is_between_words(end))
+            {
+                return Some(end);
+            }
+            at += self.text[at..].chars().next().map_or(1, char::len_utf8);
+        }
+        None
+    }
 }

@@ -250,7 +250,6 @@ impl Server {
 
     /// Makes one attempt, up to the head of an answer that is an event stream.
     async fn ask(&self, mut request: ChatRequest) -> Result<Asked, Failed> {
-        let replacements = self.replacements();
         let models = self.models().await?;
         let (model, flavour) = (self.model_of(&models), models.flavour);
         // vLLM refuses a limit that its whole context could not hold. Some clients always set a high one.
@@ -263,7 +262,8 @@ impl Server {
         let server = dialect::Server { model, flavour, prompt: &prompt };
         let body = Bytes::from(self.dialect.body(&request, &server));
         let has_tools = !request.tools.is_empty();
-        let sent = Sent { has_tools, variant: self.dialect.variant(), replacements };
+        let (variant, replacements) = (self.dialect.variant(), self.replacements());
+        let sent = Sent { has_tools, variant, replacements };
         let path = format!("{}{}", self.path, self.dialect.path());
         let mut post = self.request(Method::POST, &path, body);
         for (name, value) in request.trace.iter().flat_map(TraceContext::headers) {
@@ -309,11 +309,12 @@ impl Server {
             // A name learnt from the server can be learnt again; a configured name is final.
             failed.wait = self.model.is_empty().then_some(Duration::ZERO);
         }
-        if let Some(told) = failed.rejection.as_deref()
-            && self.replacements() == replacements
-            && self.dialect.learn_refusal(told, has_tools, variant)
-        {
-            failed.refused_variant = Some(variant);
+        if let Some(told) = failed.rejection.as_deref() {
+            if self.replacements() != replacements {
+                failed.wait = Some(Duration::ZERO);
+            } else if self.dialect.learn_refusal(told, has_tools, variant) {
+                failed.refused_variant = Some(variant);
+            }
         }
         if self.dialect.variant() != variant {
             failed.wait = Some(Duration::ZERO);

@@ -118,6 +118,8 @@ impl Server {
         };
         let reason = failed.failure.message;
         debug!(%reason, "asking again without images");
+        // The refusal itself may have looked as if the model had been replaced.
+        let replacements = self.replacements();
         let round = self.try_open(|| render(&Images::new())).await?;
         if self.replacements() != replacements {
             return Ok(round);

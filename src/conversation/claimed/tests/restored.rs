@@ -173,6 +173,28 @@ fn a_turn_is_found_whoever_said_its_words_and_wherever_they_are_cut() {
     assert_eq!((turns.len(), turns[0].steps.len()), (1, 2), "{turns:?}");
 }
 
+/// The client kept another answer than the one that came last.
+#[test]
+fn a_word_within_another_one_is_not_said() {
+    let said = [words("It is 17. Who kno"), ended(1), words("ws that?")];
+    let turn = turn("t", 1, &[&said], TurnFinish::Stop);
+    for (texts, count) in [
+        (&["7."][..], 0),
+        (&["17"], 0),
+        (&["17."], 1),
+        (&["It", "is17.", "ows"], 2),
+        (&["Who kno", "ws that?"], 2),
+        (&["Who k", "nows that?"], 2),
+        (&["It is 17.", "that?"], 2),
+    ] {
+        let list = [user("?")].into_iter().chain(texts.iter().map(|text| says(text))).collect();
+        let mut placing = Placing::new("");
+        let reading = reading::read(list, "key", &mut placing);
+        let replies = &reading.exchanges[0].replies;
+        assert_eq!(super::super::restored::says(&turn, replies), count, "{texts:?}");
+    }
+}
+
 #[test]
 fn in_doubt_the_clients_messages_stay() {
     let mut shelf = Shelf::default();

@@ -95,13 +95,15 @@ impl Connection {
             }
             self.poll_head(cx, &mut searched, &mut interim)
         });
-        let Head { parts, framing, is_reusable } = match (read.await, unsent_for) {
+        let read = read.await;
+        let is_sent = unsent_for.is_none();
+        let Head { parts, framing, is_reusable } = match (read, unsent_for) {
             (Err(WireError::Closed | WireError::Io(_)), Some(error)) => {
                 return Err(WireError::Io(error));
             }
             (read, _) => read?,
         };
-        (self.framing, self.is_reusable) = (framing, is_reusable);
+        (self.framing, self.is_reusable) = (framing, is_reusable && is_sent);
         Ok(parts)
     }
 
@@ -221,8 +223,10 @@ mod tests {
         server.write_all(b"HTTP/1.1 413 No\r\ncontent-length: 0\r\n\r\n").unwrap();
         drop(server);
         let mut connection = Connection::new(socket);
-        let mut answers = async || connection.exchange(&Request::new(Bytes::from("{}"))).await;
-        assert_eq!(answers().await.unwrap().status, 413);
-        assert!(matches!(answers().await, Err(WireError::Io(_))), "there is no other answer");
+        let request = Request::new(Bytes::from("{}"));
+        assert_eq!(connection.exchange(&request).await.unwrap().status, 413);
+        assert!(!connection.is_usable());
+        let other = connection.exchange(&request).await;
+        assert!(matches!(other, Err(WireError::Io(_))), "there is no other answer");
     }
 }
