@@ -105,6 +105,17 @@ async fn a_server_that_takes_no_images_answers_without_them() {
     }
 }
 
+/// Such a refusal looks as if the model had been replaced.
+#[tokio::test]
+async fn a_server_that_does_not_find_a_model_for_images_is_not_asked_for_it_again() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    refuse_because(round, "404 No", "No endpoints found that support image input").await;
+    model.round().await.answer("Here.").await;
+    assert_eq!(last(&stream.rest().await), "turn_completed");
+    assert_eq!(shown(&gateway, &mut model).await, [""; 0]);
+}
+
 /// A gateway whose server has refused a picture.
 async fn refused() -> (Model, Gateway) {
     let (mut model, gateway) = gateway(|_| {}).await;
