@@ -187,8 +187,7 @@ pub(crate) fn millis(duration: std::time::Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// A client can send any number of odd frames, and the HTTP/2 library warns of each. The MCP library logs what users
-    /// write.
+    /// The HTTP/2 library warns of each odd frame, and a client can send any number. The MCP library logs what users write.
     #[test]
     fn some_libraries_are_quiet_unless_the_filter_names_them() {
         for (words, level, expected) in [

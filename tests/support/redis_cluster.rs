@@ -53,8 +53,8 @@ impl Deref for Member {
 /// First and last slot of each server.
 const RANGES: [(u16, u16); 3] = [(0, 5460), (5461, 10922), (10923, 16383)];
 
-/// Ports that are free. Those that the system gives to whoever asks for any, from 32768 on Linux, would be somebody
-/// else's before the server has them.
+/// Ports that were free a moment ago. The system gives others to whoever asks for any (on Linux, those from 32768 on), so
+/// nobody gets one of these by chance before the server has it.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     let listen = |()| loop {
         let random = RandomState::new().build_hasher().finish();

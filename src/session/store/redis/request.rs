@@ -115,8 +115,7 @@ async fn send(
     Ok(answer)
 }
 
-/// Of several commands that failed, the first one's failure, as if it had been asked alone: those of several together have
-/// neither code nor words of their own.
+/// Of several failures, the first, as if its command had been sent alone: an error for several has no details.
 fn first_failure(error: RedisError) -> RedisError {
     match error.clone().into_server_errors().as_deref() {
         Some([(_, first), ..]) => first.clone().into(),
