@@ -139,6 +139,12 @@ fn read_object(text: &str, keys: Keys<'_>) -> Result<(String, Arguments), Fault>
         return Err(Fault::call(repeated_key(key)));
     }
     let name = read_name(envelope.name, keys)?;
+    if let Some(key) = envelope.stray.filter(|_| envelope.arguments.is_none_or(Member::is_null)) {
+        return Err(Fault::call(format!(
+            "`{key}` is no key of a call: its arguments go into `{}`",
+            keys.arguments[0]
+        )));
+    }
     let arguments = read_arguments(envelope.arguments, keys)?;
     Ok((name, arguments))
 }
@@ -236,7 +242,18 @@ struct Envelope<'a> {
     /// A key that counts and is repeated. JSON does not say which value is meant, and a call is not
     /// run on a guess.
     twice: Option<&'static str>,
+    /// A key that does not count, and may hold the arguments of a call that has none elsewhere.
+    stray: Option<String>,
 }
+
+impl Member<'_> {
+    fn is_null(self) -> bool {
+        self.value.get() == "null"
+    }
+}
+
+/// Keys that models write beside those that count, without arguments in them.
+const BESIDE: [&str; 4] = ["id", "type", "index", "description"];
 
 struct EnvelopeVisitor<'f>(&'f JsonKeys);
 
@@ -260,24 +277,32 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_> {
         // One bit for each key that counts, beginning with those of the name.
         let mut seen = 0_u32;
         while let Some(key) = map.next_key_seed(KeyVisitor(self.0))? {
+            let is_arguments = matches!(key, Key::Arguments(_));
             let (slot, rank, bit, key) = match key {
                 Key::Name(rank) => (&mut envelope.name, rank, rank, self.0.name[rank]),
                 Key::Arguments(rank) => {
                     let bit = self.0.name.len() + rank;
                     (&mut envelope.arguments, rank, bit, self.0.arguments[rank])
                 }
-                Key::Other => {
+                Key::Beside => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
+                Key::Stray(key) => {
+                    map.next_value::<IgnoredAny>()?;
+                    envelope.stray.get_or_insert(key);
+                    continue;
+                }
             };
-            let value = map.next_value()?;
+            let member = Member { rank, value: map.next_value()? };
             if seen & 1 << bit != 0 {
                 envelope.twice = Some(key);
             }
             seen |= 1 << bit;
-            if slot.is_none_or(|held| rank < held.rank) {
-                *slot = Some(Member { rank, value });
+            // Arguments that are null are as good as absent.
+            let order = |it: Member<'_>| (is_arguments && it.is_null(), it.rank);
+            if slot.is_none_or(|held| order(member) < order(held)) {
+                *slot = Some(member);
             }
         }
         Ok(envelope)
@@ -288,7 +313,9 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_> {
 enum Key {
     Name(usize),
     Arguments(usize),
-    Other,
+    /// One of [`BESIDE`].
+    Beside,
+    Stray(String),
 }
 
 struct KeyVisitor<'f>(&'f JsonKeys);
@@ -313,6 +340,9 @@ impl Visitor<'_> for KeyVisitor<'_> {
         Ok(rank(self.0.name)
             .map(Key::Name)
             .or_else(|| rank(self.0.arguments).map(Key::Arguments))
-            .unwrap_or(Key::Other))
+            .unwrap_or_else(|| match key {
+                key if BESIDE.contains(&key) => Key::Beside,
+                stray => Key::Stray(stray.to_owned()),
+            }))
     }
 }

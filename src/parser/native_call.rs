@@ -91,9 +91,13 @@ fn object(text: &str) -> Result<Arguments, Fault> {
             if error.is_eof() { ErrorCode::IncompletePayload } else { ErrorCode::InvalidJson };
         Fault::new(code, format!("not JSON: {error}"))
     })?;
-    if !value.get().starts_with('{') {
+    // Some servers encode them twice.
+    let inner: Option<String> = serde_json::from_str(value.get()).ok();
+    let value = inner.as_deref().map_or(Ok(value), serde_json::from_str);
+    let value = value.ok().filter(|value: &&RawValue| value.get().starts_with('{'));
+    let Some(value) = value else {
         return Err(Fault::new(ErrorCode::InvalidCall, "the arguments are not an object"));
-    }
+    };
     Arguments::new(value).map_err(|refused| match refused {
         Refused::Unreadable(error) => {
             Fault::new(ErrorCode::InvalidJson, format!("not JSON: {error}"))
@@ -125,10 +129,13 @@ mod tests {
         check("f", "", &strict, Ok("{}"));
         check("f", " \n", &strict, Ok("{}"));
         check("f", r#" {"a":"<<function_call>>"} "#, &strict, Ok(r#"{"a":"<<function_call>>"}"#));
+        // Encoded twice, as some servers do.
+        check("f", r#""{\"a\": 1.00}""#, &strict, Ok(r#"{"a": 1.00}"#));
         for (arguments, code) in [
             ("null", ErrorCode::InvalidCall),
             ("[1]", ErrorCode::InvalidCall),
-            (r#""{}""#, ErrorCode::InvalidCall),
+            (r#""[1]""#, ErrorCode::InvalidCall),
+            (r#""\"{}\"""#, ErrorCode::InvalidCall),
             (r#"{"a":1,"a":1}"#, ErrorCode::InvalidCall),
             (r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#, ErrorCode::InvalidCall),
             (r#"{"a":"#, ErrorCode::IncompletePayload),

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{literal, repair};
+use super::literal;
+use super::repair::{self, Repair};
 use crate::limits::parser::TYPES_STEPS_MAX;
 
 /// The tools that a model was offered: their names, and the types of their arguments.
@@ -287,10 +288,16 @@ pub(super) fn read(text: &str, kinds: Option<Kinds>) -> Option<Cow<'_, str>> {
     words()
 }
 
-/// An object or an array as Python writes it.
+/// An object or an array as Python writes it, or as JSON with slips that lose nothing. What has no end may have been cut
+/// off.
 fn python(text: &str) -> Option<String> {
-    let read = literal::python(text).unwrap_or_else(|| repair::mend(text, &mut Vec::new()));
-    is_json(&read).then_some(read)
+    let mended = || {
+        let mut repaired = Vec::new();
+        let mended = repair::mend(text, &mut repaired);
+        let guessed = [Repair::OpenBracket, Repair::OpenString, Repair::BracketOrder];
+        (!guessed.iter().any(|guess| repaired.contains(guess))).then_some(mended)
+    };
+    literal::python(text).or_else(mended).filter(|read| is_json(read))
 }
 
 /// Whether a text is JSON whose numbers and strings can be decoded.
@@ -396,7 +403,9 @@ mod tests {
         let texts = [
             ("[1, 2,]", Some("[1,2]")),
             ("('a', 1)", Some("[\"a\",1]")),
-            ("[1", Some("[1]")),
+            ("[1", Some("\"[1\"")),
+            ("['a", Some("\"['a\"")),
+            ("[1}", Some("\"[1}\"")),
             ("[1e400]", Some("\"[1e400]\"")),
         ];
         check(&json!({"type": "list"}), &texts);

@@ -26,27 +26,47 @@ fn call(json: &Json) -> Result<(String, String), ErrorCode> {
         return Err(ErrorCode::InvalidJson);
     }
     let value = |keys: &[&str]| {
-        let mut found = None;
+        let mut found = Vec::new();
         for key in keys {
-            let values: Vec<_> =
-                members.iter().filter(|(k, _)| k.as_deref() == Some(key)).collect();
+            let values = members.iter().filter(|(k, _)| k.as_deref() == Some(key));
+            let values: Vec<_> = values.map(|(_, value)| value).collect();
             if values.len() > 1 {
                 return Err(ErrorCode::InvalidCall);
             }
-            found = found.or_else(|| values.first().map(|(_, value)| value));
+            found.extend(values);
         }
         Ok(found)
     };
-    let name = value(&["name", "tool_name", "tool", "function"])?;
+    let is_null = |json: &&Json| matches!(json.kind, Kind::Null);
+    let name = value(&["name", "tool_name", "tool", "function"])?.into_iter().next();
     let arguments = value(&["arguments", "args", "parameters", "tool_args", "input"])?;
+    let arguments = arguments.into_iter().find(|json| !is_null(json));
+    let known = [
+        "name",
+        "tool_name",
+        "tool",
+        "function",
+        "arguments",
+        "args",
+        "parameters",
+        "tool_args",
+        "input",
+        "id",
+        "type",
+        "index",
+        "description",
+    ];
+    let strays = members.iter().any(|(key, _)| !known.contains(&key.as_deref().unwrap_or("")));
     let name = match name.map(|n| &n.kind) {
         Some(Kind::String(Some(name))) if !name.is_empty() => name.clone(),
         _ => return Err(ErrorCode::InvalidCall),
     };
+    if arguments.is_none() && strays {
+        return Err(ErrorCode::InvalidCall);
+    }
     let arguments = match arguments {
         None => "{}".to_owned(),
         Some(json) => match &json.kind {
-            Kind::Null => "{}".to_owned(),
             Kind::Object(_) if json.readable && json.repeats_a_key() => {
                 return Err(ErrorCode::InvalidCall);
             }

@@ -122,12 +122,32 @@ fn keys_of_a_call() {
     check(
         &settings,
         r#"§{"name":"f","arguments":null,"args":{"a":1}}"#,
-        &["start 0@0", "call 0 f {}"],
+        &["start 0@0", r#"call 0 f {"a":1}"#],
     );
     check(&settings, r#"§{"id":"x","name":"f","type":"function"}"#, &["start 0@0", "call 0 f {}"]);
     check(&settings, r#"§{"n\u0061me":"f"}"#, &["start 0@0", "call 0 f {}"]);
     check(&settings, r#"§{"name":"\u00e9"}"#, &["start 0@0", "call 0 é {}"]);
     check(&settings, r#"§{"name":" "}"#, &["start 0@0", "call 0   {}"]);
+}
+
+/// They may be its arguments, and it would run without them.
+#[test]
+fn a_call_without_arguments_has_no_keys_that_mean_nothing() {
+    for (payload, is_call) in [
+        (r#"{"name":"f","zone":"Tokyo"}"#, false),
+        (r#"{"name":"f","params":{"zone":"Tokyo"}}"#, false),
+        (r#"{"tool":"f","tool_input":{"zone":"Tokyo"}}"#, false),
+        (r#"{"name":"f","arguments":null,"zone":"Tokyo"}"#, false),
+        (r#"{"name":"f","arguments":{},"thought":"Hm."}"#, true),
+        (r#"{"id":"x","name":"f","index":0,"description":"Looks."}"#, true),
+    ] {
+        let end = if is_call {
+            "call 0 f {}"
+        } else {
+            &format!("error invalid_call@0 of 0 «{payload}»")
+        };
+        check(&settings(), format!("§{payload}"), &["start 0@0", end]);
+    }
 }
 
 /// JSON does not say which value is meant, and a call is not run on a guess.

@@ -223,5 +223,5 @@ fn a_marker_that_json_may_hold() {
 #[test]
 fn a_marker_with_quotes() {
     let settings = marked(r#""q""#);
-    check(&settings, r#""q"{"q":1,"name":"f"}"#, &["start 0@0", "call 0 f {}"]);
+    check(&settings, r#""q"{"q":1,"name":"f","args":{}}"#, &["start 0@0", "call 0 f {}"]);
 }
