@@ -108,9 +108,12 @@ fn strip_character(told: &str, character: char) -> Option<&str> {
         return Some(rest);
     }
     let escaped = strip_backslashes(told)?;
-    if let Some(rest) = escaped.strip_prefix(character) {
-        return Some(rest);
-    }
+    // First: `u` may be written as `\u0075`.
+    strip_code(escaped, character).or_else(|| escaped.strip_prefix(character))
+}
+
+/// What follows this character, written as `u` and four hexadecimal digits.
+fn strip_code(escaped: &str, character: char) -> Option<&str> {
     let code = escaped.strip_prefix('u')?;
     let value = u32::from_str_radix(code.get(..4)?, 16).ok()?;
     (value == u32::from(character)).then(|| &code[4..])
@@ -151,6 +154,16 @@ mod tests {
         }
         for told in [r"sk\u002eab/=+", r"sk\u00", r"sk\u", r"sk\", "sk\\u00é"] {
             assert_eq!(key.hide(told.to_owned()), told);
+        }
+    }
+
+    #[test]
+    fn a_key_with_the_letter_of_escapes_is_hidden() {
+        let key = HiddenKey::of("sk-unusual").unwrap();
+        for told in
+            ["sk-unusual", r"sk-\u0075n\u0075sual", r"\u0073k-un\\u0075sual", r"sk-\unusual"]
+        {
+            assert_eq!(key.hide(told.to_owned()), "[the key]", "{told}");
         }
     }
 

@@ -61,6 +61,16 @@ pub enum StoreOpenError {
     Redis(String),
 }
 
+impl StoreOpenError {
+    /// Whether the configuration is at fault.
+    pub(crate) const fn is_mistake(&self) -> bool {
+        match self {
+            Self::File(error) => error.is_wrong_file(),
+            Self::Redis(_) => true,
+        }
+    }
+}
+
 /// What a configuration names and an embedder may replace.
 #[derive(Debug)]
 pub struct Parts {
@@ -341,6 +351,7 @@ fn model_server_options(server: &ModelServerConfig, waits_while_busy: bool) -> S
         dialect: server.dialect,
         model: server.model.clone(),
         constrain: server.constrain.unwrap_or(Constrain::None),
+        starts_in_reasoning: server.starts_in_reasoning.unwrap_or(false),
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,
         waits_while_busy,

@@ -11,7 +11,7 @@ use super::{
     Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, chat, check,
     completions, exit, parse, print_diagnostic, sessions, tools,
 };
-use crate::app::{self, Parts, PartsError, RunError, StoreOpenError};
+use crate::app::{self, Parts, PartsError, RunError};
 use crate::call_format::CallContract;
 use crate::config::{self, Config, Overrides};
 use crate::parser::Parser;
@@ -56,7 +56,11 @@ fn run(cli: Cli) -> Result<(), CliError> {
             };
             tools::run(&load(config)?, args.action.as_ref(), &mut out)
         }
-        Command::Chat(args) => chat::run(args),
+        Command::Chat(args) => {
+            // It writes by itself, on several threads.
+            drop(out);
+            chat::run(args)
+        }
         Command::Sessions(args) => {
             app::survive_full_files().map_err(RunError::System)?;
             // What is damaged is found when a file is opened.
@@ -95,8 +99,8 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     }
     let parts = Parts::of(&config).map_err(|error| match error {
         PartsError::Tools(error) => CliError::usage(error),
-        PartsError::Store(StoreOpenError::Redis(_)) => CliError::usage(error),
-        PartsError::Store(StoreOpenError::File(_)) => CliError::Failed(error.to_string()),
+        PartsError::Store(ref store) if store.is_mistake() => CliError::usage(error),
+        PartsError::Store(_) => CliError::Failed(error.to_string()),
     })?;
     Ok(app::run(&config, parts, out)?)
 }

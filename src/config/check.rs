@@ -147,12 +147,13 @@ static KINDS: LazyLock<Vec<(&str, Option<dialect::Kind>)>> = LazyLock::new(|| {
 });
 
 fn upstream(keys: &mut Keys<'_, '_>, usual: ContractSetting) -> UpstreamConfig {
-    const OF_SERVERS: [&str; 7] = [
+    const OF_SERVERS: [&str; 8] = [
         "base_url",
         "model",
         "api_key",
         "constrain",
         "history",
+        "starts_in_reasoning",
         "connect_timeout_sec",
         "idle_timeout_sec",
     ];
@@ -196,6 +197,7 @@ fn model_server(
         api_key: keys.read("api_key", default.api_key, secret),
         constrain: constrain(keys, dialect),
         history: history(keys, dialect, contract),
+        starts_in_reasoning: starts_in_reasoning(keys, dialect),
         connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
     };
@@ -219,6 +221,18 @@ fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrai
     // llama.cpp's own API knows the grammar alone.
     let choices = if dialect.sends_prompts() { &Constrain::ALL[..3] } else { &Constrain::ALL[..] };
     Some(keys.read("constrain", Constrain::default(), choice("constrain", choices)))
+}
+
+fn starts_in_reasoning(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<bool> {
+    const KEY: &str = "starts_in_reasoning";
+    if dialect.sends_prompts() {
+        keys.refuse_all(
+            &[KEY],
+            "does not apply to kind `llama_completion`, where the prompt shows it",
+        );
+        return None;
+    }
+    Some(keys.read(KEY, false, boolean))
 }
 
 /// Native calls go back natively: as text, they would teach the model to write calls as text.

@@ -52,6 +52,10 @@ pub struct ModelServerConfig {
     pub constrain: Option<Constrain>,
     /// How calls and results are sent back.
     pub history: History,
+    /// Whether the chat template opens the model's reasoning. Only for dialects that do not send prompts: of those, it is
+    /// seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starts_in_reasoning: Option<bool>,
     /// The longest wait for a connection.
     #[serde(rename = "connect_timeout_sec", serialize_with = "seconds")]
     pub connect_timeout: Duration,
@@ -71,6 +75,7 @@ impl ModelServerConfig {
             api_key: None,
             constrain: dialect.takes_constraint().then(Constrain::default),
             history: History::Text,
+            starts_in_reasoning: (!dialect.sends_prompts()).then_some(false),
             connect_timeout: limits::upstream::CONNECT_TIMEOUT,
             idle_timeout: limits::upstream::IDLE_TIMEOUT,
         }

@@ -439,7 +439,7 @@ fn not_begun(session_id: String, reason: NotBegun) -> Result<BegunTurn, BeginErr
     Err(match reason {
         NotBegun::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
         NotBegun::Gone => BeginError::TurnGone,
-        NotBegun::Busy => BeginError::TurnInProgress(session_id),
+        NotBegun::Busy | NotBegun::Overtaken => BeginError::TurnInProgress(session_id),
         NotBegun::Refused(error) => error.into(),
         NotBegun::Failed(error) => error.into(),
     })

@@ -183,9 +183,8 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
     let is_read_whole = matches!(form, Form::Whole(_));
     let (address, trace) = (app.admission.client(request), trace(&request.headers));
     let new = NewTurn { owner, address, trace, is_read_whole, ..turn };
-    // Boxed, because the futures around it are moved several times before they are polled.
-    let begun = Box::pin(app.gateway.begin(new)).await;
-    let BegunTurn { session_id, turn, repeated } = begun.map_err(Refusal::Begin)?;
+    let mut client = Waiting::new(request);
+    let BegunTurn { session_id, turn, repeated } = begin_turn(new, &mut client, app).await?;
     match form {
         Form::Stream(encoder) => {
             // A client that retries with its key says what it has seen. It cannot have seen
@@ -196,19 +195,36 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
             let reply = resume(&session_id, &turn, seen, encoder, app)?;
             let Some(failure) = failure else { return Ok(reply) };
             let within = EARLY_FAILURE_WAIT.min(app.keep_alive);
-            let failed = early_failure(&turn, within, Waiting::new(request)).await;
+            let failed = early_failure(&turn, within, client).await;
             Ok(failed.map_or(reply, |failed| {
                 let (status, body) = failure(&failed);
                 whole_answer(WholeAnswer { status, body, may_be_repeated: !is_final(&failed) })
             }))
         }
-        Form::Whole(whole) => Ok(collect(&turn, whole, Waiting::new(request)).await),
+        Form::Whole(whole) => Ok(collect(&turn, whole, client).await),
         Form::Later(receipt) => {
             until_begun(&turn).await;
             let receipt = receipt.receipt(&session_id, &turn.turn_id);
             Ok(json_reply(StatusCode::OK, &receipt))
         }
     }
+}
+
+/// Begins a turn, unless its client leaves first: a source of tools may be starting, and the turn would hold its place
+/// until then.
+async fn begin_turn(new: NewTurn, client: &mut Waiting, app: &App) -> Result<BegunTurn, Refusal> {
+    // Boxed, because the futures around it are moved several times before they are polled.
+    let mut beginning = Box::pin(app.gateway.begin(new));
+    poll_fn(|cx| match beginning.as_mut().poll(cx) {
+        Poll::Ready(begun) => Poll::Ready(begun.map_err(Refusal::Begin)),
+        Poll::Pending => client.poll_gone(cx).map(|()| Err(left())),
+    })
+    .await
+}
+
+/// Nobody reads this answer.
+fn left() -> Refusal {
+    Refusal::BodyBroken("its client has left".to_owned())
 }
 
 /// Answers about how many tokens a request would take. No turn begins.
@@ -275,7 +291,11 @@ async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Collector>, mut client: W
 }
 
 fn whole_answer(answer: WholeAnswer) -> Reply {
-    let WholeAnswer { status, body, may_be_repeated } = answer;
+    let WholeAnswer { mut status, body, may_be_repeated } = answer;
+    // A proxy may send the request to another gateway.
+    if !may_be_repeated && status == 503 {
+        status = 500;
+    }
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut reply = json_reply(status, &body);
     if !may_be_repeated {

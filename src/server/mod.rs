@@ -8,6 +8,7 @@ mod answering;
 mod auth;
 mod body;
 mod connection;
+mod departure;
 mod dialect;
 mod direct;
 mod early_failure;

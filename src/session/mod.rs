@@ -152,8 +152,10 @@ pub(crate) enum NotBegun {
     Repeated(LoggedTurn),
     /// The idempotency key has begun a turn whose log is no longer kept.
     Gone,
-    /// Another turn has the session, or it was forgotten while it was loaded.
+    /// Another turn has the session.
     Busy,
+    /// Another request was faster, perhaps one that deleted the session.
+    Overtaken,
     /// It answers a question, and the answer is refused.
     Refused(AnswerError),
     /// The session cannot be used.
@@ -212,8 +214,7 @@ pub enum Cancel {
 impl From<SessionError> for NotBegun {
     fn from(error: SessionError) -> Self {
         match error {
-            // Another request was faster, perhaps one that deleted the session.
-            SessionError::Store(StoreError::Superseded | StoreError::NoSession) => Self::Busy,
+            SessionError::Store(StoreError::Superseded | StoreError::NoSession) => Self::Overtaken,
             error => Self::Failed(error),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::artifacts::Artifacts;
 use super::codec;
@@ -85,11 +85,28 @@ impl Sessions {
         beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
-        let Beginning { session_id, turn_id, is_new, .. } = beginning;
         let wait = if beginning.supersedes { limits::SUPERSEDE_WAIT } else { limits::RELEASE_WAIT };
         let deadline = Instant::now() + wait;
+        loop {
+            match self.try_begin(&beginning, deadline, &is_parked).await {
+                // There may be no session any more.
+                Err(NotBegun::Overtaken) if Instant::now() < deadline => {
+                    sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_begin(
+        &self,
+        beginning: &Beginning<'_>,
+        deadline: Instant,
+        is_parked: impl Fn(&str) -> bool,
+    ) -> Result<Box<Begun>, NotBegun> {
+        let Beginning { session_id, turn_id, is_new, .. } = *beginning;
         let (claim, lease, stored) = loop {
-            let claim = self.claim(&beginning).await?;
+            let claim = self.claim(beginning).await?;
             // The node that ran its turn may have told its client that it failed, and not have stored that yet. A lease
             // would keep it from that.
             let is_left = self.store.is_recovering() && self.is_open(session_id).await?;
@@ -102,7 +119,7 @@ impl Sessions {
             };
             let Some(EnteredSession { lease, before, is_interrupted, record }) = entered else {
                 drop(claim);
-                self.make_way(&beginning, deadline).await?;
+                self.make_way(beginning, deadline).await?;
                 continue;
             };
             if !is_interrupted {
@@ -115,7 +132,7 @@ impl Sessions {
             // It goes on, so the next claim finds it running, or it is over.
             Box::pin(self.take_over(HeldSession { claim, lease, before, place })).await?;
         };
-        let new = match self.prepare(lease.get(), stored, &beginning, is_parked).await {
+        let new = match self.prepare(lease.get(), stored, beginning, is_parked).await {
             Ok(new) => new,
             Err(reason) => {
                 lease.release().await;
@@ -139,7 +156,7 @@ impl Sessions {
         let history = record.conversation.before(&opening);
         let session = Arc::new(RunningSession::new(lease.get(), version, record, turn));
         if !claim.run(Arc::clone(&session)) {
-            return Err(NotBegun::Busy);
+            return Err(NotBegun::Overtaken);
         }
         let guard = TurnGuard::new(claim, lease, session, persister);
         Ok(Box::new(Begun { guard, writer, opening, history }))

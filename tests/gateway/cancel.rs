@@ -330,6 +330,22 @@ async fn a_client_that_leaves_soon_after_the_end_of_its_sending_side() {
     assert!(left.elapsed() < ms(5000), "{:?}", left.elapsed());
 }
 
+/// Bytes after the request hide that its connection was closed. The next keep-alive is a long way off.
+#[tokio::test]
+async fn a_client_of_a_stream_that_has_sent_too_much_leaves() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    stream.client.socket.write_all(b"\r\n").await.unwrap();
+    stream.up_to("turn_started").await;
+    // It waits for as long as it likes.
+    let _ = timeout(ms(700), pending::<()>()).await;
+    let left = Instant::now();
+    drop(stream);
+    round.closed().await;
+    assert!(left.elapsed() < ms(3500), "{:?}", left.elapsed());
+}
+
 /// Where answers in one piece are asked for.
 const WHOLE: [&str; 2] = ["/v1/chat/completions", "/v1/messages"];
 

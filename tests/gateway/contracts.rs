@@ -6,7 +6,7 @@ use tether::config::{ModelServerConfig, UpstreamConfig, UpstreamKind};
 
 use crate::support::events::{names, outcome, said};
 use crate::support::gateway::Setup;
-use crate::support::model::{DONE, delta, finish};
+use crate::support::model::{DONE, call, delta, finish};
 use crate::support::{Gateway, Model, Round};
 
 const NATIVE: ContractSetting = ContractSetting::Is(CallContract::Native);
@@ -232,4 +232,22 @@ async fn auto_asks_ollama_about_the_model() {
         assert!(round.request.head.starts_with("POST /v1/chat/completions "));
         assert_eq!(upstreams(&gateway).await[0]["call_contract"], contract, "{template}");
     }
+}
+
+/// The chat template has opened the reasoning, and the server leaves it in the answer. What the model only thinks of is
+/// not done.
+#[tokio::test]
+async fn an_answer_may_begin_in_reasoning() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.upstream().starts_in_reasoning = Some(true);
+    })
+    .await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    let call = call("calculate", &json!({"expression": "6*7"}));
+    round.answer(&format!("Should I?\n{call}\nNo.</think>\n\nHello.")).await;
+    let frames = stream.rest().await;
+    assert_eq!(said(&frames).trim_start(), "Hello.");
+    assert!(!names(&frames).contains(&"tool_started"));
+    assert_eq!(outcome(&frames), "stop");
 }

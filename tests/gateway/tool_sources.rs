@@ -5,6 +5,7 @@ use tether::tools::source::{LeftOut, Offering, SourceReport, SourceState};
 use tether::tools::{Entry, Source, SourceKind};
 use tokio::sync::watch;
 
+use crate::support::client::post;
 use crate::support::events::said;
 use crate::support::gateway::{STREAM, Setup};
 use crate::support::model::call;
@@ -61,6 +62,31 @@ async fn the_list_says_what_became_of_each_source() {
         }
     })
     .await;
+}
+
+/// Its turn would hold its place, and begin once nobody reads it.
+#[tokio::test]
+async fn a_client_that_leaves_while_its_turn_waits_for_a_source() {
+    let mut model = Model::listen();
+    let (sender, change) = source(true);
+    let gateway = Gateway::with(model.address, change).await;
+    let running = || gateway.running.gateway().running();
+    let mut client = gateway.client().await;
+    client.send(post(STREAM, &[], r#"{"prompt":"Gone."}"#)).await;
+    within(async {
+        while running() == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(client);
+        while running() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    sender.send(offering(SourceState::Ready, Some(&Wait::new()))).unwrap();
+    let (_stream, round) = gateway.begin(&mut model, "s").await;
+    assert!(!round.request.body.to_string().contains("Gone."));
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]

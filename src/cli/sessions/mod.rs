@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use super::{CliError, print_diagnostic};
-use crate::app::{self, SessionsError, StoreOpenError};
+use crate::app::{self, SessionsError};
 use crate::cli::runtime::runtime;
 use crate::config::{self, Overrides};
 use crate::session::store::{ListedSession, Store};
@@ -72,9 +72,8 @@ fn open(runtime: &Runtime, args: &StoreArgs, create: bool) -> Result<Opened, Cli
     let config = config::load(args.config.config.as_deref(), &overrides)?;
     let opened = runtime.block_on(app::open_sessions(&config.sessions, create));
     let store = opened.map_err(|error| match error {
-        SessionsError::InMemory | SessionsError::Open(StoreOpenError::Redis(_)) => {
-            CliError::usage(error)
-        }
+        SessionsError::InMemory => CliError::usage(error),
+        SessionsError::Open(ref open) if open.is_mistake() => CliError::usage(error),
         error => CliError::Failed(error.to_string()),
     })?;
     Ok(Opened { store, ttl: config.sessions.ttl })

@@ -1,6 +1,6 @@
 //! Reads a certificate and its key from files.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,6 +98,10 @@ pub(super) fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<Certif
 
 fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     let read = || {
+        // Opening a pipe would wait for its other end.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is not a file"));
+        }
         let mut bytes = Vec::new();
         File::open(path)?.take(PEM_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -135,8 +139,6 @@ pub(super) fn validity_fault(
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
     use tempfile::TempDir;
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::{Request, Uri};
+use hyper::{Request, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::time::timeout;
@@ -131,7 +131,7 @@ impl Client {
     /// byte of an answer, the request is sent again on a new connection: most likely the server
     /// closed the old one just as it was taken out. llama.cpp closes the connection after every
     /// streamed answer without announcing it in the headers. At worst the server reads a prompt
-    /// twice.
+    /// twice. Other servers say 408 before they close (RFC 9110, section 15.5.9), and mean that no request came.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -143,6 +143,7 @@ impl Client {
         if let Some(pooled) = self.shared.pool.take() {
             match self.exchange(pooled, &request, patience).await {
                 Err(ClientError::Broken { heard: false, .. }) => {}
+                Ok(answer) if answer.head.status == StatusCode::REQUEST_TIMEOUT => {}
                 outcome => return outcome,
             }
         }

@@ -71,6 +71,8 @@ pub struct ServerOptions {
     pub(crate) model: String,
     /// What restricts the model to valid calls.
     pub(crate) constrain: Constrain,
+    /// Whether the chat template opens the model's reasoning.
+    pub(crate) starts_in_reasoning: bool,
     /// Longest wait for a connection.
     pub(crate) connect_timeout: Duration,
     /// Longest silence.
@@ -87,6 +89,7 @@ impl std::fmt::Debug for ServerOptions {
             .field("dialect", &self.dialect)
             .field("model", &self.model)
             .field("constrain", &self.constrain)
+            .field("starts_in_reasoning", &self.starts_in_reasoning)
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
             .field("waits_while_busy", &self.waits_while_busy)
@@ -110,6 +113,7 @@ pub(super) struct Server {
     dialect: Box<dyn Dialect>,
     /// Whether prompts are sent instead of messages.
     sends_prompts: bool,
+    starts_in_reasoning: bool,
     contract: ContractSetting,
     images: ImageSupport,
     refused_sampling: RefusedSampling,
@@ -154,6 +158,7 @@ impl Server {
             dialect,
             model,
             constrain,
+            starts_in_reasoning,
             connect_timeout,
             idle_timeout,
             waits_while_busy,
@@ -187,6 +192,7 @@ impl Server {
             hidden_key,
             dialect,
             sends_prompts,
+            starts_in_reasoning,
             contract,
             images: ImageSupport::default(),
             refused_sampling: RefusedSampling::default(),
@@ -288,7 +294,9 @@ impl Server {
             let coding = self.without_key(coding.to_owned());
             return Err(Failed::permanent(RoundFailure::compressed(&coding)));
         }
-        let in_reasoning = request.format.row().reasoning_open_in(&prompt).is_some();
+        // A message that goes on comes after its reasoning.
+        let in_reasoning = (self.starts_in_reasoning && !request.is_prefilled)
+            || request.format.row().reasoning_open_in(&prompt).is_some();
         let decoder = self.dialect.decoder(&request);
         let round = Round::http(answer.body, request.contract, decoder, &self.patience)
             .hiding(self.hidden_key.clone())

@@ -74,6 +74,29 @@ async fn its_idle_connection_dies_on_reuse() {
     }
 }
 
+/// A server may say so before it closes, just as the next request comes. A new connection has no such excuse.
+#[tokio::test]
+async fn its_idle_connection_has_waited_too_long_for_a_request() {
+    const LATE: &str =
+        "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    let first = round.connection;
+    round.answer("First.").await;
+    stream.rest().await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    assert_eq!(round.connection, first);
+    let asked = round.request.body.clone();
+    round.write(LATE).await;
+    drop(round);
+    let mut round = model.round().await;
+    assert_eq!(round.request.body, asked);
+    round.write(LATE).await;
+    failed(&stream.rest().await, "upstream_error", true);
+    assert!(model.has_no_requests());
+}
+
 /// An answer that has begun may already cost generation, so the request is not repeated.
 #[tokio::test]
 async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {

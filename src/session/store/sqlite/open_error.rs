@@ -107,6 +107,24 @@ impl OpenError {
         }
     }
 
+    /// Whether the configuration names what is no file of sessions that this release can read: another try would find
+    /// the same.
+    pub(crate) const fn is_wrong_file(&self) -> bool {
+        match self {
+            Self::Newer { .. }
+            | Self::Foreign(_)
+            | Self::NotAFile { .. }
+            | Self::NotAFolder { .. }
+            | Self::Damaged { .. } => true,
+            Self::InUse(_)
+            | Self::ReadOnly { .. }
+            | Self::Sqlite { .. }
+            | Self::Create(..)
+            | Self::Unfolded(..)
+            | Self::Thread(_) => false,
+        }
+    }
+
     /// Refuses whatever is at this path, unless it is a file or nothing, and what should be its folder, unless it is
     /// one or nothing. Opening a pipe would wait for its other end.
     pub(super) fn check_is_file(path: &Path) -> Result<(), Self> {

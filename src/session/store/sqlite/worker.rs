@@ -394,6 +394,8 @@ pub(super) fn atomically<T>(
     connection.execute_batch("SAVEPOINT job").map_err(unavailable)?;
     let result = work(connection);
     let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
-    connection.execute_batch(end).map_err(unavailable)?;
-    result
+    let ended = connection.execute_batch(end).map_err(unavailable);
+    // A full disk has undone the whole transaction by then, and its own error says why.
+    let done = result?;
+    ended.map(|()| done)
 }

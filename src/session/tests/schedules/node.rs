@@ -225,7 +225,7 @@ impl Node {
                     (Begins::Repeated(turn_id), None)
                 }
                 Err(NotBegun::Gone) => (Begins::Gone, None),
-                Err(NotBegun::Busy) => {
+                Err(NotBegun::Busy | NotBegun::Overtaken) => {
                     saw("begin: busy");
                     (Begins::Later, None)
                 }
