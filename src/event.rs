@@ -32,6 +32,10 @@ pub enum Event<'a> {
     },
     /// The model's text outside calls and reasoning.
     TextDelta {
+        /// The round, from 1, if the text is the first of another message than the text before it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "u32")]
+        r#loop: Option<u32>,
         /// The text that directly follows that of the previous `text_delta`.
         text: &'a str,
     },
@@ -175,6 +179,15 @@ pub enum Event<'a> {
         #[serde(flatten)]
         summary: Summary<'a>,
     },
+}
+
+#[cfg(test)]
+impl<'a> Event<'a> {
+    /// Text that goes on with the text before it.
+    #[must_use]
+    pub(crate) const fn text(text: &'a str) -> Self {
+        Self::TextDelta { r#loop: None, text }
+    }
 }
 
 impl Event<'_> {

@@ -754,7 +754,7 @@ fn one_of_each(visit: impl FnMut(Event<'_>)) {
     let (call_id, tool_name, text, message) = ("call_1", "look", "Well.", "Why.");
     [
         Event::TurnStarted { session_id: "s", turn_id: "t", model: "m", max_tool_loops: 1 },
-        Event::TextDelta { text },
+        Event::TextDelta { r#loop: None, text },
         Event::ReasoningDelta { text },
         Event::ToolMarkerDetected { call_id, r#loop: 1 },
         Event::ToolArgumentsDelta { call_id, delta: "{" },

@@ -91,7 +91,7 @@ async fn first_answer(upstream: &Arc<Upstream>, config: &Config) -> Result<Strin
             Output::StartTool { name, arguments, .. } => {
                 return Ok(format!("called {name} with {arguments}"));
             }
-            Output::Event(Event::TextDelta { text }) => words.push_str(text),
+            Output::Event(Event::TextDelta { text, .. }) => words.push_str(text),
             Output::Event(Event::Feedback { message, .. }) => {
                 mistake = format!(" (the model would read: {message:?})");
             }

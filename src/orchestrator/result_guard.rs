@@ -31,18 +31,20 @@ use crate::limits::turn::{ECHO_BYTES_MIN, GUARDED_TOOLS_MAX, HELD_BYTES_MAX};
 
 /// Reads the words of a turn's messages, in pieces cut anywhere.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct ResultGuard {
+    state: State,
+    /// Whether answers may be JSON, so that no JSON is taken for a result.
+    allows_json: bool,
+    /// Whether the message has called a tool: any JSON after that is an invented result.
+    has_called: bool,
+    // In the middle of a line, words need no more than the fields above.
     /// What opens a result in the call format; empty if nothing does.
     frame: &'static str,
     /// The tools whose results have a heading.
     tools: Vec<String>,
     /// The results that may be echoed: see [`echo`].
     echoes: Vec<Arc<str>>,
-    /// Whether answers may be JSON, so that no JSON is taken for a result.
-    allows_json: bool,
-    /// Whether the message has called a tool: any JSON after that is an invented result.
-    has_called: bool,
-    state: State,
 }
 
 /// Where the first line ends. A token is shorter than it takes to set the search up.

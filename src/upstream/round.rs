@@ -23,21 +23,24 @@ use crate::limits::upstream as limits;
 
 /// A model's answer as it arrives.
 ///
-/// Dropping it closes the connection, which ends the generation.
+/// Dropping it closes the connection, which ends the generation. What every token needs is side by side, as in
+/// [`Driver`](crate::orchestrator).
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Round {
+    /// `None` once the round has ended.
+    source: Option<Source>,
+    frames: sse::Decoder,
+    /// What arrived before the answer began.
+    prelude: Option<Box<Prelude>>,
+    events: Box<dyn Decode>,
+    timeouts: Timeouts,
+    // Each token needs the fields above.
     /// How the model that answers makes calls.
     contract: CallContract,
     starts_in_reasoning: bool,
     /// Whether the model goes on with a message that it was shown.
     is_prefilled: bool,
-    /// `None` once the round has ended.
-    source: Option<Source>,
-    frames: sse::Decoder,
-    events: Box<dyn Decode>,
-    timeouts: Timeouts,
-    /// What arrived before the answer began.
-    prelude: Option<Box<Prelude>>,
     /// Whether the server has ever said why a model finished.
     gives_reasons: Option<Arc<AtomicBool>>,
     /// Taken out of errors in the stream.

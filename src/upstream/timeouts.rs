@@ -33,8 +33,8 @@ pub(super) struct Timeouts {
     /// Not reset for every chunk: when it fires, it checks the clocks and sleeps again if need
     /// be.
     timer: Pin<Box<Sleep>>,
-    /// Whether the timer has the task's waker.
-    is_armed: bool,
+    /// When the timer wakes the task, if it has the task's waker.
+    armed_for: Option<Instant>,
 }
 
 impl Timeouts {
@@ -48,7 +48,7 @@ impl Timeouts {
             next_note: now,
             has_spoken: false,
             wordless_bytes: 0,
-            is_armed: false,
+            armed_for: None,
         }
     }
 
@@ -81,7 +81,7 @@ impl Timeouts {
                 self.signs.has_begun = true;
             }
             // No wait ends before the timer does. Once it has fired, it wakes nobody until it is reset.
-            if self.is_armed && now < self.timer.deadline() {
+            if self.armed_for.is_some_and(|at| now < at) {
                 return Poll::Pending;
             }
             if let Some(end) = self.patience.end(&self.signs, now) {
@@ -90,7 +90,7 @@ impl Timeouts {
         }
         loop {
             // Without budget, the timer does not keep the waker, and the task is polled again at once.
-            self.is_armed = coop::has_budget_remaining();
+            self.armed_for = coop::has_budget_remaining().then(|| self.timer.deadline());
             ready!(self.timer.as_mut().poll(cx));
             if let Some(end) = self.patience.end(&self.signs, Instant::now()) {
                 return Poll::Ready(end);

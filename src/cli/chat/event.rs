@@ -36,6 +36,9 @@ pub(super) struct Started {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Text {
+    /// The round, if the text is the first of another message.
+    #[serde(default)]
+    pub(super) r#loop: Option<u32>,
     pub(super) text: String,
 }
 

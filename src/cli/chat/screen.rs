@@ -56,7 +56,7 @@ pub(super) struct Screen {
     /// The last character of the answer; `None` before the first.
     answer_end: Option<char>,
     flow: Flow,
-    /// What the model says next may be another message.
+    /// What the model says next is another message, or follows a call.
     is_new_message: bool,
     /// The cursor is not at the start of a line, because of words or reasoning.
     is_mid_line: bool,
@@ -102,15 +102,20 @@ impl Screen {
     pub(super) fn event(&mut self, event: &Event) {
         match event {
             Event::Started(started) => self.model = clean::line(&started.model, LINE_CHARS_MAX),
-            Event::Text(it) => self.text(&it.text),
+            Event::Text(it) => {
+                self.is_new_message |= it.r#loop.is_some();
+                self.text(&it.text);
+            }
             Event::Reasoning(it) => self.reasoning(&it.text),
-            Event::Marker => self.is_call_coming = true,
+            Event::Marker => {
+                self.is_call_coming = true;
+                self.is_new_message = true;
+            }
             // The model's own words have been shown.
             Event::Acknowledgement(it) if it.source == "model" => {}
             Event::Acknowledgement(it) => self.note(&self.look.paint.dim(&one_line(&it.text))),
             Event::ToolStarted(it) => {
                 self.is_call_coming = false;
-                self.is_new_message = true;
                 let line = self.calls.start(it, self.now_ms);
                 self.call(&line);
             }
@@ -127,7 +132,6 @@ impl Screen {
                 self.waiting_since_ms = Some(self.now_ms);
             }
             Event::Feedback(it) => {
-                self.is_new_message = true;
                 self.waiting_again();
                 // The failure has just been shown.
                 if it.reason == "tool_failed" {
@@ -143,7 +147,6 @@ impl Screen {
             }
             Event::Status(it) => self.note(&self.look.paint.dim(&one_line(&it.message))),
             Event::LoopLimit => {
-                self.is_new_message = true;
                 let limit = "the turn has used up its rounds with tools; a last answer follows";
                 self.note(&self.look.paint.dim(limit));
             }
@@ -226,9 +229,8 @@ impl Screen {
         }
         self.erase();
         self.end_reasoning();
-        // The gateway joins messages without anything in between. While a call runs, the message that made it goes on.
-        let is_new_message =
-            self.calls.running().is_none() && std::mem::take(&mut self.is_new_message);
+        // The gateway joins messages without anything in between.
+        let is_new_message = std::mem::take(&mut self.is_new_message);
         let is_apart = shown.starts_with('\n') || self.answer_end.is_none_or(|end| end == '\n');
         if is_new_message && !self.look.is_shared() && !is_apart {
             self.push_answer("\n");

@@ -36,6 +36,11 @@ fn text(words: &str) -> Event {
     event("text_delta", &json!({ "text": words }))
 }
 
+/// The first text of the second round's message.
+fn second_message(words: &str) -> Event {
+    event("text_delta", &json!({ "loop": 2, "text": words }))
+}
+
 fn reasoning(words: &str) -> Event {
     event("reasoning_delta", &json!({ "text": words }))
 }
@@ -238,7 +243,7 @@ fn rounds_of_an_answer_in_a_pipe_are_lines() {
     let answer = |first: &str, second: &str| {
         let [start, end] = call.each_ref();
         let mut screen = Screen::new(FILES);
-        let events = [&text(first), start, end, &text(second), &done("stop")];
+        let events = [&text(first), start, end, &second_message(second), &done("stop")];
         for event in events {
             screen.event(event);
         }
@@ -261,10 +266,11 @@ fn words_beside_a_running_call_belong_to_its_message() {
         started("c", "look", &json!({})),
         text("see."),
         completed("c", "look", &data(&json!(1))),
-        text("Three."),
+        text(" All"),
+        second_message("Three."),
         done("stop"),
     ];
-    assert_eq!(shown(FILES, &events).0, "Let me see.\nThree.\n");
+    assert_eq!(shown(FILES, &events).0, "Let me see. All\nThree.\n");
 }
 
 /// A note says nothing about what the model wrote.
@@ -275,7 +281,7 @@ fn a_note_does_not_break_the_answer_in_a_pipe() {
     assert_eq!(shown(FILES, &[text("a"), status(), text("b"), done("stop")]).0, "ab\n");
     assert_eq!(shown(PIPE, &events).0, "abc\n");
     let limit = event("loop_limit_reached", &json!({"max_tool_loops": 1}));
-    assert_eq!(shown(FILES, &[text("a"), limit, text("b"), done("stop")]).0, "a\nb\n");
+    assert_eq!(shown(FILES, &[text("a"), limit, second_message("b"), done("stop")]).0, "a\nb\n");
 }
 
 /// A program gets the model's words as they are; a terminal is not to obey them.

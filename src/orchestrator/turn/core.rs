@@ -28,13 +28,30 @@ use crate::orchestrator::stop_texts::StopTexts;
 use crate::parser::Parser;
 use crate::upstream::{Images, PassedOver, RoundRequest, Sampling, ToolChoice};
 
-/// See the module docs.
+/// See the module docs. What every token needs comes first: with hundreds of turns, all of it leaves the cache between two
+/// tokens of one.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Core {
-    pub(super) setup: Setup,
-    pub(super) script: Script,
-    pub(super) calls: Calls,
+    /// The last time reported, in milliseconds since the Unix epoch.
+    pub(super) now_ms: u64,
+    /// When this machine began or resumed the turn, in milliseconds since the Unix epoch.
+    pub(super) begun_at_ms: u64,
+    /// When to give up the turn if it still has no reader, in milliseconds since the Unix epoch.
+    pub(super) give_up_at_ms: Option<u64>,
     pub(super) acknowledgement: Acknowledgement,
+    /// Bytes that the model has written, and how many it may write.
+    pub(super) bytes: usize,
+    pub(super) bytes_max: usize,
+    /// Bytes that the turn's events take, as last reported, and how many they may take.
+    pub(super) logged_bytes: usize,
+    pub(super) logged_bytes_max: usize,
+    /// Joins the message to the one that was cut off, if it goes on with one.
+    pub(super) seam: Option<Box<Seam>>,
+    pub(super) calls: Calls,
+    pub(super) script: Script,
+    // Each token needs the fields above.
+    pub(super) setup: Setup,
     /// The turn as history, without the message being written. The request of a round shares it
     /// while the round is read.
     pub(super) record: Arc<conversation::Turn>,
@@ -54,23 +71,11 @@ pub(super) struct Core {
     pub(super) is_tainted: bool,
     /// The tokens of the finished rounds.
     pub(super) usage: Usage,
-    /// Bytes that the model has written.
-    pub(super) bytes: usize,
-    /// Bytes that the turn's events take, as last reported.
-    pub(super) logged_bytes: usize,
     /// How many rounds have been requested.
     pub(super) rounds: u32,
     pub(super) before: Before,
-    /// Joins the message to the one that was cut off, if it goes on with one.
-    pub(super) seam: Option<Box<Seam>>,
-    /// When this machine began or resumed the turn, in milliseconds since the Unix epoch.
-    pub(super) begun_at_ms: u64,
     /// The upstream that answers.
     answering: Answering,
-    /// When to give up the turn if it still has no reader, in milliseconds since the Unix epoch.
-    pub(super) give_up_at_ms: Option<u64>,
-    /// The last time reported, in milliseconds since the Unix epoch.
-    pub(super) now_ms: u64,
 }
 
 /// What had been before the turn was interrupted, if it was.
@@ -118,7 +123,9 @@ impl Core {
             is_tainted: setup.is_tainted(),
             usage: Usage::default(),
             bytes: 0,
+            bytes_max: setup.rules().max_turn_bytes,
             logged_bytes: 0,
+            logged_bytes_max: setup.log_bytes_max(),
             rounds: 0,
             before: Before::default(),
             seam: None,
@@ -166,10 +173,10 @@ impl Core {
 
     fn start(&mut self, request: RoundRequest) -> Message {
         self.rounds += 1;
-        self.script.begin_message();
         let tokens = Tokens::of(&request, self.contract());
         self.script.act(Action::StartRound(Box::new(request)));
         let goes_on = std::mem::take(&mut self.before.is_cut);
+        self.script.begin_message((!goes_on).then_some(self.rounds));
         self.seam = goes_on.then(|| Box::new(Seam::after(&self.record)));
         Message::new(self.rounds, self.script.text.len(), self.now_ms)
             .with_tokens(tokens)

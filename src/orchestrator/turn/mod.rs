@@ -73,6 +73,7 @@ pub use io::{Input, LogLine, NotRun, Output, TurnRequest};
 
 /// A turn. See the module docs for its contract.
 #[derive(Debug)]
+#[repr(C)]
 pub struct TurnMachine {
     /// Reads the model's words, one message after another.
     parser: Box<Parser>,
@@ -269,8 +270,9 @@ impl TurnMachine {
     pub fn poll(&mut self) -> Option<Output<'_>> {
         match self.core.script.next()? {
             // As below, but without room for the largest output, which would be copied for each token.
-            Queued::Say(EventDraft::Text(range)) => {
-                Some(Output::Event(Event::TextDelta { text: &self.core.script.text[range] }))
+            Queued::Say(EventDraft::Text { r#loop, words }) => {
+                let text = &self.core.script.text[words];
+                Some(Output::Event(Event::TextDelta { r#loop, text }))
             }
             queued => Some(self.output(queued)),
         }
@@ -382,7 +384,7 @@ impl TurnMachine {
     /// Counts what the model has written. Fails the turn if it is over the limit.
     fn count(&mut self, bytes: usize) {
         self.core.bytes += bytes;
-        let max = self.core.setup.rules().max_turn_bytes;
+        let max = self.core.bytes_max;
         if self.core.bytes > max && !self.is_over() {
             self.fail_too_large(format!(
                 "the model wrote more than limits.max_turn_bytes ({max}) in one turn; lower \
@@ -393,7 +395,7 @@ impl TurnMachine {
 
     /// Fails the turn if its events, tool results included, take too much space.
     fn check_logged(&mut self, bytes: usize) {
-        let max = self.core.setup.log_bytes_max();
+        let max = self.core.logged_bytes_max;
         if bytes > max {
             self.fail_too_large(format!(
                 "the events of this turn take up more than {max} bytes ({EVENTS_FACTOR} times \

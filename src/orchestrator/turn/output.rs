@@ -61,7 +61,9 @@ impl Core {
                 Event::Acknowledgement { text, source: *source }
             }
             EventDraft::Clarification => self.clarification(),
-            EventDraft::Text(range) => Event::TextDelta { text: &self.script.text[range.clone()] },
+            EventDraft::Text { r#loop, words } => {
+                Event::TextDelta { r#loop: *r#loop, text: &self.script.text[words.clone()] }
+            }
             EventDraft::Reasoning(range) => {
                 Event::ReasoningDelta { text: self.script.reasoning(range.clone()) }
             }

@@ -90,7 +90,7 @@ impl OpenRound<'_> {
 
     /// Progress never ends a turn by its size: once reports take too much space, they are dropped.
     fn say_progress(&mut self, call: CallAt, progress: Progress) {
-        if self.core.logged_bytes <= self.core.setup.log_bytes_max() / PROGRESS_SHARE {
+        if self.core.logged_bytes <= self.core.logged_bytes_max / PROGRESS_SHARE {
             self.say_of_tool(EventDraft::ToolProgress { call, progress });
         }
     }

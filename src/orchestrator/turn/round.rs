@@ -16,26 +16,28 @@ pub(super) type Flow = ControlFlow<()>;
 
 /// A message of the model. Its text is in the turn's script.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Message {
+    /// Its tokens, until they are added to the turn's.
+    pub(super) tokens: Tokens,
+    /// What it consists of, in order.
+    pieces: Vec<Piece>,
+    /// Whether the driver has been told to ask for it. Input that comes earlier belongs to the
+    /// previous round and is ignored.
+    pub(super) is_asked_for: bool,
+    // Each token needs the fields above.
     /// Its round, from 1; 0 for the lookups that waited for the user's answer.
     pub(super) round: u32,
     /// When the model was asked for it, in milliseconds since the Unix epoch.
     asked_at_ms: u64,
-    /// Whether the driver has been told to ask for it. Input that comes earlier belongs to the
-    /// previous round and is ignored.
-    pub(super) is_asked_for: bool,
     /// Where its text begins in the turn's.
     text_from: usize,
-    /// What it consists of, in order.
-    pieces: Vec<Piece>,
     /// Notes to the model on its mistakes, besides the results of its calls.
     pub(super) notes: Vec<Note>,
     /// Why the model stopped, once it has said so.
     pub(super) finish: Option<RoundFinish>,
     /// Whether it goes on with the last step, which was cut off.
     pub(super) goes_on: bool,
-    /// Its tokens, until they are added to the turn's.
-    pub(super) tokens: Tokens,
 }
 
 /// A part of a message that is not yet history.
@@ -47,10 +49,10 @@ enum Piece {
     Reasoning(ReasoningItem),
 }
 
-/// A message that may contain calls, and the state of those calls.
+/// A message that may contain calls, and the state of those calls. What every token needs comes first.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Round {
-    pub(super) message: Message,
     /// The first of its calls, among those of the whole turn.
     pub(super) first_call: CallAt,
     /// The first call that has not been checked.
@@ -59,14 +61,15 @@ pub(super) struct Round {
     pub(super) has_words_after_call: Option<bool>,
     /// Who has found its first call, and so finds all of them: calls of the other would have the same numbers.
     pub(super) finder: Option<Finder>,
-    /// What the parser could not read.
-    pub(super) mistakes: Vec<Mistake>,
-    /// Whether one of its calls was refused.
-    pub(super) has_refused: bool,
     /// Whether it went on with something that is not read, and with what.
     pub(super) surplus: Option<Surplus>,
     /// Whether the next round is the closing one, without tools.
     pub(super) is_last_with_tools: bool,
+    /// Whether one of its calls was refused.
+    pub(super) has_refused: bool,
+    pub(super) message: Message,
+    /// What the parser could not read.
+    pub(super) mistakes: Vec<Mistake>,
 }
 
 /// Who finds the calls in a message.

@@ -18,22 +18,26 @@ use crate::orchestrator::stop_texts::StopTexts;
 /// Room for a short answer: some thirty tokens.
 const ANSWER_BYTES_USUAL: usize = 128;
 
-/// The turn's text, and the queue of what comes out.
+/// The turn's text, and the queue of what comes out. What every token needs comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Script {
+    queue: VecDeque<Queued>,
     /// The words of the whole turn.
     pub(super) text: String,
     /// Those of them that the user has seen, if words are shown only once they are known to be the
     /// answer.
     shown: Option<String>,
+    /// Ends messages where the client wants them to end. Boxed: most clients want no such thing.
+    stops: Option<Box<StopTexts>>,
+    /// Keeps result blocks out of the words.
+    pub(super) guard: ResultGuard,
+    /// The round of the message whose first words are still to come.
+    begins: Option<u32>,
+    // Each word needs the fields above.
     reasoning: String,
     /// Arguments as the model writes them, if clients want them as they arrive.
     arguments: String,
-    /// Keeps result blocks out of the words.
-    pub(super) guard: ResultGuard,
-    /// Ends messages where the client wants them to end. Boxed: most clients want no such thing.
-    stops: Option<Box<StopTexts>>,
-    queue: VecDeque<Queued>,
 }
 
 /// The words that are shown of those that the model wrote.
@@ -60,7 +64,8 @@ impl Script {
         let (text, reasoning, arguments) = (String::new(), String::new(), String::new());
         let shown = withholds.then(String::new);
         let stops = (!stops.is_empty()).then(|| Box::new(stops));
-        Self { text, shown, reasoning, arguments, guard, stops, queue: VecDeque::new() }
+        let queue = VecDeque::new();
+        Self { text, shown, reasoning, arguments, guard, stops, begins: None, queue }
     }
 
     /// Goes on after these words, all of which the user has seen.
@@ -90,13 +95,16 @@ impl Script {
     /// Shows words that were withheld: a range of the text.
     pub(super) fn show(&mut self, words: Range<usize>) {
         if let Some(shown) = &mut self.shown {
+            let is_first = shown.is_empty();
             shown.push_str(&self.text[words.clone()]);
-            self.say(EventDraft::Text(words));
+            self.say_words(words, is_first);
         }
     }
 
-    /// A message begins. Drops the words that were held back of the previous one.
-    pub(super) fn begin_message(&mut self) {
+    /// A message begins, in this round if it does not go on with the one before. Drops the words that were held back of
+    /// that one.
+    pub(super) fn begin_message(&mut self, round: Option<u32>) {
+        self.begins = round;
         self.guard.begin_message();
         if let Some(stops) = &mut self.stops {
             stops.begin_message();
@@ -109,7 +117,8 @@ impl Script {
     }
 
     pub(super) fn next(&mut self) -> Option<Queued> {
-        self.queue.pop_front()
+        // A single entry leaves from the back: the next one then takes its place, and not the one behind it.
+        if self.queue.len() == 1 { self.queue.pop_back() } else { self.queue.pop_front() }
     }
 
     pub(super) fn say(&mut self, event: EventDraft) {
@@ -173,17 +182,26 @@ impl Script {
     fn say_text_from(&mut self, start: usize, words_end: Option<WordsEnd>) -> Shown {
         let end = self.text.len();
         if start < end && !self.withholds() {
-            match self.queue.back_mut() {
-                Some(Queued::Say(EventDraft::Text(range))) => range.end = end,
-                _ => self.say(EventDraft::Text(start..end)),
-            }
+            self.say_words(start..end, start == 0);
         }
         Shown { range: start..end, end: words_end }
+    }
+
+    /// Shows words of the text, which the user has seen up to there. `is_first`: there is nothing before them.
+    fn say_words(&mut self, words: Range<usize>, is_first: bool) {
+        let r#loop = self.begins.take().filter(|_| !is_first);
+        match self.queue.back_mut() {
+            Some(Queued::Say(EventDraft::Text { words: queued, .. })) if r#loop.is_none() => {
+                queued.end = words.end;
+            }
+            _ => self.say(EventDraft::Text { r#loop, words }),
+        }
     }
 
     /// Adds an answer by the gateway itself, as its own paragraph.
     pub(super) fn push_answer(&mut self, answer: &str) {
         let mut start = self.text.len();
+        let is_first = self.seen().is_empty();
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push_str("\n\n");
         }
@@ -193,7 +211,7 @@ impl Script {
             shown.push_str(answer);
         }
         self.text.push_str(answer);
-        self.say(EventDraft::Text(start..self.text.len()));
+        self.say_words(start..self.text.len(), is_first);
     }
 
     pub(super) fn push_reasoning(&mut self, text: &str) {
@@ -228,7 +246,7 @@ impl Script {
 
     /// Takes the last words back out of the queue, if nothing follows them.
     pub(super) fn take_back_words(&mut self) -> Option<Queued> {
-        let is_words = matches!(self.queue.back(), Some(Queued::Say(EventDraft::Text(_))));
+        let is_words = matches!(self.queue.back(), Some(Queued::Say(EventDraft::Text { .. })));
         if is_words { self.queue.pop_back() } else { None }
     }
 

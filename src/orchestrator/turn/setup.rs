@@ -16,8 +16,14 @@ use crate::orchestrator::result_guard::ResultGuard;
 use crate::orchestrator::rules::Rules;
 use crate::parser::Parser;
 use crate::tools::builtin::FindTools;
-use crate::tools::{Catalog, Continuation, Given, InvalidCall, Policy, Resumption, ToolSpec};
+use crate::tools::{
+    Catalog, Continuation, Given, InvalidCall, Policy, Resumption, ToolResult, ToolSpec,
+};
 use crate::upstream::ToolChoice;
+
+/// What a model is told that asks for a choice again.
+const CHOSEN: &str =
+    "The user has chosen this one. Continue with what was asked before, using this id.";
 
 /// The request, and what follows from it.
 #[derive(Debug)]
@@ -225,16 +231,32 @@ impl Setup {
     /// what they read may be read again: the answer may have taken hours.
     pub(super) fn repeats(&self) -> Repeats {
         let mut repeats = Repeats::default();
+        let chosen = self.chosen();
         for call in self.calls_before() {
             if let Outcome::Ended(result) = &call.outcome {
                 let policy = self.policy(&call.name).unwrap_or(Policy::NONE);
                 if policy.mutates || result.clarification.is_some() {
                     let arguments = call.taken_arguments().to_value();
+                    let chosen = chosen.as_ref().filter(|(asked_by, _)| *asked_by == call.call_id);
+                    let result = chosen.map_or(result, |(_, result)| result);
                     repeats.note(&call.name, arguments, policy, result, None);
                 }
             }
         }
         repeats
+    }
+
+    /// The call that asked which of several the user means, and what it returns now that the user has chosen: the question
+    /// would send the model back to the user.
+    fn chosen(&self) -> Option<(&str, ToolResult)> {
+        let (Question { call_id, continuation: Continuation::Model, .. }, answer) =
+            self.answered()?
+        else {
+            return None;
+        };
+        let Given::Option(option) = &answer.given else { return None };
+        let result = ToolResult::data(serde_json::to_value(option).ok()?);
+        Some((call_id, result.with_instruction(CHOSEN)))
     }
 
     /// A guard that knows what this turn's messages may echo: the results of the examples and of

@@ -14,12 +14,13 @@ use crate::upstream::{History, Images, OfferedTool, Prompt, RoundRequest, Way};
 
 /// The tokens of a message that is being written.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Tokens {
     /// As the server has counted them.
     counted: Usage,
     /// What the model was told; `None` once its tokens are taken.
     told: Option<Box<Told>>,
-    /// How many bytes the model has written.
+    /// How many bytes the model has written. Each token needs it, and what follows in the message.
     written: usize,
 }
 

@@ -7,8 +7,6 @@
 
 use serde_json::Value;
 
-use crate::event::Kind;
-
 /// The text from its first word on, both escaped as JSON. `None` if the text is blank: then nothing
 /// begins with it.
 pub(super) fn from_first(text: &[u8]) -> Option<&[u8]> {
@@ -26,109 +24,47 @@ pub(super) fn end_before(feedback: &Value) -> bool {
     feedback["reason"].as_str().is_some_and(|reason| !of_calls.contains(&reason))
 }
 
-/// Finds the pieces of a growing text with which the words of another message begin, and what keeps these apart from
-/// the words before: in Markdown, a block of code, a table or a heading begins only after a line's end.
+/// Finds the pieces of a growing text with which the words of another message begin, or those after a call, and what keeps
+/// these apart from the words before: in Markdown, a block of code, a table or a heading begins only after a line's end.
 ///
-/// Nothing in a log says where a message ends. A tool may end while the model is still writing the message that called
-/// it, even in the middle of a word:
-///
-/// ```text
-///   tool_started  "One mo"  tool_completed  "ment."        the same message
-///   tool_started  "One moment."  tool_completed  "It is 2."    two messages
-/// ```
-/// So if the model wrote while a tool was running, a piece that goes on with a word or a sentence does not count.
+/// The log says where they begin. That a tool starts or ends says nothing: it may do so while the model is still
+/// writing, even in the middle of a word.
 #[derive(Debug)]
 pub(super) struct MessageBreaks {
     /// Whether the text has words yet.
     has_words: bool,
-    /// What the text ends with, unless that is white space.
-    last: Option<char>,
     /// Ends of lines in the white space that the text ends with.
     lines: usize,
-    /// Whether what follows may belong to another message.
-    has_ended: bool,
-    /// How many tools are running.
-    running: usize,
-    /// Whether the message that called them may go on.
-    may_go_on: bool,
+    /// Whether the next words are others than those before.
+    is_due: bool,
 }
 
 impl MessageBreaks {
     /// Before the first piece.
-    pub(super) const NEW: Self = Self {
-        has_words: false,
-        last: None,
-        lines: 0,
-        has_ended: false,
-        running: 0,
-        may_go_on: false,
-    };
+    pub(super) const NEW: Self = Self { has_words: false, lines: 0, is_due: false };
 
-    /// Takes an event that is no piece of the text.
-    pub(super) fn note(&mut self, kind: Kind, data: &Value) {
-        match kind {
-            Kind::ToolStarted => (self.has_ended, self.running) = (true, self.running + 1),
-            Kind::ToolCompleted => {
-                (self.has_ended, self.running) = (true, self.running.saturating_sub(1));
-            }
-            Kind::Feedback if end_before(data) => (self.has_ended, self.may_go_on) = (true, false),
-            // A call that does not run is a call: it may end the message.
-            Kind::Feedback => self.has_ended = true,
-            _ => {}
-        }
+    /// Notes that the model makes a call between the words before and those that follow.
+    pub(super) const fn note_call(&mut self) {
+        self.is_due = true;
     }
 
-    /// Takes the next piece, escaped as JSON. Returns what to add for a blank line before it, if it begins the words of
-    /// another message.
-    pub(super) fn gap(&mut self, piece: &[u8]) -> Option<&'static str> {
-        let Self { has_words, last, lines, .. } = *self;
+    /// Takes the next piece, escaped as JSON; `begins`: it is the first of another message. Returns what to add for a blank
+    /// line before it, if it does not go on with the words before.
+    pub(super) fn gap(&mut self, piece: &[u8], begins: bool) -> Option<&'static str> {
+        let Self { has_words, lines, .. } = *self;
         let words = from_first(piece);
+        self.is_due |= begins;
         self.has_words |= words.is_some();
-        self.last = last_of(piece);
         self.lines = ends_of_lines(piece) + if words.is_none() { lines } else { 0 };
-        // A blank piece may belong to either message.
         let words = words?;
-        let has_ended = std::mem::take(&mut self.has_ended);
-        let may_go_on = std::mem::replace(&mut self.may_go_on, self.running > 0);
-        if !has_ended || !has_words {
+        if !std::mem::take(&mut self.is_due) || !has_words {
             return None;
         }
-        let before = &piece[..piece.len() - words.len()];
-        if may_go_on {
-            // Decoding the first character is for the few pieces that need it.
-            let last = last.filter(|_| before.is_empty())?;
-            first_of(words).filter(|first| !goes_on(last, *first))?;
-        }
-        match lines + ends_of_lines(before) {
+        match lines + ends_of_lines(&piece[..piece.len() - words.len()]) {
             0 => Some("\n\n"),
             1 => Some("\n"),
             _ => None,
         }
-    }
-}
-
-/// Whether a word or a sentence goes on from one character to the next.
-fn goes_on(last: char, first: char) -> bool {
-    const IN_SENTENCES: &str = ".,;:!?)]}'\"%-\u{2019}\u{201d}\u{2026}\u{3001}\u{3002}\u{ff0c}\u{ff01}\u{ff1a}\u{ff1b}\u{ff1f}";
-    last.is_alphanumeric() && first.is_alphanumeric() && !first.is_uppercase()
-        || IN_SENTENCES.contains(first)
-}
-
-/// The first character of words.
-fn first_of(words: &[u8]) -> Option<char> {
-    let mut chars = str::from_utf8(words).ok()?.chars();
-    match chars.next()? {
-        '\\' => chars.next(),
-        first => Some(first),
-    }
-}
-
-/// The last character of a piece, unless that is white space.
-fn last_of(piece: &[u8]) -> Option<char> {
-    match piece {
-        _ if without_last_blank(piece).is_some() => None,
-        [.., last] if last.is_ascii() => Some(char::from(*last)),
-        _ => str::from_utf8(piece).ok()?.chars().next_back(),
     }
 }
 
@@ -175,84 +111,41 @@ mod tests {
             ("\\t", "It is noon.", None),
             ("It is in C:\\\\n", "It is noon.", BLANK_LINE),
             ("", "It is noon.", None),
-            ("Let me look", "It is noon.", BLANK_LINE),
+            ("Let me look", "it is noon.", BLANK_LINE),
             ("你好。", "现在是中午。", BLANK_LINE),
-            ("Let me count", "42 are left.", BLANK_LINE),
-            ("دعني أتحقق", "الساعة الآن", BLANK_LINE),
         ] {
-            let mut breaks = MessageBreaks::NEW;
-            assert_eq!(breaks.gap(first.as_bytes()), None, "{first}: nothing comes before");
-            breaks.note(Kind::ToolCompleted, &Value::Null);
-            assert_eq!(breaks.gap(second.as_bytes()), gap, "{first:?}, {second:?}");
-            assert_eq!(breaks.gap(b"More."), None, "{second}: the same message goes on");
+            for is_after_call in [false, true] {
+                let mut breaks = MessageBreaks::NEW;
+                assert_eq!(
+                    breaks.gap(first.as_bytes(), true),
+                    None,
+                    "{first}: nothing comes before"
+                );
+                if is_after_call {
+                    breaks.note_call();
+                }
+                assert_eq!(
+                    breaks.gap(second.as_bytes(), !is_after_call),
+                    gap,
+                    "{first:?}, {second:?}"
+                );
+                assert_eq!(breaks.gap(b"More.", false), None, "{second}: the same message goes on");
+            }
         }
     }
 
     #[test]
-    fn white_space_on_its_own_belongs_to_either_message() {
+    fn white_space_at_the_start_of_a_message_is_part_of_the_gap() {
         for (blanks, gap) in
             [(&[" "][..], BLANK_LINE), (&["\\n"], Some("\n")), (&["\\n", "\\n"], None)]
         {
             let mut breaks = MessageBreaks::NEW;
-            breaks.gap(b"Let me look.");
-            breaks.note(Kind::ToolCompleted, &Value::Null);
-            for blank in blanks {
-                assert_eq!(breaks.gap(blank.as_bytes()), None);
+            breaks.gap(b"Let me look.", false);
+            for (at, blank) in blanks.iter().enumerate() {
+                assert_eq!(breaks.gap(blank.as_bytes(), at == 0), None);
             }
-            assert_eq!(breaks.gap(b"It is noon."), gap, "{blanks:?}");
+            assert_eq!(breaks.gap(b"It is noon.", false), gap, "{blanks:?}");
         }
-    }
-
-    #[test]
-    fn what_the_model_writes_while_a_tool_runs_may_go_on_after_it() {
-        for (first, second, gap) in [
-            ("One moment.", "It is 2.", BLANK_LINE),
-            ("One moment", "It is 2.", BLANK_LINE),
-            ("One mo", "ment.", None),
-            ("One moment", ", please.", None),
-            ("One moment", " please.", None),
-            ("One moment ", "please.", None),
-            ("It is 1", "2 o'clock.", None),
-            ("I say \\\"so", "\\\" then.", None),
-            ("稍", "等。", None),
-            ("稍等", "。", None),
-        ] {
-            let mut breaks = MessageBreaks::NEW;
-            breaks.note(Kind::ToolStarted, &Value::Null);
-            assert_eq!(breaks.gap(first.as_bytes()), None, "{first}: nothing comes before");
-            breaks.note(Kind::ToolCompleted, &Value::Null);
-            assert_eq!(breaks.gap(second.as_bytes()), gap, "{first:?}, {second:?}");
-        }
-    }
-
-    #[test]
-    fn what_belongs_to_a_message_does_not_end_it() {
-        for kind in [Kind::ReasoningDelta, Kind::ToolMarkerDetected, Kind::Status] {
-            let mut breaks = MessageBreaks::NEW;
-            breaks.gap(b"Hi");
-            breaks.note(kind, &Value::Null);
-            assert_eq!(breaks.gap(b"there"), None, "{kind:?}");
-        }
-    }
-
-    /// A call may wait for the result of another one before it is refused.
-    #[test]
-    fn a_call_that_is_refused_may_end_a_message() {
-        let refused = serde_json::json!({"reason": "tool_not_found"});
-        for (first, second, gap) in
-            [("Let me look.", "It is noon.", BLANK_LINE), ("One mo", "ment.", None)]
-        {
-            let mut breaks = MessageBreaks::NEW;
-            breaks.note(Kind::ToolStarted, &Value::Null);
-            breaks.gap(first.as_bytes());
-            breaks.note(Kind::ToolCompleted, &Value::Null);
-            breaks.note(Kind::Feedback, &refused);
-            assert_eq!(breaks.gap(second.as_bytes()), gap, "{first:?}, {second:?}");
-        }
-        let mut breaks = MessageBreaks::NEW;
-        breaks.gap(b"Let me look.");
-        breaks.note(Kind::Feedback, &refused);
-        assert_eq!(breaks.gap(b"It is noon."), BLANK_LINE);
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Case {
     fn publish(&self, mut writer: Writer, mut after_each: impl FnMut()) {
         for batch in &self.batches {
             for bytes in batch {
-                writer.push(&Event::TextDelta { text: &"x".repeat(*bytes) });
+                writer.push(&Event::text(&"x".repeat(*bytes)));
             }
             writer.publish();
             after_each();
@@ -258,12 +258,12 @@ async fn following(reader: Reader, encoder: Box<dyn Encoder>, published: &str) -
 #[tokio::test]
 async fn a_reader_that_fails_ends_its_own_stream_and_no_other() {
     let (log, mut writer) = Writer::new(1);
-    writer.push(&Event::TextDelta { text: "one" });
+    writer.push(&Event::text("one"));
     writer.publish();
     let plain = || Plain { is_cut: false, shortest: 0 };
     let failing = following(log.read_after(0), Box::new(Failing(plain())), "one").await;
     let other = following(log.read_after(0), Box::new(plain()), "one").await;
-    writer.push(&Event::TextDelta { text: "two" });
+    writer.push(&Event::text("two"));
     writer.publish();
     drop(writer);
     let (failed, whole) = tokio::join!(read_all(failing), read_all(other));

@@ -3,7 +3,7 @@
 //! JSON has no raw line ends, and the three code points that some clients take for line ends are
 //! escaped. So a dialect can put the line into a frame as it is.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use memchr::{memchr, memchr2, memmem};
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
@@ -27,8 +27,13 @@ pub(in super::super) fn line(event: &Event<'_>) -> Vec<u8> {
 pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
     let start = out.len();
     let text = match *event {
-        Event::TextDelta { text } => {
+        Event::TextDelta { r#loop: None, text } => {
             out.extend_from_slice(TEXT_START);
+            text
+        }
+        Event::TextDelta { r#loop: Some(round), text } => {
+            // Writing to memory cannot fail.
+            let _ = write!(out, "{MESSAGE_START}{round}{MESSAGE_TEXT_START}");
             text
         }
         Event::ReasoningDelta { text } => {
@@ -53,6 +58,9 @@ pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
 }
 
 const TEXT_START: &[u8] = br#"{"type":"text_delta","data":{"text":""#;
+/// The start of the first text of another message.
+const MESSAGE_START: &str = r#"{"type":"text_delta","data":{"loop":"#;
+const MESSAGE_TEXT_START: &str = r#","text":""#;
 const REASONING_START: &[u8] = br#"{"type":"reasoning_delta","data":{"text":""#;
 const ARGUMENTS_START: &[u8] = br#"{"type":"tool_arguments_delta","data":{"call_id":""#;
 const DELTA_START: &[u8] = br#"","delta":""#;
@@ -67,6 +75,12 @@ pub(super) fn decode(line: &[u8]) -> Option<(Kind, Option<usize>)> {
     let name = &name[..memchr(b'"', name)?];
     let kind = Kind::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)?;
     let text_start = match kind {
+        Kind::TextDelta if begins_message(line) => {
+            let round = &line[MESSAGE_START.len()..];
+            let digits = round.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let is_text = round[digits..].starts_with(MESSAGE_TEXT_START.as_bytes());
+            Some(MESSAGE_START.len() + digits + MESSAGE_TEXT_START.len()).filter(|_| is_text)
+        }
         Kind::TextDelta => Some(TEXT_START.len()),
         Kind::ReasoningDelta => Some(REASONING_START.len()),
         Kind::ToolArgumentsDelta => {
@@ -78,6 +92,11 @@ pub(super) fn decode(line: &[u8]) -> Option<(Kind, Option<usize>)> {
     };
     let is_whole = text_start.is_none_or(|start| line.len() >= start + TEXT_END.len());
     (is_whole && line.ends_with(b"}")).then_some((kind, text_start))
+}
+
+/// Whether an encoded event is the first text of another message than the text before it.
+pub(super) fn begins_message(line: &[u8]) -> bool {
+    line.starts_with(MESSAGE_START.as_bytes())
 }
 
 /// Writes a value as one line into memory.
@@ -238,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_some_clients_take_for_a_line_end_is_escaped() {
-        let (line, _) = by_hand(&Event::TextDelta { text: "a\u{2028}b\u{2029}c\u{85}dé\u{200b}" });
+        let (line, _) = by_hand(&Event::text("a\u{2028}b\u{2029}c\u{85}dé\u{200b}"));
         assert!(line.contains("\"a\\u2028b\\u2029c\\u0085dé\u{200b}\""), "{line}");
     }
 
@@ -259,7 +278,7 @@ mod tests {
             text in "(\\PC|[\u{0}-\u{7f}]|[\u{85}\u{2028}\u{2029}\u{80}-\u{ff}\u{2000}-\u{20ff}]){0,60}",
         ) {
             for event in [
-                Event::TextDelta { text: &text },
+                Event::text(&text),
                 Event::ReasoningDelta { text: &text },
                 Event::ToolArgumentsDelta { call_id: &text, delta: &text },
             ] {

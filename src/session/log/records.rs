@@ -41,6 +41,14 @@ pub struct Record<'a> {
     pub text: Option<&'a [u8]>,
 }
 
+impl Record<'_> {
+    /// Whether its text is the first of another message of the model than the text before it.
+    #[must_use]
+    pub fn begins_message(&self) -> bool {
+        encode::begins_message(self.data)
+    }
+}
+
 /// A record's entry in the index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IndexEntry {

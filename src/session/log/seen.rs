@@ -50,8 +50,10 @@ impl Seen {
     fn note(&mut self, kind: Kind, line: &[u8]) {
         match kind {
             Kind::TextDelta => {
-                self.said += &read(line).data.text;
+                let Line { data } = read(line);
+                self.said += &data.text;
                 self.loops += u32::from(self.loops == 0 || self.is_after_tools);
+                self.loops = self.loops.max(data.r#loop);
                 self.is_after_tools = false;
             }
             Kind::ToolStarted => {
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn the_end_tells_what_was_said_and_counts_rounds_and_calls() {
         let (log, mut writer) = Writer::new(1);
-        writer.push(&Event::TextDelta { text: "Let me \"look\".\n" });
+        writer.push(&Event::text("Let me \"look\".\n"));
         writer.publish();
         assert_eq!(end_of(&log)["loops"], 1);
         let (call_id, tool_name) = ("call_1", "look");
@@ -121,8 +123,8 @@ mod tests {
             duration_ms: 1,
             attempts: 1,
         });
-        writer.push(&Event::TextDelta { text: "There " });
-        writer.push(&Event::TextDelta { text: "is." });
+        writer.push(&Event::text("There "));
+        writer.push(&Event::text("is."));
         writer.publish();
         let end = end_of(&log);
         assert_eq!(end["text"], "Let me \"look\".\nThere is.");
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn an_end_that_was_not_shown_gives_its_counts_but_not_its_text() {
         let (log, mut writer) = Writer::new(1);
-        writer.push(&Event::TextDelta { text: "Shown." });
+        writer.push(&Event::text("Shown."));
         writer.publish();
         let usage = Usage { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
         let summary = Summary { loops: 4, tool_calls: 5, usage, text: "Shown. Not shown." };

@@ -360,7 +360,7 @@ impl TurnLog {
 
     /// Whether the store has failed: it does not answer, or has lost a part of the turn.
     pub(crate) fn has_store_failed(&self) -> bool {
-        self.state.lock().storing.as_ref().is_some_and(Storing::has_failed)
+        self.state.lock().storing.as_deref().is_some_and(Storing::has_failed)
     }
 
     /// Notes that another gateway has the session: see [`stop_storing`](Self::stop_storing). The log may be
@@ -418,7 +418,7 @@ mod tests {
 
     /// Publishes a piece of text.
     fn say(writer: &mut Writer, text: &str) {
-        writer.push(&Event::TextDelta { text });
+        writer.push(&Event::text(text));
         writer.publish();
     }
 
@@ -525,7 +525,7 @@ mod tests {
         writer.note_journal(&Arc::default(), Tally::default(), None);
         say(&mut writer, "a");
         assert!(is_open(&log, &writer));
-        writer.push(&Event::TextDelta { text: &"long ".repeat(20_000) });
+        writer.push(&Event::text(&"long ".repeat(20_000)));
         say(&mut writer, "b");
         assert_eq!(seen(&mut reader) as u64, writer.last());
         assert_eq!(*store.has.lock(), [(1, 1, true), (2, writer.last(), false)]);

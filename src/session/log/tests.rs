@@ -21,7 +21,7 @@ impl Wake for Counter {
 }
 
 fn text(text: &str) -> Event<'_> {
-    Event::TextDelta { text }
+    Event::text(text)
 }
 
 const END: Event<'_> = Event::TurnCompleted {
@@ -557,7 +557,7 @@ fn a_replay_shows_no_more_than_readers_see() {
         log.replay(|_| count += 1);
         count
     };
-    writer.push(&Event::TextDelta { text: "a" });
+    writer.push(&Event::text("a"));
     writer.publish();
     assert_eq!(replayed(), 0, "it is not stored yet");
     let NextUnstored::News(news) = log.next_unstored() else { panic!("nothing is new") };

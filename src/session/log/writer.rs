@@ -25,8 +25,9 @@ thread_local! {
 }
 
 /// The only writer of a log. Dropping it ends the log, with a failure if the turn's own last event
-/// has not been pushed.
+/// has not been pushed. What every token needs comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Writer {
     log: Arc<TurnLog>,
     block: Block,
@@ -34,27 +35,28 @@ pub struct Writer {
     /// whenever it is published; kept for its capacity.
     entries: Vec<IndexEntry>,
     runs: Vec<Run>,
+    /// Readers that get what was just handed over. Empty between calls; kept for its capacity.
+    reading: Vec<Waiting>,
     /// Full blocks, whose runs are joined when they are published.
     full: Vec<FullBlock>,
     /// The last event's sequence number, published or not.
     last: u64,
     /// The epoch in which everything is written.
     epoch: u64,
+    /// The turn as far as it has come, until it is published.
+    draft: Option<Box<Draft>>,
+    /// What stores it without waiting, if the store can do that.
+    appender: Option<InlineAppender>,
     /// Whether the turn's final event was pushed.
     complete: bool,
+    // Each token needs the fields above.
     is_sealed: bool,
     /// Whether the turn is stored while it runs.
     is_stored: bool,
-    /// What stores it without waiting, if the store can do that.
-    appender: Option<InlineAppender>,
-    /// The turn as far as it has come, until it is published.
-    draft: Option<Box<Draft>>,
     /// How many journals there were.
     journals: u64,
     asked: Option<Arc<RawValue>>,
     takeovers: Takeovers,
-    /// Readers that get what was just handed over. Empty between calls; kept for its capacity.
-    reading: Vec<Waiting>,
 }
 
 /// How often a turn has been taken over in its present round.
@@ -145,10 +147,10 @@ impl Writer {
     /// The same for a turn that is stored while it runs. Unless it `is_lazy`, readers see what is stored.
     #[must_use]
     pub(crate) fn stored(epoch: u64, is_lazy: bool) -> (Arc<TurnLog>, Self) {
-        Self::of(epoch, Some(Storing::new(is_lazy)))
+        Self::of(epoch, Some(Box::new(Storing::new(is_lazy))))
     }
 
-    fn of(epoch: u64, storing: Option<Storing>) -> (Arc<TurnLog>, Self) {
+    fn of(epoch: u64, storing: Option<Box<Storing>>) -> (Arc<TurnLog>, Self) {
         let epochs = Epochs::begun_in(epoch);
         Self::of_state(State { epochs, storing, ..State::default() }, 0)
     }
@@ -165,7 +167,8 @@ impl Writer {
         let StoredEvents { epochs, batches, last } = stored;
         let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
         let records = Records::restore(batches, last)?;
-        let (epochs, storing) = (epochs.then(last + 1, epoch), Some(Storing::after(last, is_lazy)));
+        let storing = Some(Box::new(Storing::after(last, is_lazy)));
+        let epochs = epochs.then(last + 1, epoch);
         let state = State { records, epochs, storing, visible: last, ..State::default() };
         let (_, mut writer) = Self::of_state(state, bytes);
         writer.takeovers.count = takeovers;
@@ -204,7 +207,9 @@ impl Writer {
     /// left out.
     pub(crate) fn push(&mut self, event: &Event<'_>) {
         match *event {
-            Event::TextDelta { text } => self.push_pieces(text, |text| Event::TextDelta { text }),
+            Event::TextDelta { mut r#loop, text } => {
+                self.push_pieces(text, |text| Event::TextDelta { r#loop: r#loop.take(), text });
+            }
             Event::ReasoningDelta { text } => {
                 self.push_pieces(text, |text| Event::ReasoningDelta { text });
             }
@@ -216,7 +221,7 @@ impl Writer {
         self.complete |= event.is_last();
     }
 
-    fn push_pieces<'a>(&mut self, mut text: &'a str, event: impl Fn(&'a str) -> Event<'a>) {
+    fn push_pieces<'a>(&mut self, mut text: &'a str, mut event: impl FnMut(&'a str) -> Event<'a>) {
         loop {
             let (head, rest) = text.split_at(encode::fitting(text, limits::RECORD_TEXT_BYTES_MAX));
             self.push_record(&event(head));
@@ -289,7 +294,7 @@ impl Writer {
     fn append_inline(&mut self, seen: u64) -> bool {
         let Some(appender) = &self.appender else { return false };
         let is_caught_up = |storing: &Storing| storing.is_caught_up(seen);
-        if !self.log.state.lock().storing.as_ref().is_some_and(is_caught_up) {
+        if !self.log.state.lock().storing.as_deref().is_some_and(is_caught_up) {
             return false;
         }
         let is_stored = appender.append(&self.runs, self.last, self.draft.as_deref());
@@ -458,7 +463,7 @@ impl Drop for Writer {
         self.seal();
         self.log.end_if_deleted();
         let mut state = self.log.state.lock();
-        let shown = state.storing.as_ref().and_then(Storing::shown_at_most);
+        let shown = state.storing.as_deref().and_then(Storing::shown_at_most);
         state.visible = shown.unwrap_or_else(|| state.records.last());
         state.ended = true;
         state.driver = None;

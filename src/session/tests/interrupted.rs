@@ -23,7 +23,7 @@ pub(super) async fn say(guard: &mut TurnGuard, writer: &mut Writer, text: &str) 
         let asked = RawValue::from_string("{}".to_owned()).unwrap();
         writer.note_asked(asked.into());
         writer.note_journal(&Arc::new(turn("t")), conversation::Tally::default(), None);
-        writer.push(&Event::TextDelta { text });
+        writer.push(&Event::text(text));
         writer.publish();
         writer.barrier().wait().await;
     };

@@ -89,12 +89,20 @@ struct Block {
     data_start: usize,
     /// The field that its data comes from, once there is any.
     field: Option<Field>,
+    /// It has been handed out; the next call clears it first.
+    complete: bool,
+    /// What it has beside data. `None` as long as no frame has had any, which few model servers send: what every token
+    /// touches stays small.
+    beside: Option<Box<Beside>>,
+}
+
+/// The fields of a frame other than its data.
+#[derive(Debug, Default)]
+struct Beside {
     event: Vec<u8>,
     id: Vec<u8>,
     has_id: bool,
     error: Vec<u8>,
-    /// It has been handed out; the next call clears it first.
-    complete: bool,
 }
 
 /// A parsed line.
@@ -278,28 +286,36 @@ impl Block {
                 self.data.push(b'\n');
                 self.data.extend_from_slice(value);
             }
-            Line::Event(value) => replace(&mut self.event, value),
+            Line::Event(value) => replace(&mut self.beside().event, value),
             Line::Id(value) => {
-                self.has_id = true;
-                replace(&mut self.id, value);
+                let beside = self.beside();
+                beside.has_id = true;
+                replace(&mut beside.id, value);
             }
             Line::Error(value) => {
                 self.field = self.field.or(Some(Field::Error));
-                replace(&mut self.error, value);
+                replace(&mut self.beside().error, value);
             }
             Line::Ignored => return,
         }
         self.bytes += line_bytes;
     }
 
+    fn beside(&mut self) -> &mut Beside {
+        self.beside.get_or_insert_default()
+    }
+
     fn frame<'f>(&'f self, in_chunk: Option<&'f [u8]>) -> Frame<'f> {
+        let beside = self.beside.as_deref();
         let (field, data) = match self.field {
             Some(Field::Data) => {
                 (Field::Data, in_chunk.unwrap_or_else(|| &self.data[self.data_start..]))
             }
-            _ => (Field::Error, self.error.as_slice()),
+            _ => (Field::Error, beside.map_or(&[][..], |beside| &beside.error)),
         };
-        Frame { field, data, event: &self.event, id: self.has_id.then_some(&self.id) }
+        let event = beside.map_or(&[][..], |beside| &beside.event);
+        let id = beside.filter(|beside| beside.has_id).map(|beside| &*beside.id);
+        Frame { field, data, event, id }
     }
 
     fn clear(&mut self) {
@@ -307,11 +323,19 @@ impl Block {
         self.data.clear();
         self.data_start = 0;
         self.field = None;
+        self.complete = false;
+        if let Some(beside) = &mut self.beside {
+            beside.clear();
+        }
+    }
+}
+
+impl Beside {
+    fn clear(&mut self) {
         self.event.clear();
         self.id.clear();
         self.has_id = false;
         self.error.clear();
-        self.complete = false;
     }
 }
 

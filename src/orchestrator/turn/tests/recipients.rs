@@ -375,6 +375,9 @@ fn a_repeated_lookup_does_not_ask_the_user_forever() {
     let mut scene = next(scene, Some("john_doe"));
     scene.says(&call("look")).stops();
     assert!(scene.running.is_empty() && !scene.turn.is_over(), "the model is told so instead");
+    let told = scene.last_message().text_content().unwrap().into_owned();
+    assert!(told.contains("john_doe") && told.contains("has chosen"), "{told}");
+    assert!(!told.contains("Which John?"), "{told}");
     scene.says(&call("look")).stops();
     assert!(scene.rounds.last().unwrap().tools.is_empty());
 }

@@ -194,20 +194,22 @@ impl Encoder for RunEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.breaks.gap(text).is_some() {
+                if self.breaks.gap(text, record.begins_message()).is_some() {
                     self.close_span(out);
                 }
                 return self.push_text(out, false, text);
             }
             (Kind::ReasoningDelta, Some(text)) => return self.push_text(out, true, text),
             // The tool's name is not known yet.
-            (Kind::ToolMarkerDetected, _) => return self.close_span(out),
+            (Kind::ToolMarkerDetected, _) => {
+                self.breaks.note_call();
+                return self.close_span(out);
+            }
             (Kind::ToolArgumentsDelta, _) => return,
             _ => {}
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(out, data),
             Kind::ToolStarted => self.start_call(out, data),

@@ -278,7 +278,7 @@ impl Encoder for PartEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.breaks.gap(text).is_some() {
+                if self.breaks.gap(text, record.begins_message()).is_some() {
                     self.close_span(out);
                 }
                 return self.push_text(out, SpanKind::Text, text);
@@ -287,13 +287,15 @@ impl Encoder for PartEncoder {
                 return self.push_text(out, SpanKind::Reasoning, text);
             }
             // The tool's name is not known yet.
-            (Kind::ToolMarkerDetected, _) => return self.close_span(out),
+            (Kind::ToolMarkerDetected, _) => {
+                self.breaks.note_call();
+                return self.close_span(out);
+            }
             (Kind::ToolArgumentsDelta, _) => return,
             _ => {}
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(out, data),
             Kind::ToolStarted => self.push_call(out, data, &data["tool_args"], true),

@@ -15,7 +15,9 @@ use crate::limits::server::MESSAGE_ID_BYTES_MAX;
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
 use crate::server::dialect::tests::NoTurns;
-use crate::server::dialect::tests::events::{completed, end, raw, start, started, summary, text};
+use crate::server::dialect::tests::events::{
+    completed, end, raw, second_message, start, started, summary, text,
+};
 use crate::server::dialect::{
     ClientRequest, Dialect as _, Encoder as _, Form, ParsedRequest, Refused, RequestReader as _,
 };
@@ -98,19 +100,19 @@ fn words_and_reasoning_are_spans_with_ids_of_their_own() {
 }
 
 #[test]
-fn words_after_a_result_are_in_the_next_step_unless_a_word_goes_on() {
+fn the_words_of_the_next_message_are_in_the_next_step() {
     let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
-    for (next, steps) in [("It is 2.", 2), ("ment, please.", 1)] {
+    for (next, steps) in [(second_message("It is 2."), 2), (text("ment, please."), 1)] {
         let parts = parts(&[
             started(),
             start("call_1", &arguments, 1),
             text("One mo"),
             end("call_1", &result),
-            text(next),
+            next,
             completed(TurnFinish::Stop),
         ]);
         let begun = types(&parts).iter().filter(|kind| **kind == "start-step").count();
-        assert_eq!(begun, steps, "{next}");
+        assert_eq!(begun, steps);
     }
 }
 

@@ -101,20 +101,22 @@ fn cancelled() -> (u16, Value) {
 
 impl Collector for CompletionCollector {
     fn take(&mut self, record: &Record<'_>) {
-        if matches!(record.kind, Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected) {
-            return;
+        match record.kind {
+            Kind::ToolMarkerDetected => return self.breaks.note_call(),
+            Kind::ToolArgumentsDelta => return,
+            _ => {}
         }
         self.may_be_repeated &= record.kind != Kind::ToolStarted;
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.breaks.note(record.kind, data);
         let text = || data["text"].as_str().unwrap_or_default();
         match record.kind {
             Kind::TurnStarted => {
                 text_of(data, "turn_id").clone_into(&mut self.turn_id);
             }
             Kind::TextDelta => {
-                if let Some(gap) = self.breaks.gap(record.text.unwrap_or_default()) {
+                let words = record.text.unwrap_or_default();
+                if let Some(gap) = self.breaks.gap(words, record.begins_message()) {
                     self.content.push_str(gap);
                 }
                 self.content.push_str(text());

@@ -156,7 +156,7 @@ impl Encoder for ChunkEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if let Some(gap) = self.breaks.gap(text) {
+                if let Some(gap) = self.breaks.gap(text, record.begins_message()) {
                     self.push_words(out, gap);
                 }
                 self.has_words = true;
@@ -168,12 +168,12 @@ impl Encoder for ChunkEncoder {
                 self.is_in_line = !ends;
                 return self.push_text(out, b"reasoning_content", text);
             }
-            (Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected, _) => return,
+            (Kind::ToolMarkerDetected, _) => return self.breaks.note_call(),
+            (Kind::ToolArgumentsDelta, _) => return,
             _ => {}
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => {
                 self.begin(data);

@@ -8,7 +8,9 @@ use super::collector::CompletionCollector;
 use super::encoder::ChunkEncoder;
 use crate::event::{AcknowledgementSource, Event, TurnFinish};
 use crate::server::dialect::server_tools::ServerTools;
-use crate::server::dialect::tests::events::{completed, failed, failed_for_good, started};
+use crate::server::dialect::tests::events::{
+    completed, failed, failed_for_good, second_message, started,
+};
 use crate::server::dialect::{AnswerMeta, Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
 use crate::session::log::tests::records;
@@ -71,7 +73,7 @@ fn words_are_streamed_as_content() {
     let events = [
         started(),
         Event::ReasoningDelta { text: "Hm." },
-        Event::TextDelta { text: "Hello \"you\"\n" },
+        Event::text("Hello \"you\"\n"),
         completed(TurnFinish::Stop),
     ];
     let (said, finish) = deltas(&chunks(&events, false, ServerTools::Off));
@@ -106,7 +108,7 @@ fn words_are_streamed_as_content() {
 
 #[test]
 fn usage_comes_last_and_every_chunk_before_it_says_that_it_has_none() {
-    let events = [started(), Event::TextDelta { text: "Hi." }, completed(TurnFinish::Length)];
+    let events = [started(), Event::text("Hi."), completed(TurnFinish::Length)];
     let mut chunks = chunks(&events, true, ServerTools::Off);
     let usage = chunks.pop().unwrap();
     assert_eq!(usage["choices"], json!([]));
@@ -143,8 +145,7 @@ fn tools_of_the_gateway_are_never_calls() {
     let arguments = RawValue::from_string("{\"expression\":\"1+1\"}".to_owned()).unwrap();
     let result = ToolResult::error("overflow");
     let [start, end] = tool_events(&arguments, &result);
-    let events =
-        [started(), start, end, Event::TextDelta { text: "2." }, completed(TurnFinish::Stop)];
+    let events = [started(), start, end, Event::text("2."), completed(TurnFinish::Stop)];
     let all = |shown| chunks(&events, false, shown);
     assert_eq!(all(ServerTools::Off).len(), 3);
     let (said, _) = deltas(&all(ServerTools::Reasoning));
@@ -169,14 +170,14 @@ fn a_blank_line_keeps_the_words_of_two_messages_apart() {
     let arguments = RawValue::from_string("{}".to_owned()).unwrap();
     let result = ToolResult::data(json!({}));
     let [start, end] = tool_events(&arguments, &result);
-    let text = |text| Event::TextDelta { text };
+    let text = |text| Event::text(text);
     let mut events = [
         started(),
         text("Let me"),
         text(" look."),
         start,
         end,
-        text("It is"),
+        second_message("It is"),
         text(" noon."),
         completed(TurnFinish::Stop),
     ];
@@ -193,8 +194,11 @@ fn a_blank_line_keeps_the_words_of_two_messages_apart() {
         assert_eq!(content(&events), "Let me look.\n\nIt is noon.");
     }
     events[2] = text(" look: ");
-    events[5] = text("\n```python\n");
+    events[5] = second_message("\n```python\n");
     assert_eq!(content(&events), "Let me look: \n\n```python\n noon.");
+    // It may have ended while the model was writing.
+    (events[2], events[5]) = (text(" look at $"), text("5"));
+    assert_eq!(content(&events), "Let me look at $5 noon.");
 }
 
 #[test]
@@ -242,12 +246,8 @@ fn a_question_is_asked_in_words() {
         clarification: &clarification,
         arguments: None,
     };
-    let events = [
-        started(),
-        Event::TextDelta { text: "Let me see." },
-        asked,
-        completed(TurnFinish::ClarificationNeeded),
-    ];
+    let events =
+        [started(), Event::text("Let me see."), asked, completed(TurnFinish::ClarificationNeeded)];
     let (said, finish) = deltas(&chunks(&events, false, ServerTools::Off));
     assert_eq!(said[2]["content"], "\n\nWhich John?\n1. Doe\n2. Smith");
     assert_eq!(finish, "stop");
@@ -258,7 +258,7 @@ fn a_question_is_asked_in_words() {
 
 #[test]
 fn a_failure_is_an_error_and_nothing_beside_it() {
-    let events = [started(), Event::TextDelta { text: "Hi" }, failed()];
+    let events = [started(), Event::text("Hi"), failed()];
     let mut frames = streamed(&events, true, ServerTools::Off);
     assert_eq!(frames.pop().as_deref(), Some("[DONE]"));
     let error = json!({"error": {"message": "the model server is silent", "type": "server_error",
@@ -282,7 +282,7 @@ fn a_failure_that_would_recur_is_an_invalid_request() {
 
 #[test]
 fn a_cancelled_answer_has_no_finish_reason() {
-    let events = [started(), Event::TextDelta { text: "Hi" }, completed(TurnFinish::Cancelled)];
+    let events = [started(), Event::text("Hi"), completed(TurnFinish::Cancelled)];
     let frames = streamed(&events, false, ServerTools::Off);
     assert_eq!(frames.len(), 2);
     assert!(frames.iter().all(|frame| frame != "[DONE]"));

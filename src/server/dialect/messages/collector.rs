@@ -10,6 +10,9 @@ use crate::server::dialect::words::MessageBreaks;
 use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
+/// White space at the start of a message.
+const BLANK: [char; 4] = [' ', '\n', '\r', '\t'];
+
 /// Collects an answer.
 #[derive(Debug)]
 pub(super) struct MessageCollector {
@@ -22,6 +25,8 @@ pub(super) struct MessageCollector {
     /// Whether the user can see any words.
     has_words: bool,
     breaks: MessageBreaks,
+    /// Blocks that wait for the end of the message whose words are growing.
+    held: Vec<Value>,
     end: Option<(u16, Value)>,
     /// Not once a server tool has started, nor after a failure that would recur.
     may_be_repeated: bool,
@@ -37,6 +42,7 @@ impl MessageCollector {
             words: (String::new(), Kind::TextDelta),
             has_words: false,
             breaks: MessageBreaks::NEW,
+            held: Vec::new(),
             end: None,
             may_be_repeated: true,
         }
@@ -51,13 +57,22 @@ impl MessageCollector {
         self.has_words |= kind == Kind::TextDelta;
     }
 
-    /// Ends the block that is growing, if it has any words.
+    /// Ends the block that is growing, if it has any words, and adds what has waited for that.
     fn close(&mut self) {
-        let words = std::mem::take(&mut self.words.0);
-        let words = words.trim_start_matches([' ', '\n', '\r', '\t']);
-        if words.is_empty() {
-            return;
+        if !self.is_blank() {
+            self.close_words();
         }
+        self.words.0.clear();
+        self.content.append(&mut self.held);
+    }
+
+    /// Whether the block that is growing has no words.
+    fn is_blank(&self) -> bool {
+        self.words.0.trim_start_matches(BLANK).is_empty()
+    }
+
+    fn close_words(&mut self) {
+        let words = self.words.0.trim_start_matches(BLANK);
         let block = match self.words.1 {
             Kind::ReasoningDelta => {
                 json!({ "type": "thinking", "thinking": words, "signature": blocks::SIGNATURE })
@@ -70,6 +85,17 @@ impl MessageCollector {
     fn add_block(&mut self, block: Value) {
         self.close();
         self.content.push(block);
+    }
+
+    /// Adds what the client is shown of our tools.
+    fn add_server_tool(&mut self, kind: Kind, data: &Value) {
+        let Some(block) = blocks::server_tool(&self.turn_id, kind, data) else { return };
+        let is_open = self.words.1 == Kind::TextDelta && !self.is_blank();
+        if kind == Kind::ToolCompleted && is_open {
+            self.held.push(block);
+        } else {
+            self.add_block(block);
+        }
     }
 
     fn completed(&mut self, completed: &Value) -> (u16, Value) {
@@ -90,24 +116,24 @@ fn cancelled() -> (u16, Value) {
 
 impl Collector for MessageCollector {
     fn take(&mut self, record: &Record<'_>) {
-        if matches!(
-            record.kind,
-            Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected | Kind::Acknowledgement
-        ) {
-            return;
+        match record.kind {
+            Kind::ToolMarkerDetected => return self.breaks.note_call(),
+            Kind::ToolArgumentsDelta | Kind::Acknowledgement => return,
+            _ => {}
         }
         self.may_be_repeated &= record.kind != Kind::ToolStarted;
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.breaks.note(record.kind, data);
         let text = || data["text"].as_str().unwrap_or_default();
         match record.kind {
             Kind::TurnStarted => {
                 text_of(data, "turn_id").clone_into(&mut self.turn_id);
             }
             Kind::TextDelta => {
-                if let Some(gap) = self.breaks.gap(record.text.unwrap_or_default()) {
-                    self.add_words(Kind::TextDelta, gap);
+                match self.breaks.gap(record.text.unwrap_or_default(), record.begins_message()) {
+                    Some(_) if !self.held.is_empty() => self.close(),
+                    Some(gap) => self.add_words(Kind::TextDelta, gap),
+                    None => {}
                 }
                 self.add_words(Kind::TextDelta, text());
             }
@@ -126,11 +152,7 @@ impl Collector for MessageCollector {
                 self.end = Some(blocks::failure(data));
                 self.may_be_repeated &= !dialect::ended::is_final(data);
             }
-            kind if self.shown.tools() => {
-                if let Some(block) = blocks::server_tool(&self.turn_id, kind, data) {
-                    self.add_block(block);
-                }
-            }
+            kind if self.shown.tools() => self.add_server_tool(kind, data),
             _ => {}
         }
     }

@@ -7,7 +7,8 @@
 //! message_delta (stop reason, usage), message_stop
 //! ```
 //! Blocks follow one another, without gaps in their indices. A block of words stays open until a
-//! block of another kind begins, however many rounds it takes: many programs read the first one only.
+//! block of another kind begins, however many rounds it takes: many programs read the first one only. The result of a
+//! tool that ends in the middle of a message comes after it.
 
 use std::io::Write as _;
 
@@ -53,6 +54,8 @@ pub(super) struct MessageEncoder {
     /// Whether the user can see any words.
     has_words: bool,
     breaks: MessageBreaks,
+    /// Blocks that wait for the end of the message in the open block.
+    held: Vec<Value>,
     is_cancelled: bool,
 }
 
@@ -74,6 +77,7 @@ impl MessageEncoder {
             head: Vec::new(),
             has_words: false,
             breaks: MessageBreaks::NEW,
+            held: Vec::new(),
             is_cancelled: false,
         }
     }
@@ -87,19 +91,25 @@ impl MessageEncoder {
 
     /// Adds a piece of words, already escaped as JSON.
     fn push_words(&mut self, kind: Words, mut text: &[u8], out: &mut BytesMut) {
-        let gap = if kind == Words::Text { self.breaks.gap(text) } else { None };
         if self.open != Some(kind) {
             let Some(first) = words::from_first(text) else { return };
             self.close(out);
             self.open(kind, out);
             text = first;
-        } else if let Some(gap) = gap {
-            self.push_delta(&json!({ "type": "text_delta", "text": gap }), out);
         }
         out.extend_from_slice(&self.head);
         out.extend_from_slice(text);
         out.extend_from_slice(b"\"}}\n\n");
         self.has_words |= kind == Words::Text;
+    }
+
+    /// Keeps the words of two messages apart: with what has waited for the first one's end, or with a blank line.
+    fn push_gap(&mut self, gap: &str, out: &mut BytesMut) {
+        if !self.held.is_empty() {
+            self.close(out);
+        } else if self.open == Some(Words::Text) {
+            self.push_delta(&json!({ "type": "text_delta", "text": gap }), out);
+        }
     }
 
     fn open(&mut self, kind: Words, out: &mut BytesMut) {
@@ -116,7 +126,7 @@ impl MessageEncoder {
         let _ = write!(self.head, "{BLOCK_DELTA}{},\"delta\":{delta}", self.index);
     }
 
-    /// Closes the open block, if there is one.
+    /// Closes the open block, if there is one, and sends what has waited for that.
     fn close(&mut self, out: &mut BytesMut) {
         match self.open.take() {
             None => return,
@@ -127,6 +137,15 @@ impl MessageEncoder {
             }
             Some(Words::Text) => {}
         }
+        self.push_stop(out);
+        for block in std::mem::take(&mut self.held) {
+            self.push_block(&block, out);
+        }
+    }
+
+    /// A block in one piece.
+    fn push_block(&mut self, block: &Value, out: &mut BytesMut) {
+        self.push_start(block, out);
         self.push_stop(out);
     }
 
@@ -159,10 +178,12 @@ impl MessageEncoder {
     /// What the client is shown of our tools.
     fn push_server_tool(&mut self, kind: Kind, data: &Value, out: &mut BytesMut) {
         let block = blocks::server_tool(&self.turn_id, kind, data);
-        if let Some(block) = block.filter(|_| self.shown.tools()) {
+        let Some(block) = block.filter(|_| self.shown.tools()) else { return };
+        if kind == Kind::ToolCompleted && self.open == Some(Words::Text) {
+            self.held.push(block);
+        } else {
             self.close(out);
-            self.push_start(&block, out);
-            self.push_stop(out);
+            self.push_block(&block, out);
         }
     }
 
@@ -200,22 +221,25 @@ impl Encoder for MessageEncoder {
 
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
-            (Kind::TextDelta, Some(text)) => return self.push_words(Words::Text, text, out),
+            (Kind::TextDelta, Some(text)) => {
+                if let Some(gap) = self.breaks.gap(text, record.begins_message()) {
+                    self.push_gap(gap, out);
+                }
+                return self.push_words(Words::Text, text, out);
+            }
             (Kind::ReasoningDelta, Some(text)) => {
                 if self.shown.reasoning {
                     self.push_words(Words::Reasoning, text, out);
                 }
                 return;
             }
-            (Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected | Kind::Acknowledgement, _) => {
-                return;
-            }
+            (Kind::ToolMarkerDetected, _) => return self.breaks.note_call(),
+            (Kind::ToolArgumentsDelta | Kind::Acknowledgement, _) => return,
             (Kind::ToolProgress, _) => return out.extend_from_slice(PING),
             _ => {}
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(data, out),
             Kind::ClientToolCall => self.push_call(data, out),
@@ -227,7 +251,12 @@ impl Encoder for MessageEncoder {
                 Some(stop) => self.push_end(data, stop, out),
                 None => self.is_cancelled = true,
             },
-            Kind::TurnFailed => push(out, "error", &blocks::failure(data).1),
+            Kind::TurnFailed => {
+                if !self.held.is_empty() {
+                    self.close(out);
+                }
+                push(out, "error", &blocks::failure(data).1);
+            }
             kind => self.push_server_tool(kind, data, out),
         }
     }

@@ -38,7 +38,7 @@ impl Answer {
     pub(super) fn take(&mut self, record: &Record<'_>, frames: &mut Frames<'_>) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if self.breaks.gap(text).is_some() {
+                if self.breaks.gap(text, record.begins_message()).is_some() {
                     self.items.close_text(frames, Status::Completed);
                 }
                 return self.items.push_text(frames, Words::Message, text);
@@ -47,6 +47,7 @@ impl Answer {
                 return self.items.push_text(frames, Words::Reasoning, text);
             }
             (Kind::ToolMarkerDetected, _) => {
+                self.breaks.note_call();
                 return self.items.close_text(frames, Status::Completed);
             }
             // Sentences of the gateway are no part of the answer: SDKs join the texts of all messages,
@@ -62,7 +63,6 @@ impl Answer {
         }
         let event = dialect::json::event(record.data);
         let data = &event["data"];
-        self.breaks.note(record.kind, data);
         match record.kind {
             Kind::TurnStarted => self.begin(data, frames),
             Kind::ToolStarted => {

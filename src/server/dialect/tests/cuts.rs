@@ -189,11 +189,25 @@ fn joined(stream: &str) -> Vec<Joined> {
         }
         let shape = json!({"event": field("event: "), "data": data});
         match all.last_mut() {
-            Some((last, before)) if *last == shape && !text.is_empty() => before.push_str(&text),
+            Some((last, before)) if goes_on(last, &shape) && !text.is_empty() => {
+                before.push_str(&text);
+            }
             _ => all.push((shape, text)),
         }
     }
     all
+}
+
+/// Whether a piece goes on with the one before, as frames without their pieces tell. Only the first of a message has its
+/// round.
+fn goes_on(last: &Value, next: &Value) -> bool {
+    let mut last = last.clone();
+    if let Some(Value::Object(data)) = last.pointer_mut("/data/data")
+        && data.contains_key("text")
+    {
+        data.remove("loop");
+    }
+    last == *next
 }
 
 /// What a client reads of a log.

@@ -45,7 +45,12 @@ pub(in crate::server::dialect) const fn failed_for_good() -> Event<'static> {
 }
 
 pub(in crate::server::dialect) const fn text(text: &str) -> Event<'_> {
-    Event::TextDelta { text }
+    Event::text(text)
+}
+
+/// The first text of the message of the second round.
+pub(in crate::server::dialect) const fn second_message(text: &str) -> Event<'_> {
+    Event::TextDelta { r#loop: Some(2), text }
 }
 
 pub(in crate::server::dialect) fn raw(json: &Value) -> Box<RawValue> {

@@ -70,7 +70,7 @@ fn encoder(dialect: &dyn RequestReader, body: &str) -> Box<dyn Encoder> {
 fn a_piece_of_text_costs_no_allocation() {
     let started = events::started();
     let (text, reasoning) =
-        (Event::TextDelta { text: " \"caf\u{e9}\"\n" }, Event::ReasoningDelta { text: " hm" });
+        (Event::text(" \"caf\u{e9}\"\n"), Event::ReasoningDelta { text: " hm" });
     for (dialect, body) in dialects() {
         let mut encoder = encoder(&*dialect, body);
         let mut out = BytesMut::with_capacity(1 << 20);

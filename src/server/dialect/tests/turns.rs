@@ -3,7 +3,7 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::events::{completed, failed, raw, start, started_in, stopped_at, text};
+use super::events::{completed, failed, raw, second_message, start, started_in, stopped_at, text};
 use crate::event::{AcknowledgementSource, Event, FeedbackReason, TurnFinish};
 use crate::tools::{Clarification, ClarificationOption, Source, SourceKind, ToolResult};
 
@@ -97,7 +97,7 @@ pub(super) fn turns() -> Vec<Vec<Event<'static>>> {
         feedback(Some("call_3")),
         feedback(None),
         Event::LoopLimitReached { max_tool_loops: 2 },
-        text("It is 2."),
+        second_message("It is 2."),
         completed(TurnFinish::LoopLimit),
     ];
     let asked = |kind: &str| {

@@ -207,7 +207,7 @@ impl Play {
             self.unless_told(pass(self.script.pace_ms)).await?;
             self.said += 1;
             let text = format!("{} ", self.said);
-            self.writer.push(&Event::TextDelta { text: &text });
+            self.writer.push(&Event::text(&text));
             self.writer.publish();
             match self.step.parts.last_mut() {
                 Some(Part::Text(words)) => words.push_str(&text),

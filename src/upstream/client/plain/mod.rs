@@ -35,8 +35,8 @@ use crate::limits::upstream as limits;
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: TcpStream,
-    /// What is left to send of the request: its head, then its body.
-    unsent: Chain<Bytes, Bytes>,
+    /// What is left to send of the request, if anything: its head, then its body.
+    unsent: Option<Box<Chain<Bytes, Bytes>>>,
     /// The head of the answer so far, then whatever of the body arrived with the end of the head.
     early: Vec<u8>,
     framing: Framing,
@@ -46,13 +46,11 @@ pub(super) struct Connection {
     is_reusable: bool,
 }
 
-const NOTHING: Bytes = Bytes::new();
-
 impl Connection {
     pub(super) fn new(socket: TcpStream) -> Self {
         Self {
             socket,
-            unsent: NOTHING.chain(NOTHING),
+            unsent: None,
             early: Vec::new(),
             framing: Framing::Complete,
             has_heard: false,
@@ -63,7 +61,7 @@ impl Connection {
     /// Whether the connection can carry another request. This is where a close by the server is
     /// noticed, as are bytes that belong to no answer.
     pub(super) fn is_usable(&self) -> bool {
-        let is_idle = self.framing.is_complete() && !self.unsent.has_remaining();
+        let is_idle = self.framing.is_complete() && self.unsent.is_none();
         let is_silent = || {
             let read = self.socket.try_read(&mut [0]);
             read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -83,7 +81,8 @@ impl Connection {
         request: &Request<Bytes>,
     ) -> Result<hyper::http::response::Parts, WireError> {
         let body = request.body().clone();
-        self.unsent = head::write_request(request, body.len()).freeze().chain(body);
+        let head = head::write_request(request, body.len()).freeze();
+        self.unsent = Some(Box::new(head.chain(body)));
         (self.has_heard, self.is_reusable) = (false, true);
         let (mut searched, mut interim) = (0, 0);
         // A server that refuses a request may answer and close before it has read all of it. Sending fails then, perhaps
@@ -109,22 +108,23 @@ impl Connection {
 
     /// Sends what is left of the request.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.unsent.has_remaining() {
+        while let Some(unsent) = &mut self.unsent {
             let mut slices = [io::IoSlice::new(&[]); 2];
-            let count = self.unsent.chunks_vectored(&mut slices);
+            let count = unsent.chunks_vectored(&mut slices);
             let socket = Pin::new(&mut self.socket);
             match ready!(socket.poll_write_vectored(cx, &slices[..count])) {
-                Ok(sent) => self.unsent.advance(sent),
+                Ok(sent) => unsent.advance(sent),
                 Err(error) => {
                     // The server's answer can still be read.
-                    self.unsent = NOTHING.chain(NOTHING);
+                    self.unsent = None;
                     self.is_reusable = false;
                     return Poll::Ready(Err(error));
                 }
             }
+            if !unsent.has_remaining() {
+                self.unsent = None;
+            }
         }
-        // A request that has been sent still holds its memory.
-        self.unsent = NOTHING.chain(NOTHING);
         Poll::Ready(Ok(()))
     }
 
@@ -173,7 +173,7 @@ impl Connection {
         cx: &mut Context<'_>,
         mut sink: impl FnMut(&[u8]),
     ) -> Poll<Result<Progress, WireError>> {
-        if self.unsent.has_remaining() {
+        if self.unsent.is_some() {
             // If this fails, so does reading.
             let _ = self.poll_send(cx);
         }

@@ -30,10 +30,10 @@ impl Words {
 /// A frame whose only effect was a string, without that string.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    /// Up to and including the opening quote. Empty if nothing is remembered.
-    before: Vec<u8>,
-    /// From the closing quote on, inclusive.
-    after: Vec<u8>,
+    /// Up to and including the opening quote, and then from the closing quote on, inclusive.
+    around: Vec<u8>,
+    /// Where the string was.
+    at: usize,
     words: Option<Words>,
 }
 
@@ -41,10 +41,10 @@ impl Shape {
     /// Remembers a frame that the parser has read. Its only effect was `words`, from the string
     /// whose body is `frame[start..end]`.
     pub(super) fn learn(&mut self, frame: &[u8], start: usize, end: usize, words: Words) {
-        self.before.clear();
-        self.before.extend_from_slice(&frame[..start]);
-        self.after.clear();
-        self.after.extend_from_slice(&frame[end..]);
+        self.around.clear();
+        self.around.extend_from_slice(&frame[..start]);
+        self.around.extend_from_slice(&frame[end..]);
+        self.at = start;
         self.words = Some(words);
     }
 
@@ -52,8 +52,8 @@ impl Shape {
     /// means that the parser must read the frame.
     pub(super) fn recognise<'a>(&self, frame: &'a [u8]) -> Option<(Words, &'a [u8])> {
         let words = self.words?;
-        let body =
-            frame.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
+        let (before, after) = self.around.split_at(self.at);
+        let body = frame.strip_prefix(before)?.strip_suffix(after)?;
         Some((words, body))
     }
 }

@@ -17,7 +17,7 @@ use crate::conversation::{Choice, ClientInput, Ending, Question, Turn};
 use crate::event::{AcknowledgementSource, Event, FailureCode, FeedbackReason, TurnFinish};
 use crate::gateway::NewTurn;
 use crate::server::dialect::tests::events::{
-    TURN, completed, end, raw, start, started, summary, text,
+    TURN, completed, end, raw, second_message, start, started, summary, text,
 };
 use crate::server::dialect::{
     ClientRequest, Dialect as _, Encoder as _, Form, ParsedRequest, Refused,
@@ -227,20 +227,20 @@ fn the_words_of_each_round_are_a_message() {
 }
 
 #[test]
-fn words_after_a_result_are_a_message_of_their_own_unless_a_word_goes_on() {
+fn the_end_of_a_tool_is_no_end_of_a_message() {
     let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
-    for (next, messages) in [("It is 2.", 2), ("ment, please.", 1)] {
+    for (next, messages) in [(second_message("It is 2."), 2), (text("ment, please."), 1)] {
         let list = [
             started(),
             start("call_1", &arguments, 1),
             text("One mo"),
             end("call_1", &result),
-            text(next),
+            next,
             completed(TurnFinish::Stop),
         ];
         let events = events(&list);
         let begun = types(&events).iter().filter(|kind| **kind == "TEXT_MESSAGE_START").count();
-        assert_eq!(begun, messages, "{next}");
+        assert_eq!(begun, messages);
     }
 }
 

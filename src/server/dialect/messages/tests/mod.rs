@@ -9,7 +9,7 @@ use super::encoder::{MessageEncoder, Shown};
 use super::server_tools::MessagesServerTools;
 use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish};
 use crate::server::dialect::tests::events::{
-    USAGE, completed, failed_for_good, started, stopped_at,
+    USAGE, completed, failed_for_good, second_message, started, stopped_at,
 };
 use crate::server::dialect::{AnswerMeta, Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
@@ -144,12 +144,8 @@ fn text(text: &str) -> Value {
 
 #[test]
 fn words_are_one_block_of_text() {
-    let events = [
-        started(),
-        Event::TextDelta { text: "Hello " },
-        Event::TextDelta { text: "\"you\"\n" },
-        completed(TurnFinish::Stop),
-    ];
+    let events =
+        [started(), Event::text("Hello "), Event::text("\"you\"\n"), completed(TurnFinish::Stop)];
     check(&events, OFF, &json!([text("Hello \"you\"\n")]), "end_turn");
     let WholeAnswer { body, may_be_repeated, .. } = whole(&events, OFF);
     assert_eq!(
@@ -182,7 +178,7 @@ fn reasoning_is_a_block_with_a_signature_if_it_was_asked_for() {
         started(),
         Event::ReasoningDelta { text: "Hm." },
         Event::ReasoningDelta { text: " Yes." },
-        Event::TextDelta { text: "Hi." },
+        Event::text("Hi."),
         completed(TurnFinish::Length),
     ];
     let thinking = json!({"type": "thinking", "thinking": "Hm. Yes.", "signature": "dGV0aGVy"});
@@ -192,8 +188,7 @@ fn reasoning_is_a_block_with_a_signature_if_it_was_asked_for() {
 
 #[test]
 fn an_answer_that_a_filter_cut_off_is_a_refusal() {
-    let events =
-        [started(), Event::TextDelta { text: "Hi." }, completed(TurnFinish::ContentFilter)];
+    let events = [started(), Event::text("Hi."), completed(TurnFinish::ContentFilter)];
     check(&events, OFF, &json!([text("Hi.")]), "refusal");
 }
 
@@ -203,7 +198,7 @@ fn white_space_is_no_block_of_its_own() {
     let (call_id, tool_name) = ("call_1", "open");
     let call = Event::ClientToolCall { call_id, tool_name, tool_args: &arguments, r#loop: 1 };
     let finish = completed(TurnFinish::ClientToolCalls);
-    let (blank, words) = (Event::TextDelta { text: " \n\t" }, Event::TextDelta { text: "Hi." });
+    let (blank, words) = (Event::text(" \n\t"), Event::text("Hi."));
     let id = "toolu_5eef151ef35146209769441c3a4f562f_1";
     let used = json!({"type": "tool_use", "id": id, "name": "open", "input": {"expression": "1+1"},
         "caller": {"type": "direct"}});
@@ -223,7 +218,7 @@ fn an_answer_without_words_has_no_blocks() {
 
 #[test]
 fn an_answer_ends_before_a_stop_sequence() {
-    let events = [started(), Event::TextDelta { text: "One. " }, stopped_at("END")];
+    let events = [started(), Event::text("One. "), stopped_at("END")];
     check_stop(&events, OFF, &json!([text("One. ")]), "stop_sequence", Some("END"));
 }
 
@@ -236,7 +231,7 @@ fn turn_with_tool<'a>(arguments: &'a RawValue, result: &'a ToolResult) -> [Event
     let (call_id, tool_name) = ("call_1", "calculate");
     [
         started(),
-        Event::TextDelta { text: "Let me see. " },
+        Event::text("Let me see. "),
         Event::ToolMarkerDetected { call_id, r#loop: 1 },
         Event::ToolStarted { call_id, tool_name, tool_args: arguments, r#loop: 1 },
         Event::ToolProgress { call_id, tool_name, progress: 1.0, total: None, message: None },
@@ -247,7 +242,7 @@ fn turn_with_tool<'a>(arguments: &'a RawValue, result: &'a ToolResult) -> [Event
             duration_ms: 1,
             attempts: 1,
         },
-        Event::TextDelta { text: "It is 2." },
+        Event::text("It is 2."),
         completed(TurnFinish::LoopLimit),
     ]
 }
@@ -272,6 +267,31 @@ fn our_tools_are_shown_as_those_of_an_mcp_server() {
     }
 }
 
+/// A break in the middle of a link would break it.
+#[test]
+fn the_result_of_a_tool_that_ends_while_the_model_writes_comes_after_the_message() {
+    let (arguments, result) = (arguments(), ToolResult::data(json!({})));
+    let words = |text| Event::text(text);
+    for (second, expected) in [
+        (words("nk](x)."), json!(["mcp_tool_use", "See [the link](x). Well.", "mcp_tool_result"])),
+        (
+            second_message("Now it is 2."),
+            json!(["mcp_tool_use", "See [the li", "mcp_tool_result", "Now it is 2. Well."]),
+        ),
+    ] {
+        let [started, _, found, runs, progress, ended, _, completed] =
+            turn_with_tool(&arguments, &result);
+        let third = words(" Well.");
+        let events =
+            [started, found, runs, progress, words("See [the li"), ended, second, third, completed];
+        let blocks = whole(&events, MCP).body["content"].take();
+        let shown = blocks.as_array().unwrap().iter();
+        let shown = shown.map(|it| it.get("text").unwrap_or_else(|| &it["type"]).clone());
+        assert_eq!(shown.collect::<Value>(), expected);
+        check(&events, MCP, &blocks, "end_turn");
+    }
+}
+
 #[test]
 fn hidden_tools_leave_one_block_of_text() {
     let (arguments, result) = (arguments(), ToolResult::data(json!({})));
@@ -284,7 +304,7 @@ fn hidden_tools_leave_one_block_of_text() {
 fn a_blank_line_keeps_the_messages_of_a_block_apart() {
     let (arguments, result) = (arguments(), ToolResult::data(json!({})));
     let mut events = turn_with_tool(&arguments, &result);
-    events[1] = Event::TextDelta { text: "Let me see." };
+    events[1] = Event::text("Let me see.");
     check(&events, HIDDEN, &json!([text("Let me see.\n\nIt is 2.")]), "end_turn");
     let shown = json!(["text", "mcp_tool_use", "mcp_tool_result", "text"]);
     let blocks = whole(&events, MCP).body["content"].take();
@@ -299,12 +319,12 @@ fn a_blank_line_keeps_the_messages_of_a_block_apart() {
 fn what_is_not_for_this_api_is_left_out() {
     let events = [
         started(),
-        Event::TextDelta { text: "One moment." },
+        Event::text("One moment."),
         Event::Acknowledgement { text: "Looking it up.", source: AcknowledgementSource::Hints },
         Event::ToolArgumentsDelta { call_id: "call_1", delta: "{" },
         Event::Status { message: "using another model" },
         Event::LoopLimitReached { max_tool_loops: 5 },
-        Event::TextDelta { text: " Done." },
+        Event::text(" Done."),
         completed(TurnFinish::Stop),
     ];
     for shown in [OFF, HIDDEN, MCP] {
@@ -323,7 +343,7 @@ fn calls_for_the_client_are_tool_use_blocks() {
     };
     let events = [
         started(),
-        Event::TextDelta { text: "Opening." },
+        Event::text("Opening."),
         call("call_2"),
         call("call_3"),
         completed(TurnFinish::ClientToolCalls),
@@ -355,8 +375,7 @@ fn a_question_is_asked_in_words() {
         arguments: None,
     };
     let finish = completed(TurnFinish::ClarificationNeeded);
-    let events =
-        [started(), Event::TextDelta { text: "Let me see." }, asked.clone(), finish.clone()];
+    let events = [started(), Event::text("Let me see."), asked.clone(), finish.clone()];
     let words = "Which \"John\"?\n1. Doe\n2. Smith";
     check(&events, OFF, &json!([text(&format!("Let me see.\n\n{words}"))]), "end_turn");
     check(&[started(), asked, finish], OFF, &json!([text(words)]), "end_turn");
@@ -372,7 +391,7 @@ fn a_failure_is_an_error_event_and_nothing_follows_it() {
     ] {
         let message = "the model server is silent";
         let failed = Event::TurnFailed { code, message, retryable: true, summary };
-        let events = [started(), Event::TextDelta { text: "Hi" }, failed];
+        let events = [started(), Event::text("Hi"), failed];
         let error = json!({"type": "error", "error": {"type": kind, "message": message}});
         assert_eq!(streamed(&events, OFF).pop(), Some(error.clone()));
         let WholeAnswer { status: got, body, .. } = whole(&events, OFF);
@@ -383,7 +402,7 @@ fn a_failure_is_an_error_event_and_nothing_follows_it() {
 
 #[test]
 fn a_cancelled_answer_has_no_end() {
-    let events = [started(), Event::TextDelta { text: "Hi" }, completed(TurnFinish::Cancelled)];
+    let events = [started(), Event::text("Hi"), completed(TurnFinish::Cancelled)];
     let mut encoder = MessageEncoder::new(meta(), OFF);
     records(&events, |record| encoder.encode(&record, &mut BytesMut::new()));
     assert!(encoder.is_cut());

@@ -30,8 +30,7 @@ fn read(text: &str) -> Vec<(String, String, Value)> {
 
 #[test]
 fn a_frame_is_id_event_and_one_line_of_data() {
-    let text =
-        encoded(&[Event::Status { message: "m" }, Event::TextDelta { text: "Hi \"you\"\n" }]);
+    let text = encoded(&[Event::Status { message: "m" }, Event::text("Hi \"you\"\n")]);
     assert!(
         text.ends_with(
             "\n\nid: 1-2\nevent: text_delta\n\
@@ -51,7 +50,7 @@ fn the_first_frame_says_when_to_come_back() {
 fn text_that_fills_a_frame_is_not_split_and_one_byte_more_is() {
     for (more, frames) in [(0, 1), (1, 2)] {
         let words = "x".repeat(limits::RECORD_TEXT_BYTES_MAX + more);
-        let text = encoded(&[Event::TextDelta { text: &words }]);
+        let text = encoded(&[Event::text(&words)]);
         assert_eq!(read(&text).len(), frames);
         assert!(text.split_inclusive("\n\n").all(|frame| frame.len() <= limits::FRAME_BYTES_MAX));
     }
@@ -121,7 +120,7 @@ proptest! {
         repeat in 1_usize..6000,
     ) {
         let text = seed.repeat(repeat);
-        let frames_text = encoded(&[Event::TextDelta { text: &text }]);
+        let frames_text = encoded(&[Event::text(&text)]);
         let mut whole = String::new();
         for (at, (id, name, data)) in read(&frames_text).iter().enumerate() {
             prop_assert_eq!(id, &format!("1-{}", 1 + at));

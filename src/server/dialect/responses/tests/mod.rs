@@ -16,7 +16,7 @@ use super::envelope::{AnswerOptions, Envelope, ResponseHead};
 use super::server_items::{Labels, ServerItems};
 use crate::event::{AcknowledgementSource, Event, FeedbackReason, TurnFinish};
 use crate::server::dialect::tests::events::{
-    TURN, completed, failed, failed_for_good, started_in, text,
+    TURN, completed, failed, failed_for_good, second_message, started_in, text,
 };
 use crate::server::dialect::{Collector as _, Encoder as _, WholeAnswer};
 use crate::server::openapi::tests::strict;
@@ -150,8 +150,8 @@ fn words_are_a_message_and_reasoning_is_a_summary() {
     let all = [
         started(),
         Event::ReasoningDelta { text: "Hm." },
-        Event::TextDelta { text: "Hello " },
-        Event::TextDelta { text: "\"you\"\u{2028}" },
+        Event::text("Hello "),
+        Event::text("\"you\"\u{2028}"),
         completed(TurnFinish::Stop),
     ];
     let stream = streamed(&all, ServerItems::McpCall, 0);
@@ -216,11 +216,11 @@ fn the_output_repeats_the_done_items_byte_for_byte() {
     let [start, end] = tool_events(&arguments, &result);
     let all = [
         started(),
-        Event::TextDelta { text: "a\u{85}\n" },
+        Event::text("a\u{85}\n"),
         Event::ToolMarkerDetected { call_id: "call_7", r#loop: 1 },
         start,
         end,
-        Event::TextDelta { text: "b" },
+        Event::text("b"),
         completed(TurnFinish::Stop),
     ];
     let stream = streamed(&all, ServerItems::McpCall, 0);
@@ -253,12 +253,12 @@ fn with_tool(result: &ToolResult, shown: ServerItems) -> (Vec<Value>, WholeAnswe
     let [start, end] = tool_events(&arguments, result);
     let all = [
         started(),
-        Event::TextDelta { text: "Let me see. " },
+        Event::text("Let me see. "),
         Event::ToolMarkerDetected { call_id: "call_7", r#loop: 1 },
         start,
-        Event::TextDelta { text: "\n\n" },
+        Event::text("\n\n"),
         end,
-        Event::TextDelta { text: "It is 2." },
+        Event::text("It is 2."),
         completed(TurnFinish::Stop),
     ];
     (events(&all, shown), whole(&all, shown))
@@ -298,20 +298,20 @@ fn our_tools_are_calls_of_an_mcp_server() {
     assert_eq!(&whole.body["output"], last);
 }
 
-/// Servers that send calls beside the text leave no marker between the words of two messages.
 #[test]
-fn words_after_a_result_are_a_message_of_their_own_unless_a_word_goes_on() {
+fn the_end_of_a_tool_is_no_end_of_a_message() {
     let arguments = RawValue::from_string("{}".to_owned()).unwrap();
     let result = ToolResult::data(json!({"n": 2}));
     let [start, end] = tool_events(&arguments, &result);
-    let text = |text| Event::TextDelta { text };
-    for (next, messages) in
-        [("It is 2.", vec!["One mo", "It is 2."]), ("ment, please.", vec!["One moment, please."])]
-    {
+    let text = |text| Event::text(text);
+    for (next, messages) in [
+        (second_message("It is 2."), vec!["One mo", "It is 2."]),
+        (text("ment, please."), vec!["One moment, please."]),
+    ] {
         for shown in [ServerItems::McpCall, ServerItems::Hidden] {
             let [start, end] = [start.clone(), end.clone()];
-            let all =
-                [started(), start, text("One mo"), end, text(next), completed(TurnFinish::Stop)];
+            let next = next.clone();
+            let all = [started(), start, text("One mo"), end, next, completed(TurnFinish::Stop)];
             let events = events(&all, shown);
             let output = events.last().unwrap()["response"]["output"].as_array().unwrap();
             let said = output.iter().filter_map(|item| item["content"][0]["text"].as_str());
@@ -323,7 +323,7 @@ fn words_after_a_result_are_a_message_of_their_own_unless_a_word_goes_on() {
 
 #[test]
 fn the_words_of_each_round_are_a_message() {
-    let text = |text| Event::TextDelta { text };
+    let text = |text| Event::text(text);
     let all = [
         started(),
         text("No call."),
@@ -449,7 +449,7 @@ fn asked(question: &Clarification, arguments: Option<&RawValue>) -> WholeAnswer 
         clarification: question,
         arguments,
     };
-    let words = Event::TextDelta { text: "Let me see." };
+    let words = Event::text("Let me see.");
     let all = [started(), words, asks, completed(TurnFinish::ClarificationNeeded)];
     events(&all, ServerItems::McpCall);
     whole(&all, ServerItems::McpCall)
@@ -501,7 +501,7 @@ fn an_answer_that_was_cut_off_is_incomplete() {
     for (finish, reason) in
         [(TurnFinish::Length, "max_output_tokens"), (TurnFinish::ContentFilter, "content_filter")]
     {
-        let all = [started(), Event::TextDelta { text: "Hi" }, completed(finish)];
+        let all = [started(), Event::text("Hi"), completed(finish)];
         let events = events(&all, ServerItems::McpCall);
         let last = events.last().unwrap();
         assert_eq!(last["type"], "response.incomplete");
@@ -529,7 +529,7 @@ fn a_cancelled_answer_is_incomplete_and_says_so() {
 
 #[test]
 fn a_failure_is_an_error_in_both_forms_and_a_failed_response() {
-    let all = [started(), Event::TextDelta { text: "Hi" }, failed()];
+    let all = [started(), Event::text("Hi"), failed()];
     let events = events(&all, ServerItems::McpCall);
     let [error, last] = &events[events.len() - 2..] else { panic!("two") };
     let message = "the model server is silent";
@@ -583,7 +583,7 @@ fn a_failure_that_would_recur_has_the_code_invalid_prompt() {
 
 #[test]
 fn a_client_that_joins_again_gets_what_it_lacks() {
-    let text = |text| Event::TextDelta { text };
+    let text = |text| Event::text(text);
     let all = [started(), text("a"), text("b"), text("c"), completed(TurnFinish::Stop)];
     let full = streamed(&all, ServerItems::McpCall, 0);
     let frames: Vec<&str> = full.split_inclusive("\n\n").collect();
@@ -598,7 +598,7 @@ fn a_client_that_joins_again_gets_what_it_lacks() {
 fn a_text_delta_allocates_nothing() {
     let mut stream = ResponseEncoder::new(options(ServerItems::McpCall), 0);
     let mut out = BytesMut::with_capacity(1 << 20);
-    let delta = Event::TextDelta { text: "words" };
+    let delta = Event::text("words");
     let mut all = vec![started()];
     all.extend(std::iter::repeat_n(delta, 1000));
     let mut at = 0;

@@ -24,7 +24,7 @@ fn a_replay_has_the_events_of_the_first_stream() {
         let all = [
             started(),
             Event::ReasoningDelta { text: "Hm." },
-            Event::TextDelta { text: "Let me \"see\"." },
+            Event::text("Let me \"see\"."),
             Event::ToolMarkerDetected { call_id: "call_7", r#loop: 1 },
             start,
             end,
@@ -46,7 +46,7 @@ fn a_replay_of_a_failure_has_its_error() {
 
 #[test]
 fn a_client_that_has_seen_some_gets_the_last_event() {
-    let all = [started(), Event::TextDelta { text: "Hi" }, completed(TurnFinish::Length)];
+    let all = [started(), Event::text("Hi"), completed(TurnFinish::Length)];
     let (object, first) = object_and_stream(&all, ServerItems::McpCall);
     let rest = replay(&object, Some(41));
     let mut last = read(&first).pop().unwrap();
