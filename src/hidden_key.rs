@@ -16,6 +16,9 @@ use crate::limits::HIDDEN_KEY_BYTES_MIN;
 /// JSON that is quoted in JSON, three times over.
 const BACKSLASHES_MAX: usize = 7;
 
+/// What texts that are cut end with.
+const CUT: char = '…';
+
 /// What is shown instead.
 const SHOWN: &str = "[the key]";
 
@@ -74,8 +77,10 @@ impl HiddenKey {
     fn strip<'t>(&self, told: &'t str) -> Option<&'t str> {
         let mut rest = told;
         for (read, character) in self.0.char_indices() {
-            if read >= HIDDEN_KEY_BYTES_MIN && is_cut(rest) {
-                return Some("");
+            if read >= HIDDEN_KEY_BYTES_MIN
+                && let Some(after) = after_cut(rest)
+            {
+                return Some(after);
             }
             rest = strip_character(rest, character)?;
         }
@@ -83,17 +88,17 @@ impl HiddenKey {
     }
 }
 
-/// Whether nothing is left, or the beginning of an escape.
-fn is_cut(rest: &str) -> bool {
-    let is_begun = |code: &str| {
-        let hex = code.strip_prefix('u');
-        code.is_empty() || hex.is_some_and(|hex| hex.len() < 4 && is_hex(hex))
-    };
-    rest.is_empty() || strip_backslashes(rest).is_some_and(is_begun)
+/// What follows if the text is cut off here, perhaps within an escape: nothing, or the mark of the cut.
+fn after_cut(rest: &str) -> Option<&str> {
+    let rest = strip_backslashes(rest).map_or(rest, strip_begun_code);
+    (rest.is_empty() || rest.starts_with(CUT)).then_some(rest)
 }
 
-fn is_hex(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_hexdigit())
+/// What follows a code that has been begun: `u` and up to three digits.
+fn strip_begun_code(code: &str) -> &str {
+    let Some(hex) = code.strip_prefix('u') else { return code };
+    let digits = hex.bytes().take_while(u8::is_ascii_hexdigit).take(4).count();
+    if digits < 4 { &hex[digits..] } else { code }
 }
 
 /// What follows the backslashes at the beginning, if there are any.
@@ -173,10 +178,12 @@ mod tests {
         assert_eq!(key.hide("no: sk-abcde".to_owned()), "no: [the key]");
         assert_eq!(key.hide("no: sk-abcd".to_owned()), "no: sk-abcd", "it may be a word");
         assert_eq!(key.hide("no: sk-abcde or so".to_owned()), "no: sk-abcde or so");
+        assert_eq!(key.hide("no: sk-abcde…; help".to_owned()), "no: [the key]…; help");
         let escaped = "sk-abcdefghij".chars().map(|it| format!("\\u{:04x}", u32::from(it)));
         let escaped = escaped.collect::<Vec<_>>().concat();
         for end in 8 * 6..=escaped.len() {
             assert_eq!(key.hide(escaped[..end].to_owned()), "[the key]", "{end}");
+            assert_eq!(key.hide(format!("{}…", &escaped[..end])), "[the key]…", "{end}");
         }
     }
 }

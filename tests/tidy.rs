@@ -93,7 +93,7 @@ const ROWS: &[Row] = &[
     row("tools/http", Nothing, &["http", "limits", "text"]),
     row("tools/http/mod.rs", Io, &["limits"]),
     row("tools/http/bearer", Io, &[]),
-    row("tools/http/source", Io, &["limits"]),
+    row("tools/http/source", Io, &["http", "limits", "text"]),
     row("tools/oauth", Io, &["limits", "text"]),
     row("tools/keys", Nothing, &["hidden_key", "http"]),
     row("tools/mcp", Io, &["limits"]),

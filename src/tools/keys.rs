@@ -9,8 +9,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
+use url::Url;
 
-use super::{ToolFault, ToolResult};
+use super::{Clarification, ClarificationOption, ToolFault, ToolResult};
 use crate::hidden_key::HiddenKey;
 use crate::http::RESERVED;
 
@@ -74,6 +75,13 @@ impl Keys {
         }
     }
 
+    /// Notes the fields of an address's query whose names say that they hold keys.
+    pub(in crate::tools) fn note_query(&mut self, url: &Url) {
+        for (name, value) in url.query_pairs() {
+            self.note_field(&name, &value);
+        }
+    }
+
     /// Notes the variables of a program's environment whose names say that they hold keys.
     pub(in crate::tools) fn note_environment(&mut self, environment: &[(OsString, OsString)]) {
         // Variables that say where a key is.
@@ -108,16 +116,44 @@ impl Keys {
     ) -> Result<ToolResult, ToolFault> {
         match outcome {
             _ if self.0.is_empty() => outcome,
-            Ok(mut result) => {
-                result.error.iter_mut().for_each(|error| self.hide_in(error));
-                result.data.iter_mut().for_each(|data| self.hide_in_data(data));
-                Ok(result)
-            }
-            Err(mut fault) => {
-                self.hide_in(&mut fault.message);
-                Err(fault)
-            }
+            Ok(result) => Ok(self.hidden_in_result(result)),
+            Err(fault) => Err(ToolFault { message: self.hidden(fault.message), ..fault }),
         }
+    }
+
+    /// A text without the keys.
+    pub(in crate::tools) fn hidden(&self, mut text: String) -> String {
+        self.hide_in(&mut text);
+        text
+    }
+
+    fn hidden_in_result(&self, mut result: ToolResult) -> ToolResult {
+        let texts = [&mut result.error, &mut result.instruction_for_ai];
+        texts.into_iter().flatten().for_each(|text| self.hide_in(text));
+        self.hide_in_data(&mut result.data);
+        result.for_user.iter_mut().for_each(|text| self.hide_in(text));
+        for file in &mut result.files {
+            file.name.iter_mut().chain([&mut file.mime_type]).for_each(|text| self.hide_in(text));
+        }
+        for file in &mut result.artifacts {
+            let texts = file.name.iter_mut().chain(&mut file.error).chain([&mut file.mime_type]);
+            texts.for_each(|text| self.hide_in(text));
+        }
+        result.clarification = result.clarification.map(|asked| self.hidden_in_question(asked));
+        result
+    }
+
+    /// A question without the keys.
+    pub(in crate::tools) fn hidden_in_question(&self, mut asked: Clarification) -> Clarification {
+        let Clarification { r#type, question, options, schema, url } = &mut asked;
+        [r#type, question].into_iter().chain(url).for_each(|text| self.hide_in(text));
+        self.hide_in_data(schema);
+        for option in options {
+            let ClarificationOption { id, title, subtitle, metadata, .. } = option;
+            [id, title].into_iter().chain(subtitle).for_each(|text| self.hide_in(text));
+            self.hide_in_data(metadata);
+        }
+        asked
     }
 
     fn hide_in(&self, text: &mut String) {
@@ -128,16 +164,26 @@ impl Keys {
         }
     }
 
-    fn hide_in_data(&self, data: &mut Value) {
-        let mut rest = vec![data];
+    fn hide_in_data(&self, data: &mut Option<Value>) {
+        let mut rest: Vec<&mut Value> = data.iter_mut().collect();
         while let Some(value) = rest.pop() {
             match value {
                 Value::String(text) => self.hide_in(text),
                 Value::Array(items) => rest.extend(items),
-                Value::Object(members) => rest.extend(members.values_mut()),
+                Value::Object(members) => {
+                    if members.keys().any(|name| self.is_in(name)) {
+                        let named = std::mem::take(members).into_iter();
+                        *members = named.map(|(name, it)| (self.hidden(name), it)).collect();
+                    }
+                    rest.extend(members.values_mut());
+                }
                 _ => {}
             }
         }
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        self.0.iter().any(|key| key.hidden_in(text).is_some())
     }
 }
 
@@ -151,6 +197,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tools::{ListedFile, ToolFile};
 
     #[track_caller]
     fn check(keys: &Keys, said: &str, shown: &str) {
@@ -194,6 +241,32 @@ mod tests {
         keys.note_credential("s3cr3t-key");
         keys.note_credential("s3cr3t-key-of-two");
         check(&keys, "s3cr3t-key-of-two", "[the key]");
+    }
+
+    /// Users read all of it, and models most of it.
+    #[test]
+    fn a_key_is_hidden_in_all_parts_of_a_result() {
+        let mut keys = Keys::default();
+        keys.note_credential("s3cr3t-key");
+        let said = || "s3cr3t-key".to_owned();
+        let file =
+            ToolFile { name: Some(said()), mime_type: "text/plain".to_owned(), bytes: "x".into() };
+        let mut option = ClarificationOption::new(said(), said());
+        (option.subtitle, option.metadata) = (Some(said()), Some(json!({"s3cr3t-key": [said()]})));
+        let form = Clarification::form(said(), json!({"properties": {"s3cr3t-key": said()}}));
+        let page = Clarification::page(said(), "https://a.example/?k=s3cr3t-key");
+        for asked in [form, page] {
+            let options = vec![option.clone()];
+            let mut result = ToolResult::clarification(Clarification { options, ..asked });
+            result.data = Some(json!({"s3cr3t-key": {"by s3cr3t-key": 1}}));
+            result = result.with_instruction(said()).with_texts_for_user(vec![said()]);
+            result.list_files(vec![ListedFile { error: Some(said()), ..file.listed() }]);
+            result = result.with_files(vec![file.clone()]);
+            let hidden = keys.hide(Ok(result)).unwrap();
+            assert!(!format!("{hidden:?}").contains("s3cr3t"), "{hidden:?}");
+            let data = json!({"[the key]": {"by [the key]": 1}});
+            assert_eq!(hidden.data, Some(data));
+        }
     }
 
     #[test]

@@ -151,6 +151,11 @@ pub struct CallContext {
 }
 
 impl CallContext {
+    /// The same for a tool that is given these keys: what it reports is shown without them.
+    fn hiding(self, keys: &keys::Keys) -> Self {
+        Self { reporter: self.reporter.hiding(keys), ..self }
+    }
+
     /// The first attempt of a call, with reports that go nowhere.
     #[must_use]
     pub fn first(idempotency_key: impl Into<Arc<str>>) -> Self {

@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::keys::Keys;
 use super::question::{Awaits, SentQuestion};
 use super::{Clarification, Given, clean};
 use crate::limits::tools::PROGRESS_MESSAGE_BYTES_MAX;
@@ -55,10 +56,11 @@ impl Progress {
         Self { message: Some(message.into()), ..self }
     }
 
-    /// The same with its message without characters that people cannot see, and cut at
+    /// The same with its message without these keys and characters that people cannot see, and cut at
     /// [`PROGRESS_MESSAGE_BYTES_MAX`].
-    fn cleaned(self) -> Self {
+    fn cleaned(self, keys: &Keys) -> Self {
         let Some(message) = self.message else { return self };
+        let message = keys.hidden(message);
         // A character takes at least a byte. The rest of a huge message is never read.
         let message = clean::text(&message, PROGRESS_MESSAGE_BYTES_MAX);
         Self { message: Some(text::cut(&message, PROGRESS_MESSAGE_BYTES_MAX)), ..self }
@@ -95,6 +97,8 @@ pub struct Reporter {
     slot: Arc<Mutex<Slot>>,
     /// The attempt that reports.
     attempt: u32,
+    /// Keys that the tool is given, which nobody reads.
+    keys: Arc<Keys>,
 }
 
 /// The receiving end of a call's reports. Dropping it cancels the question that waits for an answer,
@@ -138,7 +142,7 @@ impl Reporter {
     /// see, and anything beyond [`PROGRESS_MESSAGE_BYTES_MAX`].
     pub fn progress(&self, progress: Progress) {
         if progress.is_finite() {
-            let progress = progress.cleaned();
+            let progress = progress.cleaned(&self.keys);
             self.put(|slot| slot.newest = Some(progress));
         }
     }
@@ -185,6 +189,7 @@ impl Reporter {
     }
 
     fn put_question(&self, clarification: Clarification, awaits: Awaits) {
+        let clarification = self.keys.hidden_in_question(clarification);
         self.put(|slot| slot.question = Some(Box::new(SentQuestion { clarification, awaits })));
     }
 
@@ -194,7 +199,12 @@ impl Reporter {
         let (waker, is_closed) = (slot.waker.take(), slot.is_closed);
         *slot = Slot { attempt, waker, is_closed, ..Slot::default() };
         drop(slot);
-        Self { slot: Arc::clone(&self.slot), attempt }
+        Self { slot: Arc::clone(&self.slot), attempt, keys: Arc::default() }
+    }
+
+    /// The same for a tool that is given these keys: what it reports is shown without them.
+    pub(super) fn hiding(self, keys: &Keys) -> Self {
+        Self { keys: Arc::new(keys.clone()), ..self }
     }
 
     fn put(&self, put: impl FnOnce(&mut Slot)) {
@@ -344,6 +354,20 @@ mod tests {
         };
         assert_eq!(asked.clarification, question());
         assert!(asking.poll(&mut cx).is_pending());
+    }
+
+    #[test]
+    fn a_tool_with_keys_shows_them_in_no_question() {
+        let mut keys = Keys::default();
+        keys.note_credential("s3cr3t-key");
+        let (reporter, reports) = Reporter::new();
+        let reporter = reporter.hiding(&keys);
+        let asked = Clarification { question: "Is s3cr3t-key right?".into(), ..question() };
+        let mut asking = pin!(reporter.ask(asked));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(asking.as_mut().poll(&mut cx).is_pending());
+        let Some(Report::Question { question, .. }) = reports.take() else { panic!("no question") };
+        assert_eq!(question.clarification.question, "Is [the key] right?");
     }
 
     #[test]

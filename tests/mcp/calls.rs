@@ -136,7 +136,19 @@ async fn a_call_goes_on_with_its_trace() {
 }
 
 #[tokio::test]
-async fn a_call_too_many_is_not_sent_and_fails_at_once() {
+async fn a_servers_key_is_in_no_part_of_a_result() {
+    let mut bad = Bad::start_with("tells_its_key", give_key);
+    let told = bad.call("odd", "").await.unwrap();
+    assert!(!format!("{told:?}").contains("s3cr3t"), "{told:?}");
+    assert_eq!(told.data, Some(json!({ "[the key]": "it is [the key]" })));
+    assert_eq!(told.for_user, ["for you: [the key]"]);
+    assert_eq!(told.files[0].name.as_deref(), Some("[the key]"));
+    let error = bad.call("act", "").await.unwrap().error.unwrap();
+    assert!(error.ends_with("x[the key]…"), "{error}");
+}
+
+#[tokio::test]
+async fn a_call_too_many_waits_until_another_ends() {
     let mut bad = Bad::start("silence");
     let odd = bad.tool("odd").await;
     let call = || odd.call(json!({ "text": "" }), CallContext::first("call"));
@@ -144,10 +156,9 @@ async fn a_call_too_many_is_not_sent_and_fails_at_once() {
     for _ in &open {
         bad.hears("called").await;
     }
-    let fault = within(call()).await.unwrap_err();
-    assert_eq!(fault.message, "the server has 64 calls open already");
-    assert!(fault.transient && fault.delivery == Delivery::Unsent);
+    let echo = bad.tool("echo").await;
+    let mut waiting = echo.call(json!({ "text": "at last" }), CallContext::first("call"));
+    assert!(timeout(Duration::ZERO, &mut waiting).await.is_err(), "there is no place");
     open[0].abort();
-    bad.hears("cancelled").await;
-    assert_eq!(bad.says("echo", "there is room again").await["text"], "there is room again");
+    assert_eq!(within(waiting).await.unwrap().data, Some(json!({ "text": "at last" })));
 }

@@ -82,6 +82,24 @@ async fn a_call_that_is_not_authorized_fails_for_good() {
     }
 }
 
+/// Clients read why it failed.
+#[tokio::test]
+async fn a_server_that_refuses_a_key_does_not_repeat_it() {
+    let begin = format!("no {KEY} and no header-{KEY}, which ");
+    // Twelve bytes of the last one are left of it.
+    let padding = "x".repeat(200 - 12 - begin.len());
+    let refused = whole("400 Bad Request", &format!("{begin}{padding}{KEY}"));
+    let web = Web::start(false, move |_| Some(refused.clone())).await;
+    let mut offers = follow_with(&web, |options| {
+        let Reach::Http(reach) = &mut options.reach else { panic!("it is no address") };
+        reach.url.set_query(Some(&format!("api_key={KEY}")));
+        reach.headers.push(("Authorization".to_owned(), format!("Bearer header-{KEY}")));
+    });
+    let error = offers.failed().await;
+    assert!(error.contains(": no [the key] and no [the key], which x"), "{error}");
+    assert!(error.ends_with("x[the key]…"), "{error}");
+}
+
 #[tokio::test]
 async fn calls_that_the_server_refused_leave_no_trace() {
     let refusals = std::sync::atomic::AtomicUsize::new(0);
@@ -139,6 +157,18 @@ async fn a_lost_session_is_made_again_whatever_the_status() {
     assert!(fault.transient && fault.delivery == Delivery::Unsent, "{fault:?}");
     assert!(within(call()).await.unwrap().success);
     assert_eq!(web.heard("initialize"), 2);
+}
+
+/// The server has made the call. Made again, it would charge twice.
+#[tokio::test]
+async fn an_error_with_the_calls_own_id_is_its_answer_whatever_it_says_of_sessions() {
+    let web = Web::start(false, |_| None).await;
+    let mut offers = follow(&web);
+    let told = "charged, but the checkout session has expired";
+    *web.state.refusal.lock() = Some(json!({ "code": -32000, "message": told }));
+    let result = offers.call("odd", "").await.unwrap();
+    assert_eq!(result.error.as_deref(), Some(told));
+    assert_eq!((web.heard("tools/call"), web.heard("initialize")), (1, 1));
 }
 
 #[tokio::test]

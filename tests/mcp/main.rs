@@ -128,6 +128,15 @@ impl Offers {
     }
 }
 
+/// A key that a server is given.
+const KEY: &str = "s3cr3t-key-of-a-server";
+
+/// Gives the server's program a key.
+fn give_key(options: &mut McpOptions) {
+    let Reach::Program(program) = &mut options.reach else { panic!("it is no program") };
+    program.environment.push(("API_TOKEN".into(), KEY.into()));
+}
+
 /// The pipe to which servers write what happens.
 fn events(directory: &TempDir) -> BufReader<pipe::Receiver> {
     let path = directory.path().join("events");

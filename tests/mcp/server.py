@@ -90,6 +90,19 @@ def tools(cursor):
     return page
 
 
+def tell_key(call_id, is_error):
+    """Repeat the server's key in all parts of a result, or so far into an error that it is cut off."""
+    key = os.environ["API_TOKEN"]
+    if is_error:
+        text = "x" * (2048 - 12) + key
+        send(id=call_id, result={"isError": True, "content": [{"type": "text", "text": text}]})
+        return
+    user = {"type": "text", "text": f"for you: {key}", "annotations": {"audience": ["user"]}}
+    blob = {"uri": f"a://{key}", "mimeType": "text/plain", "blob": "AAAA"}
+    send(id=call_id, result={"content": [user, {"type": "resource", "resource": blob}],
+                             "structuredContent": {key: f"it is {key}"}})
+
+
 changed = False
 # How many requests for the list fail once it has changed.
 failures = 2 if BEHAVIOUR == "changes_and_fails" else 0
@@ -110,7 +123,9 @@ def call(call_id, params):
         os._exit(3)
     if BEHAVIOUR == "exit_in_call" and name == "echo" and STARTS == 1:
         os._exit(3)
-    if name != "odd":
+    if BEHAVIOUR == "tells_its_key":
+        tell_key(call_id, is_error=name == "act")
+    elif name != "odd":
         answer_text(call_id, text)
     elif BEHAVIOUR == "long_line":
         answer_text(call_id, "x" * (12 << 20))
@@ -287,6 +302,8 @@ if BEHAVIOUR == "noise":
 if BEHAVIOUR == "grandchild":
     if os.fork() == 0:
         time.sleep(1000)
+if BEHAVIOUR == "exits_with_its_key":
+    sys.exit(f"invalid token {os.environ['API_TOKEN']}")
 if BEHAVIOUR == "exits_at_once":
     print("no license", file=sys.stderr, flush=True)
     sys.exit(7)

@@ -45,6 +45,13 @@ async fn a_server_that_exits_at_once_says_why() {
     assert_eq!(bad.failed().await, "the server ended: exit status 7; no license");
 }
 
+/// Clients read why it failed.
+#[tokio::test]
+async fn a_server_that_exits_does_not_repeat_its_key() {
+    let mut bad = Bad::start_with("exits_with_its_key", give_key);
+    assert_eq!(bad.failed().await, "the server ended: exit status 1; invalid token [the key]");
+}
+
 #[tokio::test]
 async fn a_server_that_exits_after_its_handshake_says_why() {
     let mut bad = Bad::start("exits_when_listed");

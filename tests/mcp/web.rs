@@ -26,6 +26,8 @@ pub(crate) struct State {
     pub(crate) tools: Mutex<Value>,
     /// The session that it knows; 0 before the first one.
     pub(crate) session: Mutex<u32>,
+    /// The error with which it refuses the next call, by status and with the call's id.
+    pub(crate) refusal: Mutex<Option<Value>>,
     is_modern: bool,
     answers: Box<Answers>,
     heard: Mutex<Vec<String>>,
@@ -44,6 +46,7 @@ impl Web {
         let state = State {
             tools: Mutex::new(json!([tool("act", "Acts."), tool("odd", "Is odd.")])),
             session: Mutex::new(0),
+            refusal: Mutex::default(),
             is_modern,
             answers: Box::new(answers),
             heard: Mutex::default(),
@@ -118,8 +121,12 @@ pub(crate) fn events(body: &str) -> Vec<u8> {
 }
 
 fn answer(id: &Value, member: &str, value: &Value) -> Vec<u8> {
+    answer_with("200 OK", id, member, value)
+}
+
+fn answer_with(status: &str, id: &Value, member: &str, value: &Value) -> Vec<u8> {
     let body = json!({ "jsonrpc": "2.0", "id": id, member: value }).to_string();
-    whole("200 OK\r\ncontent-type: application/json", &body)
+    whole(&format!("{status}\r\ncontent-type: application/json"), &body)
 }
 
 async fn serve(mut stream: TcpStream, state: Arc<State>) {
@@ -187,7 +194,10 @@ impl State {
                 "cacheScope": "public",
             })),
             "tools/list" => ok(json!({ "tools": *self.tools.lock(), "ttlMs": 1000 })),
-            "tools/call" => ok(json!({ "content": [{ "type": "text", "text": "done" }] })),
+            "tools/call" => match self.refusal.lock().take() {
+                Some(error) => answer_with("400 Bad Request", id, "error", &error),
+                None => ok(json!({ "content": [{ "type": "text", "text": "done" }] })),
+            },
             "GET" => whole("405 Method Not Allowed", ""),
             "DELETE" => whole("204 No Content", ""),
             _ if id.is_null() => whole("202 Accepted", ""),

@@ -26,6 +26,10 @@ pub(super) struct Message {
     /// previous round and is ignored.
     pub(super) is_asked_for: bool,
     // Each token needs the fields above.
+    /// Whether it goes on with the last step, which was cut off.
+    pub(super) goes_on: bool,
+    /// Why the model stopped, once it has said so.
+    pub(super) finish: Option<RoundFinish>,
     /// Its round, from 1; 0 for the lookups that waited for the user's answer.
     pub(super) round: u32,
     /// When the model was asked for it, in milliseconds since the Unix epoch.
@@ -34,10 +38,6 @@ pub(super) struct Message {
     text_from: usize,
     /// Notes to the model on its mistakes, besides the results of its calls.
     pub(super) notes: Vec<Note>,
-    /// Why the model stopped, once it has said so.
-    pub(super) finish: Option<RoundFinish>,
-    /// Whether it goes on with the last step, which was cut off.
-    pub(super) goes_on: bool,
 }
 
 /// A part of a message that is not yet history.

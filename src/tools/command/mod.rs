@@ -145,6 +145,7 @@ impl Tool for CommandTool {
 
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
         let shared = Arc::clone(&self.shared);
+        let context = context.hiding(&shared.keys);
         Box::pin(async move { shared.keys.hide(run::run(&shared, arguments, context).await) })
     }
 }
@@ -152,26 +153,49 @@ impl Tool for CommandTool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::Reporter;
+    use crate::tools::report::Report;
+
+    fn options(program: &str, arguments: &[&str]) -> Options {
+        let one = |argument: &&str| Element::One((*argument).to_owned());
+        Options {
+            program: program.into(),
+            arguments: arguments.iter().map(one).collect(),
+            environment: Vec::new(),
+            directory: None,
+            stdin: Input::None,
+            output: Output::Auto,
+            ok_exit_codes: vec![0],
+            progress: ProgressFrom::None,
+            confinement: Confinement::default(),
+            launcher: None,
+        }
+    }
+
+    fn tool(options: Options) -> CommandTool {
+        let parameters = json!({ "type": "object" });
+        let spec = ToolSpec { name: "search".into(), parameters, ..ToolSpec::default() };
+        CommandTool::new(Arc::new(spec), options).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_programs_key_is_hidden_in_its_progress() {
+        let options = Options {
+            environment: vec![("API_TOKEN".into(), "s3cr3t-key".into())],
+            progress: ProgressFrom::Stderr,
+            ..options("/bin/sh", &["-c", "echo \"with $API_TOKEN\" >&2"])
+        };
+        let (reporter, reports) = Reporter::new();
+        let context = CallContext { reporter, attempt: 0, ..CallContext::first("call") };
+        assert!(tool(options).call(json!({}), context).await.unwrap().success);
+        let Some(Report::Progress { progress, .. }) = reports.take() else { panic!("no progress") };
+        assert_eq!(progress.message.as_deref(), Some("with [the key]"));
+    }
 
     #[test]
     fn another_command_is_another_tool() {
-        let digest = |program: &str, argument: &str| {
-            let options = Options {
-                program: program.into(),
-                arguments: vec![Element::One(argument.to_owned())],
-                environment: Vec::new(),
-                directory: None,
-                stdin: Input::None,
-                output: Output::Auto,
-                ok_exit_codes: vec![0],
-                progress: ProgressFrom::None,
-                confinement: Confinement::default(),
-                launcher: None,
-            };
-            let parameters = json!({ "type": "object" });
-            let spec = ToolSpec { name: "search".into(), parameters, ..ToolSpec::default() };
-            CommandTool::new(Arc::new(spec), options).unwrap().spec().digest()
-        };
+        let digest =
+            |program: &str, argument: &str| tool(options(program, &[argument])).spec().digest();
         let own = digest("/bin/grep", "-r");
         assert_eq!(digest("/bin/grep", "-r"), own);
         assert_ne!(digest("/bin/rm", "-r"), own);

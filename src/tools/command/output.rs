@@ -129,6 +129,20 @@ mod tests {
         assert!(found.error.unwrap().starts_with("the program printed invalid JSON"));
     }
 
+    /// Programs have fields of these names.
+    #[test]
+    fn an_object_in_another_shape_is_data() {
+        for object in [
+            json!({ "success": true, "deleted": 3 }),
+            json!({ "success": false, "next_action": "retry" }),
+            json!({ "success": "yes", "next_action": "continue" }),
+        ] {
+            for output in [Output::Auto, Output::Json] {
+                check(&object.to_string(), output, &ToolResult::data(object.clone()));
+            }
+        }
+    }
+
     #[test]
     fn a_program_may_answer_in_the_standard_shape() {
         check(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::Request;
-use hyper::header::ACCEPT;
+use hyper::header::{ACCEPT, CONTENT_ENCODING};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
@@ -13,10 +13,14 @@ use url::Url;
 
 use super::openapi::{Document, OpenApiOptions, Operation, Select};
 use super::{HttpOptions, HttpTool, ResultOptions};
+use crate::http;
+use crate::limits::http_tools::MEDIA_TYPE_BYTES_MAX;
 use crate::limits::openapi::{
     DOCUMENT_BYTES_MAX, FETCH_BACKOFF_MAX, FETCH_BACKOFF_MIN, FETCH_TIMEOUT,
 };
+use crate::text::cut;
 use crate::tools::Entry;
+use crate::tools::keys::Keys;
 use crate::tools::outbound::Client;
 use crate::tools::source::{EntryRules, LeftOut, Offering, SourceReport, SourceState};
 
@@ -97,25 +101,28 @@ impl OpenApiSource {
         SourceReport { prefix: self.rules.prefix.clone(), ..starting }
     }
 
-    /// Fetches the document until that works, and publishes what it offers. **It must be called
-    /// inside a runtime.**
+    /// Fetches the document until it can be used, and publishes what it offers. A server that is being
+    /// maintained may answer with a page instead. **It must be called inside a runtime.**
     #[must_use]
     pub fn follow(self, url: Url) -> watch::Receiver<Offering> {
+        let mut keys = Keys::default();
+        keys.note_query(&url);
         let starting = Offering { report: self.starting(), tools: Vec::new() };
         let (sender, receiver) = watch::channel(starting);
         tokio::spawn(async move {
             let (source, mut pause) = (Arc::new(self), FETCH_BACKOFF_MIN);
             loop {
                 let fetched = source.fetch(&url).await;
-                let is_there = fetched.is_ok();
                 let reader = Arc::clone(&source);
                 // Reading a large document takes a second, and would block a worker.
                 let offering = spawn_blocking(move || {
                     reader.offering(fetched.as_deref().map_err(Clone::clone))
                 });
-                let Ok(offering) = offering.await else { return };
+                let Ok(mut offering) = offering.await else { return };
+                offering.report.error = offering.report.error.map(|error| keys.hidden(error));
+                let is_usable = offering.report.state == SourceState::Ready;
                 sender.send_replace(offering);
-                if is_there {
+                if is_usable {
                     return;
                 }
                 tokio::select! {
@@ -148,6 +155,12 @@ impl OpenApiSource {
             }
             if !status.is_success() {
                 return Err(format!("HTTP status {}", status.as_u16()));
+            }
+            let codings = response.headers().get_all(CONTENT_ENCODING).iter();
+            let codings = codings.map(|coding| coding.to_str().unwrap_or("?"));
+            if let Some(coding) = http::unknown_coding(codings, "identity") {
+                let coding = cut(coding, MEDIA_TYPE_BYTES_MAX);
+                return Err(format!("the server compressed it ({coding}) unasked"));
             }
             let body = response.into_body().collect(DOCUMENT_BYTES_MAX).await;
             body.map_err(|error| error.to_string())

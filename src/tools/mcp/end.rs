@@ -4,19 +4,28 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::tools::keys::Keys;
+
 /// The end of a connection. Copies share it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct End {
     why: watch::Sender<Option<Arc<str>>>,
+    /// Keys that the server is given: its last words may repeat them.
+    pub(super) keys: Arc<Keys>,
 }
 
 impl End {
+    /// The end of a connection to a server that is given these keys.
+    pub(super) fn new(keys: &Arc<Keys>) -> Self {
+        Self { why: watch::Sender::default(), keys: Arc::clone(keys) }
+    }
+
     /// The connection has ended. The first reason counts: others follow from it.
-    pub(super) fn note(&self, why: impl Into<Arc<str>>) {
+    pub(super) fn note(&self, why: impl Into<String>) {
         self.why.send_if_modified(|known| {
             let is_first = known.is_none();
             if is_first {
-                *known = Some(why.into());
+                *known = Some(self.keys.hidden(why.into()).into());
             }
             is_first
         });

@@ -96,8 +96,12 @@ pub(super) async fn checked(
 /// Asks for all pages.
 ///
 /// # Errors
-/// Why there is no list.
+/// Why there is no list, without the keys that the server is given.
 pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
+    all_pages(connection).await.map_err(|reason| connection.hidden(reason))
+}
+
+async fn all_pages(connection: &Connection) -> Result<Listing, String> {
     if !connection.has_tools {
         return Ok(Listing { pin: pin(&[]), ..Listing::default() });
     }

@@ -96,9 +96,7 @@ impl Reach {
                 for (name, value) in &reach.headers {
                     keys.note_header(&name.to_ascii_lowercase(), value);
                 }
-                for (name, value) in reach.url.query_pairs() {
-                    keys.note_field(&name, &value);
-                }
+                keys.note_query(&reach.url);
             }
         }
         keys

@@ -23,6 +23,7 @@ pub use assertion::{Algorithm, SigningKey};
 pub(crate) use bearer::{Bearer, Issuer, SendError};
 pub(crate) use token::{NoToken, Token};
 
+use super::keys::Keys;
 use super::outbound::{Cidr, Client};
 use crate::limits::oauth::ANSWER_BYTES_MAX;
 use crate::text::cut;
@@ -85,12 +86,27 @@ impl ClientCredentials {
     /// Asks for a token.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is none, without the client's secret: some servers repeat it as they refuse it.
     pub(crate) async fn token(
         &self,
         client: &Client,
         endpoint: &TokenEndpoint,
     ) -> Result<Token, NoToken> {
+        let token = self.ask(client, endpoint).await;
+        token.map_err(|error| NoToken { reason: self.keys().hidden(error.reason), ..error })
+    }
+
+    /// The client's secret, in every form in which it is sent.
+    fn keys(&self) -> Keys {
+        let mut keys = Keys::default();
+        if let Proof::Secret(secret) = &self.proof {
+            keys.note_credential(secret);
+            keys.note_credential(&basic_pair(&self.client_id, secret));
+        }
+        keys
+    }
+
+    async fn ask(&self, client: &Client, endpoint: &TokenEndpoint) -> Result<Token, NoToken> {
         let request = self.request(endpoint).map_err(NoToken::refused)?;
         let (status, answer) = send(client, request).await.map_err(NoToken::unreachable)?;
         let told = |key: &str| answer.get(key).and_then(Value::as_str);
@@ -120,10 +136,7 @@ impl ClientCredentials {
         let mut basic = None;
         match proof {
             Proof::Secret(secret) if endpoint.takes_basic => {
-                let encode = |text: &str| {
-                    form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>()
-                };
-                let pair = format!("{}:{}", encode(client_id), encode(secret));
+                let pair = basic_pair(client_id, secret);
                 let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
                 let value = HeaderValue::try_from(value);
                 let mut value = value.map_err(|_| "the secret cannot be sent in a header")?;
@@ -155,6 +168,13 @@ impl ClientCredentials {
         let request = request.body(Bytes::from(form.finish()));
         request.map_err(|_| "the token endpoint is not a valid address".to_owned())
     }
+}
+
+/// What `Basic` encodes (RFC 6749, section 2.3.1).
+fn basic_pair(client_id: &str, secret: &str) -> String {
+    let encode =
+        |text: &str| -> String { form_urlencoded::byte_serialize(text.as_bytes()).collect() };
+    format!("{}:{}", encode(client_id), encode(secret))
 }
 
 /// Sends a request for JSON. The value is `null` if the answer is something else.

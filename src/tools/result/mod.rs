@@ -133,19 +133,23 @@ impl ToolResult {
 
     /// Reads a tool's output.
     ///
-    /// An object with `success` or `next_action` must have the standard shape. If it does not, the
-    /// result is an error that lists all violations. Anything else is plain data. `null` counts as
-    /// absent, except as data.
+    /// An object whose `success` is a boolean and whose `next_action` is one of the four must have the
+    /// standard shape. If it does not, the result is an error that lists all violations. Anything else is
+    /// plain data: many services say `"success": true` in shapes of their own. `null` counts as absent,
+    /// except as data.
     #[must_use]
     pub fn from_value(value: Value) -> Self {
-        match value {
-            Value::Object(fields)
-                if fields.contains_key("success") || fields.contains_key("next_action") =>
-            {
-                shape::read(fields).unwrap_or_else(shape::Problems::into_result)
+        match (shape::claim(&value), value) {
+            (Some(claim), Value::Object(fields)) => {
+                shape::read(claim, fields).unwrap_or_else(shape::Problems::into_result)
             }
-            plain => Self::data(plain),
+            (_, plain) => Self::data(plain),
         }
+    }
+
+    /// Whether a tool's output says that it has the standard shape.
+    pub(crate) fn is_claimed_by(value: &Value) -> bool {
+        shape::claim(value).is_some()
     }
 
     /// The result itself if it has the standard shape, otherwise an error that lists all

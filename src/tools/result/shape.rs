@@ -41,48 +41,63 @@ impl Problems {
     }
 }
 
-/// Reads an object that should have the standard shape.
-pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problems> {
+/// What tells the standard shape from data.
+#[derive(Clone, Copy)]
+pub(super) struct Claim {
+    success: bool,
+    next_action: NextAction,
+}
+
+/// The claim of an object that should have the standard shape.
+pub(super) fn claim(value: &Value) -> Option<Claim> {
+    let success = value.get("success")?.as_bool()?;
+    let next_action = match value.get("next_action")?.as_str()? {
+        "continue" => NextAction::Continue,
+        "clarification_needed" => NextAction::ClarificationNeeded,
+        "complete" => NextAction::Complete,
+        "error" => NextAction::Error,
+        _ => return None,
+    };
+    Some(Claim { success, next_action })
+}
+
+/// Reads an object with this claim.
+pub(super) fn read(claim: Claim, mut fields: Map<String, Value>) -> Result<ToolResult, Problems> {
+    let Claim { success, next_action } = claim;
+    fields.shift_remove("success");
+    fields.shift_remove("next_action");
     let mut problems = Problems::default();
-    let success = read_success(&mut fields, &mut problems);
-    let next_action = read_next_action(&mut fields, &mut problems);
     let data = fields.shift_remove("data");
     let clarification = take(&mut fields, "clarification")
         .map(|clarification| read_clarification(clarification, &mut problems));
     let error = optional_text(&mut fields, "", "error", &mut problems);
     let instruction_for_ai = optional_text(&mut fields, "", "instruction_for_ai", &mut problems);
     refuse_the_rest(&fields, "", &mut problems);
-    check_rules(success, next_action, clarification.as_ref(), error.as_deref(), &mut problems);
-    match (success, next_action) {
-        (Some(success), Some(next_action)) if problems.found.is_empty() => Ok(ToolResult {
-            success,
-            data,
-            next_action,
-            clarification,
-            error,
-            instruction_for_ai,
-            files: Vec::new(),
-            artifacts: Vec::new(),
-            for_user: Vec::new(),
-            uncertain: false,
-        }),
-        _ => {
-            let error = error.filter(|error| error != UNREAD && !error.trim().is_empty());
-            Err(Problems { failed: success == Some(false), error, ..problems })
-        }
+    check_rules(claim, clarification.as_ref(), error.as_deref(), &mut problems);
+    if !problems.found.is_empty() {
+        let error = error.filter(|error| error != UNREAD && !error.trim().is_empty());
+        return Err(Problems { failed: !success, error, ..problems });
     }
+    Ok(ToolResult {
+        success,
+        data,
+        next_action,
+        clarification,
+        error,
+        instruction_for_ai,
+        files: Vec::new(),
+        artifacts: Vec::new(),
+        for_user: Vec::new(),
+        uncertain: false,
+    })
 }
 
 /// Checks the rules that types cannot express.
 pub(super) fn check(result: &ToolResult) -> Result<(), Problems> {
     let mut problems = Problems::default();
-    check_rules(
-        Some(result.success),
-        Some(result.next_action),
-        result.clarification.as_ref(),
-        result.error.as_deref(),
-        &mut problems,
-    );
+    let claim = Claim { success: result.success, next_action: result.next_action };
+    let (clarification, error) = (result.clarification.as_ref(), result.error.as_deref());
+    check_rules(claim, clarification, error, &mut problems);
     if result.data.as_ref().is_some_and(|data| is_deeper(data, DATA_DEPTH_MAX)) {
         problems.add(format!("`data` is nested deeper than {DATA_DEPTH_MAX}"));
     }
@@ -93,30 +108,28 @@ pub(super) fn check(result: &ToolResult) -> Result<(), Problems> {
 }
 
 fn check_rules(
-    success: Option<bool>,
-    next_action: Option<NextAction>,
+    claim: Claim,
     clarification: Option<&Clarification>,
     error: Option<&str>,
     problems: &mut Problems,
 ) {
-    if let Some(next_action) = next_action {
-        let asks = next_action == NextAction::ClarificationNeeded;
-        match (asks, clarification.is_some()) {
-            (true, false) => problems
-                .add("`clarification` is missing, `next_action` is \"clarification_needed\""),
-            (false, true) => problems
-                .add("`clarification` stands only where `next_action` is \"clarification_needed\""),
-            _ => {}
+    let asks = claim.next_action == NextAction::ClarificationNeeded;
+    match (asks, clarification.is_some()) {
+        (true, false) => {
+            problems.add("`clarification` is missing, `next_action` is \"clarification_needed\"");
         }
-        let fails = next_action == NextAction::Error;
-        match (fails, error.is_some()) {
-            (true, false) => problems.add("`error` is missing, `next_action` is \"error\""),
-            (false, true) => problems.add("`error` stands only where `next_action` is \"error\""),
-            _ => {}
-        }
-        if fails && success == Some(true) {
-            problems.add("`success` is true, `next_action` is \"error\"");
-        }
+        (false, true) => problems
+            .add("`clarification` stands only where `next_action` is \"clarification_needed\""),
+        _ => {}
+    }
+    let fails = claim.next_action == NextAction::Error;
+    match (fails, error.is_some()) {
+        (true, false) => problems.add("`error` is missing, `next_action` is \"error\""),
+        (false, true) => problems.add("`error` stands only where `next_action` is \"error\""),
+        _ => {}
+    }
+    if fails && claim.success {
+        problems.add("`success` is true, `next_action` is \"error\"");
     }
     if error.is_some_and(|error| error.trim().is_empty()) {
         problems.add("`error` is empty");
@@ -165,34 +178,6 @@ fn check_clarification(clarification: &Clarification, problems: &mut Problems) {
             problems.add(format!("`clarification.options[{index}].confidence` is not in 0 to 1"));
         }
     }
-}
-
-fn read_success(fields: &mut Map<String, Value>, problems: &mut Problems) -> Option<bool> {
-    match take(fields, "success") {
-        Some(Value::Bool(success)) => return Some(success),
-        Some(other) => problems.add(format!("`success` is {}, not a boolean", kind(&other))),
-        None => problems.add("`success` is missing"),
-    }
-    None
-}
-
-fn read_next_action(
-    fields: &mut Map<String, Value>,
-    problems: &mut Problems,
-) -> Option<NextAction> {
-    const ALLOWED: &str = "\"continue\", \"clarification_needed\", \"complete\" or \"error\"";
-    match take(fields, "next_action") {
-        Some(Value::String(name)) => match name.as_str() {
-            "continue" => return Some(NextAction::Continue),
-            "clarification_needed" => return Some(NextAction::ClarificationNeeded),
-            "complete" => return Some(NextAction::Complete),
-            "error" => return Some(NextAction::Error),
-            _ => problems.add(format!("`next_action` is {}, not {ALLOWED}", quote(&name))),
-        },
-        Some(other) => problems.add(format!("`next_action` is {}, not {ALLOWED}", kind(&other))),
-        None => problems.add(format!("`next_action` is missing: {ALLOWED}")),
-    }
-    None
 }
 
 fn read_clarification(value: Value, problems: &mut Problems) -> Clarification {

@@ -3,6 +3,7 @@
 //!
 //! What runs when, and what the model is told to repeat, is decided elsewhere.
 
+mod integers;
 mod retry;
 
 use std::any::Any;
@@ -156,7 +157,8 @@ async fn run_with(
             trace: call.trace.clone(),
         };
         let time = timeout.min(left);
-        let ended = attempt(tool, call.arguments.clone(), context, time).await;
+        let arguments = integers::written(call.arguments.clone());
+        let ended = attempt(tool, arguments, context, time).await;
         let asked_for = reporter.asked_for().unwrap_or_default();
         left = left.saturating_sub(begun.elapsed().saturating_sub(asked_for));
         let is_worth_it = |fault: &ToolFault| {

@@ -104,6 +104,14 @@ async fn a_tool_that_answers_is_done() {
     assert_eq!(run, Run { result, end: RunEnd::Done, attempts: 1 });
 }
 
+#[tokio::test]
+async fn a_tool_gets_a_number_without_a_fraction_as_an_integer() {
+    let tool = fake(looks(), |arguments, _| Box::pin(async { Ok(ToolResult::data(arguments)) }));
+    let call = ToolCall { arguments: json!({"limit": 10.0}), ..call(&tool) };
+    let run = run(call, Reporter::default(), TIMEOUT).await;
+    assert_eq!(run.result.data, Some(json!({"limit": 10})));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_final_even_if_it_is_an_error() {
     let error = ToolResult::error("no such order");

@@ -21,6 +21,8 @@ mod parameters;
 mod read;
 mod reference;
 mod schema;
+#[cfg(test)]
+mod schema_tests;
 mod security;
 mod select;
 #[cfg(test)]

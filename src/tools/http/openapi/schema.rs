@@ -4,7 +4,8 @@
 //! copied, each schema once. A schema may therefore refer to itself, and takes no more room than in
 //! the document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ptr;
 
 use serde_json::{Map, Value, json};
 
@@ -33,6 +34,10 @@ const DROPPED: &[&str] = &[
     "writeOnly",
     "xml",
 ];
+/// Keywords with schemas that a value has to fit as well, so that `null` in `type` alone would not allow it.
+const PARTS: &[&str] = &["$ref", "allOf", "anyOf", "if", "not", "oneOf"];
+/// Keywords that describe a schema rather than its values.
+const NOTES: &[&str] = &["title", "description", "default"];
 /// Keywords that change what references mean.
 const UNSUPPORTED: &[&str] = &["$dynamicRef", "$id", "$recursiveRef"];
 
@@ -55,6 +60,7 @@ impl<'d> Schemas<'d> {
     pub(super) fn operation(&mut self) -> Converter<'_, 'd> {
         Converter {
             names: BTreeMap::new(),
+            removed: BTreeMap::new(),
             given: Names::default(),
             open: Vec::new(),
             room: SCHEMA_BYTES_MAX,
@@ -69,6 +75,9 @@ pub(super) struct Converter<'s, 'd> {
     all: &'s mut Schemas<'d>,
     /// The names of definitions, by reference.
     names: BTreeMap<String, String>,
+    /// Properties that a definition must not require, by reference: another part of the same schema says that only
+    /// answers have them.
+    removed: BTreeMap<String, BTreeSet<String>>,
     given: Names,
     /// References whose definitions have not been copied yet.
     open: Vec<String>,
@@ -85,6 +94,11 @@ impl<'d> Converter<'_, 'd> {
     /// # Errors
     /// Why it cannot be used.
     pub(super) fn convert(&mut self, schema: &Value) -> Result<Value, String> {
+        self.convert_part(schema, &[])
+    }
+
+    /// Converts a part of a schema of which only answers have these properties.
+    fn convert_part(&mut self, schema: &Value, removed: &[String]) -> Result<Value, String> {
         let Value::Object(keywords) = schema else {
             // `true`, `false`, or names in `dependencies`.
             self.spend(weight(schema))?;
@@ -93,15 +107,17 @@ impl<'d> Converter<'_, 'd> {
         if let Some(keyword) = UNSUPPORTED.iter().find(|keyword| keywords.contains_key(**keyword)) {
             return Err(format!("its schema has {keyword}, which is not supported"));
         }
+        let is_nullable = keywords.get("nullable") == Some(&Value::Bool(true));
+        let removed = [&*self.read_only(keywords), removed].concat();
         let mut converted = Map::new();
         if let Some(Value::String(reference)) = keywords.get("$ref") {
             let name = self.name(reference)?;
+            self.note_removed(reference, &removed);
             converted.insert("$ref".to_owned(), format!("#/$defs/{name}").into());
             if self.all.is_3_0 {
-                return Ok(converted.into());
+                return self.finished(converted, is_nullable);
             }
         }
-        let removed = self.read_only(keywords);
         for (keyword, value) in keywords {
             let is_dropped = DROPPED.contains(&&**keyword) || keyword.starts_with("x-");
             if keyword == "$ref" || is_dropped {
@@ -111,8 +127,16 @@ impl<'d> Converter<'_, 'd> {
             let value = self.keyword(keyword, value, &removed)?;
             converted.insert(keyword.clone(), value);
         }
-        old_keywords(&mut converted, keywords.get("nullable") == Some(&Value::Bool(true)));
-        Ok(converted.into())
+        exclusive_limits(&mut converted);
+        self.finished(converted, is_nullable)
+    }
+
+    fn finished(&mut self, schema: Map<String, Value>, nullable: bool) -> Result<Value, String> {
+        if !nullable {
+            return Ok(schema.into());
+        }
+        self.spend(OR_NULL_BYTES)?;
+        Ok(or_null(schema).into())
     }
 
     fn keyword(
@@ -132,6 +156,9 @@ impl<'d> Converter<'_, 'd> {
                 }
                 Ok(converted.into())
             }
+            (Some(Holds::List), Value::Array(list)) if keyword != "prefixItems" => {
+                list.iter().map(|part| self.convert_part(part, removed)).collect()
+            }
             (Some(Holds::List | Holds::SchemaOrList), Value::Array(list)) => {
                 list.iter().map(|schema| self.convert(schema)).collect()
             }
@@ -147,8 +174,30 @@ impl<'d> Converter<'_, 'd> {
         }
     }
 
-    /// The names of properties that only answers have.
+    /// The names of properties that only answers have, as all parts of the schema say together.
     pub(super) fn read_only(&self, keywords: &Map<String, Value>) -> Vec<String> {
+        let is_plain_reference = keywords.len() == 1 && keywords.contains_key("$ref");
+        if is_plain_reference {
+            // Its definition says it.
+            return Vec::new();
+        }
+        let (mut names, mut seen) = (Vec::new(), HashSet::new());
+        let mut open = vec![keywords];
+        while let Some(part) = open.pop() {
+            // A schema may refer to itself.
+            if !seen.insert(ptr::from_ref(part)) {
+                continue;
+            }
+            names.extend(self.read_only_here(part));
+            let parts = part.get("allOf").and_then(Value::as_array).into_iter().flatten();
+            let reference = part.get("$ref").and_then(Value::as_str);
+            let referred = reference.and_then(|it| reference::find(self.all.root, it).ok());
+            open.extend(parts.chain(referred).filter_map(Value::as_object));
+        }
+        names
+    }
+
+    fn read_only_here(&self, keywords: &Map<String, Value>) -> Vec<String> {
         let Some(Value::Object(properties)) = keywords.get("properties") else { return Vec::new() };
         let says = |schema: &Value| schema.get("readOnly") == Some(&Value::Bool(true));
         let is_read_only = |schema: &Value| {
@@ -156,6 +205,21 @@ impl<'d> Converter<'_, 'd> {
         };
         let properties = properties.iter().filter(|(_, schema)| is_read_only(schema));
         properties.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Notes properties that the definition must not require. If it has been converted already, that is done again.
+    fn note_removed(&mut self, reference: &str, removed: &[String]) {
+        if removed.is_empty() {
+            return;
+        }
+        let definition = reference::find(self.all.root, reference).ok().and_then(Value::as_object);
+        let own = definition.map(|keywords| self.read_only(keywords)).unwrap_or_default();
+        let known = self.removed.entry(reference.to_owned()).or_default();
+        let before = known.len();
+        known.extend(removed.iter().filter(|name| !own.contains(name)).cloned());
+        if known.len() > before && !self.open.iter().any(|open| open == reference) {
+            self.open.push(reference.to_owned());
+        }
     }
 
     /// The name of the definition that a reference refers to.
@@ -202,18 +266,47 @@ impl<'d> Converter<'_, 'd> {
             if !matches!(schema, Value::Object(_) | Value::Bool(_)) {
                 return Err(format!("{} is no schema", quote(&reference)));
             }
-            definitions.insert(name, self.convert(schema)?);
+            let removed = self.removed.get(&reference).into_iter().flatten().cloned();
+            let removed: Vec<String> = removed.collect();
+            definitions.insert(name, self.convert_part(schema, &removed)?);
         }
         Ok(definitions)
     }
 }
 
-/// Keywords as they were before 2020-12: `nullable`, and limits that are exclusive.
-fn old_keywords(keywords: &mut Map<String, Value>, is_nullable: bool) {
-    if is_nullable && let Some(Value::String(kind)) = keywords.get("type") {
-        let kinds = json!([kind, "null"]);
-        keywords.insert("type".to_owned(), kinds);
+/// A schema that was `nullable` before 3.1. Strictly, only one with a `type` could be, but documents say so of others,
+/// and an explicit null clears a field.
+fn or_null(mut schema: Map<String, Value>) -> Map<String, Value> {
+    if PARTS.iter().any(|part| schema.contains_key(*part)) {
+        let mut either = Map::new();
+        for note in NOTES {
+            if let Some(value) = schema.shift_remove(*note) {
+                either.insert((*note).to_owned(), value);
+            }
+        }
+        either.insert("anyOf".to_owned(), json!([schema, { "type": "null" }]));
+        return either;
     }
+    match schema.get_mut("type") {
+        Some(Value::Array(kinds)) if kinds.iter().all(|kind| kind != "null") => {
+            kinds.push("null".into());
+        }
+        Some(kind @ Value::String(_)) => *kind = json!([kind.take(), "null"]),
+        _ => {}
+    }
+    if let Some(Value::Array(choices)) = schema.get_mut("enum")
+        && !choices.contains(&Value::Null)
+    {
+        choices.push(Value::Null);
+    }
+    schema
+}
+
+/// About what [`or_null`] adds.
+const OR_NULL_BYTES: usize = 32;
+
+/// Limits as they were before 2020-12: a boolean said that they are exclusive.
+fn exclusive_limits(keywords: &mut Map<String, Value>) {
     for (exclusive, inclusive) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")]
     {
         let Some(Value::Bool(is_exclusive)) = keywords.get(exclusive) else { continue };

@@ -43,7 +43,7 @@ fn finding(parameters: &Value) -> Operation {
 
 /// An operation `POST /send` with this body.
 #[track_caller]
-fn sending(body: &Value, schemas: &Value) -> Operation {
+pub(super) fn sending(body: &Value, schemas: &Value) -> Operation {
     let operation = json!({ "operationId": "send", "requestBody": body });
     only(&json!({
         "paths": { "/send": { "post": operation } },
@@ -51,7 +51,7 @@ fn sending(body: &Value, schemas: &Value) -> Operation {
     }))
 }
 
-fn json_body(schema: &Value) -> Value {
+pub(super) fn json_body(schema: &Value) -> Value {
     json!({ "required": true, "content": { "application/json": { "schema": schema } } })
 }
 
@@ -67,7 +67,7 @@ fn check_url(operation: &Operation, arguments: &Value, rest: &str) {
 }
 
 #[track_caller]
-fn check_body(operation: &Operation, arguments: &Value, expected: Option<(&str, &str)>) {
+pub(super) fn check_body(operation: &Operation, arguments: &Value, expected: Option<(&str, &str)>) {
     let body = filled(operation, arguments).body;
     let body = body.map(|(kind, bytes)| (kind, String::from_utf8(bytes).unwrap()));
     let body = body.as_ref().map(|(kind, text)| (kind.as_str(), text.as_str()));

@@ -87,6 +87,18 @@ async fn a_token_that_is_refused_is_replaced_once() {
     assert_eq!(tokens(&server).len(), 2);
 }
 
+/// Some servers repeat what they refuse.
+#[tokio::test]
+async fn the_clients_secret_is_hidden_in_what_its_server_says() {
+    for secret in ["s%26same", "bWUlM0ExOnMlMjZzYW1l"] {
+        let told = json!({ "error_description": format!("{secret} is wrong") }).to_string();
+        let server = Server::once([]).await;
+        let authority = Server::once([Reply::whole("401 Unauthorized", told)]).await;
+        let fault = call(&tool(&server, &authority)).await.unwrap_err();
+        assert!(fault.message.ends_with("HTTP status 401: [the key] is wrong"), "{fault:?}");
+    }
+}
+
 #[tokio::test]
 async fn without_a_token_nothing_is_sent() {
     let wrong = r#"{"error": "invalid_client", "error_description": "who are you?"}"#;

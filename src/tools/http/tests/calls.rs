@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::*;
+use crate::limits::openapi::FETCH_BACKOFF_MIN;
 use crate::limits::tools::ATTEMPTS_MAX;
 use crate::tools::http::openapi::{OpenApiOptions, Select};
 use crate::tools::outbound::tests::server::{self, Server, Then};
 use crate::tools::outbound::{Addresses, ClientOptions};
 use crate::tools::run::{Run, RunEnd, ToolCall, run};
-use crate::tools::source::EntryRules;
+use crate::tools::source::{EntryRules, Offering, SourceState};
 use crate::tools::{Policy, Reporter, Source, SourceKind, TraceContext};
 
 fn tool(written: &WrittenRequest) -> HttpTool {
@@ -101,18 +104,53 @@ fn unavailable() -> server::Answer {
     server::Answer::whole("503 Busy\r\nretry-after: 0", "")
 }
 
-#[tokio::test]
-async fn a_document_is_fetched_without_redirects() {
-    let elsewhere = server::Answer::whole("302 Found\r\nlocation: /b.json", "");
-    let server = Server::once([elsewhere, server::Answer::json(r#"{"openapi": "3.1.0"}"#)]).await;
+/// Fetches a document whose first answer is this one, and waits for what it is.
+async fn fetched(answer: server::Answer) -> (Server, watch::Receiver<Offering>, Option<String>) {
+    let server = Server::once([answer, server::Answer::json(r#"{"openapi": "3.1.0"}"#)]).await;
     let client = ClientOptions::new(Addresses::In(vec!["127.0.0.1".parse().unwrap()]));
     let client = Client::new(ClientOptions { redirects_max: 3, ..client });
     let source = OpenApiSource { client, ..source(&[]) };
-    let mut offered = source.follow(server.url("/a.json").parse().unwrap());
+    let mut offered = source.follow(server.url("/a.json?key=s3cr3t-key").parse().unwrap());
     offered.changed().await.unwrap();
-    let error = offered.borrow().report.error.clone().unwrap();
+    let error = offered.borrow().report.error.clone();
+    (server, offered, error)
+}
+
+#[tokio::test]
+async fn a_document_is_fetched_without_redirects() {
+    let elsewhere = server::Answer::whole("302 Found\r\nlocation: /b.json", "");
+    let (server, _offered, error) = fetched(elsewhere).await;
+    let error = error.unwrap();
     assert!(error.contains("HTTP status 302, a redirect"), "{error}");
     assert_eq!(server.requests().len(), 1);
+}
+
+/// As while a service is being maintained.
+#[tokio::test]
+async fn a_document_is_fetched_again_if_a_page_came_instead() {
+    let page = server::Answer::whole("200 OK\r\ncontent-type: text/html", "<p>Back soon.</p>");
+    let (_server, mut offered, error) = fetched(page).await;
+    assert!(error.unwrap().contains("this is not an OpenAPI document"));
+    tokio::time::pause();
+    tokio::time::advance(FETCH_BACKOFF_MIN).await;
+    tokio::time::resume();
+    offered.wait_for(|offering| offering.report.state == SourceState::Ready).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_document_that_is_compressed_unasked_is_called_that() {
+    let gzip = server::Answer::whole("200 OK\r\ncontent-encoding: gzip", b"\x1f\x8b");
+    let (_server, _offered, error) = fetched(gzip).await;
+    let told = "cannot fetch the document: the server compressed it (gzip) unasked";
+    assert_eq!(error.as_deref(), Some(told));
+}
+
+#[tokio::test]
+async fn a_document_does_not_repeat_the_key_in_its_address() {
+    let (_server, _offered, error) =
+        fetched(server::Answer::json(r#"{"openapi": "no s3cr3t-key"}"#)).await;
+    let error = error.unwrap();
+    assert!(error.contains("this is OpenAPI no [the key]"), "{error}");
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
 use crate::limits::mcp::LIST_AGE_MIN;
+use crate::tools::keys::Keys;
 use crate::tools::mcp::auth::Authorized;
 use crate::tools::mcp::cause::told_handshake;
 use crate::tools::mcp::end::End;
@@ -103,6 +104,11 @@ impl Connection {
         self.end.reached().await
     }
 
+    /// What the server says, without the keys that it is given.
+    pub(super) fn hidden(&self, told: String) -> String {
+        self.end.keys.hidden(told)
+    }
+
     /// Whether it has ended.
     pub(super) fn is_over(&self) -> bool {
         self.end.is_reached()
@@ -153,10 +159,14 @@ impl Connection {
                     debug!("the server has stopped reporting changes of its tools");
                 }
                 Err(ServiceError::McpError(error)) => {
-                    debug!(%error, "the server does not report changes of its tools");
+                    let error = self.hidden(error.to_string());
+                    debug!(error, "the server does not report changes of its tools");
                     return self.expect_changes().await;
                 }
-                Err(error) => debug!(%error, "the server cannot be asked for changes"),
+                Err(error) => {
+                    let error = self.hidden(error.to_string());
+                    debug!(error, "the server cannot be asked for changes");
+                }
             }
             sleep(backoff.pause(began.elapsed())).await;
         }
@@ -191,8 +201,20 @@ impl ConnectError {
 /// Connects to a server within this time. `known` is the era of an earlier connection.
 ///
 /// # Errors
-/// Why that failed.
+/// Why that failed, without the keys that the server is given: it may repeat those that it refuses.
 pub(super) async fn connect(
+    options: &McpOptions,
+    auth: Option<&Arc<Authorized>>,
+    known: Option<Era>,
+    within: Duration,
+) -> Result<Connection, ConnectError> {
+    let keys = Arc::new(options.reach.keys());
+    let connected = connect_with(&keys, options, auth, known, within).await;
+    connected.map_err(|error| ConnectError { message: keys.hidden(error.message), ..error })
+}
+
+async fn connect_with(
+    keys: &Arc<Keys>,
     options: &McpOptions,
     auth: Option<&Arc<Authorized>>,
     known: Option<Era>,
@@ -206,7 +228,7 @@ pub(super) async fn connect(
         };
         let mut failed = None;
         for probe in eras {
-            match Box::pin(connect_as(options, auth, *probe)).await {
+            match Box::pin(connect_as(keys, options, auth, *probe)).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) if error.may_be_legacy => failed = Some(error),
                 Err(error) => return Err(error),
@@ -246,6 +268,7 @@ impl Probe {
 }
 
 async fn connect_as(
+    keys: &Arc<Keys>,
     options: &McpOptions,
     auth: Option<&Arc<Authorized>>,
     probe: Probe,
@@ -255,7 +278,7 @@ async fn connect_as(
         Reach::Missing(reason) => Err(ConnectError::fatal(reason.clone())),
         Reach::Program(program) => {
             let name = Arc::clone(&options.rules.source.name);
-            let started = Program::start(name, program);
+            let started = Program::start(name, program, Arc::clone(keys));
             let (program, pipes) =
                 started.map_err(|error| ConnectError::fatal(error.to_string()))?;
             let Some((input, output)) = pipes else {
@@ -263,7 +286,7 @@ async fn connect_as(
             };
             let stdio = Stdio::new(input, output, program.exited.clone());
             let transport = Gate::new(stdio, traffic.clone());
-            let end = End::default();
+            let end = End::new(keys);
             let connected =
                 Box::pin(handshake(transport, options, traffic, probe, Some(program), end)).await;
             match connected {
@@ -272,7 +295,7 @@ async fn connect_as(
             }
         }
         Reach::Http(reach) => {
-            let end = End::default();
+            let end = End::new(keys);
             let client = HttpClient::new(reach.client.clone(), auth.cloned(), end.clone());
             let config = http::config(&reach.url, &reach.headers);
             let transport = StreamableHttpClientTransport::with_client(client, config);

@@ -3,7 +3,7 @@
 use hyper::header::{CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Response, StatusCode};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcError, ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpPostResponse,
@@ -127,9 +127,12 @@ async fn failure(
     let transient = status_error(status, headers);
     let body = body.collect(ERROR_BYTES_MAX).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
-    let told = is_json.then(|| error_in(&text)).flatten();
+    let told = error_in(&text);
+    let is_answered = told.as_ref().is_some_and(|told| answers(told, asked.message));
+    let told = told.filter(|_| is_json).map(|told| told.error);
     if asked.had_session
         && status == StatusCode::BAD_REQUEST
+        && !is_answered
         && says_session_lost(told.as_ref(), &text)
     {
         return Err(Error::SessionExpired);
@@ -167,11 +170,19 @@ fn refusal(status: StatusCode, text: &str, uri: &str) -> String {
     }
 }
 
-fn error_in(text: &str) -> Option<ErrorData> {
+fn error_in(text: &str) -> Option<JsonRpcError> {
     match serde_json::from_str(text) {
-        Ok(ServerJsonRpcMessage::Error(error)) => Some(error.error),
+        Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
         _ => None,
     }
+}
+
+/// Whether an error has the id of this request. Then it is the answer, whatever it says of sessions: the call may have
+/// been made, and must not be made again. Servers that do not know a session refuse its requests unread, with no id,
+/// `null` or (Python SDK) `server-error`.
+fn answers(told: &JsonRpcError, message: &ClientJsonRpcMessage) -> bool {
+    let ClientJsonRpcMessage::Request(request) = message else { return false };
+    told.id.clone().is_some_and(|id| message::as_sent(id) == request.id)
 }
 
 /// Whether a refusal to open a stream says that the server does not know its session.
@@ -181,7 +192,7 @@ pub(super) async fn has_lost_session(status: StatusCode, body: Body) -> bool {
     }
     let body = body.collect(ERROR_BYTES_MAX).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
-    says_session_lost(error_in(&text).as_ref(), &text)
+    says_session_lost(error_in(&text).map(|told| told.error).as_ref(), &text)
 }
 
 /// Whether a refusal says that the server does not know the session. Many servers, written after an

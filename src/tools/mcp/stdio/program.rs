@@ -10,6 +10,7 @@ use tracing::debug;
 
 use crate::limits::mcp::{EXIT_WAIT, STDERR_WAIT};
 use crate::limits::process::CLOSE_WAIT;
+use crate::tools::keys::Keys;
 use crate::tools::process::{Child, Options, ProcessError, Throttled, describe};
 
 /// A server's process. **Dropping it ends the process and everything that it has started.**
@@ -25,15 +26,18 @@ pub(in crate::tools::mcp) struct Program {
 type Pipes = (ChildStdin, Throttled<ChildStdout>);
 
 impl Program {
-    /// Starts a process. Its standard error goes to the log.
+    /// Starts a process. Its standard error goes to the log, without these keys.
     ///
     /// # Errors
     /// See [`ProcessError`].
     pub(in crate::tools::mcp) fn start(
         name: Arc<str>,
         options: &Options,
+        keys: Arc<Keys>,
     ) -> Result<(Self, Option<Pipes>), ProcessError> {
-        let on_line = Box::new(move |line: &str| debug!(server = &*name, line, "stderr"));
+        let on_line = Box::new(move |line: &str| {
+            debug!(server = &*name, line = keys.hidden(line.to_owned()), "stderr");
+        });
         let mut child = Child::start(options, Some(on_line))?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (exited, stop) = (CancellationToken::new(), CancellationToken::new());

@@ -76,6 +76,7 @@ impl Tool for McpTool {
 
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
         let shared = Arc::clone(&self.shared);
+        let context = context.hiding(&shared.keys);
         Box::pin(async move { shared.keys.hide(shared.run(arguments, context).await) })
     }
 
@@ -146,13 +147,17 @@ impl Shared {
         exchange: &Exchange,
     ) -> Result<(Reply, Option<String>), ToolFault> {
         let connection = self.link.connection(&context.session).await?;
+        let Some(slot) = connection.traffic.slot(self.silence_max).await else {
+            let reason = format!("the server has {OPEN_CALLS_MAX} calls open already");
+            return Err(ToolFault::transient(reason).after_waiting().before_sending());
+        };
+        // It may have ended while the call waited.
+        if connection.is_over() {
+            return Err(ToolFault::transient(&*connection.ended().await).before_sending());
+        }
         if let Some(reason) = self.why_stale(&connection).await? {
             return Ok((Reply::Result(error_result(reason)), None));
         }
-        let Some(slot) = connection.traffic.slot() else {
-            let reason = format!("the server has {OPEN_CALLS_MAX} calls open already");
-            return Err(ToolFault::transient(reason).before_sending());
-        };
         let call = Arc::new(OpenCall::new(context, slot));
         let send = |params: &[Param]| {
             let request = self.request(arguments, exchange, &call, params);

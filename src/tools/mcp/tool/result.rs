@@ -56,7 +56,7 @@ pub(in crate::tools::mcp) fn read(
         return Err(format!("it does not fit the tool's own outputSchema: {}", told.join("; ")));
     }
     let mut result = match structured {
-        Some(value) if reading.is_trusted && value.get("next_action").is_some() => {
+        Some(value) if reading.is_trusted && ToolResult::is_claimed_by(&value) => {
             ToolResult::from_value(value)
         }
         Some(mut value) => {
@@ -387,6 +387,19 @@ mod tests {
         assert!(read(json!({ "structuredContent": { "a": 1 } }), &reading).is_ok());
         let error = read(json!({ "structuredContent": { "a": "x" } }), &reading).unwrap_err();
         assert!(error.contains("outputSchema: result.a"), "{error}");
+    }
+
+    /// Services have fields of these names.
+    #[test]
+    fn an_object_in_another_shape_is_data_even_of_a_trusted_server() {
+        let trusting = Reading { output: None, is_trusted: true };
+        for object in [
+            json!({ "customer": "Ann", "next_action": "call back Monday" }),
+            json!({ "success": true, "deleted": 3 }),
+        ] {
+            let result = json!({ "structuredContent": object });
+            assert_eq!(read(result, &trusting).unwrap(), ToolResult::data(object));
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod open_call;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::RoleClient;
@@ -29,7 +30,7 @@ use rmcp::model::{
 use rmcp::service::{InboundStreamOrigin, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -146,9 +147,11 @@ impl Traffic {
         self.shared.changes.send_modify(|count| *count += 1);
     }
 
-    /// A place for one more open call, if there is one.
-    pub(super) fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.shared.slots).try_acquire_owned().ok()
+    /// A place for one more open call; `None` if there is none within this time. Calls get one in the order in which
+    /// they ask.
+    pub(super) async fn slot(&self, within: Duration) -> Option<OwnedSemaphorePermit> {
+        let slot = Arc::clone(&self.shared.slots).acquire_owned();
+        timeout(within, slot).await.ok()?.ok()
     }
 
     /// Whose question a server's own request is.

@@ -139,7 +139,8 @@ async fn a_call_that_could_not_be_sent_gives_its_place_back() {
     let traffic = Traffic::default();
     let mut gate = Gate::new(Refusing, traffic.clone());
     for at in 0..=OPEN_CALLS_MAX {
-        let request = ClientRequest::CallToolRequest(call(traffic.slot().expect("a free place")));
+        let slot = traffic.slot(Duration::ZERO).await.expect("a free place");
+        let request = ClientRequest::CallToolRequest(call(slot));
         gate.send(TxJsonRpcMessage::<RoleClient>::request(request, id(at))).await.unwrap_err();
     }
     let requests = traffic.shared.requests.lock();
@@ -147,12 +148,27 @@ async fn a_call_that_could_not_be_sent_gives_its_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_too_many_waits_for_a_place_for_so_long() {
+    let within = Duration::from_secs(15);
+    let traffic = Traffic::default();
+    let mut open = Vec::new();
+    for _ in 0..OPEN_CALLS_MAX {
+        open.push(traffic.slot(Duration::ZERO).await.unwrap());
+    }
+    let begun = Instant::now();
+    assert!(traffic.slot(within).await.is_none());
+    assert_eq!(begun.elapsed(), within);
+    open.pop();
+    assert!(traffic.slot(within).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_is_not_silent_while_the_user_is_asked() {
     let most = Duration::from_secs(15);
-    let slot = Traffic::default().slot().unwrap();
+    let slot = Traffic::default().slot(most).await.unwrap();
     let call = OpenCall::new(&CallContext::first("call"), slot);
     let asking = call.asking();
-    assert!(tokio::time::timeout(10 * most, call.silence(most)).await.is_err());
+    assert!(timeout(10 * most, call.silence(most)).await.is_err());
     drop(asking);
     let answered_at = Instant::now();
     call.silence(most).await;
@@ -160,10 +176,10 @@ async fn a_call_is_not_silent_while_the_user_is_asked() {
 }
 
 /// Sends a call with this progress token. Returns what it reports.
-fn sent(traffic: &Traffic, token: i64) -> Reports {
+async fn sent(traffic: &Traffic, token: i64) -> Reports {
     let (reporter, reports) = Reporter::new();
     let context = CallContext { reporter, ..CallContext::first("call") };
-    let open = OpenCall::new(&context, traffic.slot().unwrap());
+    let open = OpenCall::new(&context, traffic.slot(Duration::ZERO).await.unwrap());
     let request = ClientRequest::CallToolRequest(request_of(token, open));
     let mut message =
         TxJsonRpcMessage::<RoleClient>::request(request, NumberOrString::Number(token));
@@ -188,7 +204,7 @@ fn newest(reports: &Reports) -> Option<f64> {
 async fn a_flood_of_reports_ends_with_the_last_and_delays_no_other_call() {
     const MOST: u32 = NOTIFICATIONS_PER_SEC_MAX;
     let traffic = Traffic::default();
-    let [busy, other] = [1, 2].map(|token| sent(&traffic, token));
+    let (busy, other) = (sent(&traffic, 1).await, sent(&traffic, 2).await);
     for done in 1..=MOST {
         report(&traffic, 1, done);
         assert_eq!(newest(&busy), Some(f64::from(done)));
@@ -201,7 +217,7 @@ async fn a_flood_of_reports_ends_with_the_last_and_delays_no_other_call() {
     assert_eq!(newest(&other), Some(1.0));
     let call = Arc::clone(&traffic.shared.requests.lock().by_token[&token(1)]);
     let silence = call.silence(Duration::from_secs(15));
-    assert!(tokio::time::timeout(Duration::from_secs(2), silence).await.is_err());
+    assert!(timeout(Duration::from_secs(2), silence).await.is_err());
     assert_eq!(newest(&busy), Some(f64::from(2 * MOST - 1)), "the second is over");
     for done in 0..=MOST {
         report(&traffic, 1, done);
