@@ -32,7 +32,7 @@ pub enum Event<'a> {
     },
     /// The model's text outside calls and reasoning.
     TextDelta {
-        /// The round, from 1, if the text is the first of another message than the text before it.
+        /// The round, from 1, if this text begins a new message after earlier text.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "u32")]
         r#loop: Option<u32>,

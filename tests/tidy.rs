@@ -271,7 +271,7 @@ const ROWS: &[Row] = &[
     ),
     row("server/dialect/mod.rs", Nothing, &["conversation", "gateway", "session"]),
     row("server/dialect/server_tools.rs", Nothing, &["event"]),
-    row("server/dialect/words.rs", Nothing, &["event"]),
+    row("server/dialect/words.rs", Nothing, &[]),
     row("server/dialect/ag_ui", Nothing, &["conversation", "event", "gateway", "session", "tools"]),
     row(
         "server/dialect/ai_sdk",

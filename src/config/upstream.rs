@@ -52,8 +52,7 @@ pub struct ModelServerConfig {
     pub constrain: Option<Constrain>,
     /// How calls and results are sent back.
     pub history: History,
-    /// Whether the chat template opens the model's reasoning. Only for dialects that do not send prompts: of those, it is
-    /// seen.
+    /// Whether the chat template opens the model's reasoning. `None` for dialects that send prompts, which show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starts_in_reasoning: Option<bool>,
     /// The longest wait for a connection.

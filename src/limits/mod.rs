@@ -700,8 +700,8 @@ pub mod mcp {
     /// The patterns in the schemas of a list together. Real lists have a few; each takes time and
     /// memory to prepare, up to [`PATTERN_BYTES_MAX`](super::tools::PATTERN_BYTES_MAX).
     pub const LIST_PATTERNS_MAX: usize = 256;
-    /// Calls of a connection that are open at the same time. One more waits for a place, for as long as a call may be
-    /// silent: a server that does not answer that many is stuck.
+    /// Calls of a connection that are open at the same time. One more waits until another ends. It fails if none does
+    /// within the time that a call may be silent: the server is stuck then.
     pub const OPEN_CALLS_MAX: usize = 64;
     /// Requests of a connection over HTTP that are sent at the same time: all of its open calls, and
     /// a few for lists and pings.

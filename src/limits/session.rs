@@ -81,6 +81,9 @@ pub const STORE_LOAD_WAIT: Duration = Duration::from_secs(300);
 /// it, or to begin a turn.
 pub const RELEASE_WAIT: Duration = Duration::from_secs(2);
 
+/// How long a request waits before it looks again whether a session is free: what holds it ends within moments.
+pub const BUSY_LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
 /// How long a gateway waits before it asks a store again that has failed.
 pub const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 

@@ -103,13 +103,14 @@ struct Timer {
 
 /// Drives one turn.
 ///
-/// With hundreds of turns, most of this leaves the cache between two tokens of a turn. So what every token needs is side
-/// by side, from the end of `tools` to the start of `meter`:
+/// With hundreds of turns, most of this leaves the cache between two tokens of a turn. So what every token needs is
+/// side by side, from the end of `tools` to the start of `meter`, and at the starts of `writer` and `turn`:
 ///
 /// ```text
-///   [ parked_in | parked | route |   tools   | timer .. needs_pass | meter       | writer | turn ]
-///                                      '--------- each token ---------'
+///   [ parked_in | parked | route |   tools   | timer .. needs_pass | meter       | writer       | turn       ]
+///                                      '--------- each token ---------'           '------'       '------'
 /// ```
+/// The types of a turn that are marked `repr(C)` keep the order of their fields for this reason.
 #[repr(C)]
 pub(crate) struct Driver {
     parked_in: Arc<str>,

@@ -141,7 +141,7 @@ fn read_object(text: &str, keys: Keys<'_>) -> Result<(String, Arguments), Fault>
     let name = read_name(envelope.name, keys)?;
     if let Some(key) = envelope.stray.filter(|_| envelope.arguments.is_none_or(Member::is_null)) {
         return Err(Fault::call(format!(
-            "`{key}` is no key of a call: its arguments go into `{}`",
+            "`{key}` is not a key of a call; put its arguments in `{}`",
             keys.arguments[0]
         )));
     }
@@ -234,6 +234,12 @@ struct Member<'a> {
     value: &'a RawValue,
 }
 
+impl Member<'_> {
+    fn is_null(self) -> bool {
+        self.value.get() == "null"
+    }
+}
+
 /// The values of the keys that count.
 #[derive(Default)]
 struct Envelope<'a> {
@@ -242,18 +248,9 @@ struct Envelope<'a> {
     /// A key that counts and is repeated. JSON does not say which value is meant, and a call is not
     /// run on a guess.
     twice: Option<&'static str>,
-    /// A key that does not count, and may hold the arguments of a call that has none elsewhere.
+    /// The first key of no known meaning. If the call has no arguments, they may be under it.
     stray: Option<String>,
 }
-
-impl Member<'_> {
-    fn is_null(self) -> bool {
-        self.value.get() == "null"
-    }
-}
-
-/// Keys that models write beside those that count, without arguments in them.
-const BESIDE: [&str; 4] = ["id", "type", "index", "description"];
 
 struct EnvelopeVisitor<'f>(&'f JsonKeys);
 
@@ -284,7 +281,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_> {
                     let bit = self.0.name.len() + rank;
                     (&mut envelope.arguments, rank, bit, self.0.arguments[rank])
                 }
-                Key::Beside => {
+                Key::Extra => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
@@ -313,8 +310,9 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_> {
 enum Key {
     Name(usize),
     Arguments(usize),
-    /// One of [`BESIDE`].
-    Beside,
+    /// One of [`EXTRA_KEYS`].
+    Extra,
+    /// Any other: the call's arguments may be under it.
     Stray(String),
 }
 
@@ -341,8 +339,11 @@ impl Visitor<'_> for KeyVisitor<'_> {
             .map(Key::Name)
             .or_else(|| rank(self.0.arguments).map(Key::Arguments))
             .unwrap_or_else(|| match key {
-                key if BESIDE.contains(&key) => Key::Beside,
+                key if EXTRA_KEYS.contains(&key) => Key::Extra,
                 stray => Key::Stray(stray.to_owned()),
             }))
     }
 }
+
+/// Keys that models add to a call, and never put arguments under.
+const EXTRA_KEYS: [&str; 4] = ["id", "type", "index", "description"];

@@ -1,12 +1,12 @@
-//! Whether the client of an HTTP/1.1 connection still sends, and when to ask one that does not whether it has left.
+//! Whether an HTTP/1 client may still send, and when to probe one that has stopped: it may have left.
 //!
 //! Nothing is read from a connection while its answer is made or written, so its socket is watched here. A client that
 //! has closed its sending side may be waiting for the rest, or be gone; only a write can tell.
 //!
 //! ```text
-//!   open --> ended: probes until one fails, or the answer does
+//!   open --> ended: probed until a probe fails or the answer is over
 //!     |        ^
-//!     '--> overrun: more bytes than the request have come, and hide the end; looks for it now and then
+//!     '--> overrun: bytes after the request hide the end, so the system is asked for it now and then
 //! ```
 
 use std::future::Future as _;

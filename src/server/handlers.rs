@@ -11,7 +11,7 @@ use hyper::header::{
     HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, StatusCode, Version};
 use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 
@@ -21,8 +21,7 @@ use super::dialect::ended::is_final;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, Native, request, transcript};
 use super::dialect::{
-    ClientRequest, Collector, Dialects, Form, ImageReader, ParsedRequest, RequestReader,
-    WholeAnswer,
+    ClientRequest, Dialects, Form, ImageReader, ParsedRequest, RequestReader, WholeAnswer,
 };
 use super::early_failure::{early_failure, until_begun};
 use super::ready::ready;
@@ -32,16 +31,17 @@ use super::reply::{
 };
 use super::request_body::{self, RequestBody};
 use super::request_headers::{accept, check_body_headers, conversation_name, request_id, trace};
-use super::route::{ANTHROPIC_REQUEST_ID, IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
+use super::route::{ANTHROPIC_REQUEST_ID, IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
+use super::whole::{collect, whole_answer};
 use super::{App, now_sec, openapi, owner_turns, query, responses};
 use crate::conversation::claimed::TurnLookup;
 use crate::gateway::{BeginError, BegunTurn, NewTurn};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::limits::stream::EARLY_FAILURE_WAIT;
 use crate::session::store::{Artifact, MemoryUsage};
-use crate::session::{self, Cancel, FoundTurn, LoggedTurn, off_worker};
+use crate::session::{self, Cancel, FoundTurn, off_worker};
 use crate::telemetry::metrics;
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
@@ -184,7 +184,8 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
     let (address, trace) = (app.admission.client(request), trace(&request.headers));
     let new = NewTurn { owner, address, trace, is_read_whole, ..turn };
     let mut client = Waiting::new(request);
-    let BegunTurn { session_id, turn, repeated } = begin_turn(new, &mut client, app).await?;
+    let BegunTurn { session_id, turn, repeated } =
+        begin_turn(request, new, &mut client, app).await?;
     match form {
         Form::Stream(encoder) => {
             // A client that retries with its key says what it has seen. It cannot have seen
@@ -210,19 +211,27 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
     }
 }
 
-/// Begins a turn, unless its client leaves first: a source of tools may be starting, and the turn would hold its place
-/// until then.
-async fn begin_turn(new: NewTurn, client: &mut Waiting, app: &App) -> Result<BegunTurn, Refusal> {
+/// Begins a turn, unless its client leaves first. Otherwise the turn would hold its place while it waits for a source
+/// of tools, and then run for nobody.
+async fn begin_turn(
+    request: &Parts,
+    new: NewTurn,
+    client: &mut Waiting,
+    app: &App,
+) -> Result<BegunTurn, Refusal> {
+    // An older client that has closed its sending side may still read a stream.
+    let is_told = new.is_read_whole || request.version != Version::HTTP_10;
     // Boxed, because the futures around it are moved several times before they are polled.
     let mut beginning = Box::pin(app.gateway.begin(new));
     poll_fn(|cx| match beginning.as_mut().poll(cx) {
         Poll::Ready(begun) => Poll::Ready(begun.map_err(Refusal::Begin)),
-        Poll::Pending => client.poll_gone(cx).map(|()| Err(left())),
+        Poll::Pending if is_told => client.poll_gone(cx).map(|()| Err(left())),
+        Poll::Pending => Poll::Pending,
     })
     .await
 }
 
-/// Nobody reads this answer.
+/// Ends the request of a client that has left. Nobody reads the answer, so any refusal will do.
 fn left() -> Refusal {
     Refusal::BodyBroken("its client has left".to_owned())
 }
@@ -272,37 +281,6 @@ async fn read<T: Send + 'static>(
         in_dialect(&client_request, app)
     };
     owner_turns::read(app, &whose, length, read).await
-}
-
-/// Answers in one piece, once the turn is over. If the client leaves first, the turn loses its
-/// reader.
-async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Collector>, mut client: Waiting) -> Reply {
-    let mut reader = turn.log.read_after(0);
-    poll_fn(|cx| {
-        while let Poll::Ready(read) = reader.poll_read(cx, |record| whole.take(&record)) {
-            if read.is_none() {
-                return Poll::Ready(());
-            }
-        }
-        client.poll_gone(cx)
-    })
-    .await;
-    whole_answer(whole.answer())
-}
-
-fn whole_answer(answer: WholeAnswer) -> Reply {
-    let WholeAnswer { mut status, body, may_be_repeated } = answer;
-    // A proxy may send the request to another gateway.
-    if !may_be_repeated && status == 503 {
-        status = 500;
-    }
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut reply = json_reply(status, &body);
-    if !may_be_repeated {
-        // SDKs send a request again after an error, and a tool may have changed something.
-        reply.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
-    }
-    reply
 }
 
 fn models(app: &App) -> Reply {

@@ -35,6 +35,7 @@ mod tls;
 mod transport;
 mod unread;
 mod waiting;
+mod whole;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

@@ -36,9 +36,13 @@ impl Silence {
     /// sent; it is set to now then. The timer is not reset for everything that is sent: when it fires, it
     /// looks at `sent_at` and sleeps again if need be.
     pub(super) fn poll_due(&mut self, cx: &mut Context<'_>, sent_at: &mut Instant) -> Poll<()> {
-        let due = self.due(cx, *sent_at);
+        if let Some(departure) = &mut self.departure {
+            // If the client has not stopped sending, the task is woken when it does.
+            let _ = departure.poll_ended(cx);
+        }
+        let due = self.due(*sent_at);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        // A probe cannot wait until then.
+        // A probe may be due before the timer fires.
         if due < timer.deadline() {
             timer.as_mut().reset(due);
         }
@@ -57,11 +61,9 @@ impl Silence {
     }
 
     /// When the next keep-alive or probe is due.
-    fn due(&mut self, cx: &mut Context<'_>, sent_at: Instant) -> Instant {
+    fn due(&self, sent_at: Instant) -> Instant {
         let keep_alive = sent_at + self.keep_alive;
-        let Some(departure) = &mut self.departure else { return keep_alive };
-        // If it has not ended, the task is woken when it does.
-        let _ = departure.poll_ended(cx);
-        departure.probe_at().map_or(keep_alive, |probe| keep_alive.min(probe))
+        let probe = self.departure.as_ref().and_then(Departure::probe_at);
+        probe.map_or(keep_alive, |probe| keep_alive.min(probe))
     }
 }

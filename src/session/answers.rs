@@ -160,7 +160,7 @@ impl Sessions {
                         if Instant::now() < deadline =>
                     {
                         may_be_deleted = true;
-                        sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+                        sleep(limits::BUSY_LOOK_INTERVAL).await;
                         continue;
                     }
                     deleted => break deleted?,
@@ -186,7 +186,7 @@ impl Sessions {
         if self.turn_elsewhere(session_id).await?.as_deref() == Some(turn_id) {
             self.store.request_cancel(session_id, Some(turn_id)).await?;
         }
-        sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+        sleep(limits::BUSY_LOOK_INTERVAL).await;
         Ok(())
     }
 

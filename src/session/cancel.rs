@@ -40,7 +40,7 @@ impl Sessions {
         while !turn.log.has_ended() && !self.cancel_turn(session_id, &turn.turn_id).await? {
             // No gateway holds the session: the turn has just ended, or its gateway was stopped.
             self.settle(session_id).await?;
-            sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+            sleep(limits::BUSY_LOOK_INTERVAL).await;
         }
         ended(&turn.log).await;
         Ok(())

@@ -77,7 +77,7 @@ impl Sessions {
             let _ = timeout_at(deadline, ended(&turn.log)).await;
         }
         // The lease is released a moment after the end.
-        sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+        sleep(limits::BUSY_LOOK_INTERVAL).await;
         Ok(())
     }
 

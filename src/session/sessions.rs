@@ -89,9 +89,9 @@ impl Sessions {
         let deadline = Instant::now() + wait;
         loop {
             match self.try_begin(&beginning, deadline, &is_parked).await {
-                // There may be no session any more.
+                // Another request was faster. If it deleted the session, a new one can begin now.
                 Err(NotBegun::Overtaken) if Instant::now() < deadline => {
-                    sleep(limits::STORE_RETRY_INTERVAL / 4).await;
+                    sleep(limits::BUSY_LOOK_INTERVAL).await;
                 }
                 outcome => return outcome,
             }

@@ -23,8 +23,8 @@ use crate::limits::upstream as limits;
 
 /// A model's answer as it arrives.
 ///
-/// Dropping it closes the connection, which ends the generation. What every token needs is side by side, as in
-/// [`Driver`](crate::orchestrator).
+/// Dropping it closes the connection, which ends the generation. What every token needs comes first: see
+/// [`Driver`](crate::orchestrator::Driver).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Round {

@@ -332,7 +332,7 @@ async fn a_client_that_leaves_soon_after_the_end_of_its_sending_side() {
 
 /// Bytes after the request hide that its connection was closed. The next keep-alive is a long way off.
 #[tokio::test]
-async fn a_client_of_a_stream_that_has_sent_too_much_leaves() {
+async fn a_client_that_has_sent_too_much_leaves_its_stream() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;

@@ -148,7 +148,7 @@ async fn a_servers_key_is_in_no_part_of_a_result() {
 }
 
 #[tokio::test]
-async fn a_call_too_many_waits_until_another_ends() {
+async fn a_call_over_the_limit_waits_until_another_ends() {
     let mut bad = Bad::start("silence");
     let odd = bad.tool("odd").await;
     let call = || odd.call(json!({ "text": "" }), CallContext::first("call"));

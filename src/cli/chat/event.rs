@@ -36,7 +36,7 @@ pub(super) struct Started {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Text {
-    /// The round, if the text is the first of another message.
+    /// The round, if this text begins a new message after earlier text.
     #[serde(default)]
     pub(super) r#loop: Option<u32>,
     pub(super) text: String,

@@ -28,8 +28,7 @@ use crate::orchestrator::stop_texts::StopTexts;
 use crate::parser::Parser;
 use crate::upstream::{Images, PassedOver, RoundRequest, Sampling, ToolChoice};
 
-/// See the module docs. What every token needs comes first: with hundreds of turns, all of it leaves the cache between two
-/// tokens of one.
+/// See the module docs. What every token needs comes first: see [`Driver`](crate::orchestrator::driver::Driver).
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Core {

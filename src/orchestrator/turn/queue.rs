@@ -23,7 +23,7 @@ pub(super) enum EventDraft {
     TurnStarted,
     Acknowledgement,
     Clarification,
-    /// Words, and their round if they are the first of another message.
+    /// Words, and their round if they begin a new message after earlier text.
     Text {
         r#loop: Option<u32>,
         words: Range<usize>,

@@ -34,7 +34,7 @@ pub(super) struct Script {
     pub(super) guard: ResultGuard,
     /// The round of the message whose first words are still to come.
     begins: Option<u32>,
-    // Each word needs the fields above.
+    // Each token needs the fields above.
     reasoning: String,
     /// Arguments as the model writes them, if clients want them as they arrive.
     arguments: String,
@@ -117,7 +117,7 @@ impl Script {
     }
 
     pub(super) fn next(&mut self) -> Option<Queued> {
-        // A single entry leaves from the back: the next one then takes its place, and not the one behind it.
+        // A single entry is popped from the back, so that the next one reuses its slot, which is still in the cache.
         if self.queue.len() == 1 { self.queue.pop_back() } else { self.queue.pop_front() }
     }
 

@@ -21,7 +21,7 @@ use crate::tools::{
 };
 use crate::upstream::ToolChoice;
 
-/// What a model is told that asks for a choice again.
+/// What a model is told if it repeats a lookup whose question the user has answered.
 const CHOSEN: &str =
     "The user has chosen this one. Continue with what was asked before, using this id.";
 
@@ -246,8 +246,8 @@ impl Setup {
         repeats
     }
 
-    /// The call that asked which of several the user means, and what it returns now that the user has chosen: the question
-    /// would send the model back to the user.
+    /// The call whose question the user has answered with an option, and what it returns if the model repeats it: the
+    /// choice, because the question would send the model back to the user.
     fn chosen(&self) -> Option<(&str, ToolResult)> {
         let (Question { call_id, continuation: Continuation::Model, .. }, answer) =
             self.answered()?

@@ -24,10 +24,10 @@ pub(super) fn end_before(feedback: &Value) -> bool {
     feedback["reason"].as_str().is_some_and(|reason| !of_calls.contains(&reason))
 }
 
-/// Finds the pieces of a growing text with which the words of another message begin, or those after a call, and what keeps
-/// these apart from the words before: in Markdown, a block of code, a table or a heading begins only after a line's end.
+/// Finds where a growing text needs a blank line: where a message begins, and after a call. In Markdown, a block of
+/// code, a table or a heading begins only at the start of a line.
 ///
-/// The log says where they begin. That a tool starts or ends says nothing: it may do so while the model is still
+/// Both are events in the log. The start and the end of a tool do not count: a tool may end while the model is still
 /// writing, even in the middle of a word.
 #[derive(Debug)]
 pub(super) struct MessageBreaks {
@@ -35,7 +35,7 @@ pub(super) struct MessageBreaks {
     has_words: bool,
     /// Ends of lines in the white space that the text ends with.
     lines: usize,
-    /// Whether the next words are others than those before.
+    /// Whether the next words begin a message or follow a call.
     is_due: bool,
 }
 
@@ -48,8 +48,8 @@ impl MessageBreaks {
         self.is_due = true;
     }
 
-    /// Takes the next piece, escaped as JSON; `begins`: it is the first of another message. Returns what to add for a blank
-    /// line before it, if it does not go on with the words before.
+    /// Takes the next piece, escaped as JSON; `begins` says whether it begins a message. Returns what completes the
+    /// blank line before its words, if they begin a message or follow a call.
     pub(super) fn gap(&mut self, piece: &[u8], begins: bool) -> Option<&'static str> {
         let Self { has_words, lines, .. } = *self;
         let words = from_first(piece);
@@ -63,7 +63,7 @@ impl MessageBreaks {
         match lines + ends_of_lines(&piece[..piece.len() - words.len()]) {
             0 => Some("\n\n"),
             1 => Some("\n"),
-            _ => None,
+            _ => Some(""),
         }
     }
 }
@@ -103,10 +103,10 @@ mod tests {
         for (first, second, gap) in [
             ("Let me look.", "It is noon.", BLANK_LINE),
             ("Let me look.", "\\nIt is noon.", Some("\n")),
-            ("Let me look.", " \\n \\nIt is noon.", None),
+            ("Let me look.", " \\n \\nIt is noon.", Some("")),
             ("Let me look.", " It is noon.", BLANK_LINE),
             ("Let me look.\\n", "It is noon.", Some("\n")),
-            ("Let me look.\\r\\n\\t", "\\nIt is noon.", None),
+            ("Let me look.\\r\\n\\t", "\\nIt is noon.", Some("")),
             ("Let me look: ", "```python", BLANK_LINE),
             ("\\t", "It is noon.", None),
             ("It is in C:\\\\n", "It is noon.", BLANK_LINE),
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn white_space_at_the_start_of_a_message_is_part_of_the_gap() {
         for (blanks, gap) in
-            [(&[" "][..], BLANK_LINE), (&["\\n"], Some("\n")), (&["\\n", "\\n"], None)]
+            [(&[" "][..], BLANK_LINE), (&["\\n"], Some("\n")), (&["\\n", "\\n"], Some(""))]
         {
             let mut breaks = MessageBreaks::NEW;
             breaks.gap(b"Let me look.", false);

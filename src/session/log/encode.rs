@@ -58,7 +58,7 @@ pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
 }
 
 const TEXT_START: &[u8] = br#"{"type":"text_delta","data":{"text":""#;
-/// The start of the first text of another message.
+/// The start of an event whose text begins a new message.
 const MESSAGE_START: &str = r#"{"type":"text_delta","data":{"loop":"#;
 const MESSAGE_TEXT_START: &str = r#","text":""#;
 const REASONING_START: &[u8] = br#"{"type":"reasoning_delta","data":{"text":""#;
@@ -94,7 +94,7 @@ pub(super) fn decode(line: &[u8]) -> Option<(Kind, Option<usize>)> {
     (is_whole && line.ends_with(b"}")).then_some((kind, text_start))
 }
 
-/// Whether an encoded event is the first text of another message than the text before it.
+/// Whether an encoded event is text that begins a new message after earlier text.
 pub(super) fn begins_message(line: &[u8]) -> bool {
     line.starts_with(MESSAGE_START.as_bytes())
 }
@@ -279,6 +279,7 @@ mod tests {
         ) {
             for event in [
                 Event::text(&text),
+                Event::TextDelta { r#loop: Some(12), text: &text },
                 Event::ReasoningDelta { text: &text },
                 Event::ToolArgumentsDelta { call_id: &text, delta: &text },
             ] {

@@ -46,8 +46,7 @@ pub struct TurnLog {
     bytes: AtomicUsize,
 }
 
-/// What every token needs comes last, next to the lock: with hundreds of turns, all of it leaves the cache between two
-/// tokens of one.
+/// What every token needs comes last, next to the lock: see [`Driver`](crate::orchestrator::Driver).
 #[derive(Debug, Default)]
 #[repr(C)]
 struct State {

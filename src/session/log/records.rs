@@ -42,7 +42,7 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Whether its text is the first of another message of the model than the text before it.
+    /// Whether its text begins a new message of the model after earlier text.
     #[must_use]
     pub fn begins_message(&self) -> bool {
         encode::begins_message(self.data)

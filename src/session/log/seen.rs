@@ -52,8 +52,11 @@ impl Seen {
             Kind::TextDelta => {
                 let Line { data } = read(line);
                 self.said += &data.text;
-                self.loops += u32::from(self.loops == 0 || self.is_after_tools);
-                self.loops = self.loops.max(data.r#loop);
+                if data.r#loop > 0 {
+                    self.loops = data.r#loop;
+                } else {
+                    self.loops += u32::from(self.loops == 0 || self.is_after_tools);
+                }
                 self.is_after_tools = false;
             }
             Kind::ToolStarted => {

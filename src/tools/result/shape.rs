@@ -119,13 +119,13 @@ fn check_rules(
             problems.add("`clarification` is missing, `next_action` is \"clarification_needed\"");
         }
         (false, true) => problems
-            .add("`clarification` stands only where `next_action` is \"clarification_needed\""),
+            .add("`clarification` is only allowed if `next_action` is \"clarification_needed\""),
         _ => {}
     }
     let fails = claim.next_action == NextAction::Error;
     match (fails, error.is_some()) {
         (true, false) => problems.add("`error` is missing, `next_action` is \"error\""),
-        (false, true) => problems.add("`error` stands only where `next_action` is \"error\""),
+        (false, true) => problems.add("`error` is only allowed if `next_action` is \"error\""),
         _ => {}
     }
     if fails && claim.success {

@@ -90,7 +90,7 @@ fn every_broken_rule_is_named() {
         json!({"success": true, "next_action": "clarification_needed", "error": "x"}),
         &[
             r#"`clarification` is missing, `next_action` is "clarification_needed""#,
-            r#"`error` stands only where `next_action` is "error""#,
+            r#"`error` is only allowed if `next_action` is "error""#,
         ],
     );
     check_broken(
@@ -109,7 +109,7 @@ fn every_broken_rule_is_named() {
             "success": true, "next_action": "continue",
             "clarification": {"type": "t", "question": "q"}
         }),
-        &[r#"`clarification` stands only where `next_action` is "clarification_needed""#],
+        &[r#"`clarification` is only allowed if `next_action` is "clarification_needed""#],
     );
 }
 

@@ -294,8 +294,10 @@ impl Server {
             let coding = self.without_key(coding.to_owned());
             return Err(Failed::permanent(RoundFailure::compressed(&coding)));
         }
-        // A message that goes on comes after its reasoning.
-        let in_reasoning = (self.starts_in_reasoning && !request.is_prefilled)
+        // The model goes on with a prefilled message, whose reasoning is over; and a server that holds the answer to a
+        // form does so from the first token on.
+        let has_form = request.sampling.extra.fields().contains_key("response_format");
+        let in_reasoning = (self.starts_in_reasoning && !request.is_prefilled && !has_form)
             || request.format.row().reasoning_open_in(&prompt).is_some();
         let decoder = self.dialect.decoder(&request);
         let round = Round::http(answer.body, request.contract, decoder, &self.patience)

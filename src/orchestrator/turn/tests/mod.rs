@@ -323,6 +323,26 @@ fn words_alone_are_the_answer() {
 }
 
 #[test]
+fn the_first_words_of_another_message_have_its_round() {
+    let mut scene = Scene::new();
+    scene.says("Let ").says("me look.\n").spells(TIME).says("Soon.").stops();
+    scene.tool_returns(0, ok()).says("It ").says("is noon.").stops();
+    let mut texts = scene.events.iter().filter(|event| event["type"] == "text_delta");
+    let round_of = |event: &Value| event["data"]["loop"].as_u64();
+    let rounds: Vec<_> = texts.by_ref().map(round_of).collect();
+    assert_eq!(rounds.iter().flatten().collect::<Vec<_>>(), [&2]);
+    assert_eq!(rounds[rounds.len() - 2..], [Some(2), None]);
+}
+
+#[test]
+fn the_first_words_of_a_turn_have_no_round() {
+    let mut scene = Scene::new();
+    scene.spells(TIME).stops();
+    scene.tool_returns(0, ok()).says("It is noon.").stops();
+    assert_eq!(*scene.event("text_delta"), json!({ "text": "It is noon." }));
+}
+
+#[test]
 fn deltas_handled_together_come_out_as_one_event() {
     let mut scene = Scene::new();
     for word in ["one ", "two ", "three"] {

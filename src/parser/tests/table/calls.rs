@@ -130,9 +130,9 @@ fn keys_of_a_call() {
     check(&settings, r#"§{"name":" "}"#, &["start 0@0", "call 0   {}"]);
 }
 
-/// They may be its arguments, and it would run without them.
+/// Its arguments may be under that key, and it would run without them.
 #[test]
-fn a_call_without_arguments_has_no_keys_that_mean_nothing() {
+fn a_call_without_arguments_is_refused_if_it_has_an_unknown_key() {
     for (payload, is_call) in [
         (r#"{"name":"f","zone":"Tokyo"}"#, false),
         (r#"{"name":"f","params":{"zone":"Tokyo"}}"#, false),

@@ -15,9 +15,7 @@ use crate::limits::server::MESSAGE_ID_BYTES_MAX;
 use crate::server::dialect::ImageReader;
 use crate::server::dialect::models::Models;
 use crate::server::dialect::tests::NoTurns;
-use crate::server::dialect::tests::events::{
-    completed, end, raw, second_message, start, started, summary, text,
-};
+use crate::server::dialect::tests::events::{completed, end, raw, start, started, summary, text};
 use crate::server::dialect::{
     ClientRequest, Dialect as _, Encoder as _, Form, ParsedRequest, Refused, RequestReader as _,
 };
@@ -102,7 +100,9 @@ fn words_and_reasoning_are_spans_with_ids_of_their_own() {
 #[test]
 fn the_words_of_the_next_message_are_in_the_next_step() {
     let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
-    for (next, steps) in [(second_message("It is 2."), 2), (text("ment, please."), 1)] {
+    for (next, steps) in
+        [(Event::TextDelta { r#loop: Some(2), text: "It is 2." }, 2), (text("ment, please."), 1)]
+    {
         let parts = parts(&[
             started(),
             start("call_1", &arguments, 1),

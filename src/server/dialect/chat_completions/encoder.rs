@@ -156,7 +156,8 @@ impl Encoder for ChunkEncoder {
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         match (record.kind, record.text) {
             (Kind::TextDelta, Some(text)) => {
-                if let Some(gap) = self.breaks.gap(text, record.begins_message()) {
+                let gap = self.breaks.gap(text, record.begins_message());
+                if let Some(gap) = gap.filter(|gap| !gap.is_empty()) {
                     self.push_words(out, gap);
                 }
                 self.has_words = true;

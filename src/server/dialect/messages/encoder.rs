@@ -103,11 +103,18 @@ impl MessageEncoder {
         self.has_words |= kind == Words::Text;
     }
 
+    /// Sends what has waited for the end of the message, if anything.
+    fn flush_held(&mut self, out: &mut BytesMut) {
+        if !self.held.is_empty() {
+            self.close(out);
+        }
+    }
+
     /// Keeps the words of two messages apart: with what has waited for the first one's end, or with a blank line.
     fn push_gap(&mut self, gap: &str, out: &mut BytesMut) {
         if !self.held.is_empty() {
             self.close(out);
-        } else if self.open == Some(Words::Text) {
+        } else if self.open == Some(Words::Text) && !gap.is_empty() {
             self.push_delta(&json!({ "type": "text_delta", "text": gap }), out);
         }
     }
@@ -247,14 +254,16 @@ impl Encoder for MessageEncoder {
                 let words = dialect::ended::question_in_words(data, self.has_words);
                 self.push_words(Words::Text, &dialect::json::escaped(&words), out);
             }
-            Kind::TurnCompleted => match blocks::stop(data) {
-                Some(stop) => self.push_end(data, stop, out),
-                None => self.is_cancelled = true,
-            },
-            Kind::TurnFailed => {
-                if !self.held.is_empty() {
-                    self.close(out);
+            Kind::TurnCompleted => {
+                if let Some(stop) = blocks::stop(data) {
+                    self.push_end(data, stop, out);
+                } else {
+                    self.flush_held(out);
+                    self.is_cancelled = true;
                 }
+            }
+            Kind::TurnFailed => {
+                self.flush_held(out);
                 push(out, "error", &blocks::failure(data).1);
             }
             kind => self.push_server_tool(kind, data, out),

@@ -107,8 +107,8 @@ impl OpenError {
         }
     }
 
-    /// Whether the configuration names what is no file of sessions that this release can read: another try would find
-    /// the same.
+    /// Whether the configured path is not a file of sessions, or not one that this release can read. Trying again would
+    /// not help.
     pub(crate) const fn is_wrong_file(&self) -> bool {
         match self {
             Self::Newer { .. }

@@ -34,10 +34,10 @@ const DROPPED: &[&str] = &[
     "writeOnly",
     "xml",
 ];
-/// Keywords with schemas that a value has to fit as well, so that `null` in `type` alone would not allow it.
-const PARTS: &[&str] = &["$ref", "allOf", "anyOf", "if", "not", "oneOf"];
-/// Keywords that describe a schema rather than its values.
-const NOTES: &[&str] = &["title", "description", "default"];
+/// Keywords that apply other schemas to the same value: these may refuse a `null` that `type` allows.
+const APPLICATORS: &[&str] = &["$ref", "allOf", "anyOf", "if", "not", "oneOf"];
+/// Keywords that inform readers, and restrict no value.
+const ANNOTATIONS: &[&str] = &["title", "description", "default"];
 /// Keywords that change what references mean.
 const UNSUPPORTED: &[&str] = &["$dynamicRef", "$id", "$recursiveRef"];
 
@@ -131,8 +131,8 @@ impl<'d> Converter<'_, 'd> {
         self.finished(converted, is_nullable)
     }
 
-    fn finished(&mut self, schema: Map<String, Value>, nullable: bool) -> Result<Value, String> {
-        if !nullable {
+    fn finished(&mut self, schema: Map<String, Value>, is_nullable: bool) -> Result<Value, String> {
+        if !is_nullable {
             return Ok(schema.into());
         }
         self.spend(OR_NULL_BYTES)?;
@@ -274,14 +274,14 @@ impl<'d> Converter<'_, 'd> {
     }
 }
 
-/// A schema that was `nullable` before 3.1. Strictly, only one with a `type` could be, but documents say so of others,
-/// and an explicit null clears a field.
+/// The schema, with `null` allowed as `nullable` did before 3.1. Strictly, that needed a `type` beside it, but many
+/// documents have none, and an explicit null clears a field.
 fn or_null(mut schema: Map<String, Value>) -> Map<String, Value> {
-    if PARTS.iter().any(|part| schema.contains_key(*part)) {
+    if APPLICATORS.iter().any(|keyword| schema.contains_key(*keyword)) {
         let mut either = Map::new();
-        for note in NOTES {
-            if let Some(value) = schema.shift_remove(*note) {
-                either.insert((*note).to_owned(), value);
+        for keyword in ANNOTATIONS {
+            if let Some(value) = schema.shift_remove(*keyword) {
+                either.insert((*keyword).to_owned(), value);
             }
         }
         either.insert("anyOf".to_owned(), json!([schema, { "type": "null" }]));

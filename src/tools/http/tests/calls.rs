@@ -138,7 +138,7 @@ async fn a_document_is_fetched_again_if_a_page_came_instead() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_compressed_unasked_is_called_that() {
+async fn a_document_that_is_compressed_unasked_is_refused_with_the_coding() {
     let gzip = server::Answer::whole("200 OK\r\ncontent-encoding: gzip", b"\x1f\x8b");
     let (_server, _offered, error) = fetched(gzip).await;
     let told = "cannot fetch the document: the server compressed it (gzip) unasked";

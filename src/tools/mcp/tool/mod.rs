@@ -148,7 +148,7 @@ impl Shared {
     ) -> Result<(Reply, Option<String>), ToolFault> {
         let connection = self.link.connection(&context.session).await?;
         let Some(slot) = connection.traffic.slot(self.silence_max).await else {
-            let reason = format!("the server has {OPEN_CALLS_MAX} calls open already");
+            let reason = format!("the server is still busy with {OPEN_CALLS_MAX} other calls");
             return Err(ToolFault::transient(reason).after_waiting().before_sending());
         };
         // It may have ended while the call waited.

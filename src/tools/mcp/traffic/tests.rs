@@ -148,7 +148,7 @@ async fn a_call_that_could_not_be_sent_gives_its_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_too_many_waits_for_a_place_for_so_long() {
+async fn a_call_over_the_limit_waits_no_longer_than_it_may_be_silent() {
     let within = Duration::from_secs(15);
     let traffic = Traffic::default();
     let mut open = Vec::new();

@@ -278,6 +278,10 @@ fn the_result_of_a_tool_that_ends_while_the_model_writes_comes_after_the_message
             second_message("Now it is 2."),
             json!(["mcp_tool_use", "See [the li", "mcp_tool_result", "Now it is 2. Well."]),
         ),
+        (
+            second_message("\n\n Now it is 2."),
+            json!(["mcp_tool_use", "See [the li", "mcp_tool_result", "Now it is 2. Well."]),
+        ),
     ] {
         let [started, _, found, runs, progress, ended, _, completed] =
             turn_with_tool(&arguments, &result);
