@@ -288,6 +288,19 @@ fn run(arguments: &[&str], tls: &str) -> (String, Option<i32>) {
 }
 
 #[test]
+fn a_gateway_does_not_wait_for_a_pipe_in_place_of_its_certificate() {
+    let (files, _) = Files::new();
+    std::fs::remove_file(files.cert()).unwrap();
+    assert!(Command::new("mkfifo").arg(files.cert()).status().unwrap().success());
+    let tls = format!("tls: {{cert: {:?}, key: {:?}}}", files.cert(), files.key());
+    for command in [&["serve"][..], &["check"]] {
+        let (error, status) = run(command, &tls);
+        assert_eq!(status, Some(2), "{error}");
+        assert!(error.contains("it is not a file (`server.tls.cert`)"), "{error}");
+    }
+}
+
+#[test]
 fn a_gateway_does_not_start_without_its_certificate() {
     let (files, _) = Files::new();
     let (other, _) = Files::new();

@@ -69,6 +69,20 @@ pub enum TlsError {
     },
 }
 
+/// Refuses what is no file, before anything waits for it: opening a pipe waits for its other end.
+///
+/// # Errors
+/// If it is something else, or is not there.
+pub(super) fn check(files: &TlsFiles) -> Result<(), TlsError> {
+    for (key, path) in [("cert", &files.cert), ("key", &files.key)] {
+        let found = fs::metadata(path).and_then(|found| {
+            if found.is_file() { Ok(()) } else { Err(io::Error::other("it is not a file")) }
+        });
+        found.map_err(|error| TlsError::Read { key, path: path.clone(), error })?;
+    }
+    Ok(())
+}
+
 /// Reads the certificate with its chain, and the key.
 ///
 /// # Errors
@@ -98,10 +112,6 @@ pub(super) fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<Certif
 
 fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     let read = || {
-        // Opening a pipe would wait for its other end.
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is not a file"));
-        }
         let mut bytes = Vec::new();
         File::open(path)?.take(PEM_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(bytes)

@@ -65,6 +65,7 @@ impl Tls {
     /// See [`TlsError`].
     pub(crate) fn open(files: TlsFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        certificate::check(&files)?;
         let certified = certificate::read(&files, &provider)?;
         let current = Arc::new(Current(RwLock::new(Arc::new(certified))));
         let mut config = ServerConfig::builder_with_provider(provider)
