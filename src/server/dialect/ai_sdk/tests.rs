@@ -100,9 +100,8 @@ fn words_and_reasoning_are_spans_with_ids_of_their_own() {
 #[test]
 fn the_words_of_the_next_message_are_in_the_next_step() {
     let (arguments, result) = (raw(&json!({})), ToolResult::data(json!({})));
-    for (next, steps) in
-        [(Event::TextDelta { r#loop: Some(2), text: "It is 2." }, 2), (text("ment, please."), 1)]
-    {
+    let second = Event::TextDelta { r#loop: Some(2), text: "It is 2." };
+    for (next, steps) in [(second, 2), (text("ment, please."), 1)] {
         let parts = parts(&[
             started(),
             start("call_1", &arguments, 1),
@@ -111,8 +110,7 @@ fn the_words_of_the_next_message_are_in_the_next_step() {
             next,
             completed(TurnFinish::Stop),
         ]);
-        let begun = types(&parts).iter().filter(|kind| **kind == "start-step").count();
-        assert_eq!(begun, steps);
+        assert_eq!(types(&parts).iter().filter(|kind| **kind == "start-step").count(), steps);
     }
 }
 
