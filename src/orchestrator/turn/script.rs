@@ -25,6 +25,8 @@ pub(super) struct Script {
     queue: VecDeque<Queued>,
     /// The words of the whole turn.
     pub(super) text: String,
+    /// The round of the message whose first words are still to come.
+    begins: Option<u32>,
     /// Those of them that the user has seen, if words are shown only once they are known to be the
     /// answer.
     shown: Option<String>,
@@ -32,8 +34,6 @@ pub(super) struct Script {
     stops: Option<Box<StopTexts>>,
     /// Keeps result blocks out of the words.
     pub(super) guard: ResultGuard,
-    /// The round of the message whose first words are still to come.
-    begins: Option<u32>,
     // Each token needs the fields above.
     reasoning: String,
     /// Arguments as the model writes them, if clients want them as they arrive.

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::failed;
 use crate::support::events::{outcome, said};
 use crate::support::model::{CHUNKED, DONE, call, finish, text};
-use crate::support::{Gateway, Model};
+use crate::support::{EventStream, Gateway, Model, Round};
 
 #[tokio::test]
 async fn its_connection_serves_the_next_round_and_the_next_turn() {
@@ -48,18 +48,25 @@ async fn its_idle_connection_has_died() {
     }
 }
 
+/// The second turn of a session, whose round has the connection of the first.
+async fn reused(gateway: &Gateway, model: &mut Model) -> (EventStream, Round) {
+    let (mut stream, round) = gateway.begin(model, "s").await;
+    let first = round.connection;
+    round.answer("First.").await;
+    stream.rest().await;
+    let (stream, round) = gateway.begin(model, "s").await;
+    assert_eq!(round.connection, first);
+    (stream, round)
+}
+
 /// The close by the server and the next request cross on the way.
 #[tokio::test]
 async fn its_idle_connection_dies_on_reuse() {
     for reset in [false, true] {
         let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
-        let (mut stream, round) = gateway.begin(&mut model, "s").await;
+        let (mut stream, round) = reused(&gateway, &mut model).await;
         let first = round.connection;
-        round.answer("First.").await;
-        stream.rest().await;
-        let (mut stream, round) = gateway.begin(&mut model, "s").await;
-        assert_eq!(round.connection, first);
         let asked = round.request.body.clone();
         if reset {
             round.reset();
@@ -81,12 +88,7 @@ async fn its_idle_connection_has_waited_too_long_for_a_request() {
         "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
-    let (mut stream, round) = gateway.begin(&mut model, "s").await;
-    let first = round.connection;
-    round.answer("First.").await;
-    stream.rest().await;
-    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
-    assert_eq!(round.connection, first);
+    let (mut stream, mut round) = reused(&gateway, &mut model).await;
     let asked = round.request.body.clone();
     round.write(LATE).await;
     drop(round);
@@ -105,12 +107,7 @@ async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {
     {
         let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
-        let (mut stream, round) = gateway.begin(&mut model, "s").await;
-        let first = round.connection;
-        round.answer("First.").await;
-        stream.rest().await;
-        let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
-        assert_eq!(round.connection, first);
+        let (mut stream, mut round) = reused(&gateway, &mut model).await;
         round.write(begun).await;
         drop(round);
         let message = failed(&stream.rest().await, "upstream_error", true);
