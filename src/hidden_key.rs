@@ -12,12 +12,10 @@ use std::sync::Arc;
 use memchr::memchr2_iter;
 
 use crate::limits::HIDDEN_KEY_BYTES_MIN;
+use crate::text::ELLIPSIS;
 
 /// JSON that is quoted in JSON, three times over.
 const BACKSLASHES_MAX: usize = 7;
-
-/// What texts that are cut end with.
-const CUT: char = '…';
 
 /// What is shown instead.
 const SHOWN: &str = "[the key]";
@@ -91,7 +89,7 @@ impl HiddenKey {
 /// What follows if the text is cut off here, perhaps within an escape: nothing, or the mark of the cut.
 fn after_cut(rest: &str) -> Option<&str> {
     let rest = strip_backslashes(rest).map_or(rest, strip_begun_code);
-    (rest.is_empty() || rest.starts_with(CUT)).then_some(rest)
+    (rest.is_empty() || rest.starts_with(ELLIPSIS)).then_some(rest)
 }
 
 /// What follows a code that has been begun: `u` and up to three digits.

@@ -37,13 +37,16 @@ pub(crate) fn quote(text: &str) -> String {
     Value::from(cut(text, QUOTED_BYTES_MAX)).to_string()
 }
 
+/// Where text was cut.
+pub(crate) const ELLIPSIS: char = '…';
+
 /// At most `bytes_max` bytes of `text`, followed by an ellipsis if it was cut.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
     let end = (0..=bytes_max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-    format!("{}…", &text[..end])
+    format!("{}{ELLIPSIS}", &text[..end])
 }
 
 /// At most the last `bytes_max` bytes of `text`, after an ellipsis if it was cut.
@@ -52,7 +55,7 @@ pub(crate) fn cut_start(text: &str, bytes_max: usize) -> String {
         return text.to_owned();
     };
     let start = (surplus..=text.len()).find(|&start| text.is_char_boundary(start));
-    format!("…{}", &text[start.unwrap_or(text.len())..])
+    format!("{ELLIPSIS}{}", &text[start.unwrap_or(text.len())..])
 }
 
 /// Whether brackets in a JSON text are nested deeper than this, whether or not it is valid.

@@ -58,7 +58,7 @@ const ROWS: &[Row] = &[
     row("limits", Nothing, &[]),
     row("version", Nothing, &[]),
     row("http", Nothing, &[]),
-    row("hidden_key", Nothing, &["limits"]),
+    row("hidden_key", Nothing, &["limits", "text"]),
     row("random", Io, &[]),
     row("terminal", Nothing, &[]),
     row("text", Nothing, &["limits"]),

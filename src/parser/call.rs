@@ -221,7 +221,7 @@ fn read_value(value: &RawValue, key: &str) -> Result<Arguments, Fault> {
 }
 
 /// The object in a string; `None` if it holds something else.
-fn read_string(text: &str) -> Option<Result<Arguments, Refused>> {
+pub(super) fn read_string(text: &str) -> Option<Result<Arguments, Refused>> {
     let inner: String = serde_json::from_str(text).ok()?;
     let is_object = inner.trim_start().starts_with('{');
     Some(Arguments::new(is_object.then(|| serde_json::from_str(&inner).ok())??))

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::arguments::Refused;
-use super::call::Fault;
+use super::call::{Fault, read_string};
 use super::repair::{self, Repair};
 use super::segment::{self, ErrorCode, ParseError, ParsedCall};
 use super::{Arguments, Settings};
@@ -91,14 +91,16 @@ fn object(text: &str) -> Result<Arguments, Fault> {
             if error.is_eof() { ErrorCode::IncompletePayload } else { ErrorCode::InvalidJson };
         Fault::new(code, format!("not JSON: {error}"))
     })?;
-    // Some servers encode them twice.
-    let inner: Option<String> = serde_json::from_str(value.get()).ok();
-    let value = inner.as_deref().map_or(Ok(value), serde_json::from_str);
-    let value = value.ok().filter(|value: &&RawValue| value.get().starts_with('{'));
-    let Some(value) = value else {
+    let arguments = match value.get().as_bytes().first() {
+        Some(b'{') => Some(Arguments::new(value)),
+        // Some servers encode them twice.
+        Some(b'"') => read_string(value.get()),
+        _ => None,
+    };
+    let Some(arguments) = arguments else {
         return Err(Fault::new(ErrorCode::InvalidCall, "the arguments are not an object"));
     };
-    Arguments::new(value).map_err(|refused| match refused {
+    arguments.map_err(|refused| match refused {
         Refused::Unreadable(error) => {
             Fault::new(ErrorCode::InvalidJson, format!("not JSON: {error}"))
         }

@@ -212,7 +212,7 @@ async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Repl
 }
 
 /// Begins a turn, unless its client leaves first. Otherwise the turn would hold its place while it waits for a source
-/// of tools, and then run for nobody.
+/// of tools, and then run with nobody reading it.
 async fn begin_turn(
     request: &Parts,
     new: NewTurn,
@@ -220,12 +220,12 @@ async fn begin_turn(
     app: &App,
 ) -> Result<BegunTurn, Refusal> {
     // An older client that has closed its sending side may still read a stream.
-    let is_told = new.is_read_whole || request.version != Version::HTTP_10;
+    let is_watched = new.is_read_whole || request.version != Version::HTTP_10;
     // Boxed, because the futures around it are moved several times before they are polled.
     let mut beginning = Box::pin(app.gateway.begin(new));
     poll_fn(|cx| match beginning.as_mut().poll(cx) {
         Poll::Ready(begun) => Poll::Ready(begun.map_err(Refusal::Begin)),
-        Poll::Pending if is_told => client.poll_gone(cx).map(|()| Err(left())),
+        Poll::Pending if is_watched => client.poll_gone(cx).map(|()| Err(left())),
         Poll::Pending => Poll::Pending,
     })
     .await

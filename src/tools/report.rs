@@ -97,7 +97,7 @@ pub struct Reporter {
     slot: Arc<Mutex<Slot>>,
     /// The attempt that reports.
     attempt: u32,
-    /// Keys that the tool is given, which nobody reads.
+    /// Keys that the tool was given. What it reports never shows them.
     keys: Arc<Keys>,
 }
 

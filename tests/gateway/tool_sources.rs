@@ -64,7 +64,7 @@ async fn the_list_says_what_became_of_each_source() {
     .await;
 }
 
-/// Its turn would hold its place, and begin once nobody reads it.
+/// Otherwise, its turn would keep a place, and then begin with nobody reading it.
 #[tokio::test]
 async fn a_client_that_leaves_while_its_turn_waits_for_a_source() {
     let mut model = Model::listen();

@@ -23,48 +23,20 @@ pub(super) enum EventDraft {
     TurnStarted,
     Acknowledgement,
     Clarification,
-    /// Words, and their round if they begin a new message after earlier text.
-    Text {
-        r#loop: Option<u32>,
-        words: Range<usize>,
-    },
+    // With their round, if the words begin a new message after earlier text.
+    Text { r#loop: Option<u32>, words: Range<usize> },
     Reasoning(Range<usize>),
-    MarkerDetected {
-        call: CallAt,
-    },
-    ArgumentsDelta {
-        call: CallAt,
-        delta: Range<usize>,
-    },
-    ToolStarted {
-        call: CallAt,
-    },
-    ClientToolCall {
-        call: CallAt,
-    },
-    ToolProgress {
-        call: CallAt,
-        progress: Progress,
-    },
-    ToolCompleted {
-        call: CallAt,
-        duration_ms: u64,
-        attempts: u32,
-    },
-    Feedback {
-        call: Option<CallAt>,
-        reason: FeedbackReason,
-        message: String,
-        attempt: u32,
-    },
+    MarkerDetected { call: CallAt },
+    ArgumentsDelta { call: CallAt, delta: Range<usize> },
+    ToolStarted { call: CallAt },
+    ClientToolCall { call: CallAt },
+    ToolProgress { call: CallAt, progress: Progress },
+    ToolCompleted { call: CallAt, duration_ms: u64, attempts: u32 },
+    Feedback { call: Option<CallAt>, reason: FeedbackReason, message: String, attempt: u32 },
     Status(String),
     LoopLimitReached,
     Completed(TurnFinish),
-    Failed {
-        code: FailureCode,
-        message: String,
-        retryable: bool,
-    },
+    Failed { code: FailureCode, message: String, retryable: bool },
 }
 
 /// Something to do.

@@ -21,7 +21,7 @@ use crate::tools::{
 };
 use crate::upstream::ToolChoice;
 
-/// What a model is told if it repeats a lookup whose question the user has answered.
+/// What a model is told when it repeats a lookup that made the user choose.
 const CHOSEN: &str =
     "The user has chosen this one. Continue with what was asked before, using this id.";
 

@@ -4,10 +4,7 @@ use serde_json::{Map, Value};
 
 use super::ToolResult;
 use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MIN, QUESTION_BYTES_MAX};
-use crate::text::json_len;
-
-/// Marks where a text was cut.
-const ELLIPSIS: char = '…';
+use crate::text::{ELLIPSIS, json_len};
 
 pub(super) fn cap(mut result: ToolResult, bytes_max: usize) -> ToolResult {
     let bytes_max = bytes_max.max(OUTPUT_BYTES_MIN);
