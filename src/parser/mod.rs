@@ -124,6 +124,7 @@
 //!
 //! If no payload follows in a message to a tool that is addressed in code, gap leads to code, and that to tail.
 
+mod apart;
 mod arguments;
 mod call;
 mod code;
@@ -269,7 +270,14 @@ impl Parser {
 
     /// Ends the stream and settles what was held back.
     pub fn finish(&mut self, mut sink: impl FnMut(Segment<'_>)) {
-        let sink = &mut sink;
+        self.release(&mut sink);
+        self.stream.flush(&mut sink);
+        self.stream.begin();
+        self.settle();
+    }
+
+    /// Decides about what the states hold back, as if nothing more came.
+    fn release<S: FnMut(Segment<'_>)>(&mut self, sink: &mut S) {
         loop {
             let marks = self.syntax.marks(self.stream.reasoning);
             let stream = &mut self.stream;
@@ -292,9 +300,6 @@ impl Parser {
                 Flow::Reread(next, bytes) => self.reread(next, &bytes, sink),
             }
         }
-        self.stream.flush(sink);
-        self.stream.begin();
-        self.settle();
     }
 
     /// Ends a stream that a token limit has cut off. A call is whole only if its end has arrived.

@@ -176,7 +176,7 @@ fn enter(
         return Next::prose();
     }
     if mark != Mark::Hidden {
-        stream.reasoning = mark == Mark::ReasoningOpen;
+        stream.reasoning = mark == Mark::ReasoningOpen || stream.is_apart;
         stream.last = b'\n';
     }
     stream.span(Place::Tag, start..start + length as u64, sink);

@@ -77,6 +77,11 @@ impl Settings {
         }
         Ok(())
     }
+
+    /// Whether calls inside reasoning count.
+    pub(super) fn may_call_in_reasoning(&self) -> bool {
+        self.tools_in_reasoning || self.format.row().ends_reasoning
+    }
 }
 
 impl Default for Settings {

@@ -16,6 +16,10 @@ use crate::call_format::{Body, Row};
 
 /// A model's output, as far as it has been read.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says something else, and they go together freely"
+)]
 pub(super) struct Stream {
     /// That of the parser, or of a relative whose calls the model writes.
     pub syntax: Arc<Syntax>,
@@ -24,6 +28,8 @@ pub(super) struct Stream {
     misfit: Option<Misfit>,
     /// Whether prose is currently reasoning.
     pub reasoning: bool,
+    /// Whether the server sends that reasoning in a field of its own. No tag and no call ends it there.
+    pub is_apart: bool,
     /// Whether an answer has begun, in formats whose calls or headers are looked for at its start.
     pub begun: bool,
     /// The last byte of text. LF at the start and after tags and calls, as if a line began there.
@@ -64,6 +70,7 @@ impl Stream {
             misfit: None,
             syntax,
             reasoning: false,
+            is_apart: false,
             begun: true,
             last: b'\n',
             head: Vec::new(),
@@ -90,6 +97,7 @@ impl Stream {
         let settings = self.settings();
         let (is_reasoning, calls) = (settings.reasoning, settings.calls);
         self.reasoning = is_reasoning && settings.starts_in_reasoning;
+        self.is_apart = false;
         self.begun = match &self.row().header {
             Some(_) => self.reasoning,
             None => self.row().bare.is_none() || !calls,
@@ -267,7 +275,7 @@ impl Stream {
     /// reasoning is over.
     pub(super) fn start_call(&mut self, offset: u64, sink: &mut impl FnMut(Segment<'_>)) -> u32 {
         self.begun = true;
-        self.reasoning &= !self.row().ends_reasoning;
+        self.reasoning &= !self.row().ends_reasoning || self.is_apart;
         let index = self.calls;
         self.calls += 1;
         sink(Segment::CallStarted { index, offset });

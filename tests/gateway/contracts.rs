@@ -1,7 +1,7 @@
 //! `call_contract` for each upstream, and `auto`.
 
 use serde_json::{Value, json};
-use tether::call_format::{CallContract, ContractSetting, HERMES};
+use tether::call_format::{CallContract, ContractSetting, HERMES, Row};
 use tether::config::{ModelServerConfig, UpstreamConfig, UpstreamKind};
 
 use crate::support::events::{names, outcome, said};
@@ -249,5 +249,28 @@ async fn an_answer_may_begin_in_reasoning() {
     let frames = stream.rest().await;
     assert_eq!(said(&frames).trim_start(), "Hello.");
     assert!(!names(&frames).contains(&"tool_started"));
+    assert_eq!(outcome(&frames), "stop");
+}
+
+/// Such models never close their reasoning before a call, so a server that takes reasoning out of the answer sends the
+/// call in its field.
+#[tokio::test]
+async fn a_call_in_the_field_for_reasoning_runs() {
+    let mut model = Model::listen();
+    let row = Row::named("qwen3_coder").unwrap();
+    let contract = ContractSetting::Is(CallContract::InText(row));
+    let gateway = gateway(vec![upstream("q", &model, contract)], &model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    let call = "<tool_call>\n<function=calculate>\n<parameter=expression>6*7</parameter>\n</function>\n</tool_call>";
+    round.begin().await;
+    for piece in ["Let me see.\n", &call[..30], &call[30..]] {
+        round.chunk(delta(&json!({"reasoning_content": piece}))).await;
+    }
+    round.end().await;
+    let round = model.round().await;
+    round.answer("It is 42.").await;
+    let frames = stream.rest().await;
+    assert_eq!(said(&frames), "It is 42.");
+    assert!(names(&frames).contains(&"tool_completed"), "{frames:?}");
     assert_eq!(outcome(&frames), "stop");
 }

@@ -341,10 +341,7 @@ impl TurnMachine {
                 None => reading::read(parser, text, state, core),
                 Some(rest) => reading::read(parser, &rest, state, core),
             },
-            Delta::Reasoning(text) => {
-                core.script.push_reasoning(text);
-                goes_on
-            }
+            Delta::Reasoning(text) => reading::read_reasoning(parser, text, state, core),
             Delta::ReasoningItem(json) => {
                 state.take_reasoning_item(json, core);
                 goes_on

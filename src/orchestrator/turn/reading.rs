@@ -15,7 +15,27 @@ use crate::upstream::{Delta, ReasoningItem, RoundFinish};
 /// stop nothing more is read, even within the same delta.
 pub(super) fn read(parser: &mut Parser, text: &str, state: &mut State, core: &mut Core) -> Flow {
     let mut flow = Flow::Continue(());
-    parser.push_str(text, |segment| {
+    let mut take = |segment: Segment<'_>| {
+        if flow.is_continue() {
+            flow = state.take(segment, Finder::Parser, core);
+        }
+    };
+    if parser.is_in_reasoning_apart() && !text.is_empty() {
+        parser.end_reasoning(&mut take);
+    }
+    parser.push_str(text, take);
+    flow
+}
+
+/// Reads more of the reasoning that the server sends in a field of its own.
+pub(super) fn read_reasoning(
+    parser: &mut Parser,
+    text: &str,
+    state: &mut State,
+    core: &mut Core,
+) -> Flow {
+    let mut flow = Flow::Continue(());
+    parser.push_reasoning(text, |segment| {
         if flow.is_continue() {
             flow = state.take(segment, Finder::Parser, core);
         }

@@ -95,8 +95,10 @@ impl Payload {
     /// around that was probably meant to end long before, and a repair would make the rest of the message an
     /// argument.
     fn mended(&mut self, text: &str, stream: &Stream) -> Option<String> {
-        let may_mend = !stream.settings().strict_balancing && !holds_closer(text, stream);
-        may_mend.then(|| repair::mend(text, &mut self.repaired))
+        // The model has begun its answer instead of ending the call.
+        let is_given_up = stream.is_apart && stream.is_cut_off;
+        let may_mend = !stream.settings().strict_balancing && !is_given_up;
+        (may_mend && !holds_closer(text, stream)).then(|| repair::mend(text, &mut self.repaired))
     }
 
     /// Decides about the payload in the buffer, which has its end.

@@ -1,3 +1,4 @@
+mod apart;
 mod corpus;
 mod limits;
 mod properties;

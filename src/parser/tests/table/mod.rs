@@ -36,7 +36,7 @@ fn expand(input: &[u8]) -> Vec<u8> {
     }
 }
 
-fn show(event: &Event) -> String {
+pub(super) fn show(event: &Event) -> String {
     match event {
         Event::Text(text) => format!("text «{}»", visible(text)),
         Event::Reasoning(text) => format!("reasoning «{}»", visible(text)),
@@ -59,7 +59,7 @@ fn show(event: &Event) -> String {
 }
 
 /// Escapes line ends and NULs, to keep rows readable.
-fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     text.replace('\r', "\\r").replace('\n', "\\n").replace('\0', "\\0")
 }
 
