@@ -1,11 +1,11 @@
-//! Sessions in a file on a disk that is full, and has room again.
+//! Sessions in a file on a disk that is full, and has room again, or from which the file is taken.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tether::limits::session::{DISK_TRUSTED_FOR, REDO_BUFFER_BYTES};
+use tether::limits::session::{DISK_TRUSTED_FOR, FILES_LOOKED_AT_INTERVAL, REDO_BUFFER_BYTES};
 
 use super::embedded_store::{start, upstream};
 use crate::support::client::request;
@@ -284,4 +284,36 @@ async fn a_delete_without_room_for_its_mark_is_refused() {
     assert_eq!(all_of(&process, "kept").await, before);
     assert_eq!(delete("kept").await.status(), 204);
     assert_eq!(process.get("/api/v1/sessions/kept").await.status(), 404);
+}
+
+/// Whoever moves or deletes the folder would otherwise hear of turns that nobody finds after the next start.
+#[tokio::test]
+async fn files_that_are_moved_are_missed() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let (state, elsewhere) = (directory.path().join("state"), directory.path().join("elsewhere"));
+    let (process, log) = start_on_a_small_disk(&model, &state).await;
+    process.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    let (mut stream, round, _) = process.begin_saying(&mut model, "t", "One").await;
+    std::fs::rename(&state, &elsewhere).unwrap();
+    pass(FILES_LOOKED_AT_INTERVAL).await;
+    for session in ["s", "new"] {
+        let body = json!({"session_id": session, "prompt": "More."});
+        let refused = process.post("/api/v1/chat/stream", &body).await;
+        assert_eq!(refused.status(), 503);
+        assert_eq!(refused.json()["error"]["code"], "store_unavailable");
+    }
+    let unready = process.get("/readyz").await;
+    assert_eq!((unready.status(), &unready.json()["status"]), (503, &json!("store_unavailable")));
+    // A turn that was running is not said to be stored.
+    round.end().await;
+    assert_eq!(stream.rest().await.last().unwrap().data["code"], "store_unavailable");
+    until(|| !log.lines().is_empty()).await;
+    let cause = log.lines()[0]["cause"].as_str().unwrap().to_owned();
+    assert!(cause.contains("tether.db was moved, replaced or deleted while in use"), "{cause}");
+
+    // Once they are back, it goes on by itself.
+    std::fs::rename(&elsewhere, &state).unwrap();
+    process.whole_turn(&mut model, "s", "More.").await.rest().await;
+    process.whole_turn(&mut model, "t", "More.").await.rest().await;
 }

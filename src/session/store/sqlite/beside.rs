@@ -12,6 +12,11 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     longer.into()
 }
 
+/// The write-ahead log of a database.
+pub(super) fn log_of(database: &Path) -> PathBuf {
+    with_suffix(database, "-wal")
+}
+
 /// For files that only their owner can read.
 pub(super) fn private_options() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]

@@ -32,10 +32,10 @@ fn cause(error: &rusqlite::Error) -> String {
 
 /// The same for a file beside the database.
 pub(super) fn unavailable_beside(error: &io::Error) -> StoreError {
-    let what = if is_full(error) {
-        "the disk is full"
-    } else {
-        "the file beside it cannot be read or written"
+    let what = match error.kind() {
+        _ if is_full(error) => "the disk is full",
+        ErrorKind::NotFound => "a file is missing",
+        _ => "the file beside it cannot be read or written",
     };
     StoreError::Unavailable(format!("{what} ({error})"))
 }

@@ -42,6 +42,7 @@ mod fold;
 pub(super) mod fuzz;
 #[cfg(test)]
 mod history_tests;
+mod in_place;
 mod leases;
 mod offer;
 mod open_error;

@@ -38,8 +38,9 @@ use uuid::Uuid;
 
 use super::super::{Lease, LogNews, LogNewsRef, Version};
 use super::SyncMode;
-use super::beside::{file_bytes, with_suffix};
+use super::beside::{file_bytes, log_of, with_suffix};
 use super::ended::EndedTurn;
+use super::in_place::InPlace;
 use super::open_error::OpenError;
 use super::redo_buffer::{Buffer, Left};
 use super::redo_record::{self, Body, HEADER_BYTES};
@@ -51,6 +52,7 @@ use crate::telemetry::metrics;
 #[derive(Debug)]
 pub(super) struct Redo {
     state: Mutex<State>,
+    in_place: InPlace,
     /// The last that a turn has got. The first is one that no earlier process has assigned.
     last_alias: AtomicU64,
 }
@@ -142,7 +144,9 @@ impl Redo {
         let state = State { current, incarnation: 1, other, other_is, fold_at, deleted, scratch };
         // Not those of an earlier process, whose records may still be there.
         let last_alias = AtomicU64::new(Uuid::new_v4().as_u64_pair().0 >> 1);
-        Ok(Self { state: Mutex::new(state), last_alias })
+        let files = [database.to_owned(), log_of(database), buffer].into_iter();
+        let in_place = InPlace::of(files.chain(paths(database)));
+        Ok(Self { state: Mutex::new(state), in_place, last_alias })
     }
 
     /// A new alias for a turn.
@@ -191,6 +195,7 @@ impl Redo {
     ) -> io::Result<Option<bool>> {
         let encode = |records: &mut Vec<u8>, _| redo_record::save(records, lease, saved, record);
         let note = |current: &mut Segment, _| current.note_saved(&lease.session_id);
+        self.in_place.check()?;
         let written = self.record(is_held, encode, Segment::write_surely, note)?;
         Ok(written.map(|written| written.is_fold_due))
     }
@@ -200,6 +205,7 @@ impl Redo {
         let encode = |records: &mut Vec<u8>, _| redo_record::ended(records, turn);
         let (session_id, turn_id) = turn.ids();
         let note = |current: &mut Segment, _| current.note_turn(session_id, turn_id);
+        self.in_place.check()?;
         let written = self.record(|| true, encode, Segment::write, note)?;
         Ok(written.is_some_and(|written| written.is_fold_due))
     }
@@ -230,6 +236,7 @@ impl Redo {
 
     /// Writes an empty record to the disk, to see whether that works.
     pub(super) fn probe(&self) -> io::Result<()> {
+        self.in_place.check()?;
         let encode = |records: &mut Vec<u8>, _| redo_record::probe(records);
         self.record(|| true, encode, Segment::write_now, |_, _| {}).map(drop)
     }

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::beside::{file_bytes, private_options, with_suffix};
+use super::beside::{file_bytes, log_of, private_options};
 use super::open_error::OpenError;
 use super::{SyncMode, redo};
 
@@ -228,11 +228,6 @@ fn has_header(path: &Path) -> io::Result<bool> {
     let mut begins = Vec::new();
     fs::File::open(path)?.take(HEADER.len() as u64).read_to_end(&mut begins)?;
     Ok(begins.is_empty() || begins == HEADER)
-}
-
-/// Its write-ahead log.
-fn log_of(path: &Path) -> PathBuf {
-    with_suffix(path, "-wal")
 }
 
 /// The bytes of the file, and of what was not moved there yet.
