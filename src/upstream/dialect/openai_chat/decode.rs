@@ -7,6 +7,7 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::memo::{Shape, Words};
+use super::parts;
 use super::tool_calls::{Assembler, Piece};
 use crate::event::Usage;
 use crate::upstream::dialect::json_string::{Unescaper, unescape};
@@ -135,10 +136,7 @@ impl Decoder {
         let text = content.or(refusal);
         for (words, raw) in [(Words::Reasoning, reasoning), (Words::Text, text)] {
             let Some(raw) = raw else { continue };
-            // Any value but a string is an error: skipping it would silently lose words.
-            let body = raw.get().strip_prefix('"').and_then(|body| body.strip_suffix('"'));
-            let said = body.and_then(|body| self.spoken.say(words, body.as_bytes(), &mut sink));
-            said.ok_or(FrameError::Malformed)?;
+            self.say(words, raw, &mut sink).ok_or(FrameError::Malformed)?;
         }
         // Some servers send an empty list with every word.
         let calls = delta.tool_calls.filter(|raw| is_said(raw) && !is_empty(raw));
@@ -165,13 +163,37 @@ impl Decoder {
         if let Some(shape) = &mut self.shape
             && one_effect
         {
-            match (reasoning, text) {
+            match (reasoning.filter(is_string), text.filter(is_string)) {
                 (Some(raw), None) => learn(shape, json, raw, Words::Reasoning),
                 (None, Some(raw)) => learn(shape, json, raw, Words::Text),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Passes on words. Any other value is an error: skipping it would silently lose words.
+    fn say(
+        &mut self,
+        words: Words,
+        raw: &RawValue,
+        sink: &mut impl FnMut(Delta<'_>),
+    ) -> Option<()> {
+        if raw.get().starts_with('[') {
+            let mut said = parts::words(words, raw)?.into_iter();
+            return said.try_for_each(|(words, raw)| self.say_string(words, raw, sink));
+        }
+        self.say_string(words, raw, sink)
+    }
+
+    fn say_string(
+        &mut self,
+        words: Words,
+        raw: &RawValue,
+        sink: &mut impl FnMut(Delta<'_>),
+    ) -> Option<()> {
+        let body = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+        self.spoken.say(words, body.as_bytes(), sink)
     }
 
     fn push_calls(
@@ -313,6 +335,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
 /// Whether a field has a value: servers send `null` and `""` freely.
 fn is_said(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"")
+}
+
+fn is_string(raw: &&RawValue) -> bool {
+    raw.get().starts_with('"')
 }
 
 fn is_empty(raw: &RawValue) -> bool {

@@ -6,6 +6,7 @@
 
 mod decode;
 mod memo;
+mod parts;
 mod prologue;
 mod request;
 #[cfg(test)]

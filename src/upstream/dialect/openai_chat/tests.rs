@@ -166,6 +166,20 @@ fn reasoning_is_read_under_both_names_and_before_text() {
     );
 }
 
+/// Of Mistral's API.
+#[test]
+fn words_in_a_list_of_parts_are_read() {
+    let frame = |delta: &str| format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#);
+    check(
+        frame(
+            r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm"},{"type":"text","text":"."}],"closed":true},{"type":"text","text":"Hi"},{"type":"reference","reference_ids":[1]}]}"#,
+        ),
+        &[reasoning("Hm"), reasoning("."), text("Hi")],
+    );
+    check(frame(r#"{"content":[{"type":"thinking","thinking":"Hm"}]}"#), &[reasoning("Hm")]);
+    check(frame(r#"{"content":[]}"#), &[]);
+}
+
 #[test]
 fn the_end_is_read() {
     for (word, finish) in [
