@@ -147,7 +147,9 @@ impl Shared {
         exchange: &Exchange,
     ) -> Result<(Reply, Option<String>), ToolFault> {
         let connection = self.link.connection(&context.session).await?;
-        let Some(slot) = connection.traffic.slot(self.silence_max).await else {
+        // A call that is stopped at its limit before it is sent could not be told from one that was made.
+        let wait_max = self.silence_max.min(self.call_max / 2);
+        let Some(slot) = connection.traffic.slot(wait_max).await else {
             let reason = format!("the server is still busy with {OPEN_CALLS_MAX} other calls");
             return Err(ToolFault::transient(reason).after_waiting().before_sending());
         };
