@@ -140,9 +140,9 @@ pub mod turn {
     /// Calls before the turn whose results a message may echo: the latest ones.
     pub const GUARDED_CALLS: usize = 8;
     /// Bytes of a message that are held back while they may be the start of a block of results.
-    pub const HELD_BYTES_MAX: usize = 512;
+    pub const HELD_BYTES_MAX: usize = 768;
     /// Bytes of a result's JSON, without white space, that distinguish an echo from an answer.
-    pub const MATCHED_BYTES_MAX: usize = 96;
+    pub const MATCHED_BYTES_MAX: usize = 256;
     /// Results with shorter JSON are not treated as echoes: `{}` may be an answer.
     pub const ECHO_BYTES_MIN: usize = 12;
     /// Default of `feedback.max_attempts`, for each kind of mistake.

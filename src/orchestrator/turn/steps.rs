@@ -307,10 +307,10 @@ impl OpenRound<'_> {
     /// Tells the model about the mistakes that the parser found.
     fn feed_back_mistakes(&mut self) {
         let cut = self.round.message.cut_by().map(feedback::cut_call);
-        // A marker at the very end was cut off from its call, perhaps in the middle of the tool's name.
+        // A marker at the very end was cut off from its call, perhaps in the middle of the tool's name or the next tag.
         let text = self.core.script.text.trim_end();
-        let is_name = |(_, name): (&str, &str)| !name.contains(char::is_whitespace);
-        let is_last = |opener: &str| text.rsplit_once(opener).is_some_and(is_name);
+        let is_word = |(_, rest): (&str, &str)| !rest.trim_start().contains(char::is_whitespace);
+        let is_last = |opener: &str| text.rsplit_once(opener).is_some_and(is_word);
         let is_marker_cut = cut.is_some() && self.core.format().openers().any(is_last);
         for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
             let cut = cut.filter(|_| error.code != ErrorCode::MissingPayload || is_marker_cut);

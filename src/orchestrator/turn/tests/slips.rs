@@ -79,6 +79,7 @@ fn a_marker_cut_by_the_token_limit_is_a_cut_call() {
         ("<<function_call>>", RoundFinish::Stop, "malformed_call"),
         ("<<function_call>> so\nand more", RoundFinish::Length, "malformed_call"),
         ("<<function_call>>get_wea", RoundFinish::Length, "incomplete_call"),
+        ("<<function_call>>\n<func", RoundFinish::Length, "incomplete_call"),
     ] {
         let mut scene = scene_with(|_| ());
         scene.says(said).finishes(finish);
