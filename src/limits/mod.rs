@@ -241,6 +241,13 @@ pub mod tools {
     pub const COPY_DEPTH_MAX: usize = 64;
     /// The patterns of a schema together: each takes time and memory to prepare.
     pub const PATTERNS_MAX: usize = 64;
+    /// The same, where a long pattern counts as several: for each of these bytes, and by the square of how often it has
+    /// so many classes of characters (`\s`).
+    pub const PATTERN_WEIGHTS_MAX: usize = 256;
+    /// Bytes of a pattern, as written, that count as one.
+    pub const PATTERN_LENGTH: usize = 128;
+    /// Classes of characters in a pattern that count as one, and twice as many as four.
+    pub const PATTERN_CLASSES: usize = 4;
     /// A pattern that is ready for use, in bytes: a hundred letters of any alphabet, with a look-ahead.
     pub const PATTERN_BYTES_MAX: usize = 4 * MIB;
     /// Steps that a pattern with a look-ahead may take on one text before it is given up.
@@ -284,8 +291,8 @@ pub mod tools {
     pub const FILE_BYTES_MAX: usize = 8 * MIB;
     /// Tools that a client may bring to a turn: as many as `OpenAI`'s API takes.
     pub const CLIENT_TOOLS_MAX: usize = 128;
-    /// The patterns that are checked in the tools of a turn's client together; the client checks the
-    /// others. Anyone may send such tools with every request.
+    /// The patterns that are checked in the tools of a turn's client together, of which long ones count as several; the
+    /// client checks the others. Anyone may send such tools with every request.
     pub const CLIENT_PATTERNS_MAX: usize = 64;
     /// Such a pattern that is ready for use, in bytes: together they take 8 MiB.
     pub const CLIENT_PATTERN_BYTES_MAX: usize = 128 * KIB;
@@ -540,7 +547,14 @@ pub mod server {
     pub const FILE_NAME_CHARS_MAX: usize = 100;
     /// Time for a TLS handshake.
     pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-    /// TLS handshakes under way. The oldest one is cut to make room for another.
+    /// Long answers that clients have asked for and not taken yet, in bytes: transcripts, files, responses. Each takes at
+    /// most some 8 MiB.
+    pub const LONG_ANSWERS_BYTES_MAX: usize = 128 * MIB;
+    /// Answers that are read from the store and written at the same time, before it is known how long they are.
+    pub const ANSWERS_LOADED_MAX: usize = 8;
+    /// If no place is free, a client that has more than this part of the silent connections loses one of its own.
+    pub const SILENT_SHARE: usize = 8;
+    /// TLS handshakes under way. One that is old is cut to make room for another.
     pub const TLS_HANDSHAKES_MAX: usize = 256;
     /// Bytes of a file with a certificate and its chain, or with a key. The rest is not read.
     pub const PEM_BYTES_MAX: u64 = 1024 * 1024;

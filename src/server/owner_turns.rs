@@ -15,20 +15,20 @@ use crate::session::off_worker;
 #[derive(Debug)]
 struct OwnerTurns(RefCell<RecentLookup>);
 
-/// Reads a request of this owner, whose body has this length, off the worker if that is long: it would
-/// hold up other clients. If the request refers to turns that only the store knows, those are
+/// Reads a request of this owner, which is as much work as a body of this length, off the worker if that is long: it
+/// would hold up other clients. If the request refers to turns that only the store knows, those are
 /// fetched, and the request is read again.
 pub(super) async fn read<T: Send + 'static>(
     app: &Arc<App>,
     owner: &str,
-    length: usize,
+    effort: usize,
     read: impl Fn(&dyn TurnLookup, &App) -> Result<T, Refusal> + Send + Sync + 'static,
 ) -> Result<T, Refusal> {
     let mut lookup = app.gateway.recent_turns(owner);
     let read = Arc::new(read);
     loop {
         let (app, reading) = (Arc::clone(app), Arc::clone(&read));
-        let (done, used) = off_worker(length, move || {
+        let (done, used) = off_worker(effort, move || {
             let turns = OwnerTurns(RefCell::new(lookup));
             let done = reading(&turns, &app);
             (done, turns.0.into_inner())

@@ -6,6 +6,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
+use memchr::memmem;
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
@@ -54,6 +55,13 @@ pub(super) async fn place(length: usize, app: &App) -> Option<SemaphorePermit<'_
         return None;
     }
     app.readings.acquire().await.ok()
+}
+
+/// How much work it is to read this body, as the length of a plain one. To prepare the patterns in schemas takes longer.
+/// JSON may write any letter as an escape.
+pub(super) fn effort(body: &[u8]) -> usize {
+    let has = |text: &str| memmem::find(body, text.as_bytes()).is_some();
+    if has("attern") || has("\\u00") { body.len() + INLINE_RECORD_BYTES_MAX } else { body.len() }
 }
 
 /// Reads the body of a request, within the bounds of the server.
@@ -110,4 +118,18 @@ async fn discard(mut body: Pin<&mut impl RequestBody>, bytes_max: usize) {
         }
     };
     let _ = timeout(DISCARD_TIMEOUT, reading).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_prepared_off_the_worker() {
+        assert!(effort(br#"{"prompt": "Hello?"}"#) <= INLINE_RECORD_BYTES_MAX);
+        for body in [r#"{"pattern": "a"}"#, r#"{"\u0070attern": "a"}"#, r#"{"p\u0061ttern": "a"}"#]
+        {
+            assert!(effort(body.as_bytes()) > INLINE_RECORD_BYTES_MAX, "{body}");
+        }
+    }
 }

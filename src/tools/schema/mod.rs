@@ -25,9 +25,10 @@ pub(crate) use self::effort::references;
 use self::effort::{Effort, Work};
 use self::parts::values;
 pub(crate) use self::patterns::PatternsLeft;
-use self::patterns::patterns;
+use self::patterns::{patterns, weights};
 use crate::limits::tools::{
-    CHECKS_MAX, MATCH_NS_MAX, PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX,
+    CHECKS_MAX, MATCH_NS_MAX, PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERN_WEIGHTS_MAX,
+    PATTERNS_MAX, VIOLATIONS_MAX,
 };
 use crate::tools::clean;
 
@@ -60,8 +61,10 @@ pub enum SchemaError {
     /// It uses what cannot be followed.
     #[error("it uses {0}, which is not supported")]
     Unsupported(Unsupported),
-    /// It has too many patterns.
-    #[error("it has more than {PATTERNS_MAX} patterns, which take too much time and memory")]
+    /// It has too many patterns, or too long ones.
+    #[error(
+        "it has more than {PATTERNS_MAX} patterns, or very long ones, which take too much time and memory"
+    )]
     Patterns,
     /// It is not valid JSON Schema.
     #[error("not a valid JSON Schema: {message} (at {path:?})")]
@@ -156,7 +159,7 @@ impl Schema {
             Some(Some(other)) => return Err(SchemaError::NotAnObject(format!("of type {other}"))),
             None => return Err(SchemaError::NotAnObject(crate::text::describe(parameters))),
         }
-        if patterns(parameters) > PATTERNS_MAX {
+        if patterns(parameters) > PATTERNS_MAX || weights(parameters) > PATTERN_WEIGHTS_MAX {
             return Err(SchemaError::Patterns);
         }
         let parameters = Arc::new(parameters.clone());

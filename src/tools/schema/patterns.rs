@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::parts::values;
+use crate::limits::tools::{PATTERN_CLASSES, PATTERN_LENGTH};
 
-/// The patterns that tools which come together may still have.
+/// The patterns that tools which come together may still have. A long one counts as [several](weight).
 #[derive(Debug, Clone)]
 pub(crate) struct PatternsLeft(usize);
 
@@ -15,7 +16,7 @@ impl PatternsLeft {
 
     /// Takes those of these schemas. False if fewer are left; then none is taken.
     pub(crate) fn take<'s>(&mut self, schemas: impl IntoIterator<Item = &'s Value>) -> bool {
-        let left = self.0.checked_sub(schemas.into_iter().map(patterns).sum());
+        let left = self.0.checked_sub(schemas.into_iter().map(weights).sum());
         self.0 = left.unwrap_or(self.0);
         left.is_some()
     }
@@ -23,10 +24,48 @@ impl PatternsLeft {
 
 /// How many patterns are in a schema, and in what looks like one.
 pub(super) fn patterns(schema: &Value) -> usize {
+    sum(schema, |_| 1)
+}
+
+/// The same, where a long pattern counts as several.
+pub(super) fn weights(schema: &Value) -> usize {
+    sum(schema, weight)
+}
+
+fn sum(schema: &Value, of_pattern: impl Fn(&str) -> usize) -> usize {
     let in_part = |part: &Value| {
+        let own = part.get("pattern").and_then(Value::as_str).map_or(0, &of_pattern);
         let names = part.get("patternProperties").and_then(Value::as_object);
-        let own = usize::from(part.get("pattern").is_some_and(Value::is_string));
-        own + names.map_or(0, Map::len)
+        let names = names.into_iter().flat_map(Map::keys);
+        own + names.map(|name| of_pattern(name)).sum::<usize>()
     };
     values(schema).map(in_part).sum()
+}
+
+/// As how many usual patterns one counts. `jsonschema` translates one class after the other (`\s`, `\d`), and reads the
+/// whole pattern again after each, so the time grows with the square of their number: a thousand take seconds.
+fn weight(pattern: &str) -> usize {
+    let is_class = |pair: &[u8]| pair[0] == b'\\' && pair[1].is_ascii_alphabetic();
+    let classes = pattern.as_bytes().windows(2).filter(|pair| is_class(pair)).count();
+    1 + pattern.len() / PATTERN_LENGTH + (classes / PATTERN_CLASSES).pow(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_pattern_counts_as_several() {
+        for (pattern, expected) in [
+            ("^[a-z]+$".to_owned(), 1),
+            (r"^\d{4}-\d{2}-\d{2}$".to_owned(), 1),
+            ("a".repeat(PATTERN_LENGTH - 1), 1),
+            ("a".repeat(PATTERN_LENGTH), 2),
+            (r"\s".repeat(PATTERN_CLASSES - 1), 1),
+            (r"\s".repeat(PATTERN_CLASSES), 2),
+            (r"\s".repeat(8 * PATTERN_CLASSES), 65),
+        ] {
+            assert_eq!(weight(&pattern), expected, "{pattern}");
+        }
+    }
 }

@@ -241,6 +241,11 @@ fn patterns_are_bounded() {
     };
     assert!(patterns(PATTERNS_MAX).is_ok());
     assert_eq!(patterns(PATTERNS_MAX + 1).unwrap_err(), SchemaError::Patterns);
+    let classes = |count: usize| {
+        Schema::compile(&json!({"type": "object", "patternProperties": {"\\d".repeat(count): {}}}))
+    };
+    assert!(classes(63).is_ok());
+    assert_eq!(classes(64).unwrap_err(), SchemaError::Patterns);
     let huge = json!({"properties": {"a": {"pattern": "(\\w{1000}){100}"}}});
     assert!(matches!(Schema::compile(&huge), Err(SchemaError::Invalid { .. })));
     let words = json!({"properties": {"a": {"pattern": "^(?=.*[0-9])[\\w .-]{1,64}$"}}});
