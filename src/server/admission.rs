@@ -116,7 +116,9 @@ impl Admission {
     pub(super) fn count_request(&self, request: &Parts) -> Result<(), Refusal> {
         let connection = request.extensions.get::<Arc<ConnectionGuard>>();
         if let Some(open) = connection.and_then(|connection| connection.over) {
-            return Err(refuse(Limit::Connections(open), Duration::ZERO));
+            // It was counted when it was accepted.
+            let limit = Limit::Connections(open);
+            return Err(Refusal::OverLimit { limit, wait: Duration::ZERO });
         }
         let Some(rates) = &self.request_rates else { return Ok(()) };
         let Some(client) = self.client(request) else { return Ok(()) };

@@ -26,9 +26,7 @@ use super::dialect::{
 use super::early_failure::{early_failure, until_begun};
 use super::ready::ready;
 use super::refusal::Refusal;
-use super::reply::{
-    Reply, empty, json_reply, json_text, json_text_reply, whole_reply, without_body,
-};
+use super::reply::{Reply, empty, json_reply, json_text, whole_reply, without_body};
 use super::request_body::{self, RequestBody};
 use super::request_headers::{accept, check_body_headers, conversation_name, request_id, trace};
 use super::route::{ANTHROPIC_REQUEST_ID, IDEMPOTENCY_KEY, REQUEST_ID, Route};
@@ -263,8 +261,8 @@ async fn read<T: Send + 'static>(
     let (accept, owner) = (accept(&request.headers), app.auth.owner(&request.headers));
     let conversation = conversation_name(&request.headers, &app.session_headers);
     let conversation = conversation.map(str::to_owned);
-    let length = body.len();
-    let _place = request_body::place(length, app).await;
+    let effort = request_body::effort(&body);
+    let _place = request_body::place(body.len(), app).await;
     let whose = owner.clone();
     let read = move |lookup: &dyn TurnLookup, app: &App| {
         let client_request = ClientRequest {
@@ -280,7 +278,7 @@ async fn read<T: Send + 'static>(
         };
         in_dialect(&client_request, app)
     };
-    owner_turns::read(app, &whose, length, read).await
+    owner_turns::read(app, &whose, effort, read).await
 }
 
 fn models(app: &App) -> Reply {
@@ -353,10 +351,13 @@ fn stored_as(request: &Parts, name: &str, app: &App) -> String {
 
 async fn transcript(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let stored_as = stored_as(request, id, app);
+    let _turn = app.long_answers.turn_to_load().await;
     let session = app.gateway.snapshot(&stored_as).await?.ok_or(Refusal::NO_SESSION)?;
     let (id, length) = (id.to_owned(), session.conversation.bytes());
+    let room = app.long_answers.room(length)?;
     let text = move || json_text(&transcript::transcript(&id, &session));
-    Ok(json_text_reply(StatusCode::OK, off_worker(length, text).await))
+    let text = room.hold(off_worker(length, text).await);
+    Ok(whole_reply(StatusCode::OK, text, "application/json"))
 }
 
 async fn forget(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
@@ -377,8 +378,10 @@ fn tools(app: &App) -> Reply {
 /// page of this server: it saves the file, or shows an image or plays a sound if a page embeds it.
 async fn artifact(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let owner = app.auth.owner(&request.headers);
+    let _turn = app.long_answers.turn_to_load().await;
     let artifact = app.gateway.artifact(&owner, id).await?.ok_or(Refusal::NO_ARTIFACT)?;
     let Artifact { name, mime_type, bytes, .. } = artifact;
+    let bytes = app.long_answers.room(bytes.len())?.hold(bytes);
     let mut reply = whole_reply(StatusCode::OK, bytes, "application/octet-stream");
     let headers = reply.headers_mut();
     if let Ok(mime_type) = HeaderValue::try_from(mime_type) {

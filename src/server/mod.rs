@@ -14,6 +14,7 @@ mod direct;
 mod early_failure;
 mod forwarded;
 mod handlers;
+mod long_answers;
 mod openapi;
 mod owner_turns;
 mod places;
@@ -53,7 +54,7 @@ use tower_http::cors::CorsLayer;
 use tracing::{debug, warn};
 
 use crate::conversation::claimed::Repair;
-use crate::gateway::Gateway;
+use crate::gateway::{ClientAddress, Gateway};
 use crate::limits;
 use crate::limits::server::REFUSED_CONNECTION_TIMEOUT;
 use crate::telemetry::metrics::over_limit;
@@ -80,6 +81,7 @@ pub use dialect::responses::ServerItems;
 pub use dialect::server_tools::ServerTools;
 pub use forwarded::ForwardedHeader;
 pub(crate) use forwarded::Proxies;
+use long_answers::LongAnswers;
 use places::{Place, Places};
 use ready::UpstreamCheck;
 use refusal::Limit;
@@ -194,6 +196,7 @@ struct App {
     upstream_check: UpstreamCheck,
     /// Places for long bodies that are read at the same time.
     readings: Semaphore,
+    long_answers: LongAnswers,
 }
 
 impl App {
@@ -232,6 +235,7 @@ impl App {
             started_sec,
             upstream_check: UpstreamCheck::default(),
             readings: Semaphore::new(limits::server::READINGS_MAX),
+            long_answers: LongAnswers::new(),
         }
     }
 }
@@ -279,20 +283,21 @@ impl Server {
                 let (socket, peer) = self.accept(&places, &mut warnings).await;
                 let guard = Arc::new(self.app.admission.count_connection(peer.ip()));
                 let is_over = guard.is_over();
+                let address = ClientAddress::from(peer.ip());
                 let place = if is_over {
-                    self.place_to_refuse(&refused)
+                    over_limit(Limit::Connections(0).name());
+                    self.place_to_refuse(address, &refused)
                 } else {
-                    Some(places.take().await)
+                    Some(places.take(address).await)
                 };
                 let Some(place) = place.map(Arc::new) else {
-                    over_limit(Limit::Connections(0).name());
                     debug!(%peer, "a connection beyond its client's limit is closed");
                     continue;
                 };
                 let (app, stop) = (Arc::clone(&self.app), stop.clone());
                 let accepted = Accepted { socket, guard, place, app, stop };
                 if let Some(tls) = &self.tls {
-                    let served = tls::serve(accepted, tls.place().await, Arc::clone(tls));
+                    let served = tls::serve(accepted, tls.place(address).await, Arc::clone(tls));
                     connections.spawn(Box::pin(served));
                     continue;
                 }
@@ -314,8 +319,8 @@ impl Server {
 
     /// A place for a connection beyond its client's limit, for as long as it takes to say why it is refused. Under TLS
     /// there is none: a handshake costs more than a refusal is worth.
-    fn place_to_refuse(&self, refused: &Places) -> Option<Place> {
-        if self.tls.is_some() { None } else { refused.try_take() }
+    fn place_to_refuse(&self, address: ClientAddress, refused: &Places) -> Option<Place> {
+        if self.tls.is_some() { None } else { refused.try_take(address) }
     }
 
     /// Accepts the next connection.
@@ -324,7 +329,7 @@ impl Server {
             match self.listener.accept().await {
                 Ok(accepted) => return accepted,
                 // Probably out of file descriptors.
-                Err(error) if places.make_room().await => {
+                Err(error) if places.make_room(None).await => {
                     debug!(%error, "cannot accept a connection; closed a silent one");
                 }
                 Err(error) => {

@@ -59,6 +59,8 @@ pub(super) enum Refusal {
     Gone(&'static str),
     /// The turn cannot begin.
     Begin(BeginError),
+    /// Too many long answers have not been taken yet.
+    LongAnswers,
     /// The session cannot be used.
     Session(SessionError),
 }
@@ -184,6 +186,7 @@ impl Refusal {
                 BeginError::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
                 BeginError::Session(error) => session_kind(error),
             },
+            Self::LongAnswers => (StatusCode::SERVICE_UNAVAILABLE, "too_many_answers"),
             Self::Session(error) => session_kind(error),
         }
     }
@@ -268,6 +271,9 @@ impl Refusal {
                 format!("response {id:?} is still running; wait for its end, or cancel it")
             }
             Self::Unknown(message) | Self::Gone(message) => (*message).to_owned(),
+            Self::LongAnswers => {
+                "too many long answers are being sent; try again in a moment".into()
+            }
             Self::Begin(error) => error.to_string(),
             Self::Session(error) => error.to_string(),
         }

@@ -133,7 +133,7 @@ impl Body for ReplyBody {
 
 /// A complete JSON response.
 pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Reply {
-    json_text_reply(status, json_text(body))
+    whole_reply(status, json_text(body), "application/json")
 }
 
 /// A value as JSON.
@@ -141,12 +141,7 @@ pub(super) fn json_text(body: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
 
-/// A response of JSON that is written already. Make it on the task that answers, which knows its HTTP/2 stream.
-pub(super) fn json_text_reply(status: StatusCode, body: Vec<u8>) -> Reply {
-    whole_reply(status, body, "application/json")
-}
-
-/// A complete response of the given media type.
+/// A complete response of the given media type. Make it on the task that answers, which knows its HTTP/2 stream.
 pub(super) fn whole_reply(
     status: StatusCode,
     body: impl Into<Bytes>,

@@ -18,7 +18,7 @@ use super::dialect::responses::{
 };
 use super::dialect::{ImageReader, ParsedRequest};
 use super::refusal::Refusal;
-use super::reply::{Reply, json_reply, json_text, json_text_reply, whole_reply};
+use super::reply::{Reply, json_reply, json_text, whole_reply};
 use super::request_body::{self, RequestBody};
 use super::stream::{forbid_buffering, stream};
 use super::{App, now_sec, owner_turns, query};
@@ -54,12 +54,12 @@ pub(super) async fn read(
             format!("Idempotency-Key must be 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes long"),
         ));
     }
-    let (length, sent) = (body.len(), body.clone());
+    let (length, effort, sent) = (body.len(), request_body::effort(&body), body.clone());
     let mut place = request_body::place(length, app).await;
     let request = off_worker(length, move || Request::read(&sent)).await?;
     let continues = request.parent().is_some();
     let found = find(&request, &owner, key, &mut place, app).await?;
-    let length = length + found.items_bytes;
+    let effort = effort + found.items_bytes;
     let (key, conversation) = (key.map(str::to_owned), conversation.map(str::to_owned));
     let (whose, request) = (owner.clone(), Mutex::new(Some(request)));
     let parse = move |lookup: &dyn TurnLookup, app: &App| {
@@ -80,7 +80,7 @@ pub(super) async fn read(
         };
         request.parse(found.clone(), context)
     };
-    Ok((owner_turns::read(app, &whose, length, parse).await?, continues))
+    Ok((owner_turns::read(app, &whose, effort, parse).await?, continues))
 }
 
 /// The root of a new chain. The same key always leads to the same chain.
@@ -168,6 +168,19 @@ struct Loaded {
     session_id: String,
 }
 
+impl Loaded {
+    /// The turn that it comes from, if that runs or its log is kept.
+    async fn turn(&self, app: &App) -> Result<Option<LoggedTurn>, Refusal> {
+        if let Some(turn) = &self.stored_answer.running {
+            return Ok(Some(turn.clone()));
+        }
+        Ok(match app.gateway.find_turn(&self.stored_as, Some(&self.turn_id), 0).await? {
+            session::FoundTurn::Turn(turn) => Some(turn),
+            _ => None,
+        })
+    }
+}
+
 async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
     let id = ResponseId::parse(id).ok_or(Refusal::FOREIGN_RESPONSE)?;
     let (session_id, turn_id) = (id.session_id(), id.turn_id());
@@ -205,36 +218,37 @@ fn rendering(app: &App) -> Rendering {
 pub(super) async fn get(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let query = request.uri.query();
     let seen = number(query, "starting_after")?;
+    let _turn = app.long_answers.turn_to_load().await;
     let loaded = load(request, id, app).await?;
     match query::value(query, "stream").as_deref() {
         Some("true") => rejoin(loaded, seen, app).await,
-        _ => Ok(object(loaded, app).await),
+        _ => object(loaded, app).await,
     }
 }
 
-async fn object(loaded: Loaded, app: &App) -> Reply {
+async fn object(loaded: Loaded, app: &App) -> Result<Reply, Refusal> {
+    let room = app.long_answers.room(length(&loaded.stored_answer))?;
+    let turn = match &loaded.stored_answer {
+        StoredAnswer { running: None, answer: Some(_), .. } => None,
+        // One that was cut short has only its log.
+        _ => loaded.turn(app).await?,
+    };
     let Loaded { response, stored_answer, .. } = loaded;
-    let object = match stored_answer {
-        StoredAnswer { running: Some(LoggedTurn { log, .. }), .. } => {
+    let object = match (turn, stored_answer.answer) {
+        (Some(LoggedTurn { log, .. }), _) => {
             let rendering = rendering(app);
             off_worker(log.bytes(), move || response.object_of(rendering, &log)).await
         }
-        StoredAnswer { answer: Some(answer), .. } => answer.get().as_bytes().to_vec(),
-        StoredAnswer { .. } => response.lost(),
+        (None, Some(answer)) => answer.get().as_bytes().to_vec(),
+        (None, None) => response.lost(),
     };
-    whole_reply(StatusCode::OK, object, "application/json")
+    Ok(whole_reply(StatusCode::OK, room.hold(object), "application/json"))
 }
 
 /// Streams what follows event `seen`: live, from the log, or from the stored object.
 async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, Refusal> {
-    let Loaded { response, stored_answer, stored_as, turn_id, session_id } = loaded;
-    let turn = match stored_answer.running {
-        Some(turn) => Some(turn),
-        None => match app.gateway.find_turn(&stored_as, Some(&turn_id), 0).await? {
-            session::FoundTurn::Turn(turn) => Some(turn),
-            _ => None,
-        },
-    };
+    let turn = loaded.turn(app).await?;
+    let Loaded { response, stored_answer, session_id, .. } = loaded;
     if let Some(turn) = turn {
         let from = seen.map_or(0, |seen| seen.saturating_add(1));
         let encoder = response.encoder(rendering(app), from);
@@ -242,13 +256,16 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
         reply.body_mut().greet();
         return Ok(reply);
     }
+    let length = stored_answer.answer.as_ref().map_or(0, |answer| answer.get().len());
+    let room = app.long_answers.room(length)?;
     let frames = match &stored_answer.answer {
         Some(answer) => {
             let answer = Arc::clone(answer);
-            off_worker(answer.get().len(), move || replay(&answer, seen)).await
+            off_worker(length, move || replay(&answer, seen)).await
         }
         None => response.lost_stream(seen),
     };
+    let frames = room.hold(frames);
     let mut reply = whole_reply(StatusCode::OK, frames, "text/event-stream; charset=utf-8");
     forbid_buffering(reply.headers_mut());
     Ok(reply)
@@ -293,7 +310,7 @@ pub(super) async fn cancel(request: &Parts, id: &str, app: &App) -> Result<Reply
         }
         app.gateway.cancel_to_end(&loaded.stored_as, turn).await?;
     }
-    Ok(object(loaded, app).await)
+    object(loaded, app).await
 }
 
 /// `GET /v1/responses/{id}/input_items`.
@@ -310,13 +327,15 @@ pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<
         limit,
         is_ascending: query::value(query, "order").as_deref() == Some("asc"),
     };
+    let _turn = app.long_answers.turn_to_load().await;
     let Loaded { response, stored_answer, .. } = load(request, id, app).await?;
+    let room = app.long_answers.room(length(&stored_answer))?;
     let list = move || response.input_items(&page).map(|list| json_text(&list));
     let listed = off_worker(stored_answer.head.get().len(), list).await;
     let text = listed.ok_or_else(|| {
         Refusal::invalid("after", "after must be an item of this list, such as last_id of a page")
     })?;
-    Ok(json_text_reply(StatusCode::OK, text))
+    Ok(whole_reply(StatusCode::OK, room.hold(text), "application/json"))
 }
 
 /// A number in the query.

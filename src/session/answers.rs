@@ -91,7 +91,7 @@ impl Sessions {
 
     /// The session's turn that runs, here or on another node.
     async fn running_turn(&self, session_id: &str) -> Result<Option<LoggedTurn>, SessionError> {
-        self.settle(session_id).await?;
+        self.settle_if_writable(session_id).await?;
         match self.running.get(session_id) {
             Some(session) => Ok(Some(session.turn.clone())),
             None => self.running_elsewhere(session_id).await,

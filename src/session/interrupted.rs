@@ -137,6 +137,14 @@ impl Sessions {
         self.take_over_claimed(claim, session_id, place).await
     }
 
+    /// The same for whoever only reads. A store that takes nothing, because its disk is full, can still be read.
+    pub(super) async fn settle_if_writable(&self, session_id: &str) -> Result<(), SessionError> {
+        match self.settle(session_id).await {
+            Err(SessionError::Store(StoreError::Unavailable(_))) => Ok(()),
+            settled => settled,
+        }
+    }
+
     /// Takes the interrupted turn of a claimed session over, unless another node has the session's lease.
     async fn take_over_claimed(
         &self,

@@ -335,7 +335,7 @@ impl Sessions {
         turn_id: Option<&str>,
         seen: u64,
     ) -> Result<FoundTurn, SessionError> {
-        self.settle(session_id).await?;
+        self.settle_if_writable(session_id).await?;
         self.find(session_id, turn_id, seen).await
     }
 
@@ -388,7 +388,7 @@ impl Sessions {
         &self,
         session_id: &str,
     ) -> Result<Option<Snapshot>, SessionError> {
-        self.settle(session_id).await?;
+        self.settle_if_writable(session_id).await?;
         if let Some(session) = self.running.get(session_id) {
             return Ok(Some(session.snapshot()));
         }

@@ -10,7 +10,9 @@ use std::thread;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use super::embedded_store::upstream;
 use super::redis_store::until_closed;
+use crate::support::client::request;
 use crate::support::events::{Frame, names, said};
 use crate::support::gateway::STREAM;
 use crate::support::model::{DONE, call, finish, text};
@@ -531,4 +533,35 @@ async fn an_approved_lookup_is_made_again_though_its_turn_offers_no_tools() {
     let done = frames.iter().find(|frame| frame.event == "tool_completed").unwrap();
     assert_eq!(done.data["tool_result"]["success"], true, "{done:?}");
     player.abort();
+}
+
+/// An answer that is held to a form does not go on. Whoever polls for it gets what there is, as its stream does.
+#[tokio::test]
+async fn a_response_that_was_cut_short_keeps_its_words() {
+    let mut model = Model::listen();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tether.db");
+    let upstream = upstream(&model).replace("model: fake", "model: fake, constrain: none");
+    let sessions = format!("sessions: {{embedded: {{path: {}}}}}\n", file.display());
+    let config = upstream + &sessions + "tools: {builtin: []}\n";
+    let process = Process::start(&config).await;
+    let body = json!({"model": "fake", "input": "Hi?", "background": true,
+        "text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "object"}}}});
+    let response = process.post("/v1/responses", &body).await.json();
+    let path = format!("/v1/responses/{}", response["id"].as_str().unwrap());
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("{\"a\": ").await;
+    let mut reader = process.client().await;
+    reader.send(request("GET", &format!("{path}?stream=true"), &[], "")).await;
+    reader.head().await;
+    reader.until("response.output_text.delta").await;
+    process.signal("KILL");
+    process.exit().await;
+
+    let process = Process::start(&config).await;
+    process.get(&format!("{path}?stream=true")).await;
+    let response = process.get(&path).await.json();
+    assert_eq!(response["status"], "failed", "{response}");
+    assert_eq!(response["output"][0]["content"][0]["text"], "{\"a\": ", "{response}");
 }

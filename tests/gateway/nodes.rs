@@ -5,7 +5,7 @@ use std::pin::pin;
 use serde_json::{Value, json};
 use tokio::{join, select};
 
-use crate::support::client::{Piece, post, request};
+use crate::support::client::{post, request};
 use crate::support::events::{EventStream, Frame, names, said};
 use crate::support::gateway::STREAM;
 use crate::support::model::{Round, call};
@@ -353,11 +353,7 @@ async fn a_background_response_goes_on_on_another_node_and_is_kept() {
     let mut reader = two.client().await;
     reader.send(request("GET", &format!("{path}?stream=true"), &[], "")).await;
     reader.head().await;
-    let mut seen = Vec::new();
-    while !String::from_utf8_lossy(&seen).contains("Half a wo") {
-        let Piece::Bytes(bytes) = reader.piece().await else { panic!("the stream ends") };
-        seen.extend(bytes);
-    }
+    reader.until("Half a wo").await;
     one.signal("KILL");
     one.exit().await;
     drop(round);

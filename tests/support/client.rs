@@ -139,6 +139,15 @@ impl Client {
         Some(head)
     }
 
+    /// Reads more of a body until this is in it.
+    pub(crate) async fn until(&mut self, text: &str) {
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains(text) {
+            let Piece::Bytes(bytes) = self.piece().await else { panic!("the body ends") };
+            seen.extend(bytes);
+        }
+    }
+
     /// Reads more of the body. Chunks are returned as they came, not joined.
     pub(crate) async fn piece(&mut self) -> Piece {
         loop {

@@ -24,6 +24,7 @@ use tracing::debug;
 use super::places::{Place, Places};
 use super::transport::Transport;
 use super::{Accepted, connection};
+use crate::gateway::ClientAddress;
 use crate::limits::server::TLS_HANDSHAKES_MAX;
 use crate::telemetry::metrics;
 
@@ -102,9 +103,9 @@ impl Tls {
         ))
     }
 
-    /// Takes a place for a handshake, if need be from the oldest one.
-    pub(super) async fn place(&self) -> Place {
-        self.handshakes.take().await
+    /// Takes a place for a handshake with this client, if need be from an old one.
+    pub(super) async fn place(&self, client: ClientAddress) -> Place {
+        self.handshakes.take(client).await
     }
 }
 

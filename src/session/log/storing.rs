@@ -325,12 +325,12 @@ impl TurnLog {
         Poll::Pending
     }
 
-    /// Replaces what readers have not seen by this event: the store does not take it. Call this once the log is
-    /// [sealed](super::Writer::seal).
+    /// Replaces what readers have not seen by this event: the store does not take it. Only the first event stays, because
+    /// no stream begins with its end. Call this once the log is [sealed](super::Writer::seal).
     pub(crate) fn end_unstored(&self, event: &Event<'_>) {
         let mut state = self.state.lock();
-        let visible = state.visible;
-        state.records.end_after(visible, encode::line(event).into(), event.kind());
+        let kept = state.visible.max(state.records.last().min(1));
+        state.records.end_after(kept, encode::line(event).into(), event.kind());
     }
 
     /// Notes that the store has all of the log, which is sealed.
@@ -725,5 +725,20 @@ mod tests {
             log.end_unstored(&failed);
         });
         assert_eq!(seen, [Kind::TextDelta, Kind::TurnFailed]);
+    }
+
+    /// Clients take the first event for the one that says which turn it is.
+    #[test]
+    fn an_end_is_never_the_first_event() {
+        let (log, mut writer) = Writer::stored(1, false);
+        say(&mut writer, "a");
+        log.stop_storing(Unstorable::Silent);
+        writer.seal();
+        let failed = Event::cut_short(crate::event::FailureCode::StoreUnavailable, "down");
+        log.end_unstored(&failed);
+        drop(writer);
+        let mut kinds = Vec::new();
+        log.replay(|record| kinds.push(record.kind));
+        assert_eq!(kinds, [Kind::TextDelta, Kind::TurnFailed]);
     }
 }

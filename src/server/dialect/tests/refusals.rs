@@ -70,6 +70,7 @@ fn a_refusal_has_the_same_status_in_all_apis() {
         (Refusal::Begin(BeginError::Full(1)), 503),
         (Refusal::Begin(BeginError::Draining), 503),
         (Refusal::Begin(BeginError::ToolsUnavailable(one())), 503),
+        (Refusal::LongAnswers, 503),
         (Refusal::Session(SessionError::Store(StoreError::Unavailable(one()))), 503),
         (Refusal::Begin(BeginError::OverLimit(OverLimit::Share(1))), 429),
         (Refusal::OverLimit { limit: Limit::KeyRequests, wait: Duration::ZERO }, 429),
