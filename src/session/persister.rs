@@ -17,7 +17,7 @@ use super::codec::off_worker;
 use super::journal::Journal;
 use super::log::storing::{Draft, InlineAppender, NextUnstored, Stored, Unstorable, Unstored};
 use super::log::{TurnLog, Writer};
-use super::store::{Batch, Lease, LogNews, Store, StoreError, StoreFuture};
+use super::store::{Appended, Batch, Lease, LogNews, Store, StoreError, StoreFuture};
 use crate::limits::session as limits;
 
 /// Stores what is new of a turn, all that has gathered at a time. Readers see it after that.
@@ -156,10 +156,16 @@ fn inline_journal(draft: &Draft) -> Option<String> {
 }
 
 /// Notes how storing this much has gone. False if nothing more is to be stored.
-fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<(), StoreError>) -> bool {
+fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<Appended, StoreError>) -> bool {
     let session = &*lease.session_id;
     match stored {
-        Ok(()) => log.note_stored(upto),
+        Ok(Appended { is_cancelled }) => {
+            // First: a tool may wait for what is stored.
+            if is_cancelled {
+                log.cancel();
+            }
+            log.note_stored(upto);
+        }
         Err(StoreError::Unavailable(cause) | StoreError::Damaged(cause)) => {
             error!(session, cause, "a running turn is not stored");
             log.stop_storing(Unstorable::Silent);
@@ -192,7 +198,7 @@ impl Drop for Persisting {
 async fn append(
     Destination { store, lease, turn_id }: &Destination,
     Unstored { batches, draft, .. }: Unstored,
-) -> Result<(), StoreError> {
+) -> Result<Appended, StoreError> {
     let journal = match draft {
         Some(draft) => {
             let length = draft.turn.bytes();

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 
 use crate::limits::session::TTL;
 use crate::session::store::{
-    Artifact, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession, LogEnd,
-    LogNews, MemoryStore, NodeId, SessionCopy, Store, StoreFuture, StoredLog, StoredRecord,
-    Version,
+    Appended, Artifact, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease,
+    ListedSession, LogEnd, LogNews, MemoryStore, NodeId, SessionCopy, Store, StoreFuture,
+    StoredLog, StoredRecord, Version,
 };
 
 /// See the module docs. It keeps sessions in memory, and no entries.
@@ -124,7 +124,7 @@ impl Store for ClaimStore {
         lease: &'a Lease,
         turn_id: &'a str,
         news: LogNews,
-    ) -> StoreFuture<'a, ()> {
+    ) -> StoreFuture<'a, Appended> {
         self.sessions.append(lease, turn_id, news)
     }
 

@@ -202,7 +202,7 @@ pub trait Store: fmt::Debug + Send + Sync {
         lease: &'a Lease,
         turn_id: &'a str,
         news: LogNews,
-    ) -> StoreFuture<'a, ()>;
+    ) -> StoreFuture<'a, Appended>;
 
     /// Appends to this turn's log without waiting. It stops when the lease is lost or given back, or when there is
     /// another one. `None` if appends have to wait. It saves each token a future and a lookup, each of which costs as
@@ -400,8 +400,21 @@ pub struct Renewed {
 impl Renewed {
     /// Whether someone has asked to cancel this turn, which runs.
     pub(crate) fn cancels(&self, turn_id: &str) -> bool {
-        self.cancel.as_deref().is_some_and(|asked| asked.is_empty() || asked == turn_id)
+        cancels(self.cancel.as_deref(), turn_id)
     }
+}
+
+/// What the holder of a lease learns when it has appended to a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Appended {
+    /// Whether someone on another node has asked to cancel the turn. Only known if the news had a journal, which
+    /// tools wait for.
+    pub is_cancelled: bool,
+}
+
+/// Whether someone who asked to cancel this turn, or the one that runs, has asked to cancel this one, which runs.
+fn cancels(asked: Option<&str>, turn_id: &str) -> bool {
+    asked.is_some_and(|asked| asked.is_empty() || asked == turn_id)
 }
 
 /// A file that a tool has returned.

@@ -15,8 +15,8 @@ use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::session as limits;
 use running::Claimed;
 use store::{
-    Artifact, Batch, Lease, ListedSession, LogEnd, LogNews, MemoryStore, MemoryUsage, NodeId,
-    SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
+    Appended, Artifact, Batch, Lease, ListedSession, LogEnd, LogNews, MemoryStore, MemoryUsage,
+    NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
 };
 
 fn memory() -> Arc<dyn Store> {
@@ -324,7 +324,7 @@ impl Store for Slow {
         lease: &'a Lease,
         turn_id: &'a str,
         news: LogNews,
-    ) -> StoreFuture<'a, ()> {
+    ) -> StoreFuture<'a, Appended> {
         Box::pin(async move { self.pass().await?.append(lease, turn_id, news).await })
     }
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use self::files::Files;
 use super::{
-    Artifact, Batch, Epochs, Lease, ListedSession, LogEnd, LogNews, MemoryUsage, NodeId,
+    Appended, Artifact, Batch, Epochs, Lease, ListedSession, LogEnd, LogNews, MemoryUsage, NodeId,
     SessionCopy, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
@@ -368,8 +368,9 @@ impl Store for MemoryStore {
         lease: &'a Lease,
         turn_id: &'a str,
         news: LogNews,
-    ) -> StoreFuture<'a, ()> {
-        Box::pin(ready(self.append_now(lease, turn_id, news)))
+    ) -> StoreFuture<'a, Appended> {
+        let appended = self.append_now(lease, turn_id, news);
+        Box::pin(ready(appended.map(|()| Appended::default())))
     }
 
     fn finish<'a>(

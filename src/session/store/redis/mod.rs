@@ -58,9 +58,9 @@ use redis::Value;
 use uuid::Uuid;
 
 use super::{
-    Artifact, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease, ListedSession,
-    LogEnd, LogNews, NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture, StoredLog,
-    StoredRecord, Version, Watch, Watched,
+    Appended, Artifact, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease,
+    ListedSession, LogEnd, LogNews, NodeId, Renewed, SessionCopy, Store, StoreError, StoreFuture,
+    StoredLog, StoredRecord, Version, Watch, Watched, cancels,
 };
 use crate::telemetry::millis;
 
@@ -325,10 +325,11 @@ impl Store for RedisStore {
         lease: &'a Lease,
         turn_id: &'a str,
         news: LogNews,
-    ) -> StoreFuture<'a, ()> {
+    ) -> StoreFuture<'a, Appended> {
         Box::pin(async move {
             let write = Write::News { turn_id, news: &news };
-            self.write(lease, write).await.map(drop)
+            let cancel = self.write(lease, write).await?.cancel;
+            Ok(Appended { is_cancelled: cancels(cancel.as_deref(), turn_id) })
         })
     }
 

@@ -67,17 +67,22 @@ async fn a_cancellation_reaches_whoever_holds_the_lease() {
     assert_eq!(other.request_cancel("s", Some("t")).await, Ok(true));
     watch.changed().await;
     assert_eq!(owner.renew(&lease).await.unwrap().cancel.as_deref(), Some("t"));
-    owner.release(&lease).await.unwrap();
+    // An owner that has slept learns of it before it does anything else.
+    let first = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
+    assert!(owner.append(&lease, "t", first).await.unwrap().is_cancelled);
+    let end = LogEnd::new("t", vec![batch(2, 2)]);
+    let version = owner.load("s").await.unwrap().map(|stored| stored.version);
+    owner.finish(&lease, version, RECORD, end).await.unwrap();
     assert_eq!(other.request_cancel("s", None).await, Ok(false));
     let lease = owner.acquire("s", NodeId::random()).await.unwrap().unwrap();
     assert_eq!(owner.renew(&lease).await.unwrap().cancel, None, "it was for the turn before");
     // Whoever goes on with a turn ends it, if that was asked of its owner or of nobody.
     let news = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
-    owner.append(&lease, "t", news).await.unwrap();
+    assert!(!owner.append(&lease, "u", news).await.unwrap().is_cancelled);
     owner.release(&lease).await.unwrap();
-    assert_eq!(other.request_cancel("s", Some("t")).await, Ok(true));
+    assert_eq!(other.request_cancel("s", Some("u")).await, Ok(true));
     let lease = other.acquire("s", NodeId::random()).await.unwrap().unwrap();
-    assert!(other.renew(&lease).await.unwrap().cancels("t"));
+    assert!(other.renew(&lease).await.unwrap().cancels("u"));
     other.forget("s").await.unwrap();
     watch.changed().await;
     assert_eq!(owner.renew(&lease).await, Err(StoreError::NoSession), "it was deleted");
@@ -442,7 +447,7 @@ async fn a_server_that_begins_to_want_a_password_is_said_to_do_so() {
     server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
     server.command(&["CONFIG", "SET", "requirepass", "secret"]);
     let news = LogNews { batches: vec![batch(1, 1)], journal: Some(RECORD) };
-    for failed in [store.append(&lease, "t", news).await, store.check().await] {
+    for failed in [store.append(&lease, "t", news).await.map(drop), store.check().await] {
         let Err(StoreError::Unavailable(cause)) = failed else { panic!("{failed:?}") };
         assert!(cause.starts_with("it wants a password"), "{cause}");
     }

@@ -69,18 +69,27 @@ impl<'w> Write<'w> {
 /// The arguments of a write, but for those of its batches.
 const WRITE_ARGUMENTS: usize = 13;
 
+/// What a write has done, and found.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// That of the record, if one was written.
+    version: Option<Version>,
+    /// The turn that someone has asked to cancel, as in [`Renewed`](super::super::Renewed), if a journal was written.
+    pub(super) cancel: Option<String>,
+}
+
 /// The version of a record that was written.
-pub(super) fn version_of(written: Option<Version>) -> Result<Version, StoreError> {
-    written.ok_or_else(|| reply::unreadable("no version"))
+pub(super) fn version_of(written: Written) -> Result<Version, StoreError> {
+    written.version.ok_or_else(|| reply::unreadable("no version"))
 }
 
 impl RedisStore {
-    /// Writes it. Returns the version of the record, if one was written.
+    /// Writes it.
     pub(super) async fn write(
         &self,
         lease: &Lease,
         write: Write<'_>,
-    ) -> Result<Option<Version>, StoreError> {
+    ) -> Result<Written, StoreError> {
         let keys = self.keys.of_session(&lease.session_id);
         // With the record, the whole session lasts longer.
         let all = keys.all();
@@ -117,15 +126,20 @@ impl RedisStore {
         lease: &Lease,
         write: Write<'_>,
         answer: Value,
-    ) -> Result<Option<Version>, StoreError> {
+    ) -> Result<Written, StoreError> {
         let mut answer = list(answer)?.into_iter();
         let (Some(done), Some(version)) = (answer.next(), answer.next()) else {
             return Err(reply::unreadable("too few values"));
         };
-        if let (Some(deadline), Some(is_left)) = (answer.next(), answer.next()) {
-            // The turn does not wait for this: it is over.
-            let session_id = &lease.session_id;
-            tokio::spawn(self.list_given_back(session_id, plain(deadline)?, plain(is_left)?));
+        let mut cancel = None;
+        match (answer.next(), answer.next()) {
+            (Some(deadline), Some(is_left)) => {
+                // The turn does not wait for this: it is over.
+                let session_id = &lease.session_id;
+                tokio::spawn(self.list_given_back(session_id, plain(deadline)?, plain(is_left)?));
+            }
+            (Some(asked), None) => cancel = plain(asked)?,
+            (None, _) => {}
         }
         match plain(done)? {
             1 => {
@@ -133,7 +147,7 @@ impl RedisStore {
                 note_append(write);
                 // Only a record has one.
                 let version = write.record().map(|_| plain(version)).transpose()?;
-                Ok(version.map(Version))
+                Ok(Written { version: version.map(Version), cancel })
             }
             loss => {
                 let error = lost_lease(loss);

@@ -77,9 +77,9 @@ use tokio::sync::mpsc;
 
 use super::copy::now_ms;
 use super::{
-    Appender, Artifact, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries, Lease,
-    ListedSession, LogEnd, LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture, StoredLog,
-    StoredRecord, Version,
+    Appended, Appender, Artifact, Entered, Entry, EntryClaim, EntryKey, EntryOwner, FoundEntries,
+    Lease, ListedSession, LogEnd, LogNews, NodeId, SessionCopy, Store, StoreError, StoreFuture,
+    StoredLog, StoredRecord, Version,
 };
 use crate::limits::session as limits;
 use awaited_thread::AwaitedThread;
@@ -321,9 +321,12 @@ impl Store for SqliteStore {
         lease: &'a Lease,
         turn_id: &'a str,
         news: LogNews,
-    ) -> StoreFuture<'a, ()> {
+    ) -> StoreFuture<'a, Appended> {
         let (lease, turn_id) = (lease.clone(), turn_id.to_owned());
-        self.write(true, move |leases, redo| access::append(leases, redo, &lease, &turn_id, &news))
+        self.write(true, move |leases, redo| {
+            let written = access::append(leases, redo, &lease, &turn_id, &news)?;
+            Ok(written.map(|()| Appended::default()))
+        })
     }
 
     fn appender(&self, lease: &Lease, turn_id: &str) -> Option<Arc<dyn Appender>> {

@@ -203,7 +203,7 @@ impl Compared {
             } else if saves {
                 store.save(&real, over, record.clone()).await.map(Some)
             } else {
-                store.append(&real, &turn, news.clone()).await.map(|()| None)
+                store.append(&real, &turn, news.clone()).await.map(|_| None)
             };
             if let (Ok(Some(model)), Ok(Some(real))) = (&written, &done) {
                 self.versions.push(Pair { model: *model, real: *real });

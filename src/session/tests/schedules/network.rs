@@ -18,7 +18,7 @@ use super::server::{Answer, NewRecord, Request, Server};
 use super::{Flaw, LEASE_MS, WAIT_MS};
 use crate::session::store::recovery::Recovery;
 use crate::session::store::{
-    Artifact, Lease, ListedSession, LogEnd, LogNews, NodeId, Renewed, SessionCopy, Store,
+    Appended, Artifact, Lease, ListedSession, LogEnd, LogNews, NodeId, Renewed, SessionCopy, Store,
     StoreError, StoreFuture, StoredLog, StoredRecord, Version, Watch, Watched,
 };
 
@@ -395,10 +395,11 @@ impl Store for Link {
         lease: &'a Lease,
         turn_id: &'a str,
         news: LogNews,
-    ) -> StoreFuture<'a, ()> {
-        Box::pin(
-            async move { self.write(lease, None, Some((turn_id, news)), false).await.map(drop) },
-        )
+    ) -> StoreFuture<'a, Appended> {
+        Box::pin(async move {
+            self.write(lease, None, Some((turn_id, news)), false).await?;
+            Ok(Appended::default())
+        })
     }
 
     fn finish<'a>(

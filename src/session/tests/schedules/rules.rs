@@ -24,6 +24,8 @@ pub(super) enum Standing {
 pub(super) enum Told {
     /// What is stored.
     Event,
+    /// That the turn has begun, which is not stored. Its end follows.
+    Begun,
     /// That the store does not answer.
     StoreFails,
     /// That the turn was cancelled, because its session was deleted.
@@ -210,11 +212,14 @@ impl Rules {
             if new.kind == Kind::TurnFailed && is_excuse {
                 return Told::StoreFails;
             }
-            // What a reader has seen before was stored. This is all that may follow it.
+            if stored.is_none() && new.sequence == 1 && new.kind == Kind::TurnStarted {
+                return Told::Begun;
+            }
+            // What a reader has seen before was stored, unless it is the beginning. This is all that may follow it.
             let is_cancelled = new.kind == Kind::TurnCompleted && new.data.contains("cancelled");
             let is_deleted =
                 server.deletions.contains_key(session) && server.log(session, Some(turn)).is_none();
-            let follows = new.sequence <= log.map_or(0, |log| log.last) + 1;
+            let follows = new.sequence <= log.map_or(1, |log| log.last.max(1)) + 1;
             if !(is_cancelled && is_deleted && follows) {
                 self.fail(format!("{turn}: a reader sees {new:?}; the store has {stored:?}"));
             }

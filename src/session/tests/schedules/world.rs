@@ -493,6 +493,10 @@ impl World {
         let node = reader.stream.as_ref().and_then(|it| self.nodes[it.node].as_ref());
         match net.rules.reads(&net.server, of, event) {
             Told::Event => {}
+            Told::Begun => {
+                reader.last = Some((event.epoch, event.sequence));
+                return;
+            }
             Told::StoreFails => {
                 net.seen.saw("reader: was told that the store does not answer");
                 reader.is_done = true;

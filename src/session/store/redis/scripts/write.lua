@@ -1,7 +1,8 @@
 -- Writes a record, news of a log, or both. Returns 1 and the record's version if that is done, 0 if the lease
 -- or the version is another one, -1 if the server has lost the lease or what came before in the log, and -2 if the
 -- session was forgotten. If the turn ends, it gives the lease back, and also returns when that would have lapsed, and
--- whether a turn is left that is not over.
+-- whether a turn is left that is not over. With a journal, it also returns the turn that someone has asked to cancel:
+-- what the turn does next must not follow a cancellation that was acknowledged.
 --
 -- A gateway that got no answer asks again. What it finds done already by its own lease is not refused.
 local grant, ttl, epoch, turn, journal, ends, count_max, bytes_max, asked, node = unpack(ARGV, 1, 10)
@@ -100,6 +101,8 @@ local answer = {1, version}
 if ends == '1' then
   redis.call('HDEL', JOURNAL, turn)
   answer[3], answer[4] = give_back(ttl)
+elseif journal ~= '' then
+  answer[3] = redis.call('HGET', SESSION, 'cancel')
 end
 if turn ~= '' then
   redis.call('SPUBLISH', LOG, '')
