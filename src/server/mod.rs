@@ -17,6 +17,7 @@ mod handlers;
 mod openapi;
 mod owner_turns;
 mod places;
+mod playground;
 mod query;
 mod rate;
 mod ready;

@@ -1,0 +1,34 @@
+// Where the page is scrolled to while an answer grows.
+
+const UPWARD = ['ArrowUp', 'PageUp', 'Home'];
+
+// Whether the page follows the end of the conversation: until its reader moves up, by however
+// little, and again from the very end on.
+let follows = true;
+// Up to the start of an open question, which is read from there.
+function toEnd() {
+  if (!follows) return;
+  const end = document.body.scrollHeight - innerHeight, start = Question.open?.unread() ?? end;
+  scrollTo({ top: Math.min(start, end) });
+  if (start < end) follows = false;
+}
+function watchReader() {
+  let last = scrollY;
+  history.scrollRestoration = 'manual';
+  addEventListener('scroll', () => {
+    if (innerHeight + scrollY >= document.body.scrollHeight - 2) follows = true;
+    else if (scrollY < last) follows = false;
+    last = scrollY;
+  }, { passive: true });
+  // A smooth scroll begins with less than a pixel, and following would end it there.
+  const leave = () => { if (scrollY > 0) follows = false; };
+  document.querySelector('main').addEventListener('wheel', ({ deltaY }) => { if (deltaY < 0) leave(); }, { passive: true });
+  addEventListener('keydown', ({ key, target }) => { if (UPWARD.includes(key) && !target.matches('input, select, textarea, #events *')) leave(); });
+  // Whoever opens a call reads it.
+  $('log').addEventListener('click', ({ target }) => { if (target.closest('summary')) follows = false; });
+  // Once a frame, after its layout: nothing else has to look at the layout.
+  const sizes = new ResizeObserver(toEnd);
+  sizes.observe($('log'));
+  sizes.observe($('ask'));
+  addEventListener('resize', toEnd);
+}
