@@ -105,15 +105,27 @@ describe('reading', () => {
     assert.ok(Math.abs(right) < 2, `${right} px off`);
   });
 
-  test('says how many earlier turns it does not show after a reload', async (t) => {
+  test('shows earlier turns again after a reload, or says how many it does not show', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: AT_ONCE });
-    const { page } = await openPage(await startBrowser(t), gateway.origin);
-    for (let turn = 1; turn < 7; turn += 1) {
-      await ask(page, `What is ${turn}+100?`);
-      await page.locator('.end').nth(turn - 1).waitFor();
+    const { page, complaints } = await openPage(await startBrowser(t), gateway.origin);
+    const prompts = [1, 2, 3, 4, 5, 6].map((number) => `What is ${number}+100?`);
+    for (const [at, prompt] of prompts.entries()) {
+      await ask(page, prompt);
+      await page.locator('.end').nth(at).waitFor();
     }
+    const shown = () => page.locator('#log :is(.user, .said, .call b)').allTextContents();
+    const before = await shown();
+    await page.reload();
+    await page.locator('.user').nth(5).waitFor();
+    await page.locator('.end').nth(3).waitFor();
+    assert.deepEqual(await shown(), before);
+    assert.equal(await page.locator('.call.good').count(), 6);
+    assert.deepEqual(complaints, []);
+
+    await page.route(/api\/v1\/sessions/, (route) => route.abort());
     await page.reload();
     await page.locator('.end').nth(3).waitFor();
     assert.equal(await page.locator('#log .status').first().textContent(), '2 earlier turns of this session not shown');
+    assert.deepEqual(await page.locator('.user').allTextContents(), prompts.slice(2));
   });
 });

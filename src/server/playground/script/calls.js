@@ -35,8 +35,16 @@ class Card {
   }
   ends(result, bytes, ms) {
     const good = result?.success === true, end = result?.next_action === 'clarification_needed' ? 'asks' : good ? 'done' : 'failed';
-    this.state(`${end} · ${ms} ms`, good ? 'good' : 'bad');
+    this.state(ms === undefined ? end : `${end} · ${ms} ms`, good ? 'good' : 'bad');
     this.part('Result', pretty(result) + (bytes ? `\n… shortened; the whole result has ${count(bytes, 'byte')}` : ''));
+    for (const file of filesOf(result)) new Attachment(file);
+  }
+  // A call of an earlier turn, as its session tells it.
+  was({ name, arguments: args, outcome }) {
+    this.starts(name, args);
+    const result = outcome.ended ?? outcome.not_run;
+    if (result) this.ends(result);
+    else this.state([outcome, ...Object.keys(outcome)].find((it) => typeof it === 'string').replaceAll('_', ' '), 'skipped');
   }
   // Its turn ends with the question whether it may run.
   waits(name, args) { this.#is(name, args); this.state('needs approval', 'skipped'); }

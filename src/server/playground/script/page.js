@@ -17,7 +17,10 @@ async function play(turn) {
   try { await running.run(); } catch (error) {
     view.close();
     asked = true;
-    add('end bad', failed(turn, error));
+    // Its events are no longer kept.
+    const past = error.status === 410 && (await readSession())?.turns.find(({ turn_id }) => turn_id === idOf(turn));
+    if (past) showSteps(past);
+    else add('end bad', failed(turn, error));
   }
   view.close();
   $('log').ariaBusy = 'false';
@@ -54,7 +57,7 @@ async function send(prompt, answer) {
 
 async function replay() {
   if (!kept.turns.length) return;
-  if (kept.earlier) add('status', `${count(kept.earlier, 'earlier turn')} of this session not shown`);
+  if (kept.earlier) showEarlier();
   let asked;
   for (const turn of [...kept.turns]) {
     delete turn.last;

@@ -213,11 +213,10 @@ class Question {
 }
 
 // The question that the session has open, if the page does not show it: its event was shortened, its
-// turn is gone, or an answer was refused. Nobody is asked for a key just for that.
+// turn is gone, or an answer was refused.
 async function showOpenQuestion(shortened) {
   if (Question.open) return;
-  const response = await authorized(`api/v1/sessions/${kept.session}`).catch(() => null);
-  const session = response?.ok ? await response.json().catch(() => null) : null;
+  const session = await readSession();
   const asked = session ? session.clarification : shortened;
   if (!asked || Question.open || running) return;
   $('welcome').hidden = true;

@@ -39,6 +39,12 @@ function post(path, content, { headers, signal } = {}) {
 // A turn that has ended meanwhile needs no cancelling.
 const cancel = () => post('api/v1/chat/cancel', { session_id: kept.session }).catch(() => {});
 
+// The session as the gateway keeps it, or null. Nobody is asked for a key just for that.
+async function readSession() {
+  const response = await authorized(`api/v1/sessions/${kept.session}`).catch(() => null);
+  return response?.ok ? response.json().catch(() => null) : null;
+}
+
 // Asks for another key than the one that was refused, once for all requests that need one.
 let asking = null;
 async function askForKey(refused) {
