@@ -13,7 +13,8 @@ function toEnd() {
   if (start < end) follows = false;
 }
 function watchReader() {
-  let last = scrollY;
+  const main = document.querySelector('main');
+  let last = scrollY, touched = 0;
   history.scrollRestoration = 'manual';
   addEventListener('scroll', () => {
     if (innerHeight + scrollY >= document.body.scrollHeight - 2) follows = true;
@@ -22,7 +23,9 @@ function watchReader() {
   }, { passive: true });
   // A smooth scroll begins with less than a pixel, and following would end it there.
   const leave = () => { if (scrollY > 0) follows = false; };
-  document.querySelector('main').addEventListener('wheel', ({ deltaY }) => { if (deltaY < 0) leave(); }, { passive: true });
+  main.addEventListener('wheel', ({ deltaY }) => { if (deltaY < 0) leave(); }, { passive: true });
+  main.addEventListener('touchstart', ({ touches }) => { touched = touches[0].clientY; }, { passive: true });
+  main.addEventListener('touchmove', ({ touches }) => { if (touches[0].clientY > touched) leave(); }, { passive: true });
   addEventListener('keydown', ({ key, target }) => { if (UPWARD.includes(key) && !target.matches('input, select, textarea, #events *')) leave(); });
   // Whoever opens a call reads it.
   $('log').addEventListener('click', ({ target }) => { if (target.closest('summary')) follows = false; });
