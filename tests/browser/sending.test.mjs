@@ -36,12 +36,33 @@ describe('a prompt', () => {
     const gateway = await startGateway(t, { tokensPerSec: AT_ONCE });
     const { page } = await openPage(await startBrowser(t), gateway.origin);
     await patch(page, { PAUSE_MS: 1 });
-    await page.route(STREAM, (route) => route.abort());
+    await page.route('**/api/**', (route) => route.abort());
     await ask(page, 'What is 1+1?');
-    await page.locator('.end.bad').waitFor();
+    await hasStopped(page);
+    assert.equal(await page.locator('.question').count(), 0);
     assert.equal(await page.locator('.end.bad').textContent(), 'The gateway cannot be reached. Is it running? Your message was not sent.');
     assert.equal(await page.inputValue('#prompt'), 'What is 1+1?');
     assert.equal(await keptTurns(page), 0);
+  });
+
+  test('that was not sent leaves the question before it open', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, tools: { demo: true } });
+    const { page, complaints } = await openPage(await startBrowser(t), gateway.origin);
+    await patch(page, { PAUSE_MS: 1 });
+    await ask(page, "Tell John I'm running late.");
+    await page.locator('.end').waitFor();
+    await page.route('**/api/**', (route) => route.abort());
+    const question = page.locator('.question:not(.closed)');
+    for (const attempt of [0, 1]) {
+      await question.getByRole('button', { name: 'John Smith' }).click();
+      await page.locator('.end.bad').nth(attempt).waitFor();
+      await question.waitFor();
+      assert.equal(await question.getByRole('button').count(), 3);
+    }
+    await page.unroute('**/api/**');
+    await question.getByRole('button', { name: 'John Smith' }).click();
+    await page.locator('.said').filter({ hasText: 'John Smith is sent' }).waitFor();
+    assert.deepEqual(complaints.filter((complaint) => !/Failed to load resource/.test(complaint)), []);
   });
 
   test('that was refused goes back into the field', async (t) => {

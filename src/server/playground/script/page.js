@@ -1,7 +1,7 @@
 // What happens when something is sent, pressed or loaded again.
 
-// Shows a turn from its question on. Returns whether there may be a question that it did not show,
-// with what is known of it.
+// Shows a turn from its question on. If there may be a question to the user that is not shown, returns
+// what is known of it.
 async function play(turn) {
   const { promise, resolve: end } = Promise.withResolvers();
   over = promise;
@@ -9,14 +9,16 @@ async function play(turn) {
   $('send').textContent = 'Stop';
   $('send').classList.add('stop');
   $('log').ariaBusy = 'true';
+  const before = Question.open?.told;
   Question.open?.close(turn.body.clarification_response);
   add('user', turn.prompt);
   const view = new View();
   running = new Follower(turn, view);
-  let asked = false;
+  let unshown = null;
   try { await running.run(); } catch (error) {
     view.close();
-    asked = true;
+    // A turn that never began has left the question before it open.
+    unshown = { told: turn.location ? null : before };
     // Its events are no longer kept.
     const past = error.status === 410 && (await readSession())?.turns.find(({ turn_id }) => turn_id === idOf(turn));
     if (past) showSteps(past);
@@ -28,7 +30,7 @@ async function play(turn) {
   $('send').textContent = 'Send';
   running = null;
   end();
-  return view.shortened ?? asked;
+  return view.shortened ? { told: view.shortened } : unshown;
 }
 
 // What to say of a turn that could not be followed. One that never began is not begun by a reload:
@@ -51,19 +53,19 @@ async function send(prompt, answer) {
   kept.turns.push(turn);
   keep();
   follows = true;
-  const asked = await play(turn);
-  if (asked) await showOpenQuestion(asked);
+  const unshown = await play(turn);
+  if (unshown) await showOpenQuestion(unshown.told);
 }
 
 async function replay() {
   if (!kept.turns.length) return;
   if (kept.earlier) showEarlier();
-  let asked;
+  let unshown;
   for (const turn of [...kept.turns]) {
     delete turn.last;
-    asked = await play(turn);
+    unshown = await play(turn);
   }
-  await showOpenQuestion(asked);
+  await showOpenQuestion(unshown?.told);
 }
 
 // Browsers without `field-sizing` get the height of the prompt's field from its text.

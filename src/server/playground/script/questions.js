@@ -100,7 +100,11 @@ class Question {
   #root = Object.assign(element('div', 'question'), { role: 'group' });
   #id;
   #wasRead = false;
-  constructor({ clarification_id, type, question, options, schema, url, source, tool_name, arguments: args }) {
+  // `told` is what an event or the session tells of it.
+  constructor(told) {
+    const { clarification_id, type, question, schema, url, source, tool_name, arguments: args } = told;
+    let options = told.options ?? [];
+    this.told = told;
     this.#id = clarification_id;
     const isApproval = type === 'confirmation', title = element('h2', '', question);
     title.id = `question-${clarification_id}`;
@@ -108,7 +112,6 @@ class Question {
     const asker = isApproval ? Question.#gatekeeper(source, tool_name) : Question.#asker(source);
     if (asker) this.#root.append(element('p', 'asker', asker));
     this.#root.append(title);
-    options ??= [];
     if (args) this.#root.append(element('pre', '', `${tool_name} ${pretty(args)}`));
     else if (isApproval) {
       options = options.filter(({ id }) => id === 'deny');
@@ -214,10 +217,10 @@ class Question {
 
 // The question that the session has open, if the page does not show it: its event was shortened, its
 // turn is gone, or an answer was refused.
-async function showOpenQuestion(shortened) {
+async function showOpenQuestion(told) {
   if (Question.open) return;
   const session = await readSession();
-  const asked = session ? session.clarification : shortened;
+  const asked = session ? session.clarification : told;
   if (!asked || Question.open || running) return;
   $('welcome').hidden = true;
   new Question(asked);
