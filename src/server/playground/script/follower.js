@@ -23,12 +23,12 @@ const open = (turn, signal) => turn.location
   ? request(turn.location, { signal, headers: turn.last ? { 'last-event-id': turn.last } : {} })
   : post(CHAT, { session_id: kept.session, ...turn.body }, { signal, headers: { 'idempotency-key': turn.key } });
 
-// One connection to a turn. It is cut if it is silent for too long, or if the network is another one.
+// One connection to a turn. It is cut if it is silent for too long, or if the network has changed.
 class Connection {
   #cut = new AbortController();
   #silence;
   signal = this.#cut.signal;
-  // The gateway has answered, so that it will say how the turn ends.
+  // The gateway has answered, so it will say how the turn ends.
   isUp = false;
   constructor() {
     addEventListener('online', () => this.cut(), { signal: this.signal });
@@ -52,8 +52,8 @@ class Follower {
   #isStopping = false;
   constructor(turn, view) { this.#turn = turn; this.#view = view; }
 
-  // Asks the gateway to end the turn; its stream then says so. Without a stream, or if it is asked
-  // for again, the page leaves the turn.
+  // Asks the gateway to end the turn, whose stream then says so. Without a stream, or at the second
+  // time, the page leaves the turn.
   stop() {
     cancel();
     const connection = this.#connection;
@@ -62,7 +62,7 @@ class Follower {
       connection.cut();
     }
     this.#isStopping = true;
-    // One that is dead without a sign is made again.
+    // A dead connection would never say that the turn has ended; the next one does.
     setTimeout(() => connection.cut(), STOP_MS);
   }
 
@@ -89,7 +89,7 @@ class Follower {
       this.#stopped.signal.throwIfAborted();
     }
   }
-  // Shows what one connection brings; whether that is all of the turn.
+  // Shows the events of one connection. Returns whether the turn has ended.
   async #hear(progress) {
     const turn = this.#turn, connection = this.#connection = new Connection();
     try {

@@ -137,7 +137,7 @@ class Question {
     enable(false);
     setTimeout(() => { if (Question.open === this) enable(true); }, SLIP_MS);
   }
-  // Where it starts, below the header, for the first time that it is scrolled to.
+  // Where to scroll to so that it starts below the header; undefined once that was asked.
   unread() {
     if (this.#wasRead) return undefined;
     this.#wasRead = true;

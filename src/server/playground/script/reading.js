@@ -2,10 +2,10 @@
 
 const UPWARD = ['ArrowUp', 'PageUp', 'Home'];
 
-// Whether the page follows the end of the conversation: until its reader moves up, by however
-// little, and again from the very end on.
+// The page follows the end of the conversation until its reader moves up, by however little, and
+// again once they are back at the end.
 let follows = true;
-// Up to the start of an open question, which is read from there.
+// Scrolls no further than to the start of an open question, which is read from there.
 function toEnd() {
   if (!follows) return;
   const end = document.body.scrollHeight - innerHeight, start = Question.open?.unread() ?? end;
@@ -27,9 +27,9 @@ function watchReader() {
   main.addEventListener('touchstart', ({ touches }) => { touched = touches[0].clientY; }, { passive: true });
   main.addEventListener('touchmove', ({ touches }) => { if (touches[0].clientY > touched) leave(); }, { passive: true });
   addEventListener('keydown', ({ key, target }) => { if (UPWARD.includes(key) && !target.matches('input, select, textarea, #events *')) leave(); });
-  // Whoever opens a call reads it.
+  // Whoever opens a call wants to read it.
   $('log').addEventListener('click', ({ target }) => { if (target.closest('summary')) follows = false; });
-  // Once a frame, after its layout: nothing else has to look at the layout.
+  // This runs once a frame, right after the layout. Asking for the layout at each event froze the page.
   const sizes = new ResizeObserver(toEnd);
   sizes.observe($('log'));
   sizes.observe($('ask'));
