@@ -33,7 +33,7 @@ use super::route::{ANTHROPIC_REQUEST_ID, IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
 use super::whole::{collect, whole_answer};
-use super::{App, now_sec, openapi, owner_turns, query, responses};
+use super::{App, now_sec, openapi, owner_turns, playground, query, responses};
 use crate::conversation::claimed::TurnLookup;
 use crate::gateway::{BeginError, BegunTurn, NewTurn};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
@@ -41,8 +41,6 @@ use crate::limits::stream::EARLY_FAILURE_WAIT;
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, FoundTurn, off_worker};
 use crate::telemetry::metrics;
-
-const PLAYGROUND: &str = include_str!("playground/index.html");
 
 /// Answers a request.
 pub(super) async fn answer(request: Request<impl RequestBody>, app: Arc<App>) -> Reply {
@@ -430,7 +428,7 @@ fn description(app: &App) -> Reply {
 /// The playground. It refuses to be framed, because a page around it could borrow its user's
 /// clicks.
 fn playground() -> Reply {
-    let mut reply = whole_reply(StatusCode::OK, PLAYGROUND, "text/html; charset=utf-8");
+    let mut reply = whole_reply(StatusCode::OK, playground::PAGE, "text/html; charset=utf-8");
     let policy = HeaderValue::from_static("frame-ancestors 'none'");
     reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     reply

@@ -18,6 +18,7 @@ mod long_answers;
 mod openapi;
 mod owner_turns;
 mod places;
+mod playground;
 mod query;
 mod rate;
 mod ready;

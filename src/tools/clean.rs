@@ -22,15 +22,17 @@ pub(crate) fn text(text: &str, chars_max: usize) -> String {
     if trimmed.len() == cleaned.len() { cleaned } else { trimmed.to_owned() }
 }
 
-/// JSON with escapes in place of such characters. Its strings keep their values, which calls have
+/// JSON with escapes in place of such characters, and of separators of lines and paragraphs: where
+/// people read JSON, these are breaks or nothing. Its strings keep their values, which calls have
 /// to repeat, and the model sees that something is there.
 pub(crate) fn json(json: &str) -> Cow<'_, str> {
-    if with_visibility(json).all(|(_, is_visible)| is_visible) {
+    let stays = |(char, is_visible)| is_visible && !matches!(char, '\u{2028}' | '\u{2029}');
+    if with_visibility(json).all(stays) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len());
     for (char, is_visible) in with_visibility(json) {
-        if is_visible {
+        if stays((char, is_visible)) {
             escaped.push(char);
             continue;
         }
@@ -214,6 +216,12 @@ mod tests {
             assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), value);
             assert_eq!(is_hiding(&value), escaped != written, "{plain:?}");
         }
+    }
+
+    #[test]
+    fn separators_of_lines_are_escaped_in_json_and_hide_nothing_in_text() {
+        assert_eq!(json("[\"a\u{2028}b\u{2029}\"]"), r#"["a\u2028b\u2029"]"#);
+        assert!(!is_hiding_text("a\u{2028}b"));
     }
 
     #[test]

@@ -278,6 +278,8 @@ describe('the playground', () => {
     await page.route(/stream\?/, (route) => route.fulfill({ status: 410, json: { error: { code: 'gone', message: 'gone' } } }));
     await page.reload();
     await options.nth(2).waitFor();
+    assert.equal(await said(page), 'Let me find John and pass that on.');
+    assert.equal(await page.locator('.end.bad').count(), 0);
     await page.unroute(/stream\?/);
     await options.filter({ hasText: 'John Carter' }).click();
     await page.locator('.said').filter({ hasText: 'John Carter is sent' }).waitFor();

@@ -26,6 +26,7 @@ class Proxy {
   onPart = () => {};
   #cuts;
   #open = new Set();
+  #mutes = new Set();
   #server;
 
   constructor(port, cuts) {
@@ -42,6 +43,11 @@ class Proxy {
   /** Breaks all connections that are open. */
   breakAll() {
     for (const socket of this.#open) socket.destroy();
+  }
+
+  /** Lets nothing more through to the clients of the connections that are open, and says nothing. */
+  muteAll() {
+    for (const mute of this.#mutes) mute();
   }
 
   close() {
@@ -69,7 +75,10 @@ class Proxy {
     const carried = [];
     this.carried.push(carried);
     let left = Infinity;
+    let isMute = false;
+    this.#mutes.add(() => { isMute = true; });
     gateway.on('data', (chunk) => {
+      if (isMute) return;
       if (left === Infinity && chunk.includes('text/event-stream')) {
         left = this.#cuts.shift() ?? Infinity;
       }

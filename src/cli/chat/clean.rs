@@ -64,6 +64,7 @@ mod tests {
     #[test]
     fn json_shows_invisible_characters() {
         assert_eq!(json("{\"a\":\"\u{202e}b\u{200b}\"}", 99), r#"{"a":"\u202eb\u200b"}"#);
+        assert_eq!(json("{\"a\":\"\u{2028}\"}", 99), r#"{"a":"\u2028"}"#);
         assert_eq!(json("{\n\t\"a\":1}", 99), "{  \"a\":1}");
         assert_eq!(json(r#"{"a":1}"#, 3), "{\"a…");
     }

@@ -265,7 +265,7 @@ impl Conversation {
                         heard = turn.ready();
                     }
                 }
-                _ = ticks.tick(), if self.look.can_erase => {}
+                _ = ticks.tick(), if self.look.can_erase => showing.screen.resize(terminal::columns()),
                 stop = self.interrupts.next() => {
                     if cancelled.is_some() || stop == Stop::Terminate {
                         break Ended::Abandoned(stop);

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::clean;
 use crate::limits::chat::{ARGUMENT_CHARS_MAX, TITLE_CHARS_MAX};
 use crate::tools::form;
+use crate::tools::schema::Violation;
 
 /// A form, and what has been filled in.
 #[derive(Debug)]
@@ -79,6 +80,9 @@ impl Form {
         if let Some(field) = self.fields.get(self.at) {
             match field.read(typed) {
                 Ok(value) => {
+                    if let Some(wrong) = value.as_ref().and_then(|value| self.wrong(field, value)) {
+                        return Step::Ask(wrong);
+                    }
                     self.at += 1;
                     self.content.extend(value.map(|value| (field.name.clone(), value)));
                 }
@@ -92,17 +96,30 @@ impl Form {
         form::fill(&self.schema, content).map_or_else(
             |wrong| {
                 self.at = 0;
-                let mut again =
-                    "  This does not fit the form; please fill it in again:\n".to_owned();
-                for violation in wrong {
-                    let told = clean::line(&violation.of("form"), ARGUMENT_CHARS_MAX);
-                    let _ = writeln!(again, "    {told}");
-                }
-                Step::Ask(again + &self.shown())
+                let again = "  This does not fit the form; please fill it in again:\n";
+                Step::Ask(format!("{again}{}{}", told(&wrong), self.shown()))
             },
             Step::Answer,
         )
     }
+
+    /// What is wrong with the value of a field, whatever is in the others: it can be put right at once.
+    fn wrong(&self, field: &Field, value: &Value) -> Option<String> {
+        let name = &field.name;
+        let alone =
+            json!({"type": "object", "properties": { name: self.schema["properties"][name] }});
+        form::fill(&alone, json!({ name: value })).err().map(|wrong| told(&wrong))
+    }
+}
+
+/// Violations, in lines.
+fn told(violations: &[Violation]) -> String {
+    let mut told = String::new();
+    for violation in violations {
+        let line = clean::line(&violation.of("form"), ARGUMENT_CHARS_MAX);
+        let _ = writeln!(told, "    {}", line.strip_prefix("form.").unwrap_or(&line));
+    }
+    told
 }
 
 impl Field {
@@ -372,13 +389,28 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_schema_is_filled_in_again() {
+    fn a_value_that_its_field_does_not_take_is_asked_again_at_once() {
         let mut form = order();
-        for line in ["Ada", "s", "0", "", ""] {
+        form.take("Ada");
+        form.take("s");
+        let Step::Ask(again) = form.take("0") else { panic!("0 is below the minimum") };
+        assert!(again.starts_with("    count: expected "), "{again}");
+        for line in ["2", "", ""] {
             form.take(line);
         }
-        let Step::Ask(again) = form.take("") else { panic!("0 is below the minimum") };
-        assert!(again.contains("form.count"), "{again}");
-        assert_eq!(form.prompt(), "Your name: ");
+        let content = json!({"name": "Ada", "size": "s", "count": 2});
+        assert_eq!(form.take(""), Step::Answer(content));
+    }
+
+    #[test]
+    fn what_breaks_the_form_as_a_whole_is_filled_in_again() {
+        let mut form = Form::new(&json!({
+            "type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+            "minProperties": 1,
+        }));
+        form.take("");
+        let Step::Ask(again) = form.take("") else { panic!("one field is needed") };
+        assert!(again.starts_with("  This does not fit the form"), "{again}");
+        assert_eq!(form.prompt(), "a (optional): ");
     }
 }

@@ -40,6 +40,12 @@ pub(super) enum ApiError {
     /// It refused.
     #[error("{}", refused(*.status, .code, .message, *.retry_after))]
     Refused { status: StatusCode, code: String, message: String, retry_after: Option<Duration> },
+    /// It knows neither the turn nor its session.
+    #[error(
+        "the gateway no longer has this conversation: it was restarted and had kept it in memory \
+         only, or the session has expired; the next prompt begins a new conversation"
+    )]
+    Forgotten,
     /// The key is missing or wrong.
     #[error("{}", unauthorized(*.has_key))]
     Unauthorized { has_key: bool },
@@ -56,7 +62,7 @@ impl ApiError {
             Self::Unreachable { source, .. } => !is_certificate(source),
             Self::Late { .. } => true,
             Self::Refused { status, .. } => http::is_transient(status.as_u16()),
-            Self::Unauthorized { .. } | Self::Stranger { .. } => false,
+            Self::Forgotten | Self::Unauthorized { .. } | Self::Stranger { .. } => false,
         }
     }
 
@@ -126,7 +132,9 @@ impl Gateway {
         let path = joined(session, turn);
         let after = after.and_then(|after| HeaderValue::try_from(after.to_string()).ok());
         let after = after.map(|after| (HeaderName::from_static("last-event-id"), after));
-        let response = self.send(Method::GET, &path, None, after).await?;
+        let response = self.send(Method::GET, &path, None, after).await.map_err(|error| {
+            if error.status() == Some(404) { ApiError::Forgotten } else { error }
+        })?;
         if response.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }

@@ -187,6 +187,11 @@ impl Screen {
         self.now_ms = now_ms;
     }
 
+    /// The terminal has this width now.
+    pub(super) const fn resize(&mut self, columns: Option<usize>) {
+        self.look.columns = columns;
+    }
+
     /// What is to be written now. Call it once after several events.
     pub(super) fn take(&mut self) -> Vec<Piece> {
         let ticker = self.wanted_ticker();

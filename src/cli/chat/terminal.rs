@@ -99,14 +99,19 @@ pub(super) fn look() -> Look {
     let is_note_shown = io::stderr().is_terminal();
     let is_dumb = config::text_variable("TERM").is_none_or(|term| term == "dumb");
     let no_color = config::text_variable("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let size = termios::tcgetwinsize(io::stderr()).ok();
     Look {
         is_answer_shown: io::stdout().is_terminal(),
         is_note_shown,
         can_erase: is_note_shown && !is_dumb,
         paint: Paint { is_on: is_note_shown && !is_dumb && !no_color },
-        columns: size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0),
+        columns: columns(),
     }
+}
+
+/// How wide the terminal is now, if standard error is one.
+pub(super) fn columns() -> Option<usize> {
+    let size = termios::tcgetwinsize(io::stderr()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// Whether someone can type answers.

@@ -217,6 +217,15 @@ fn the_ticker_says_what_is_going_on() {
 }
 
 #[test]
+fn the_last_line_fits_a_terminal_that_was_made_narrower() {
+    let mut screen = Screen::new(TERMINAL);
+    let line = "  … waiting for the gateway";
+    assert_eq!(screen.take(), [Piece::Note(line.to_owned())]);
+    screen.resize(Some(12));
+    assert_eq!(screen.take(), [Piece::Note(format!("\r\x1b[K{}", super::paint::fit(line, 11)))]);
+}
+
+#[test]
 fn a_log_says_what_tools_report() {
     let report = |progress: f64| {
         let data = json!({"call_id": "c", "tool_name": "look", "progress": progress, "total": null, "message": "on"});

@@ -328,6 +328,15 @@ mod tests {
                 format!("HTTP/1.1 410 Gone\r\ncontent-length: {}\r\n\r\n{refusal}", refusal.len()),
                 "lost the turn: It is over.",
             ),
+            (
+                format!(
+                    "HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{refusal}",
+                    refusal.len()
+                ),
+                "lost the turn: the gateway no longer has this conversation: it was restarted and had \
+                 kept it in memory only, or the session has expired; the next prompt begins a new \
+                 conversation",
+            ),
         ] {
             let turn = answered(vec![[HEAD, STARTED].concat(), answer]).await;
             let (events, error) = heard(turn).await;

@@ -1,0 +1,227 @@
+// Questions to the user: forms, choices, pages to visit, calls to approve.
+
+const SLIP_MS = 500; // What is pressed sooner was meant for what was there before.
+
+// What asks, in words.
+const KINDS = { mcp: 'an MCP server', http: 'an HTTP API', command: 'a program', rust: 'a tool' };
+// The input types that browsers have for text, by a schema's format.
+const TEXTS = { email: 'email', uri: 'url', date: 'date', 'date-time': 'datetime-local' };
+
+// A time as the field for it takes it: of the user's zone, and without naming it.
+function localTime(text) {
+  const at = new Date(text);
+  return isNaN(at) ? '' : new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+// What can be filled in or pressed in a question, links aside.
+const CONTROLS = 'button, input, select, textarea';
+
+// A form made from a JSON Schema: an object of texts, numbers, booleans, choices and lists (MCP, elicitation).
+class Form {
+  root = element('form', 'fields');
+  #fields = [];
+  constructor(schema) {
+    const required = schema.required ?? [];
+    for (const [name, property] of Object.entries(schema.properties ?? {})) {
+      const id = `field-${newId()}`, row = element('div'), label = Object.assign(element('label', '', property.title ?? name), { htmlFor: id });
+      const field = Form.#field(property, id, required.includes(name));
+      if (!required.includes(name) && field.node.type !== 'checkbox') label.append(element('small', '', ' optional'));
+      row.append(label, field.node);
+      if (property.description) row.append(element('small', '', property.description));
+      this.root.append(row);
+      this.#fields.push({ name, title: property.title ?? name, read: field.read });
+    }
+  }
+  // Generators describe a field that may be left out as its type or null. The form asks for the type.
+  static #plain(schema) {
+    const { oneOf, anyOf, ...rest } = schema ?? {}, branches = (oneOf ?? anyOf ?? []).filter((branch) => branch?.type !== 'null');
+    if (branches.length && branches.every((branch) => branch?.const !== undefined)) return { ...rest, oneOf: branches };
+    if (branches.length) return Form.#plain({ ...rest, ...branches[0] });
+    return { ...rest, type: [rest.type].flat().find((type) => type !== 'null') };
+  }
+  // The choices of a schema, with their titles if it has any.
+  static #choices(schema) {
+    if (schema.oneOf) return schema.oneOf.map((choice) => [choice.const, choice.title ?? choice.const]);
+    return (schema.enum ?? []).map((value, at) => [value, schema.enumNames?.[at] ?? value]);
+  }
+  static #field(property, id, required) {
+    const schema = Form.#plain(property);
+    if (schema.type === 'array') {
+      const items = Form.#plain(schema.items), choices = Form.#choices(items), given = [schema.default ?? []].flat();
+      if (!choices.length) {
+        const node = Object.assign(element('textarea'), { id, dir: 'auto', required: required && schema.minItems > 0, rows: 3, value: given.join('\n'), placeholder: 'One per line' });
+        const exact = (line) => ['number', 'integer'].includes(items.type) && !isNaN(line) ? Number(line) : line;
+        const lines = () => node.value.split('\n').map((line) => line.trim()).filter(Boolean);
+        return { node, read: () => lines().length || required ? lines().map(exact) : undefined };
+      }
+      const list = Object.assign(element('div'), { id }), boxes = [];
+      for (const [value, title] of choices) {
+        const box = Object.assign(element('input'), { type: 'checkbox', checked: given.includes(value) }), label = element('label', 'check');
+        label.append(box, title);
+        list.append(label);
+        boxes.push([value, box]);
+      }
+      return { node: list, read: () => boxes.filter(([, box]) => box.checked).map(([value]) => value) };
+    }
+    if (schema.type === 'boolean') {
+      const node = Object.assign(element('input'), { id, type: 'checkbox', checked: schema.default === true });
+      return { node, read: () => node.checked };
+    }
+    const choices = Form.#choices(schema);
+    if (choices.length) {
+      const node = Object.assign(element('select'), { id, required });
+      node.append(new Option('', ''), ...choices.map(([value, title]) => new Option(title, value, false, value === schema.default)));
+      return { node, read: () => choices[node.selectedIndex - 1]?.[0] };
+    }
+    const node = Object.assign(element('input'), { id, dir: 'auto', required, autocomplete: 'off' });
+    if (['number', 'integer'].includes(schema.type)) {
+      Object.assign(node, { type: 'number', step: schema.type === 'integer' ? 1 : 'any', min: schema.minimum ?? '', max: schema.maximum ?? '', value: schema.default ?? '' });
+      return { node, read: () => node.value === '' ? undefined : Number(node.value) };
+    }
+    const type = TEXTS[schema.format] ?? 'text', isTime = type === 'datetime-local', given = schema.default ?? '';
+    Object.assign(node, { type, step: isTime ? 'any' : '', value: isTime ? localTime(given) : given });
+    if (schema.minLength) node.minLength = schema.minLength;
+    if (schema.maxLength) node.maxLength = schema.maxLength;
+    const exact = (text) => isTime ? new Date(text).toISOString() : text;
+    return { node, read: () => node.value === '' ? undefined : exact(node.value) };
+  }
+  content() {
+    const filled = this.#fields.map(({ name, read }) => [name, read()]);
+    return Object.fromEntries(filled.filter(([, value]) => value !== undefined));
+  }
+  words(content) {
+    return this.#fields.filter(({ name }) => name in content).map(({ name, title }) => `${title}: ${[content[name]].flat().join(', ')}`).join('\n') || 'Answered';
+  }
+}
+
+// A question to the user. At most one is open: the last.
+class Question {
+  static open = null;
+  #root = Object.assign(element('div', 'question'), { role: 'group' });
+  #id;
+  #wasRead = false;
+  // `told` is what an event or the session tells of it.
+  constructor(told) {
+    const { clarification_id, type, question, schema, url, source, tool_name, arguments: args } = told;
+    let options = told.options ?? [];
+    this.told = told;
+    this.#id = clarification_id;
+    const isApproval = type === 'confirmation', title = element('h2', '', question);
+    title.id = `question-${clarification_id}`;
+    this.#root.setAttribute('aria-labelledby', title.id);
+    const asker = isApproval ? Question.#gatekeeper(source, tool_name) : Question.#asker(source);
+    if (asker) this.#root.append(element('p', 'asker', asker));
+    this.#root.append(title);
+    if (args) this.#root.append(element('pre', '', `${tool_name} ${pretty(args)}`));
+    else if (isApproval) {
+      options = options.filter(({ id }) => id === 'deny');
+      this.#root.append(element('p', 'wrong', 'Its arguments could not be loaded, so the call can only be denied.'));
+    }
+    if (url) this.#root.append(Object.assign(element('a', 'page', url), { href: url, target: '_blank', rel: 'noopener noreferrer' }));
+    const isOneChoice = options.length > 0 && Object.keys(schema?.properties ?? {}).length < 2;
+    if (schema && !isOneChoice) this.#root.append(this.#form(new Form(schema)));
+    else if (options.length) this.#root.append(this.#choices(options, schema));
+    if (!schema && (!options.length || ['text', 'choice_or_text'].includes(type))) this.#root.append(this.#field(question));
+    $('log').append(this.#root);
+    Question.open?.close();
+    Question.open = this;
+    $('prompt').placeholder = 'Answer above, or ask something else';
+    if (isApproval) { this.#wakes(); return; }
+    // Whoever is writing goes on writing.
+    if ([$('prompt'), document.body].includes(document.activeElement) && !$('prompt').value) this.#root.querySelector(CONTROLS).focus({ preventScroll: true });
+  }
+  // A key or a click that was meant for what was here before must approve nothing: the focus stays
+  // where it is, and the buttons can be pressed only after a moment.
+  #wakes() {
+    const controls = this.#root.querySelectorAll(CONTROLS), enable = (is) => { for (const control of controls) control.disabled = !is; };
+    enable(false);
+    setTimeout(() => { if (Question.open === this) enable(true); }, SLIP_MS);
+  }
+  // Where to scroll to so that it starts below the header; undefined once that was asked.
+  unread() {
+    if (this.#wasRead) return undefined;
+    this.#wasRead = true;
+    return this.#root.offsetTop - document.querySelector('header').offsetHeight - 12;
+  }
+  static #kind(source) { return source?.name && (KINDS[source.kind] ?? source.kind); }
+  static #asker(source) {
+    const kind = Question.#kind(source);
+    return kind && `${source.name}, ${kind}, asks`;
+  }
+  // Approvals are the gateway's own questions: whether somebody else may run a tool.
+  static #gatekeeper(source, tool) {
+    const kind = Question.#kind(source);
+    if (!kind) return `Tether asks before it runs ${tool}`;
+    if (source.name === tool) return `Tether asks before it runs ${tool} (${kind})`;
+    return `Tether asks before ${source.name} (${kind}) runs ${tool}`;
+  }
+  #choices(options, schema) {
+    const list = element('ul', 'options');
+    const choose = (title, data, answer, subtitle) => {
+      const button = element('button', '', title), item = element('li');
+      Object.assign(button, { type: 'button' });
+      Object.assign(button.dataset, data);
+      if (subtitle) button.append(element('small', '', subtitle));
+      button.addEventListener('click', () => this.#give(title, answer));
+      item.append(button);
+      list.append(item);
+    };
+    for (const { id, title, subtitle } of options) choose(title, { id }, { selected_option: { id } }, subtitle);
+    if (Object.keys(schema?.properties ?? {}).length) choose('Decline', { action: 'decline' }, { action: 'decline' });
+    return list;
+  }
+  #form(form) {
+    const decline = element('button', '', 'Decline'), both = element('div', 'both');
+    Object.assign(decline, { type: 'button' });
+    decline.dataset.action = 'decline';
+    decline.addEventListener('click', () => this.#give('Decline', { action: 'decline' }));
+    both.append(element('button', '', 'Answer'), decline);
+    form.root.append(both);
+    form.root.addEventListener('submit', (event) => {
+      event.preventDefault();
+      const content = form.content();
+      this.#give(form.words(content), { content });
+    });
+    return form.root;
+  }
+  #field(question) {
+    const form = element('form'), input = element('input');
+    Object.assign(input, { name: 'text', dir: 'auto', placeholder: 'In your own words', ariaLabel: question, autocomplete: 'off', required: true });
+    form.append(input, element('button', '', 'Answer'));
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      if (input.value.trim()) this.#give(input.value, { text: input.value });
+    });
+    return form;
+  }
+  async #give(words, answer) {
+    // The question is there a moment before its turn is over.
+    await over;
+    if (Question.open === this) send(words, { clarification_id: this.#id, ...answer });
+  }
+  // Answered or dropped: what was chosen stays to be seen.
+  close(answer) {
+    if (this.#root.contains(document.activeElement)) $('prompt').focus({ preventScroll: true });
+    const given = answer?.clarification_id === this.#id ? answer : null;
+    for (const control of this.#root.querySelectorAll(CONTROLS)) {
+      control.disabled = true;
+      const chosen = given && (given.selected_option ? control.dataset.id === given.selected_option.id : given.action && control.dataset.action === given.action);
+      if (chosen) control.ariaPressed = 'true';
+      if (given && control.name === 'text') control.value = given.text ?? '';
+    }
+    this.#root.classList.add('closed');
+    Question.open = null;
+    $('prompt').placeholder = 'Ask something';
+  }
+}
+
+// The question that the session has open, if the page does not show it: its event was shortened, its
+// turn is gone, or an answer was refused.
+async function showOpenQuestion(told) {
+  if (Question.open) return;
+  const session = await readSession();
+  const asked = session ? session.clarification : told;
+  if (!asked || Question.open || running) return;
+  $('welcome').hidden = true;
+  new Question(asked);
+}
