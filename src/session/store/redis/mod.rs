@@ -73,7 +73,7 @@ use request::Commands;
 use scripts::{Call, Scripts};
 use servers::Servers;
 use watches::Watches;
-use writing::{Write, version_of};
+use writing::Write;
 
 /// What an operator can choose.
 #[derive(Debug, Clone)]
@@ -316,7 +316,7 @@ impl Store for RedisStore {
     ) -> StoreFuture<'a, Version> {
         Box::pin(async move {
             let write = Write::Record { expected, record: &record };
-            self.write(lease, write).await.and_then(version_of)
+            self.write(lease, write).await?.version()
         })
     }
 
@@ -342,7 +342,7 @@ impl Store for RedisStore {
     ) -> StoreFuture<'a, Version> {
         Box::pin(async move {
             let write = Write::End { expected, record: &record, end: &end };
-            self.write(lease, write).await.and_then(version_of)
+            self.write(lease, write).await?.version()
         })
     }
 

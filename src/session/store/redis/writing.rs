@@ -78,9 +78,11 @@ pub(super) struct Written {
     pub(super) cancel: Option<String>,
 }
 
-/// The version of a record that was written.
-pub(super) fn version_of(written: Written) -> Result<Version, StoreError> {
-    written.version.ok_or_else(|| reply::unreadable("no version"))
+impl Written {
+    /// The version of the record that was written.
+    pub(super) fn version(&self) -> Result<Version, StoreError> {
+        self.version.ok_or_else(|| reply::unreadable("no version"))
+    }
 }
 
 impl RedisStore {
