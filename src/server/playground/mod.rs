@@ -1,6 +1,7 @@
-//! The page at `/`: one document with everything in it, so that it works where no internet is.
+//! The page at `/`: one document without outside resources, so it works offline.
 
-/// Its parts, in order. Scripts may use what follows them only when something happens.
+/// Its parts, in order. The scripts are one script with one scope: the first turns on strict mode
+/// for all, and a later part's `const` or `class` may be used only inside functions that run later.
 pub(super) const PAGE: &str = concat!(
     include_str!("head.html"),
     "<style>\n",
@@ -8,11 +9,15 @@ pub(super) const PAGE: &str = concat!(
     "</style>\n</head>\n",
     include_str!("body.html"),
     "<script>\n",
-    include_str!("script/basics.js"),
-    include_str!("script/reading.js"),
+    include_str!("script/elements.js"),
+    include_str!("script/memory.js"),
+    include_str!("script/scrolling.js"),
     include_str!("script/calls.js"),
-    include_str!("script/questions.js"),
+    include_str!("script/form.js"),
+    include_str!("script/question.js"),
+    include_str!("script/events.js"),
     include_str!("script/view.js"),
+    include_str!("script/earlier.js"),
     include_str!("script/requests.js"),
     include_str!("script/follower.js"),
     include_str!("script/page.js"),

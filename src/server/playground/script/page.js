@@ -1,5 +1,8 @@
 // What happens when something is sent, pressed or loaded again.
 
+let running = null; // The `Follower` of the turn that runs.
+let over = Promise.resolve(); // The end of that turn.
+
 // Shows a turn from its question on. If there may be a question to the user that is not shown, returns
 // what is known of it.
 async function play(turn) {

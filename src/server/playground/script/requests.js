@@ -1,5 +1,6 @@
 // Requests to the gateway, and the key that some gateways require.
 
+const CHAT = 'api/v1/chat/stream';
 const KEEPALIVE_BYTES = 60_000; // Browsers refuse more than 64 KiB for all requests under way.
 
 // An answer that asking again does not change.

@@ -1,9 +1,10 @@
-// What a turn looks like, and the list of its events.
+// What a turn looks like.
 
 const LAST_EVENTS = ['turn_completed', 'turn_failed'];
-const EARLIER_MAX = 50; // Of the turns that are shown again without having been heard.
 const NODE_CHARS_MAX = 4096; // What is appended to one text node is copied with all of it.
-const ROWS_MAX = 500; // Of the list of events.
+
+// Whether a part of an event was too long to be sent.
+const isShortened = (data) => Object.keys(data).some((name) => name.endsWith('_truncated'));
 
 // One turn on the page. Each event of its stream is the method of that name.
 class View {
@@ -104,42 +105,4 @@ class View {
     }
     this.#text = null;
   }
-}
-
-// What the session tells of a turn that cannot be heard again: what was said, and the calls.
-function showSteps({ steps }) {
-  for (const { text, call } of steps.flatMap(({ parts }) => parts)) {
-    if (text?.trim()) add('said', text.trim());
-    if (call) new Card().was(call);
-  }
-}
-const idOf = ({ location }) => location && new URLSearchParams(location.split('?')[1]).get('turn_id');
-
-// The turns before those that the tab remembers.
-async function showEarlier() {
-  const place = add('status', `${count(kept.earlier, 'earlier turn')} of this session not shown`);
-  const heard = kept.turns.map(idOf), session = await readSession();
-  const turns = session?.turns.filter(({ turn_id }) => !heard.includes(turn_id)) ?? [];
-  if (!turns.length) return;
-  const shown = turns.slice(-EARLIER_MAX), missing = session.dropped_turns + turns.length - shown.length;
-  // Turns are shown at the end; from there, these go to their place.
-  const before = $('log').childNodes.length;
-  if (missing) add('status', `${count(missing, 'earlier turn')} of this session not shown`);
-  for (const turn of shown) {
-    add('user', turn.prompt);
-    showSteps(turn);
-  }
-  place.replaceWith(...[...$('log').childNodes].slice(before));
-}
-
-// Lines in the list of events. The layout is read only while they can be seen.
-function note(events) {
-  const rows = $('rows'), stay = !$('events').hidden && rows.scrollTop + rows.clientHeight >= rows.scrollHeight - 40;
-  rows.append(...events.slice(-ROWS_MAX).map(({ id, type, data }) => {
-    const row = Object.assign(element('li'), { tabIndex: -1 });
-    row.append(element('i', '', id), element('b', '', type), json(data));
-    return row;
-  }));
-  while (rows.childElementCount > ROWS_MAX) rows.firstElementChild.remove();
-  if (stay) rows.scrollTop = rows.scrollHeight;
 }
