@@ -23,13 +23,13 @@ class Card {
     return pre;
   }
   writes(delta) { (this.#written ??= this.part('Arguments', '')).append(delta); }
-  #is(name, args) {
+  #setTitle(name, args) {
     this.#name.textContent = name;
     this.#given.textContent = Object.entries(args ?? {}).map(([key, value]) => `${key}: ${json(value)}`).join(', ');
   }
   starts(name, args, bytes) {
     this.#started = true;
-    this.#is(name, args);
+    this.#setTitle(name, args);
     (this.#written ??= this.part('Arguments', '')).textContent = bytes ? `too long to be shown: ${count(bytes, 'byte')}` : pretty(args);
     this.state('running');
   }
@@ -40,16 +40,16 @@ class Card {
     for (const file of filesOf(result)) new Attachment(file);
   }
   // A call of an earlier turn, as its session tells it.
-  was({ name, arguments: args, outcome }) {
+  showPast({ name, arguments: args, outcome }) {
     this.starts(name, args);
     const result = outcome.ended ?? outcome.not_run;
     if (result) this.ends(result);
     else this.state([outcome, ...Object.keys(outcome)].find((it) => typeof it === 'string').replaceAll('_', ' '), 'skipped');
   }
   // Its turn ends with the question whether it may run.
-  waits(name, args) { this.#is(name, args); this.state('needs approval', 'skipped'); }
+  awaitApproval(name, args) { this.#setTitle(name, args); this.state('needs approval', 'skipped'); }
   // Its turn is over.
-  stops() { if (this.#root.classList.contains('running')) this.state(this.#started ? 'stopped' : 'not run', 'skipped'); }
+  settle() { if (this.#root.classList.contains('running')) this.state(this.#started ? 'stopped' : 'not run', 'skipped'); }
   refused(reason, message) { this.state(reason.replaceAll('_', ' '), 'bad'); this.part('Feedback to the model', message); }
 }
 

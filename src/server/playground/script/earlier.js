@@ -6,7 +6,7 @@ const EARLIER_MAX = 50;
 function showSteps({ steps }) {
   for (const { text, call } of steps.flatMap(({ parts }) => parts)) {
     if (text?.trim()) add('said', text.trim());
-    if (call) new Card().was(call);
+    if (call) new Card().showPast(call);
   }
 }
 const idOf = ({ location }) => location && new URLSearchParams(location.split('?')[1]).get('turn_id');

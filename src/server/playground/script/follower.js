@@ -32,9 +32,9 @@ class Connection {
   isUp = false;
   constructor() {
     addEventListener('online', () => this.cut(), { signal: this.signal });
-    this.hears();
+    this.restartSilence();
   }
-  hears() {
+  restartSilence() {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => this.cut(), SILENCE_MS);
   }
@@ -70,7 +70,7 @@ class Follower {
     for (let tries = 0; ;) {
       let cause = new Error('The connection is lost.');
       try {
-        if (await this.#hear(() => { tries = 0; })) return;
+        if (await this.#follow(() => { tries = 0; })) return;
       } catch (error) {
         if (error instanceof Refusal) throw error;
         // What browsers say of a broken stream tells people nothing.
@@ -80,7 +80,7 @@ class Follower {
       if (tries >= TRIES_MAX) {
         // A prompt that was never accepted is not sent by itself minutes later.
         if (!this.#turn.location) throw cause;
-        await this.#view.parted(this.#stopped.signal);
+        await this.#view.untilRejoin(this.#stopped.signal);
         this.#stopped.signal.throwIfAborted();
         tries = 0;
       }
@@ -90,14 +90,14 @@ class Follower {
     }
   }
   // Shows the events of one connection. Returns whether the turn has ended.
-  async #hear(progress) {
+  async #follow(progress) {
     const turn = this.#turn, connection = this.#connection = new Connection();
     try {
       const response = await open(turn, connection.signal);
       if (response.status === 204) return true;
       connection.isUp = true;
       for await (const block of frames(response)) {
-        connection.hears();
+        connection.restartSilence();
         if (block.length) this.#view.joined();
         // Not before: a browser takes a head that was cut for whole, an address in it, too.
         if (!turn.location) {
@@ -118,11 +118,11 @@ class Follower {
   }
   // Ends early if the browser is online again, or if the page leaves the turn.
   #pause(ms, online) {
-    const heard = new AbortController(), { signal } = heard;
+    const listeners = new AbortController(), { signal } = listeners;
     return new Promise((wake) => {
       setTimeout(wake, ms);
       addEventListener('online', () => { online(); wake(); }, { signal });
       this.#stopped.signal.addEventListener('abort', wake, { signal });
-    }).finally(() => heard.abort());
+    }).finally(() => listeners.abort());
   }
 }

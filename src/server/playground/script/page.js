@@ -12,7 +12,7 @@ async function play(turn) {
   $('send').textContent = 'Stop';
   $('send').classList.add('stop');
   $('log').ariaBusy = 'true';
-  const before = Question.open?.told;
+  const before = Question.open?.asked;
   Question.open?.close(turn.body.clarification_response);
   add('user', turn.prompt);
   const view = new View();
@@ -21,7 +21,7 @@ async function play(turn) {
   try { await running.run(); } catch (error) {
     view.close();
     // A turn that never began has left the question before it open.
-    unshown = { told: turn.location ? null : before };
+    unshown = { asked: turn.location ? null : before };
     // Its events are no longer kept.
     const past = error.status === 410 && (await readSession())?.turns.find(({ turn_id }) => turn_id === idOf(turn));
     if (past) showSteps(past);
@@ -33,7 +33,7 @@ async function play(turn) {
   $('send').textContent = 'Send';
   running = null;
   end();
-  return view.shortened ? { told: view.shortened } : unshown;
+  return view.shortened ? { asked: view.shortened } : unshown;
 }
 
 // What to say of a turn that could not be followed. One that never began is not begun by a reload:
@@ -57,7 +57,7 @@ async function send(prompt, answer) {
   keep();
   follows = true;
   const unshown = await play(turn);
-  if (unshown) await showOpenQuestion(unshown.told);
+  if (unshown) await showOpenQuestion(unshown.asked);
 }
 
 async function replay() {
@@ -68,7 +68,7 @@ async function replay() {
     delete turn.last;
     unshown = await play(turn);
   }
-  await showOpenQuestion(unshown?.told);
+  await showOpenQuestion(unshown?.asked);
 }
 
 // Browsers without `field-sizing` get the height of the prompt's field from its text.

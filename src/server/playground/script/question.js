@@ -1,6 +1,6 @@
 // Questions to the user: forms, choices, pages to visit, calls to approve.
 
-const SLIP_MS = 500; // What is pressed sooner was meant for what was there before.
+const APPROVAL_DELAY_MS = 500; // What is pressed sooner was meant for what was there before.
 
 // What asks, in words.
 const KINDS = { mcp: 'an MCP server', http: 'an HTTP API', command: 'a program', rust: 'a tool' };
@@ -13,11 +13,11 @@ class Question {
   #root = Object.assign(element('div', 'question'), { role: 'group' });
   #id;
   #wasRead = false;
-  // `told` is what an event or the session tells of it.
-  constructor(told) {
-    const { clarification_id, type, question, schema, url, source, tool_name, arguments: args } = told;
-    let options = told.options ?? [];
-    this.told = told;
+  // `asked` is what an event or the session tells of it.
+  constructor(asked) {
+    const { clarification_id, type, question, schema, url, source, tool_name, arguments: args } = asked;
+    let options = asked.options ?? [];
+    this.asked = asked;
     this.#id = clarification_id;
     const isApproval = type === 'confirmation', title = element('h2', '', question);
     title.id = `question-${clarification_id}`;
@@ -39,16 +39,16 @@ class Question {
     Question.open?.close();
     Question.open = this;
     $('prompt').placeholder = 'Answer above, or ask something else';
-    if (isApproval) { this.#wakes(); return; }
+    if (isApproval) { this.#enableAfterDelay(); return; }
     // Whoever is writing goes on writing.
     if ([$('prompt'), document.body].includes(document.activeElement) && !$('prompt').value) this.#root.querySelector(CONTROLS).focus({ preventScroll: true });
   }
   // A key or a click that was meant for what was here before must approve nothing: the focus stays
   // where it is, and the buttons can be pressed only after a moment.
-  #wakes() {
-    const controls = this.#root.querySelectorAll(CONTROLS), enable = (is) => { for (const control of controls) control.disabled = !is; };
-    enable(false);
-    setTimeout(() => { if (Question.open === this) enable(true); }, SLIP_MS);
+  #enableAfterDelay() {
+    const controls = this.#root.querySelectorAll(CONTROLS), setEnabled = (isEnabled) => { for (const control of controls) control.disabled = !isEnabled; };
+    setEnabled(false);
+    setTimeout(() => { if (Question.open === this) setEnabled(true); }, APPROVAL_DELAY_MS);
   }
   // Where to scroll to so that it starts below the header; undefined once that was asked.
   unread() {
@@ -130,10 +130,10 @@ class Question {
 
 // The question that the session has open, if the page does not show it: its event was shortened, its
 // turn is gone, or an answer was refused.
-async function showOpenQuestion(told) {
+async function showOpenQuestion(known) {
   if (Question.open) return;
   const session = await readSession();
-  const asked = session ? session.clarification : told;
+  const asked = session ? session.clarification : known;
   if (!asked || Question.open || running) return;
   $('welcome').hidden = true;
   new Question(asked);

@@ -21,19 +21,19 @@ class View {
     this.#end();
     this.#waiting.remove();
     this.joined();
-    for (const card of this.#cards.values()) card.stops();
+    for (const card of this.#cards.values()) card.settle();
   }
   lost(words = 'connection lost, re-joining …') { $('about').textContent = words; }
   // A stream that is re-joined does not say again what `turn_started` said.
   joined() { $('about').textContent = this.#about; }
   // Waits until a new try makes sense: the browser is online again, or the user wants it. Or until the
   // turn is left.
-  async parted(stopped) {
+  async untilRejoin(stopped) {
     this.lost('connection lost');
     const row = element('div', 'status', 'The connection is lost. The answer may continue without it. '), button = Object.assign(element('button', '', 'Re-join'), { type: 'button' });
     row.append(button);
     this.#waiting.replaceWith(row);
-    const heard = new AbortController(), { signal } = heard;
+    const listeners = new AbortController(), { signal } = listeners;
     try {
       await new Promise((again) => {
         addEventListener('online', again, { signal });
@@ -41,7 +41,7 @@ class View {
         stopped.addEventListener('abort', again, { signal });
       });
     } finally {
-      heard.abort();
+      listeners.abort();
       if (document.activeElement === button) $('prompt').focus({ preventScroll: true });
       row.replaceWith(this.#waiting);
     }
@@ -68,7 +68,7 @@ class View {
   }
   clarification_needed(d) {
     this.#end();
-    if (d.type === 'confirmation') this.#card(d.call_id).waits(d.tool_name, d.arguments);
+    if (d.type === 'confirmation') this.#card(d.call_id).awaitApproval(d.tool_name, d.arguments);
     if (isShortened(d)) this.shortened = d; else new Question(d);
   }
 
