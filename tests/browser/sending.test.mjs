@@ -40,7 +40,7 @@ describe('a prompt', () => {
     await ask(page, 'What is 1+1?');
     await hasStopped(page);
     assert.equal(await page.locator('.question').count(), 0);
-    assert.equal(await page.locator('.end.bad').textContent(), 'The gateway cannot be reached. Is it running? Your message was not sent.');
+    assert.equal(await page.locator('.end.bad').textContent(), 'The gateway cannot be reached. Is it running? Your message may not have arrived.');
     assert.equal(await page.inputValue('#prompt'), 'What is 1+1?');
     assert.equal(await keptTurns(page), 0);
   });

@@ -42,8 +42,8 @@ pub(super) enum ApiError {
     Refused { status: StatusCode, code: String, message: String, retry_after: Option<Duration> },
     /// It knows neither the turn nor its session.
     #[error(
-        "the gateway no longer has this conversation: it was restarted and had kept it in memory \
-         only, or the session has expired; the next prompt begins a new conversation"
+        "the gateway no longer has this conversation: it was deleted or has expired, or the \
+         gateway was restarted and kept it only in memory; the next prompt begins a new conversation"
     )]
     Forgotten,
     /// The key is missing or wrong.

@@ -333,9 +333,9 @@ mod tests {
                     "HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{refusal}",
                     refusal.len()
                 ),
-                "lost the turn: the gateway no longer has this conversation: it was restarted and had \
-                 kept it in memory only, or the session has expired; the next prompt begins a new \
-                 conversation",
+                "lost the turn: the gateway no longer has this conversation: it was deleted or has \
+                 expired, or the gateway was restarted and kept it only in memory; the next prompt \
+                 begins a new conversation",
             ),
         ] {
             let turn = answered(vec![[HEAD, STARTED].concat(), answer]).await;

@@ -42,12 +42,12 @@ function failed(turn, error) {
   if (turn.location) {
     if (error.status !== 404) return error.message;
     drop(turn);
-    return 'The gateway no longer has this conversation: it was restarted and had kept it in memory only, or the session has expired. Your next message begins a new conversation.';
+    return 'The gateway no longer has this conversation: it was deleted or has expired, or the gateway was restarted and kept it only in memory. Your next message begins a new conversation.';
   }
   drop(turn);
   if (!turn.body.prompt) return error.message;
   if (!$('prompt').value) write(turn.body.prompt);
-  return error instanceof Refusal ? error.message : `${error.message} Your message was not sent.`;
+  return error instanceof Refusal ? error.message : `${error.message} Your message may not have arrived.`;
 }
 
 async function send(prompt, answer) {
