@@ -80,8 +80,10 @@ impl Form {
         if let Some(field) = self.fields.get(self.at) {
             match field.read(typed) {
                 Ok(value) => {
-                    if let Some(wrong) = value.as_ref().and_then(|value| self.wrong(field, value)) {
-                        return Step::Ask(wrong);
+                    let violations =
+                        value.as_ref().and_then(|value| self.violations_of(field, value));
+                    if let Some(violations) = violations {
+                        return Step::Ask(violation_lines(&violations));
                     }
                     self.at += 1;
                     self.content.extend(value.map(|value| (field.name.clone(), value)));
@@ -94,32 +96,32 @@ impl Form {
         }
         let content = Value::Object(std::mem::take(&mut self.content));
         form::fill(&self.schema, content).map_or_else(
-            |wrong| {
+            |violations| {
                 self.at = 0;
                 let again = "  This does not fit the form; please fill it in again:\n";
-                Step::Ask(format!("{again}{}{}", told(&wrong), self.shown()))
+                Step::Ask(format!("{again}{}{}", violation_lines(&violations), self.shown()))
             },
             Step::Answer,
         )
     }
 
-    /// What is wrong with the value of a field, whatever is in the others: it can be put right at once.
-    fn wrong(&self, field: &Field, value: &Value) -> Option<String> {
+    /// Checks a field's value on its own, so that it can be corrected at once.
+    fn violations_of(&self, field: &Field, value: &Value) -> Option<Vec<Violation>> {
         let name = &field.name;
-        let alone =
+        let schema =
             json!({"type": "object", "properties": { name: self.schema["properties"][name] }});
-        form::fill(&alone, json!({ name: value })).err().map(|wrong| told(&wrong))
+        form::fill(&schema, json!({ name: value })).err()
     }
 }
 
-/// Violations, in lines.
-fn told(violations: &[Violation]) -> String {
-    let mut told = String::new();
+/// One line for each violation.
+fn violation_lines(violations: &[Violation]) -> String {
+    let mut lines = String::new();
     for violation in violations {
         let line = clean::line(&violation.of("form"), ARGUMENT_CHARS_MAX);
-        let _ = writeln!(told, "    {}", line.strip_prefix("form.").unwrap_or(&line));
+        let _ = writeln!(lines, "    {}", line.strip_prefix("form.").unwrap_or(&line));
     }
-    told
+    lines
 }
 
 impl Field {
