@@ -3,15 +3,12 @@
 let running = null; // The `Follower` of the turn that runs.
 let over = Promise.resolve(); // The end of that turn.
 
-// Shows a turn from its question on. If there may be a question to the user that is not shown, returns
-// what is known of it.
+// Plays a turn from its prompt on. Returns what is known of a question that the page does not show yet,
+// or null.
 async function play(turn) {
   const { promise, resolve: end } = Promise.withResolvers();
   over = promise;
-  $('welcome').hidden = true;
-  $('send').textContent = 'Stop';
-  $('send').classList.add('stop');
-  $('log').ariaBusy = 'true';
+  setBusy(true);
   const before = Question.open?.asked;
   Question.open?.close(turn.body.clarification_response);
   add('user', turn.prompt);
@@ -25,20 +22,25 @@ async function play(turn) {
     // Its events are no longer kept.
     const past = error.status === 410 && (await readSession())?.turns.find(({ turn_id }) => turn_id === idOf(turn));
     if (past) showSteps(past);
-    else add('end bad', failed(turn, error));
+    else add('end bad', giveUp(turn, error));
   }
   view.close();
-  $('log').ariaBusy = 'false';
-  $('send').classList.remove('stop');
-  $('send').textContent = 'Send';
+  setBusy(false);
   running = null;
   end();
   return view.shortened ? { asked: view.shortened } : unshown;
 }
 
-// What to say of a turn that could not be followed. One that never began is not begun by a reload:
-// its prompt goes back to where it was written.
-function failed(turn, error) {
+function setBusy(isBusy) {
+  if (isBusy) $('welcome').hidden = true;
+  $('send').textContent = isBusy ? 'Stop' : 'Send';
+  $('send').classList.toggle('stop', isBusy);
+  $('log').ariaBusy = String(isBusy);
+}
+
+// Gives up on a turn that could not be followed, and returns what to tell the user. A reload must not
+// begin a turn that never began, so its prompt goes back into the field.
+function giveUp(turn, error) {
   if (turn.location) {
     if (error.status !== 404) return error.message;
     drop(turn);

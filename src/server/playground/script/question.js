@@ -12,7 +12,7 @@ class Question {
   static open = null;
   #root = Object.assign(element('div', 'question'), { role: 'group' });
   #id;
-  #wasRead = false;
+  #wasTaken = false;
   // `asked` is what an event or the session tells of it.
   constructor(asked) {
     const { clarification_id, type, question, schema, url, source, tool_name, arguments: args } = asked;
@@ -50,10 +50,10 @@ class Question {
     setEnabled(false);
     setTimeout(() => { if (Question.open === this) setEnabled(true); }, APPROVAL_DELAY_MS);
   }
-  // Where to scroll to so that it starts below the header; undefined once that was asked.
-  unread() {
-    if (this.#wasRead) return undefined;
-    this.#wasRead = true;
+  // Where to scroll to show it below the header. Undefined from the second call on.
+  takeScrollTop() {
+    if (this.#wasTaken) return undefined;
+    this.#wasTaken = true;
     return this.#root.offsetTop - document.querySelector('header').offsetHeight - 12;
   }
   static #kind(source) { return source?.name && (KINDS[source.kind] ?? source.kind); }

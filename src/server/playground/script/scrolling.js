@@ -8,7 +8,7 @@ let follows = true;
 // Scrolls no further than to the start of an open question, which is read from there.
 function toEnd() {
   if (!follows) return;
-  const end = document.body.scrollHeight - innerHeight, start = Question.open?.unread() ?? end;
+  const end = document.body.scrollHeight - innerHeight, start = Question.open?.takeScrollTop() ?? end;
   scrollTo({ top: Math.min(start, end) });
   if (start < end) follows = false;
 }
