@@ -18,7 +18,7 @@ async function showEarlier() {
   const turns = session?.turns.filter(({ turn_id }) => !heard.includes(turn_id)) ?? [];
   if (!turns.length) return;
   const shown = turns.slice(-EARLIER_MAX), missing = session.dropped_turns + turns.length - shown.length;
-  // Turns are shown at the end; from there, these go to their place.
+  // Everything is appended to the log; what is new is then moved up.
   const before = $('log').childNodes.length;
   if (missing) add('status', `${count(missing, 'earlier turn')} of this session not shown`);
   for (const turn of shown) {

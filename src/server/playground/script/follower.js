@@ -1,4 +1,4 @@
-// A turn is followed to its end, through broken connections.
+// Following a turn: its frames, its connections, and when to give up.
 
 const TRIES_MAX = 6; // Without a single frame between them: some 15 s in all.
 const PAUSE_MS = 250; // Before the second try; each further pause is twice as long.
@@ -52,8 +52,8 @@ class Follower {
   #isStopping = false;
   constructor(turn, view) { this.#turn = turn; this.#view = view; }
 
-  // Asks the gateway to end the turn, whose stream then says so. Without a stream, or at the second
-  // time, the page leaves the turn.
+  // Asks the gateway to end the turn, whose stream then says so. Without a stream, or on the second call,
+  // the page abandons the turn.
   stop() {
     cancel();
     const connection = this.#connection;
@@ -99,7 +99,8 @@ class Follower {
       for await (const block of frames(response)) {
         connection.restartSilence();
         if (block.length) this.#view.joined();
-        // Not before: a browser takes a head that was cut for whole, an address in it, too.
+        // Only now: if the connection breaks within the head, browsers still deliver it, perhaps with half an
+        // address.
         if (!turn.location) {
           turn.location = response.headers.get('location');
           keep();

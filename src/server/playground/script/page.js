@@ -100,7 +100,7 @@ $('prompt').addEventListener('keydown', (event) => {
 });
 $('fresh').addEventListener('click', () => {
   if (running) cancel();
-  // What is heard of the old turn until the page is gone must not bring the session back.
+  // Late events of the old turn must not bring the session back.
   Object.assign(kept, { session: newId(), turns: [], earlier: 0 });
   keep();
   location.reload();

@@ -1,6 +1,6 @@
 // Questions to the user: forms, choices, pages to visit, calls to approve.
 
-const APPROVAL_DELAY_MS = 500; // What is pressed sooner was meant for what was there before.
+const APPROVAL_DELAY_MS = 500; // Earlier presses were meant for what was there before.
 
 // What asks, in words.
 const KINDS = { mcp: 'an MCP server', http: 'an HTTP API', command: 'a program', rust: 'a tool' };
@@ -108,7 +108,7 @@ class Question {
     return form;
   }
   async #give(words, answer) {
-    // The question is there a moment before its turn is over.
+    // The question appears a moment before its turn ends.
     await over;
     if (Question.open === this) send(words, { clarification_id: this.#id, ...answer });
   }

@@ -1,9 +1,9 @@
 // Requests to the gateway, and the key that some gateways require.
 
 const CHAT = 'api/v1/chat/stream';
-const KEEPALIVE_BYTES = 60_000; // Browsers refuse more than 64 KiB for all requests under way.
+const KEEPALIVE_BYTES = 60_000; // Browsers allow 64 KiB for all `keepalive` bodies in flight.
 
-// An answer that asking again does not change.
+// A failure that a retry does not cure.
 class Refusal extends Error {
   constructor(message, status) { super(message); this.status = status; }
 }
@@ -34,7 +34,7 @@ async function request(path, init) {
 }
 function post(path, content, { headers, signal } = {}) {
   const body = new TextEncoder().encode(JSON.stringify(content));
-  // A page that is left has asked all the same, unless the prompt is long.
+  // The request outlives the page, unless the prompt is long.
   return request(path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body, signal, keepalive: body.length < KEEPALIVE_BYTES });
 }
 // A turn that has ended meanwhile needs no cancelling.

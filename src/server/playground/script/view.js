@@ -6,7 +6,7 @@ const NODE_CHARS_MAX = 4096; // What is appended to one text node is copied with
 // Whether a part of an event was too long to be sent.
 const isShortened = (data) => Object.keys(data).some((name) => name.endsWith('_truncated'));
 
-// One turn on the page. Each event of its stream is the method of that name.
+// One turn on the page. A method named after an event shows it.
 class View {
   #text = null; #cards = new Map(); #waiting = add('waiting'); #about = $('about').textContent;
   // A question that was too long for its event.
