@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { openPage, startBrowser } from '../lib/browser.mjs';
+import { ask, openPage, startBrowser } from '../lib/browser.mjs';
 import { startGateway } from '../lib/gateway.mjs';
 import { call, startModel } from '../lib/model.mjs';
 
@@ -20,8 +20,7 @@ async function asked(t, args, prepare = () => {}) {
   const gateway = await startGateway(t, { upstreams, tools: { command: [ERASE] } });
   const { page } = await openPage(await startBrowser(t), gateway.origin);
   await prepare(page);
-  await page.fill('#prompt', 'Tidy up.');
-  await page.press('#prompt', 'Enter');
+  await ask(page, 'Tidy up.');
   const question = page.locator('.question:not(.closed)');
   await question.waitFor();
   return { page, question };

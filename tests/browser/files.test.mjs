@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { accessibilityProblems, openPage, startBrowser } from '../lib/browser.mjs';
+import { accessibilityProblems, ask, openPage, startBrowser } from '../lib/browser.mjs';
 import { startGateway } from '../lib/gateway.mjs';
 import { EVERYTHING, MISBEHAVING } from '../lib/mcp_servers.mjs';
 import { call, startModel } from '../lib/model.mjs';
@@ -21,8 +21,7 @@ test('an image is shown below its call, and any other file can be saved', async 
   const gateway = await startGateway(t, { upstreams, tools: { mcp } });
   const browser = await startBrowser(t);
   const { page, complaints } = await openPage(browser, gateway.origin);
-  await page.fill('#prompt', 'Show me the logo.');
-  await page.press('#prompt', 'Enter');
+  await ask(page, 'Show me the logo.');
   const image = page.locator('.file img');
   await image.waitFor();
   await page.waitForFunction(() => document.querySelector('.file img').naturalWidth > 0);
@@ -43,8 +42,7 @@ test('a file with scripts is never a page of this origin', async (t) => {
   const gateway = await startGateway(t, { upstreams, tools: { mcp } });
   const browser = await startBrowser(t);
   const { page } = await openPage(browser, gateway.origin);
-  await page.fill('#prompt', 'Show me.');
-  await page.press('#prompt', 'Enter');
+  await ask(page, 'Show me.');
   const links = page.locator('.file a');
   await links.nth(1).waitFor();
   assert.equal(await page.locator('.file img').count(), 0);
@@ -64,8 +62,7 @@ test('what a tool calls artifacts is not fetched, and does not stall the page', 
   const gateway = await startGateway(t, { upstreams, tools: { mcp } });
   const browser = await startBrowser(t);
   const { page, complaints } = await openPage(browser, gateway.origin);
-  await page.fill('#prompt', 'Show me.');
-  await page.press('#prompt', 'Enter');
+  await ask(page, 'Show me.');
   await page.waitForFunction(() => document.querySelector('.end') && document.body.textContent.includes('That is all.'));
   assert.equal(await page.locator('.file').count(), 0);
   assert.deepEqual(complaints, []);

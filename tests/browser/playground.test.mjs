@@ -6,7 +6,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { accessibilityProblems, openPage, startBrowser } from '../lib/browser.mjs';
+import { accessibilityProblems, ask, openPage, startBrowser } from '../lib/browser.mjs';
 import { AT_ONCE, startGateway } from '../lib/gateway.mjs';
 import { startProxy } from '../lib/proxy.mjs';
 import { SEED, random } from '../lib/random.mjs';
@@ -16,11 +16,6 @@ const PROMPT = 'What time is it in Tokyo, and what is 12*7?';
 const RUNNING_LATE = "Tell John I'm running late.";
 const JOHNS = ['John Doe\nAcme Tools, Boston', 'John Smith\nHarbour Books, Bristol', 'John Carter\nRed Sand Travel, Richmond'];
 const COUNTED = Array.from({ length: 150 }, (_, index) => index + 1).join(', ');
-
-async function ask(page, prompt) {
-  await page.fill('#prompt', prompt);
-  await page.press('#prompt', 'Enter');
-}
 
 /** Loads the page again with hardly a pause between its tries to re-join a turn. */
 async function hurry(page) {

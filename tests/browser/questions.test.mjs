@@ -6,7 +6,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { accessibilityProblems, openPage, startBrowser } from '../lib/browser.mjs';
+import { accessibilityProblems, ask, openPage, startBrowser } from '../lib/browser.mjs';
 import { startGateway } from '../lib/gateway.mjs';
 import { EVERYTHING, MISBEHAVING } from '../lib/mcp_servers.mjs';
 import { call, startModel } from '../lib/model.mjs';
@@ -21,16 +21,15 @@ async function start(t, messages, tools) {
   const gateway = await startGateway(t, { upstreams, tools });
   const browser = await startBrowser(t);
   const { page, complaints } = await openPage(browser, gateway.origin);
-  const ask = async (prompt) => {
-    await page.fill('#prompt', prompt);
-    await page.press('#prompt', 'Enter');
+  const askAndWait = async (prompt) => {
+    await ask(page, prompt);
     await page.waitForSelector('.question:not(.closed)');
   };
   const picture = async (name) => {
     await mkdir(SCREENSHOTS, { recursive: true });
     await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`), fullPage: true });
   };
-  return { page, ask, picture, complaints };
+  return { page, askAndWait, picture, complaints };
 }
 
 const results = (page) => page.locator('.call dd:last-of-type pre').allTextContents();
@@ -38,8 +37,8 @@ const results = (page) => page.locator('.call dd:last-of-type pre').allTextConte
 describe('questions on the page', () => {
   test('a form is shown with who asks, its defaults, and its fields', async (t) => {
     const messages = [call('everything__trigger-elicitation-request', {}), 'Thank you, Ada.'];
-    const { page, ask, picture, complaints } = await start(t, messages, { mcp: [everything] });
-    await ask('Ask me something.');
+    const { page, askAndWait, picture, complaints } = await start(t, messages, { mcp: [everything] });
+    await askAndWait('Ask me something.');
     assert.match(await page.locator('.question .asker').textContent(), /^everything, an MCP server, asks$/);
     const form = page.locator('.question form.fields');
     assert.equal(await form.getByLabel('String with default').inputValue(), 'It was a dark and stormy night.');
@@ -58,8 +57,8 @@ describe('questions on the page', () => {
 
   test('fields that may be null, and lists of texts and numbers, can be filled in', async (t) => {
     const server = { name: 'odd', command: ['python3', MISBEHAVING, 'asks_oddly'], required: true };
-    const { page, ask, picture, complaints } = await start(t, [call('odd__odd', {}), 'Thank you.'], { mcp: [server] });
-    await ask('Act.');
+    const { page, askAndWait, picture, complaints } = await start(t, [call('odd__odd', {}), 'Thank you.'], { mcp: [server] });
+    await askAndWait('Act.');
     const form = page.locator('.question form.fields');
     const label = (name) => form.getByLabel(name, { exact: false });
     assert.deepEqual(await form.locator('select').last().locator('option').allTextContents(), ['', 'Small', 'm']);
@@ -83,8 +82,8 @@ describe('questions on the page', () => {
 
   test('a form can be declined', async (t) => {
     const messages = [call('everything__trigger-elicitation-request', {}), 'As you like.'];
-    const { page, ask } = await start(t, messages, { mcp: [everything] });
-    await ask('Ask me something.');
+    const { page, askAndWait } = await start(t, messages, { mcp: [everything] });
+    await askAndWait('Ask me something.');
     await page.locator('.question').getByRole('button', { name: 'Decline' }).click();
     await page.waitForFunction(() => document.body.textContent.includes('As you like.'));
     assert.match((await results(page)).at(-1), /declined/);
@@ -92,8 +91,8 @@ describe('questions on the page', () => {
 
   test('a link is shown with its host, and never opened by itself', async (t) => {
     const bad = { name: 'login', command: ['python3', MISBEHAVING, 'asks_page'], elicit_urls: true, required: true };
-    const { page, ask, picture } = await start(t, [call('login__odd', {}), 'Welcome.'], { mcp: [bad] });
-    await ask('Sign me in.');
+    const { page, askAndWait, picture } = await start(t, [call('login__odd', {}), 'Welcome.'], { mcp: [bad] });
+    await askAndWait('Sign me in.');
     const link = page.locator('.question a.page');
     assert.equal(await link.getAttribute('href'), 'https://login.example.org/start?id=1');
     assert.match(await page.locator('.question h2').textContent(), /This leads to login\.example\.org/);
@@ -106,8 +105,8 @@ describe('questions on the page', () => {
 
   test('a call of a server to approve is a question of Tether', async (t) => {
     const server = { ...everything, policy: { echo: { destructive: true } } };
-    const { page, ask } = await start(t, [call('everything__echo', { message: 'Hello' }), 'Done.'], { mcp: [server] });
-    await ask('Say hello.');
+    const { page, askAndWait } = await start(t, [call('everything__echo', { message: 'Hello' }), 'Done.'], { mcp: [server] });
+    await askAndWait('Say hello.');
     const asker = await page.locator('.question .asker').textContent();
     assert.equal(asker, 'Tether asks before everything (an MCP server) runs everything__echo');
   });
@@ -118,8 +117,8 @@ describe('questions on the page', () => {
       parameters: { type: 'object', properties: { file: { type: 'string' } }, required: ['file'] },
     };
     const messages = [call('erase', { file: 'old.txt' }), 'It is gone.', call('erase', { file: 'new.txt' }), 'It stays.'];
-    const { page, ask, picture } = await start(t, messages, { command: [erase] });
-    await ask('Erase old.txt.');
+    const { page, askAndWait, picture } = await start(t, messages, { command: [erase] });
+    await askAndWait('Erase old.txt.');
     const question = page.locator('.question:not(.closed)');
     assert.match(await question.locator('.asker').textContent(), /^Tether asks before it runs erase \(a program\)$/);
     assert.match(await question.locator('pre').textContent(), /erase \{\s*"file": "old\.txt"\s*\}/);
@@ -129,7 +128,7 @@ describe('questions on the page', () => {
     await page.waitForFunction(() => document.body.textContent.includes('It is gone.'));
     assert.match((await results(page)).at(-1), /erased old\.txt/);
 
-    await ask('Erase new.txt.');
+    await askAndWait('Erase new.txt.');
     await page.locator('.question:not(.closed) button[data-id=deny]').click();
     await page.waitForFunction(() => document.body.textContent.includes('It stays.'));
     assert.ok((await results(page)).every((result) => !result.includes('erased new.txt')));

@@ -3,14 +3,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { accessibilityProblems, openPage, startBrowser } from '../lib/browser.mjs';
+import { accessibilityProblems, ask, openPage, startBrowser } from '../lib/browser.mjs';
 import { AT_ONCE, startGateway } from '../lib/gateway.mjs';
 import { startProxy } from '../lib/proxy.mjs';
-
-async function ask(page, prompt) {
-  await page.fill('#prompt', prompt);
-  await page.press('#prompt', 'Enter');
-}
 
 /** Loads the page again with other values for its constants. */
 async function patch(page, constants) {

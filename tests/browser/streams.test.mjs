@@ -1,9 +1,9 @@
-// What the playground makes of events that no model or tool of the tests brings about at will.
+// How the page shows events that the tests' models and tools cannot produce at will.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { openPage, startBrowser } from '../lib/browser.mjs';
+import { ask, openPage, startBrowser } from '../lib/browser.mjs';
 import { startGateway } from '../lib/gateway.mjs';
 
 /** A page that has read these events; with the requests that it then begins turns with. */
@@ -18,8 +18,7 @@ async function shown(t, events, options) {
     sent.push(route.request().postDataJSON());
     return route.fulfill({ contentType: 'text/event-stream', body });
   });
-  await page.fill('#prompt', 'Go.');
-  await page.press('#prompt', 'Enter');
+  await ask(page, 'Go.');
   await page.locator('.end').waitFor();
   return { page, sent };
 }

@@ -33,6 +33,12 @@ export async function openPage(browser, url, options = {}) {
   return Object.assign(notes, { page });
 }
 
+/** Sends a prompt on the playground. */
+export async function ask(page, prompt) {
+  await page.fill('#prompt', prompt);
+  await page.press('#prompt', 'Enter');
+}
+
 /** What keeps people with assistive technology out (WCAG 2.2, levels A and AA). */
 export async function accessibilityProblems(page) {
   // Evaluated by the driver: the page's own policy does not allow foreign scripts.
