@@ -258,7 +258,7 @@ const ROWS: &[Row] = &[
         ],
     ),
     row("server/admission", Io, &["gateway", "limits", "telemetry", "tools"]),
-    row("server/tls", Io, &["limits", "telemetry"]),
+    row("server/tls", Io, &["gateway", "limits", "telemetry"]),
     row("server/transport", Io, &["limits"]),
     row("server/forwarded", Io, &["limits", "tools"]),
     row("server/rate", Nothing, &[]),

@@ -241,13 +241,12 @@ pub mod tools {
     pub const COPY_DEPTH_MAX: usize = 64;
     /// The patterns of a schema together: each takes time and memory to prepare.
     pub const PATTERNS_MAX: usize = 64;
-    /// The same, where a long pattern counts as several: for each of these bytes, and by the square of how often it has
-    /// so many classes of characters (`\s`).
-    pub const PATTERN_WEIGHTS_MAX: usize = 256;
-    /// Bytes of a pattern, as written, that count as one.
-    pub const PATTERN_LENGTH: usize = 128;
-    /// Classes of characters in a pattern that count as one, and twice as many as four.
-    pub const PATTERN_CLASSES: usize = 4;
+    /// Weight of all patterns of a schema, where an ordinary one has a weight of 1.
+    pub const PATTERN_WEIGHT_MAX: usize = 256;
+    /// So many bytes of a pattern, as written, add one to its weight.
+    pub const PATTERN_BYTES_PER_WEIGHT: usize = 128;
+    /// Classes (`\s`) in a pattern, in units of this many, add the square of their number: 4 add 1, 8 add 4.
+    pub const PATTERN_CLASSES_PER_WEIGHT: usize = 4;
     /// A pattern that is ready for use, in bytes: a hundred letters of any alphabet, with a look-ahead.
     pub const PATTERN_BYTES_MAX: usize = 4 * MIB;
     /// Steps that a pattern with a look-ahead may take on one text before it is given up.
@@ -551,10 +550,12 @@ pub mod server {
     /// most some 8 MiB.
     pub const LONG_ANSWERS_BYTES_MAX: usize = 128 * MIB;
     /// Answers that are read from the store and written at the same time, before it is known how long they are.
-    pub const ANSWERS_LOADED_MAX: usize = 8;
-    /// If no place is free, a client that has more than this part of the silent connections loses one of its own.
+    pub const ANSWERS_LOADED_MAX: usize = 16;
+    /// How long another one waits for them.
+    pub const ANSWERS_LOADED_WAIT: Duration = Duration::from_secs(5);
+    /// A client with more than one in this many of the silent connections loses one of its own if no place is free.
     pub const SILENT_SHARE: usize = 8;
-    /// TLS handshakes under way. One that is old is cut to make room for another.
+    /// TLS handshakes under way. A silent one is cut to make room for another.
     pub const TLS_HANDSHAKES_MAX: usize = 256;
     /// Bytes of a file with a certificate and its chain, or with a key. The rest is not read.
     pub const PEM_BYTES_MAX: u64 = 1024 * 1024;

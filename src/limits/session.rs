@@ -29,8 +29,8 @@ pub const REDO_BUFFER_BYTES: usize = 128 * KIB;
 /// begin together made the first event of each a fifth later.
 pub const DISK_TRUSTED_FOR: Duration = Duration::from_millis(100);
 
-/// How often a store looks whether its files are where they were. A look takes as long as a short write.
-pub const FILES_LOOKED_AT_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a store checks that its files are where they were. A check takes as long as a short write.
+pub const FILES_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Turns whose ends the tables of such a file get in one transaction, under load. Of more, each costs hardly less.
 pub const ENDED_TURNS_PER_COMMIT: usize = 64;

@@ -325,7 +325,9 @@ mod tests {
     fn guard() -> ResultGuard {
         let clock = json!({ "timezone": "Asia/Tokyo", "time": "Friday, 2 May, 21:40" });
         let long = json!({ "found": "é".repeat(MATCHED_BYTES_MAX) });
-        let results = [clock, long, json!([{ "title": "Dune" }]), json!({}), json!("21:40")];
+        let priced = json!({ "name": "n".repeat(MATCHED_BYTES_MAX / 2), "price": 10 });
+        let results =
+            [clock, long, priced, json!([{ "title": "Dune" }]), json!({}), json!("21:40")];
         let mut guard = ResultGuard::new(vec!["a".to_owned()], "<tool_response>\n", false);
         guard.learn_tool("get_current_time");
         for result in results {
@@ -415,6 +417,13 @@ mod tests {
             }
         }
         check("{\n{\"timezone\":\"Asia/To", "{\n", true);
+    }
+
+    #[test]
+    fn an_answer_that_differs_from_a_result_at_its_end_is_no_echo() {
+        let answer = format!("{{\"name\":\"{}\",\"price\":12}}", "n".repeat(MATCHED_BYTES_MAX / 2));
+        check(&answer, &answer, false);
+        check(&answer.replace("12", "10"), "", true);
     }
 
     #[test]

@@ -13,11 +13,10 @@ use super::segment::Segment;
 use super::{Parser, State};
 
 impl Parser {
-    /// Reads a chunk of reasoning that does not stand between tags. The answer goes on after
-    /// [`end_reasoning`](Self::end_reasoning).
+    /// Reads a chunk of reasoning from the server's own field. [End it](Self::end_reasoning) before the answer goes on.
     ///
-    /// Where no call inside reasoning counts, and while a call of the answer or an opener is being read, the
-    /// chunk goes straight through. It then is no part of the stream that spans account for.
+    /// Such a chunk passes straight through if calls inside reasoning do not count, or while a call or an opener of
+    /// the answer is being read. Spans do not cover it then.
     pub fn push_reasoning(&mut self, chunk: &str, mut sink: impl FnMut(Segment<'_>)) {
         if chunk.is_empty() {
             return;
@@ -26,24 +25,25 @@ impl Parser {
             if !self.syntax.has_calls_in_reasoning() || !self.is_between_calls() {
                 return sink(Segment::Reasoning(chunk));
             }
-            self.turn(true, &mut sink);
+            self.switch_to(true, &mut sink);
         }
         self.push_str(chunk, sink);
     }
 
-    /// Whether the last chunk was such reasoning, and was read.
-    #[must_use]
-    pub const fn is_in_reasoning_apart(&self) -> bool {
-        self.stream.is_apart
+    /// Settles what was held back of such reasoning, if there was any. A call is whole only if its end has arrived.
+    /// **Call this before the first chunk of the answer that follows.**
+    #[inline]
+    pub fn end_reasoning(&mut self, sink: impl FnMut(Segment<'_>)) {
+        if self.stream.is_apart {
+            self.leave_reasoning(sink);
+        }
     }
 
-    /// Settles what was held back of such reasoning. What comes next belongs to the answer. A call is whole only if
-    /// its end has arrived.
-    pub fn end_reasoning(&mut self, mut sink: impl FnMut(Segment<'_>)) {
+    fn leave_reasoning(&mut self, mut sink: impl FnMut(Segment<'_>)) {
         self.stream.is_cut_off = true;
         self.release(&mut sink);
         self.stream.is_cut_off = false;
-        self.turn(false, &mut sink);
+        self.switch_to(false, &mut sink);
     }
 
     /// Whether neither a call nor an opener is being read.
@@ -55,13 +55,15 @@ impl Parser {
         }
     }
 
-    /// Turns from the answer to reasoning, or back.
-    fn turn(&mut self, is_apart: bool, sink: &mut impl FnMut(Segment<'_>)) {
+    /// Switches between the answer and reasoning.
+    fn switch_to(&mut self, is_apart: bool, sink: &mut impl FnMut(Segment<'_>)) {
         let stream = &mut self.stream;
         stream.flush(sink);
         stream.is_apart = is_apart;
         stream.reasoning = is_apart;
         stream.last = b'\n';
+        // What is left there of a call that was none has been passed on.
+        stream.buffer.clear();
         self.state = State::first(stream);
         self.calm = stream.is_calm();
     }

@@ -78,8 +78,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether calls inside reasoning count.
-    pub(super) fn may_call_in_reasoning(&self) -> bool {
+    /// Whether the setting or the format lets calls inside reasoning count, if calls count at all.
+    pub(super) fn allows_calls_in_reasoning(&self) -> bool {
         self.tools_in_reasoning || self.format.row().ends_reasoning
     }
 }

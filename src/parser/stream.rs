@@ -18,7 +18,7 @@ use crate::call_format::{Body, Row};
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each says something else, and they go together freely"
+    reason = "two are about reasoning, and two about the position"
 )]
 pub(super) struct Stream {
     /// That of the parser, or of a relative whose calls the model writes.
@@ -28,7 +28,8 @@ pub(super) struct Stream {
     misfit: Option<Misfit>,
     /// Whether prose is currently reasoning.
     pub reasoning: bool,
-    /// Whether the server sends that reasoning in a field of its own. No tag and no call ends it there.
+    /// Whether the server sends that reasoning in a field of its own. No tag and no call ends it there. Implies
+    /// `reasoning`.
     pub is_apart: bool,
     /// Whether an answer has begun, in formats whose calls or headers are looked for at its start.
     pub begun: bool,

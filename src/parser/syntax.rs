@@ -111,7 +111,9 @@ impl Syntax {
     /// Whether calls inside reasoning count. Where messages have headers, those say what is reasoning.
     pub(super) fn has_calls_in_reasoning(&self) -> bool {
         let settings = &self.settings;
-        settings.calls && settings.may_call_in_reasoning() && settings.format.row().header.is_none()
+        settings.calls
+            && settings.allows_calls_in_reasoning()
+            && settings.format.row().header.is_none()
     }
 
     /// What ends a run of text, or of reasoning.
@@ -135,7 +137,7 @@ fn marks(settings: &Settings) -> [Marks; 2] {
     let left_open = closes.clone().filter(|_| settings.reasoning && row.ends_reasoning);
     let left_open = left_open.map(|(_, text)| (Mark::Hidden, text));
     let in_text = calls.iter().copied().chain(opens).chain(hidden.iter().copied()).chain(left_open);
-    let may_call = settings.may_call_in_reasoning() || has_headers;
+    let may_call = settings.allows_calls_in_reasoning() || has_headers;
     let in_reasoning =
         closes.chain(calls.iter().copied().filter(|_| may_call)).chain(hidden.iter().copied());
     [Marks::new(in_text), Marks::new(in_reasoning)]

@@ -349,7 +349,7 @@ fn stored_as(request: &Parts, name: &str, app: &App) -> String {
 
 async fn transcript(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let stored_as = stored_as(request, id, app);
-    let _turn = app.long_answers.turn_to_load().await;
+    let _loading = app.long_answers.loading_permit().await?;
     let session = app.gateway.snapshot(&stored_as).await?.ok_or(Refusal::NO_SESSION)?;
     let (id, length) = (id.to_owned(), session.conversation.bytes());
     let room = app.long_answers.room(length)?;
@@ -376,7 +376,7 @@ fn tools(app: &App) -> Reply {
 /// page of this server: it saves the file, or shows an image or plays a sound if a page embeds it.
 async fn artifact(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let owner = app.auth.owner(&request.headers);
-    let _turn = app.long_answers.turn_to_load().await;
+    let _loading = app.long_answers.loading_permit().await?;
     let artifact = app.gateway.artifact(&owner, id).await?.ok_or(Refusal::NO_ARTIFACT)?;
     let Artifact { name, mime_type, bytes, .. } = artifact;
     let bytes = app.long_answers.room(bytes.len())?.hold(bytes);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use hyper::body::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use super::refusal::Refusal;
 use crate::limits::KIB;
-use crate::limits::server::{ANSWERS_LOADED_MAX, LONG_ANSWERS_BYTES_MAX};
+use crate::limits::server::{ANSWERS_LOADED_MAX, ANSWERS_LOADED_WAIT, LONG_ANSWERS_BYTES_MAX};
 use crate::limits::session::INLINE_RECORD_BYTES_MAX;
 
 /// The room for all of them.
@@ -43,9 +44,14 @@ impl LongAnswers {
         }
     }
 
-    /// Waits for its turn to read something of unknown length from the store. Hold this until the answer is written.
-    pub(super) async fn turn_to_load(&self) -> Option<SemaphorePermit<'_>> {
-        self.loading.acquire().await.ok()
+    /// Waits while [`ANSWERS_LOADED_MAX`] answers are being loaded, since nobody knows their length yet. Hold the permit
+    /// until the answer is written.
+    ///
+    /// # Errors
+    /// If it waits for too long, because the store is slow.
+    pub(super) async fn loading_permit(&self) -> Result<SemaphorePermit<'_>, Refusal> {
+        let permit = timeout(ANSWERS_LOADED_WAIT, self.loading.acquire()).await;
+        permit.ok().and_then(Result::ok).ok_or(Refusal::LongAnswers)
     }
 
     /// Takes room for an answer of about this length, before it is written. A short one needs none.

@@ -15,8 +15,8 @@ use crate::session::off_worker;
 #[derive(Debug)]
 struct OwnerTurns(RefCell<RecentLookup>);
 
-/// Reads a request of this owner, which is as much work as a body of this length, off the worker if that is long: it
-/// would hold up other clients. If the request refers to turns that only the store knows, those are
+/// Reads a request of this owner, whose reading takes as long as that of a plain body of `effort` bytes, off the worker
+/// if that is long: it would hold up other clients. If the request refers to turns that only the store knows, those are
 /// fetched, and the request is read again.
 pub(super) async fn read<T: Send + 'static>(
     app: &Arc<App>,

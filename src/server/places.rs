@@ -2,9 +2,9 @@
 //! are no more.
 //!
 //! A connection costs its client nothing, so silent clients could hold every place until the
-//! timeout for the head. When no place is free, the client with the most silent connections loses the oldest of them:
-//! otherwise one could open them so quickly that no other has time to send anything. A connection whose client has
-//! sent a request keeps its place, even if it was chosen a moment before.
+//! timeout for the head. When no place is free, a client with more than an eighth of the silent connections loses its
+//! own oldest. Otherwise the client with the most loses its oldest, so a flood displaces itself. A connection whose
+//! client has sent a request keeps its place, even if it was chosen a moment before.
 //!
 //! ```text
 //!   accepted ── a place is free ──────────> silent ── request ──> kept ──> gone
@@ -74,8 +74,8 @@ impl Silent {
         Some(connection)
     }
 
-    /// Takes out the connection that gives up its place, for one from this address: the oldest from there if those are
-    /// a good part of all, or else from where there are most.
+    /// Removes the connection to cut so that one from `address` gets a place: the oldest from there if those are a good
+    /// part of all, or else from where there are most.
     fn pop(&mut self, address: Option<ClientAddress>) -> Option<SilentConnection> {
         let own = address.and_then(|address| self.by_address.get(&address));
         let own = own.filter(|numbers| numbers.len() * SILENT_SHARE > self.connections.len());
@@ -91,8 +91,8 @@ impl Places {
         Self { free: Arc::new(Semaphore::new(count)), silent: Arc::default() }
     }
 
-    /// Takes a place for a connection that was accepted from this address. If none is free, takes the place of one that
-    /// has been silent for long. If all clients have sent requests, waits for one to leave.
+    /// Takes a place for a connection that was accepted from this address. If none is free, takes that of a silent
+    /// connection (see the module docs). If all clients have sent requests, waits for one to leave.
     ///
     /// Dropping the future takes nothing.
     pub(super) async fn take(&self, address: ClientAddress) -> Place {
@@ -116,8 +116,8 @@ impl Places {
         Place { number, silent, connection: Mutex::new(Some(connection)), permit: Some(permit) }
     }
 
-    /// Cuts a connection that has been silent for long, for one from this address, and waits until it has ended. False
-    /// if there is none.
+    /// Cuts a silent connection (see the module docs), for one from this address, and waits until it has ended. False if
+    /// there is none.
     pub(super) async fn make_room(&self, address: Option<ClientAddress>) -> bool {
         loop {
             let chosen = self.silent.lock().pop(address);

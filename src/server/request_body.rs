@@ -57,8 +57,8 @@ pub(super) async fn place(length: usize, app: &App) -> Option<SemaphorePermit<'_
     app.readings.acquire().await.ok()
 }
 
-/// How much work it is to read this body, as the length of a plain one. To prepare the patterns in schemas takes longer.
-/// JSON may write any letter as an escape.
+/// How long reading this body takes, as the length of a plain body that takes as long. Preparing the patterns of schemas
+/// is slow. The word is searched for without its first letter, and with `\u00`, because JSON may escape any letter.
 pub(super) fn effort(body: &[u8]) -> usize {
     let has = |text: &str| memmem::find(body, text.as_bytes()).is_some();
     if has("attern") || has("\\u00") { body.len() + INLINE_RECORD_BYTES_MAX } else { body.len() }

@@ -218,7 +218,7 @@ fn rendering(app: &App) -> Rendering {
 pub(super) async fn get(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
     let query = request.uri.query();
     let seen = number(query, "starting_after")?;
-    let _turn = app.long_answers.turn_to_load().await;
+    let _loading = app.long_answers.loading_permit().await?;
     let loaded = load(request, id, app).await?;
     match query::value(query, "stream").as_deref() {
         Some("true") => rejoin(loaded, seen, app).await,
@@ -227,12 +227,13 @@ pub(super) async fn get(request: &Parts, id: &str, app: &App) -> Result<Reply, R
 }
 
 async fn object(loaded: Loaded, app: &App) -> Result<Reply, Refusal> {
-    let room = app.long_answers.room(length(&loaded.stored_answer))?;
     let turn = match &loaded.stored_answer {
         StoredAnswer { running: None, answer: Some(_), .. } => None,
         // One that was cut short has only its log.
         _ => loaded.turn(app).await?,
     };
+    let bytes = turn.as_ref().map_or_else(|| length(&loaded.stored_answer), |it| it.log.bytes());
+    let room = app.long_answers.room(bytes)?;
     let Loaded { response, stored_answer, .. } = loaded;
     let object = match (turn, stored_answer.answer) {
         (Some(LoggedTurn { log, .. }), _) => {
@@ -256,12 +257,12 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
         reply.body_mut().greet();
         return Ok(reply);
     }
-    let length = stored_answer.answer.as_ref().map_or(0, |answer| answer.get().len());
-    let room = app.long_answers.room(length)?;
+    let bytes = stored_answer.answer.as_ref().map_or(0, |answer| answer.get().len());
+    let room = app.long_answers.room(bytes)?;
     let frames = match &stored_answer.answer {
         Some(answer) => {
             let answer = Arc::clone(answer);
-            off_worker(length, move || replay(&answer, seen)).await
+            off_worker(bytes, move || replay(&answer, seen)).await
         }
         None => response.lost_stream(seen),
     };
@@ -327,7 +328,7 @@ pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<
         limit,
         is_ascending: query::value(query, "order").as_deref() == Some("asc"),
     };
-    let _turn = app.long_answers.turn_to_load().await;
+    let _loading = app.long_answers.loading_permit().await?;
     let Loaded { response, stored_answer, .. } = load(request, id, app).await?;
     let room = app.long_answers.room(length(&stored_answer))?;
     let list = move || response.input_items(&page).map(|list| json_text(&list));

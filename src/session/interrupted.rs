@@ -137,7 +137,8 @@ impl Sessions {
         self.take_over_claimed(claim, session_id, place).await
     }
 
-    /// The same for whoever only reads. A store that takes nothing, because its disk is full, can still be read.
+    /// Like [`settle`](Self::settle), for callers that only read: a full disk can still be read. If the store cannot be
+    /// reached at all, the read that follows fails.
     pub(super) async fn settle_if_writable(&self, session_id: &str) -> Result<(), SessionError> {
         match self.settle(session_id).await {
             Err(SessionError::Store(StoreError::Unavailable(_))) => Ok(()),

@@ -160,7 +160,7 @@ fn note(lease: &Lease, log: &TurnLog, upto: Stored, stored: Result<Appended, Sto
     let session = &*lease.session_id;
     match stored {
         Ok(Appended { is_cancelled }) => {
-            // First: a tool may wait for what is stored.
+            // Before the write is noted: that releases the tools that wait for it.
             if is_cancelled {
                 log.cancel();
             }

@@ -2,7 +2,7 @@
 # The stages of tests/run, each a function that runs with `set -e`. Sourced after install.sh.
 
 # Seconds that each fuzz target runs: enough to see that it runs, and a new hole at once.
-readonly FUZZ_SEC=12
+readonly FUZZ_SEC=8
 # Seconds that the advisory database may take to come.
 readonly ADVISORIES_SEC=120
 

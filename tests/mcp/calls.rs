@@ -162,3 +162,19 @@ async fn a_call_over_the_limit_waits_until_another_ends() {
     open[0].abort();
     assert_eq!(within(waiting).await.unwrap().data, Some(json!({ "text": "at last" })));
 }
+
+/// A call that is stopped at its limit before it was sent could not be told from one that was made.
+#[tokio::test]
+async fn waiting_for_a_place_leaves_half_of_the_call() {
+    let mut bad = Bad::start_with("silence", |options| options.call_max = Duration::from_secs(1));
+    let odd = bad.tool("odd").await;
+    let call = || odd.call(json!({ "text": "" }), CallContext::first("call"));
+    let open: Vec<_> = (0..OPEN_CALLS_MAX).map(|_| tokio::spawn(call())).collect();
+    for _ in &open {
+        bad.hears("called").await;
+    }
+    let echo = bad.tool("echo").await;
+    let waiting = echo.call(json!({ "text": "" }), CallContext::first("call"));
+    let fault = timeout(Duration::from_secs(1), waiting).await.expect("in time").unwrap_err();
+    assert!(fault.to_string().contains("still busy"), "{fault}");
+}

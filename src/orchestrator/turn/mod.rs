@@ -353,7 +353,8 @@ impl TurnMachine {
                 if !core.setup.may_call() {
                     return;
                 }
-                state.take_native(delta, core)
+                let flow = reading::end_reasoning(parser, state, core);
+                if flow.is_continue() { state.take_native(delta, core) } else { flow }
             }
             Delta::Finish(_) | Delta::Usage(_) => {
                 state.take_end(delta);

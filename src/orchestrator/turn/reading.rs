@@ -20,10 +20,21 @@ pub(super) fn read(parser: &mut Parser, text: &str, state: &mut State, core: &mu
             flow = state.take(segment, Finder::Parser, core);
         }
     };
-    if parser.is_in_reasoning_apart() && !text.is_empty() {
+    if !text.is_empty() {
         parser.end_reasoning(&mut take);
     }
     parser.push_str(text, take);
+    flow
+}
+
+/// The answer goes on after reasoning that the server sends in a field of its own, perhaps with a native call.
+pub(super) fn end_reasoning(parser: &mut Parser, state: &mut State, core: &mut Core) -> Flow {
+    let mut flow = Flow::Continue(());
+    parser.end_reasoning(|segment| {
+        if flow.is_continue() {
+            flow = state.take(segment, Finder::Parser, core);
+        }
+    });
     flow
 }
 

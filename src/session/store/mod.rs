@@ -412,7 +412,7 @@ pub struct Appended {
     pub is_cancelled: bool,
 }
 
-/// Whether someone who asked to cancel this turn, or the one that runs, has asked to cancel this one, which runs.
+/// Whether a recorded request to cancel applies to this turn, which is running. An empty id means whichever turn runs.
 fn cancels(asked: Option<&str>, turn_id: &str) -> bool {
     asked.is_some_and(|asked| asked.is_empty() || asked == turn_id)
 }

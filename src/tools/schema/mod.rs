@@ -27,7 +27,7 @@ use self::parts::values;
 pub(crate) use self::patterns::PatternsLeft;
 use self::patterns::{patterns, weights};
 use crate::limits::tools::{
-    CHECKS_MAX, MATCH_NS_MAX, PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERN_WEIGHTS_MAX,
+    CHECKS_MAX, MATCH_NS_MAX, PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERN_WEIGHT_MAX,
     PATTERNS_MAX, VIOLATIONS_MAX,
 };
 use crate::tools::clean;
@@ -63,7 +63,8 @@ pub enum SchemaError {
     Unsupported(Unsupported),
     /// It has too many patterns, or too long ones.
     #[error(
-        "it has more than {PATTERNS_MAX} patterns, or very long ones, which take too much time and memory"
+        "its patterns take too much time and memory: there are more than {PATTERNS_MAX}, or they are too long or have \
+         too many classes such as \\d"
     )]
     Patterns,
     /// It is not valid JSON Schema.
@@ -159,7 +160,7 @@ impl Schema {
             Some(Some(other)) => return Err(SchemaError::NotAnObject(format!("of type {other}"))),
             None => return Err(SchemaError::NotAnObject(crate::text::describe(parameters))),
         }
-        if patterns(parameters) > PATTERNS_MAX || weights(parameters) > PATTERN_WEIGHTS_MAX {
+        if patterns(parameters) > PATTERNS_MAX || weights(parameters) > PATTERN_WEIGHT_MAX {
             return Err(SchemaError::Patterns);
         }
         let parameters = Arc::new(parameters.clone());

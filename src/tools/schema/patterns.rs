@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::parts::values;
-use crate::limits::tools::{PATTERN_CLASSES, PATTERN_LENGTH};
+use crate::limits::tools::{PATTERN_BYTES_PER_WEIGHT, PATTERN_CLASSES_PER_WEIGHT};
 
 /// The patterns that tools which come together may still have. A long one counts as [several](weight).
 #[derive(Debug, Clone)]
@@ -24,15 +24,15 @@ impl PatternsLeft {
 
 /// How many patterns are in a schema, and in what looks like one.
 pub(super) fn patterns(schema: &Value) -> usize {
-    sum(schema, |_| 1)
+    sum_of_patterns(schema, |_| 1)
 }
 
 /// The same, where a long pattern counts as several.
 pub(super) fn weights(schema: &Value) -> usize {
-    sum(schema, weight)
+    sum_of_patterns(schema, weight)
 }
 
-fn sum(schema: &Value, of_pattern: impl Fn(&str) -> usize) -> usize {
+fn sum_of_patterns(schema: &Value, of_pattern: impl Fn(&str) -> usize) -> usize {
     let in_part = |part: &Value| {
         let own = part.get("pattern").and_then(Value::as_str).map_or(0, &of_pattern);
         let names = part.get("patternProperties").and_then(Value::as_object);
@@ -42,12 +42,12 @@ fn sum(schema: &Value, of_pattern: impl Fn(&str) -> usize) -> usize {
     values(schema).map(in_part).sum()
 }
 
-/// As how many usual patterns one counts. `jsonschema` translates one class after the other (`\s`, `\d`), and reads the
-/// whole pattern again after each, so the time grows with the square of their number: a thousand take seconds.
+/// How many ordinary patterns this one counts as. `jsonschema` translates classes (`\s`, `\d`) one by one and rereads the
+/// whole pattern after each, so the time grows with the square of their number: a thousand take seconds.
 fn weight(pattern: &str) -> usize {
     let is_class = |pair: &[u8]| pair[0] == b'\\' && pair[1].is_ascii_alphabetic();
     let classes = pattern.as_bytes().windows(2).filter(|pair| is_class(pair)).count();
-    1 + pattern.len() / PATTERN_LENGTH + (classes / PATTERN_CLASSES).pow(2)
+    1 + pattern.len() / PATTERN_BYTES_PER_WEIGHT + (classes / PATTERN_CLASSES_PER_WEIGHT).pow(2)
 }
 
 #[cfg(test)]
@@ -59,11 +59,11 @@ mod tests {
         for (pattern, expected) in [
             ("^[a-z]+$".to_owned(), 1),
             (r"^\d{4}-\d{2}-\d{2}$".to_owned(), 1),
-            ("a".repeat(PATTERN_LENGTH - 1), 1),
-            ("a".repeat(PATTERN_LENGTH), 2),
-            (r"\s".repeat(PATTERN_CLASSES - 1), 1),
-            (r"\s".repeat(PATTERN_CLASSES), 2),
-            (r"\s".repeat(8 * PATTERN_CLASSES), 65),
+            ("a".repeat(PATTERN_BYTES_PER_WEIGHT - 1), 1),
+            ("a".repeat(PATTERN_BYTES_PER_WEIGHT), 2),
+            (r"\s".repeat(PATTERN_CLASSES_PER_WEIGHT - 1), 1),
+            (r"\s".repeat(PATTERN_CLASSES_PER_WEIGHT), 2),
+            (r"\s".repeat(8 * PATTERN_CLASSES_PER_WEIGHT), 65),
         ] {
             assert_eq!(weight(&pattern), expected, "{pattern}");
         }

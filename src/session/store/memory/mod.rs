@@ -115,8 +115,7 @@ impl MemoryStore {
     fn append_now(&self, lease: &Lease, turn_id: &str, news: LogNews) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         let dropped = state.append(lease, turn_id, news, self.bounds)?;
-        drop(state);
-        drop(dropped);
+        drop((state, dropped));
         Ok(())
     }
 

@@ -69,10 +69,10 @@ impl<'w> Write<'w> {
 /// The arguments of a write, but for those of its batches.
 const WRITE_ARGUMENTS: usize = 13;
 
-/// What a write has done, and found.
+/// What a write returns.
 #[derive(Debug)]
 pub(super) struct Written {
-    /// That of the record, if one was written.
+    /// The record's version, if one was written.
     version: Option<Version>,
     /// The turn that someone has asked to cancel, as in [`Renewed`](super::super::Renewed), if a journal was written.
     pub(super) cancel: Option<String>,
@@ -135,11 +135,13 @@ impl RedisStore {
         };
         let mut cancel = None;
         match (answer.next(), answer.next()) {
+            // The turn has ended.
             (Some(deadline), Some(is_left)) => {
-                // The turn does not wait for this: it is over.
+                // It does not wait for this.
                 let session_id = &lease.session_id;
                 tokio::spawn(self.list_given_back(session_id, plain(deadline)?, plain(is_left)?));
             }
+            // Only a write with a journal returns this.
             (Some(asked), None) => cancel = plain(asked)?,
             (None, _) => {}
         }

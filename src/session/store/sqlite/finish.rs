@@ -11,6 +11,7 @@ use super::super::{Lease, LogEnd, StoreError, Version};
 use super::access::Written;
 use super::cause::unavailable_beside;
 use super::ended::{Backlog, EndedTurn, bytes_of};
+use super::redo::Redo;
 use super::worker::Task;
 use super::{SqliteStore, now_ms, statements};
 use crate::limits::session as limits;
@@ -31,6 +32,7 @@ impl SqliteStore {
         if is_whole && is_short && !self.sync.waits_for_disk() && self.ended.has_room(bytes) {
             return self.end_beside(lease, expected, record, LogEnd::new(turn_id, batches));
         }
+        self.mark(Redo::check_in_place)?;
         let (leases, ended, turn) = (Arc::clone(&self.leases), lease.clone(), turn_id.to_owned());
         let finish = move |connection: &Connection| {
             let version = leases.next_version(&ended, expected)?;

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::limits::session::FILES_LOOKED_AT_INTERVAL;
+use crate::limits::session::FILES_CHECK_INTERVAL;
 
 /// Files that must stay where they are.
 #[derive(Debug)]
 pub(super) struct InPlace {
     files: Vec<(PathBuf, FileId)>,
-    looked_at: Mutex<Instant>,
+    checked_at: Mutex<Instant>,
 }
 
 /// What another file at the same path does not share.
@@ -27,29 +27,38 @@ impl InPlace {
             let id = fs::metadata(&path).as_ref().map(id).ok()?;
             Some((path, id))
         });
-        Self { files: found.collect(), looked_at: Mutex::new(Instant::now()) }
+        Self { files: found.collect(), checked_at: Mutex::new(Instant::now()) }
     }
 
-    /// Fails while one of them is elsewhere. Looks at [intervals](FILES_LOOKED_AT_INTERVAL), unless one was missing.
+    /// Checks at most once per [interval](FILES_CHECK_INTERVAL) while all is well, and each time after a failure.
+    ///
+    /// # Errors
+    /// One of the files is missing, or another is in its place.
     pub(super) fn check(&self) -> io::Result<()> {
-        let mut looked_at = self.looked_at.lock();
+        let mut checked_at = self.checked_at.lock();
         let now = Instant::now();
-        if now - *looked_at < FILES_LOOKED_AT_INTERVAL {
+        if now - *checked_at < FILES_CHECK_INTERVAL {
             return Ok(());
         }
+        self.check_now()?;
+        *checked_at = now;
+        Ok(())
+    }
+
+    /// The same at once.
+    pub(super) fn check_now(&self) -> io::Result<()> {
         for (path, its_id) in &self.files {
             if !fs::metadata(path).is_ok_and(|found| id(&found) == *its_id) {
                 return Err(missing(path));
             }
         }
-        *looked_at = now;
         Ok(())
     }
 }
 
 fn missing(path: &Path) -> io::Error {
     let what = format!(
-        "{} was moved, replaced or deleted while in use; move it back, or start Tether again to go on with what is \
+        "{} was moved, replaced or deleted while in use; move it back, or restart Tether to use what is \
          there now",
         path.display()
     );
@@ -62,6 +71,7 @@ fn id(file: &Metadata) -> FileId {
     (file.dev(), file.ino())
 }
 
+/// Only Unix has inodes here: a file that was replaced is not noticed.
 #[cfg(not(unix))]
 fn id(_file: &Metadata) -> FileId {
     (0, 0)

@@ -139,13 +139,15 @@ impl Redo {
         if current.flush().and_then(|()| other.flush()).is_ok() {
             set_buffer(&buffer, sync, &mut current);
         }
+        // One that an earlier process has left is removed once what is in it is written.
+        let buffer = current.is_buffered().then_some(buffer);
+        let files = [database.to_owned(), log_of(database)].into_iter().chain(buffer);
+        let in_place = InPlace::of(files.chain(paths(database)));
         let (other_is, fold_at, scratch) = (OtherFile::Waiting, REDO_BYTES_MAX, Vec::new());
         let deleted = HashMap::new();
         let state = State { current, incarnation: 1, other, other_is, fold_at, deleted, scratch };
         // Not those of an earlier process, whose records may still be there.
         let last_alias = AtomicU64::new(Uuid::new_v4().as_u64_pair().0 >> 1);
-        let files = [database.to_owned(), log_of(database), buffer].into_iter();
-        let in_place = InPlace::of(files.chain(paths(database)));
         Ok(Self { state: Mutex::new(state), in_place, last_alias })
     }
 
@@ -234,6 +236,11 @@ impl Redo {
         Ok(Some(Recorded { bytes: state.scratch.len(), is_fold_due: state.is_fold_due() }))
     }
 
+    /// Fails while one of the files is elsewhere.
+    pub(super) fn check_in_place(&self) -> io::Result<()> {
+        self.in_place.check()
+    }
+
     /// Writes an empty record to the disk, to see whether that works.
     pub(super) fn probe(&self) -> io::Result<()> {
         self.in_place.check()?;
@@ -308,6 +315,8 @@ impl Redo {
     /// What is to be folded next: the older file or, if that is empty and both are to be folded, the current one,
     /// to which nothing is written any more. `None` if there is nothing.
     pub(super) fn begin_fold(&self, extent: Extent) -> io::Result<Option<Folding>> {
+        // They are read by their paths.
+        self.in_place.check_now()?;
         let mut guard = self.state.lock();
         let state = &mut *guard;
         if state.other_is == OtherFile::Empty {
@@ -382,8 +391,11 @@ impl Redo {
         self.state.lock().current.fails_next = true;
     }
 
-    /// Removes the files, if nothing is in them.
+    /// Removes the files, if nothing is in them. Others that were put in their place stay.
     pub(super) fn remove(&self) {
+        if self.in_place.check_now().is_err() {
+            return;
+        }
         let state = self.state.lock();
         state.current.remove();
         state.other.remove();

@@ -183,6 +183,11 @@ impl Segment {
         self.reset_buffer();
     }
 
+    /// Whether there is a buffer.
+    pub(super) const fn is_buffered(&self) -> bool {
+        self.buffer.is_some()
+    }
+
     /// The buffer, for another file. [Flush](Self::flush) it before that.
     pub(super) const fn take_buffer(&mut self) -> Option<Buffer> {
         self.buffer.take()

@@ -162,8 +162,9 @@ impl Decoder {
             && (reasoning_content.is_none() || reasoning_other.is_none());
         if let Some(shape) = &mut self.shape
             && one_effect
+            && [reasoning, text].iter().flatten().all(is_string)
         {
-            match (reasoning.filter(is_string), text.filter(is_string)) {
+            match (reasoning, text) {
                 (Some(raw), None) => learn(shape, json, raw, Words::Reasoning),
                 (None, Some(raw)) => learn(shape, json, raw, Words::Text),
                 _ => {}
@@ -172,7 +173,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Passes on words. Any other value is an error: skipping it would silently lose words.
+    /// Passes on words: a string or a list of parts. `None` for any other value: skipping it would silently lose words.
     fn say(
         &mut self,
         words: Words,
@@ -180,7 +181,7 @@ impl Decoder {
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Option<()> {
         if raw.get().starts_with('[') {
-            let mut said = parts::words(words, raw)?.into_iter();
+            let mut said = parts::in_parts(words, raw)?.into_iter();
             return said.try_for_each(|(words, raw)| self.say_string(words, raw, sink));
         }
         self.say_string(words, raw, sink)

@@ -18,8 +18,8 @@ struct Part<'a> {
 }
 
 /// What the parts of such a list say, as JSON. A part without words, such as a reference, says nothing. `None` if it is
-/// no list of parts.
-pub(super) fn words(words: Words, list: &RawValue) -> Option<Vec<(Words, &RawValue)>> {
+/// not a list of parts.
+pub(super) fn in_parts(kind: Words, list: &RawValue) -> Option<Vec<(Words, &RawValue)>> {
     let mut said = Vec::new();
     for part in read(list)? {
         match part.thinking {
@@ -28,7 +28,7 @@ pub(super) fn words(words: Words, list: &RawValue) -> Option<Vec<(Words, &RawVal
                 said.extend(texts.map(|text| (Words::Reasoning, text)));
             }
             Some(thought) => said.push((Words::Reasoning, thought)),
-            None => said.extend(part.text.map(|text| (words, text))),
+            None => said.extend(part.text.map(|text| (kind, text))),
         }
     }
     Some(said)
