@@ -1,7 +1,8 @@
 //! Calls that servers answer late, wrongly, or not at all.
 
 use tether::limits::mcp::OPEN_CALLS_MAX;
-use tether::tools::{Reporter, TraceContext};
+use tether::tools::{Reporter, ToolFault, ToolResult, TraceContext};
+use tokio::task::JoinHandle;
 
 use super::*;
 
@@ -147,15 +148,21 @@ async fn a_servers_key_is_in_no_part_of_a_result() {
     assert!(error.ends_with("x[the key]…"), "{error}");
 }
 
-#[tokio::test]
-async fn a_call_over_the_limit_waits_until_another_ends() {
-    let mut bad = Bad::start("silence");
+/// Makes as many calls as a connection may have open.
+async fn fill(bad: &mut Bad) -> Vec<JoinHandle<Result<ToolResult, ToolFault>>> {
     let odd = bad.tool("odd").await;
     let call = || odd.call(json!({ "text": "" }), CallContext::first("call"));
     let open: Vec<_> = (0..OPEN_CALLS_MAX).map(|_| tokio::spawn(call())).collect();
     for _ in &open {
         bad.hears("called").await;
     }
+    open
+}
+
+#[tokio::test]
+async fn a_call_over_the_limit_waits_until_another_ends() {
+    let mut bad = Bad::start("silence");
+    let open = fill(&mut bad).await;
     let echo = bad.tool("echo").await;
     let mut waiting = echo.call(json!({ "text": "at last" }), CallContext::first("call"));
     assert!(timeout(Duration::ZERO, &mut waiting).await.is_err(), "there is no place");
@@ -167,12 +174,7 @@ async fn a_call_over_the_limit_waits_until_another_ends() {
 #[tokio::test]
 async fn waiting_for_a_place_leaves_half_of_the_call() {
     let mut bad = Bad::start_with("silence", |options| options.call_max = Duration::from_secs(1));
-    let odd = bad.tool("odd").await;
-    let call = || odd.call(json!({ "text": "" }), CallContext::first("call"));
-    let open: Vec<_> = (0..OPEN_CALLS_MAX).map(|_| tokio::spawn(call())).collect();
-    for _ in &open {
-        bad.hears("called").await;
-    }
+    let _open = fill(&mut bad).await;
     let echo = bad.tool("echo").await;
     let waiting = echo.call(json!({ "text": "" }), CallContext::first("call"));
     let fault = timeout(Duration::from_secs(1), waiting).await.expect("in time").unwrap_err();
