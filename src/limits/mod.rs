@@ -447,6 +447,13 @@ pub mod server {
     /// Long bodies that are read at the same time, each on a thread of its own. Their conversations
     /// take some hundred times as much memory; others wait.
     pub const READINGS_MAX: usize = 4;
+    /// Long answers that clients have asked for and not taken yet, in bytes: transcripts, files, responses. Each takes at
+    /// most some 8 MiB.
+    pub const LONG_ANSWERS_BYTES_MAX: usize = 128 * MIB;
+    /// Answers that are read from the store and written at the same time, before it is known how long they are.
+    pub const ANSWERS_LOADED_MAX: usize = 16;
+    /// How long another one waits for them.
+    pub const ANSWERS_LOADED_WAIT: Duration = Duration::from_secs(5);
     /// Earlier responses whose items a request may refer to, the latest of them: more turns than fit
     /// into a local model's context.
     pub const REFERENCES_MAX: usize = 64;
@@ -495,6 +502,8 @@ pub mod server {
     /// Open connections: ten thousand streams, and short requests beside them, such as those of probes.
     /// To accept another, the one that has been silent longest is cut.
     pub const CONNECTIONS_MAX: usize = 12_000;
+    /// A client with more than one in this many of the silent connections loses one of its own if no place is free.
+    pub const SILENT_SHARE: usize = 8;
     /// Connections that wait to be accepted, as many as Linux allows by default. A client beyond them
     /// is not refused: its system tries again after 1, 3, 7 and more seconds.
     pub const WAITING_CONNECTIONS_MAX: u32 = 4096;
@@ -546,15 +555,6 @@ pub mod server {
     pub const FILE_NAME_CHARS_MAX: usize = 100;
     /// Time for a TLS handshake.
     pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-    /// Long answers that clients have asked for and not taken yet, in bytes: transcripts, files, responses. Each takes at
-    /// most some 8 MiB.
-    pub const LONG_ANSWERS_BYTES_MAX: usize = 128 * MIB;
-    /// Answers that are read from the store and written at the same time, before it is known how long they are.
-    pub const ANSWERS_LOADED_MAX: usize = 16;
-    /// How long another one waits for them.
-    pub const ANSWERS_LOADED_WAIT: Duration = Duration::from_secs(5);
-    /// A client with more than one in this many of the silent connections loses one of its own if no place is free.
-    pub const SILENT_SHARE: usize = 8;
     /// TLS handshakes under way. A silent one is cut to make room for another.
     pub const TLS_HANDSHAKES_MAX: usize = 256;
     /// Bytes of a file with a certificate and its chain, or with a key. The rest is not read.

@@ -44,8 +44,8 @@ impl LongAnswers {
         }
     }
 
-    /// Waits while [`ANSWERS_LOADED_MAX`] answers are being loaded, since nobody knows their length yet. Hold the permit
-    /// until the answer is written.
+    /// Waits if [`ANSWERS_LOADED_MAX`] answers are being loaded already: how long they are shows only then. Hold the
+    /// permit until the answer is written.
     ///
     /// # Errors
     /// If it waits for too long, because the store is slow.

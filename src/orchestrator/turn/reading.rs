@@ -14,27 +14,18 @@ use crate::upstream::{Delta, ReasoningItem, RoundFinish};
 /// Reads more of the model's words. Each decision takes effect at the byte that causes it: after a
 /// stop nothing more is read, even within the same delta.
 pub(super) fn read(parser: &mut Parser, text: &str, state: &mut State, core: &mut Core) -> Flow {
-    let mut flow = Flow::Continue(());
-    let mut take = |segment: Segment<'_>| {
-        if flow.is_continue() {
-            flow = state.take(segment, Finder::Parser, core);
-        }
-    };
     if !text.is_empty() {
-        parser.end_reasoning(&mut take);
+        end_reasoning(parser, state, core)?;
     }
-    parser.push_str(text, take);
+    let mut flow = Flow::Continue(());
+    parser.push_str(text, until_stopped(&mut flow, state, core));
     flow
 }
 
 /// The answer goes on after reasoning that the server sends in a field of its own, perhaps with a native call.
 pub(super) fn end_reasoning(parser: &mut Parser, state: &mut State, core: &mut Core) -> Flow {
     let mut flow = Flow::Continue(());
-    parser.end_reasoning(|segment| {
-        if flow.is_continue() {
-            flow = state.take(segment, Finder::Parser, core);
-        }
-    });
+    parser.end_reasoning(until_stopped(&mut flow, state, core));
     flow
 }
 
@@ -46,12 +37,21 @@ pub(super) fn read_reasoning(
     core: &mut Core,
 ) -> Flow {
     let mut flow = Flow::Continue(());
-    parser.push_reasoning(text, |segment| {
-        if flow.is_continue() {
-            flow = state.take(segment, Finder::Parser, core);
-        }
-    });
+    parser.push_reasoning(text, until_stopped(&mut flow, state, core));
     flow
+}
+
+/// Takes segments until one stops the message, which `flow` then says.
+fn until_stopped<'t>(
+    flow: &'t mut Flow,
+    state: &'t mut State,
+    core: &'t mut Core,
+) -> impl FnMut(Segment<'_>) + 't {
+    move |segment| {
+        if flow.is_continue() {
+            *flow = state.take(segment, Finder::Parser, core);
+        }
+    }
 }
 
 impl State {

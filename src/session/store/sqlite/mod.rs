@@ -241,7 +241,6 @@ impl SqliteStore {
     }
 
     async fn forget_now(&self, session_id: &str) -> Result<bool, StoreError> {
-        self.mark(Redo::check_in_place)?;
         let may_have_expired = self.expiry.may_expire(session_id);
         let latest = self.leases.forget(session_id);
         let mark = || self.mark(|redo| redo.forget(session_id, latest));

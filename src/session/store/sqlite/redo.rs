@@ -267,6 +267,7 @@ impl Redo {
     /// Deletes a session, up to this version of its record: nothing of it in the files counts any more, nor in the
     /// database, which has yet to [follow](Self::settle_deleted). Returns whether the database lacked something of it.
     pub(super) fn forget(&self, session_id: &str, latest: Version) -> io::Result<bool> {
+        self.in_place.check()?;
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.change_files_if_long()?;
