@@ -3,10 +3,10 @@
 //! CONTRIBUTING.md says what to log at which level. This module only decides where lines go and
 //! what they look like.
 
-mod fields;
 mod line;
 pub(crate) mod metrics;
 pub(crate) mod otlp;
+mod plain;
 mod queue;
 pub(crate) mod seldom;
 mod span_data;
@@ -23,9 +23,10 @@ use tracing::{Level, enabled, error};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use self::fields::PlainFields;
+use self::plain::{PlainFields, PlainLines};
 pub(crate) use self::queue::Logs;
 use self::queue::Queue;
 
@@ -77,7 +78,10 @@ pub(crate) fn init(format: LogFormat, level: LevelFilter) -> Result<Logs, Teleme
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(records);
     match format {
         LogFormat::Text if is_coloured => builder.with_ansi(true).finish().try_init()?,
-        LogFormat::Text => builder.with_ansi(false).fmt_fields(PlainFields).finish().try_init()?,
+        LogFormat::Text => {
+            let builder = builder.with_ansi(false).fmt_fields(PlainFields);
+            builder.event_format(PlainLines(SystemTime)).finish().try_init()?;
+        }
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
     }
     log_panics(Arc::clone(&queue));
