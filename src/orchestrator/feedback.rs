@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::call_format::CallFormat;
 use crate::event::{FeedbackReason, TurnFinish};
-use crate::limits::tools::{FEEDBACK_BYTES_MAX, REFERRED_BYTES_MAX};
+use crate::limits::tools::{FEEDBACK_BYTES_MAX, LONG_INTEGER_BYTES_SHOWN, REFERRED_BYTES_MAX};
 use crate::parser::{ErrorCode, ParseError};
 use crate::text;
 use crate::tools::{InvalidCall, ToolResult, ToolSpec};
@@ -130,6 +130,15 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
     format!(
         "The call to {name} was not run. The results that its arguments refer to are nested too \
          deeply. Refer to a smaller part of them, or write the value itself."
+    )
+}
+
+/// A tool would get another number than the model wrote.
+pub(super) fn long_integer(name: &str, number: &str) -> String {
+    format!(
+        "The call to {name} was not run. The number {} is too long: some of its digits would get lost. If \
+         {name} also takes a string there, write the number in quotes. If not, tell the user.",
+        text::cut(number, LONG_INTEGER_BYTES_SHOWN)
     )
 }
 

@@ -13,6 +13,8 @@ pub(super) enum Rejection {
     ResolvedTooDeep,
     /// The results that its arguments refer to are too long.
     ResolvedTooLong,
+    /// They have an integer that would lose digits on its way to the tool.
+    LongInteger(String),
     /// It would mutate something using an option that the user has not chosen.
     NotChosen(String),
 }

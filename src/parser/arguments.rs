@@ -68,6 +68,27 @@ impl Arguments {
         value
     }
 
+    /// The first integer in it of which a [`Value`] would lose digits: one that needs more than 64 bits.
+    pub(crate) fn long_integer(&self) -> Option<&str> {
+        let (json, mut at) = (self.as_str(), 0);
+        let bytes = json.as_bytes();
+        let begins = |byte: &u8| matches!(byte, b'"' | b'-' | b'0'..=b'9');
+        while let Some(next) = bytes[at..].iter().position(begins) {
+            let start = at + next;
+            if bytes[start] == b'"' {
+                at = string_end(bytes, start).0;
+                continue;
+            }
+            at = number_end(bytes, start).0;
+            let number = &json[start..at];
+            let is_integer = !number.contains(['.', 'e', 'E']);
+            if is_integer && number.parse::<u64>().is_err() && number.parse::<i64>().is_err() {
+                return Some(number);
+            }
+        }
+        None
+    }
+
     /// Accepts an object's text if it can be read as a value, and in one way only.
     pub(super) fn new(text: &RawValue) -> Result<Self, Refused> {
         debug_assert!(text.get().starts_with('{'), "the caller looked");
@@ -417,6 +438,20 @@ mod tests {
         check_twice(&many(1000), None);
         check_twice(&many(0), Some("k0"));
         check_twice(&many(999), Some("k999"));
+    }
+
+    #[test]
+    fn integers_beyond_64_bits_are_found() {
+        for (json, found) in [
+            (r#"{"a":[1,-2.5,{"b":18446744073709551615}],"c":-9223372036854775808}"#, None),
+            (r#"{"a":18446744073709551616}"#, Some("18446744073709551616")),
+            (r#"{"a":[0,{"b":-9223372036854775809}]}"#, Some("-9223372036854775809")),
+            (r#"{"99999999999999999999":"99999999999999999999"}"#, None),
+            (r#"{"a":1e30,"b":99999999999999999999.5}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(Arguments::parse(json).unwrap().long_integer(), found, "{json}");
+        }
     }
 
     #[test]

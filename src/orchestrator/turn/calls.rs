@@ -75,6 +75,9 @@ impl OpenRound<'_> {
             Rejection::ResolvedTooLong => {
                 (FeedbackReason::InvalidArguments, feedback::resolved_too_long(name))
             }
+            Rejection::LongInteger(number) => {
+                (FeedbackReason::InvalidArguments, feedback::long_integer(name, &number))
+            }
             Rejection::NotChosen(id) => {
                 (FeedbackReason::InvalidArguments, feedback::not_chosen(name, &id))
             }

@@ -8,7 +8,7 @@ use super::round::Surplus;
 use super::state::OpenRound;
 use crate::conversation::Outcome;
 use crate::event::{FeedbackReason, TurnFinish};
-use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Origin};
+use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Origin, Written};
 use crate::orchestrator::feedback;
 use crate::orchestrator::rejection::Rejection;
 use crate::orchestrator::repeats;
@@ -111,7 +111,7 @@ impl OpenRound<'_> {
             self.core.calls[at].wait(facts, arguments, is_changed);
             return Verdict::Untold;
         }
-        let checked = self.check_arguments(at, &written.name, &arguments);
+        let checked = self.check_arguments(at, written, &arguments);
         let verdict = match checked {
             Ok(needs) => {
                 facts.needs = needs;
@@ -128,15 +128,23 @@ impl OpenRound<'_> {
     fn check_arguments(
         &self,
         at: CallAt,
-        name: &str,
+        written: &Written,
         arguments: &Value,
     ) -> Result<Vec<CallAt>, Rejection> {
+        let name = &*written.name;
         let origin = &self.core.calls[at].origin;
         if let Origin::Open { .. } = origin {
             // It was checked when it began, and its tool may have changed since.
             return Ok(Vec::new());
         }
-        let is_known = self.core.setup.spec(name).is_some();
+        let spec = self.core.setup.spec(name);
+        // Clients get the text.
+        if spec.is_some_and(|spec| !spec.is_clients())
+            && let Some(number) = written.arguments.long_integer()
+        {
+            return Err(Rejection::LongInteger(number.to_owned()));
+        }
+        let is_known = spec.is_some();
         let named = if is_known {
             self.core.calls.named(self.round.first_call, at, arguments)?
         } else {

@@ -158,6 +158,21 @@ fn an_option_that_was_not_chosen_is_never_sent_to() {
     }
 }
 
+/// An account, or an amount: rounded, it would be another.
+#[test]
+fn nor_is_a_number_that_would_lose_digits() {
+    let mut scene = scene();
+    let written = call_with("send", &json!({ "to": "NUMBER" }));
+    scene.says(&written.replace("\"NUMBER\"", "123456789012345678901")).stops();
+    assert!(sent(&scene).is_empty());
+    let told = scene.event("feedback");
+    assert_eq!(told["reason"], "invalid_arguments");
+    assert!(told["message"].as_str().unwrap().contains("123456789012345678901"), "{told}");
+    scene.says(&written.replace("NUMBER", "123456789012345678901")).stops();
+    scene.tool_returns(1, ok());
+    assert_eq!(sent(&scene), ["{\"to\":\"123456789012345678901\"}"]);
+}
+
 /// Of a lookup that returns all options with its question.
 #[test]
 fn not_even_if_the_question_came_with_data() {
