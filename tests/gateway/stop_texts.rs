@@ -1,9 +1,11 @@
 //! Texts at which a client wants the answer to end, whatever the model server makes of them.
 
 use serde_json::{Value, json};
+use tether::call_format::{CallContract, ContractSetting};
 
 use crate::support::client::post;
 use crate::support::events::{outcome, said};
+use crate::support::model::{delta, text};
 use crate::support::{Gateway, Model};
 
 #[tokio::test]
@@ -46,6 +48,28 @@ async fn the_end_says_which_text_it_was() {
         (&answer["stop_reason"], &answer["stop_sequence"]),
         (&json!("stop_sequence"), &json!("END"))
     );
+}
+
+#[tokio::test]
+async fn a_native_call_before_it_runs() {
+    let (mut model, gateway) = Gateway::with_model(|setup| {
+        setup.config.tools.call_contract = ContractSetting::Is(CallContract::Native);
+    })
+    .await;
+    let body = json!({"prompt": "Hi.", "sampling": {"stop": ["\n\n"]}});
+    let mut stream = gateway.turn(&body).await;
+    let mut round = model.round().await;
+    round.begin().await;
+    let function = json!({"name": "calculate", "arguments": r#"{"expression":"6*7"}"#});
+    let called = delta(&json!({"tool_calls": [{"index": 0, "id": "c", "function": function}]}));
+    round.chunk(text("Let me see.") + &called + &text("\n\n")).await;
+    round.closed().await;
+    let round = model.round().await;
+    assert!(round.request.contents().contains("42"), "{}", round.request.contents());
+    round.answer("It is 42.").await;
+    let frames = stream.rest().await;
+    assert_eq!(outcome(&frames), "stop");
+    assert!(said(&frames).ends_with("It is 42."), "{frames:?}");
 }
 
 #[tokio::test]

@@ -56,9 +56,11 @@ impl Decode for Decoder {
         }
         if let Some(shape) = &self.shape
             && let Some((words, body)) = shape.recognise(data)
-            && self.spoken.say(words, body, &mut *sink).is_some()
         {
-            return Ok(());
+            self.calls.end_whole(&mut *sink);
+            if self.spoken.say(words, body, &mut *sink).is_some() {
+                return Ok(());
+            }
         }
         match data.trim_ascii() {
             b"" => Ok(()),
@@ -136,6 +138,7 @@ impl Decoder {
         let text = content.or(refusal);
         for (words, raw) in [(Words::Reasoning, reasoning), (Words::Text, text)] {
             let Some(raw) = raw else { continue };
+            self.calls.end_whole(&mut sink);
             self.say(words, raw, &mut sink).ok_or(FrameError::Malformed)?;
         }
         // Some servers send an empty list with every word.
@@ -282,8 +285,8 @@ struct FirstChoice<'a>(Choice<'a>);
 
 #[derive(Default, Deserialize)]
 struct Choice<'a> {
-    #[serde(default)]
-    index: Option<u64>,
+    #[serde(borrow, default)]
+    index: Option<&'a RawValue>,
     #[serde(borrow, default)]
     delta: Option<ChoiceDelta<'a>>,
     #[serde(borrow, default)]
@@ -304,6 +307,16 @@ struct ChoiceDelta<'a> {
     tool_calls: Option<&'a RawValue>,
 }
 
+#[derive(Deserialize)]
+struct Counts<'a> {
+    #[serde(borrow, default, rename = "prompt_tokens")]
+    prompt: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "completion_tokens")]
+    completion: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "total_tokens")]
+    total: Option<&'a RawValue>,
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct First<'a>(std::marker::PhantomData<&'a ()>);
@@ -321,7 +334,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut choices: A) -> Result<Self::Value, A::Error> {
                 while let Some(choice) = choices.next_element::<Choice<'a>>()? {
-                    if choice.index.unwrap_or_default() == 0 {
+                    if choice.index.is_none_or(is_zero) {
                         while choices.next_element::<IgnoredAny>()?.is_some() {}
                         return Ok(FirstChoice(choice));
                     }
@@ -331,6 +344,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
         }
         deserializer.deserialize_any(First(std::marker::PhantomData))
     }
+}
+
+/// Whether an index is that of the first choice, or none.
+fn is_zero(index: &RawValue) -> bool {
+    lenient::count(index).is_none_or(|index| index == 0)
 }
 
 /// Whether a field has a value: servers send `null` and `""` freely.
@@ -378,9 +396,14 @@ fn finish(raw: &RawValue) -> Result<Option<RoundFinish>, FrameError> {
     })
 }
 
-/// Token counts, if they can be read. A bad count does not end the turn.
+/// Token counts. One that cannot be read costs neither the others nor the turn.
 fn usage(raw: &RawValue) -> Option<Usage> {
-    serde_json::from_str::<Option<Usage>>(raw.get()).ok().flatten()
+    let counts: Option<Counts<'_>> = serde_json::from_str(raw.get()).ok()?;
+    let Counts { prompt, completion, total } = counts?;
+    let counts = [prompt, completion, total].map(|raw| raw.and_then(lenient::count));
+    let [prompt_tokens, completion_tokens, total_tokens] = counts.map(Option::unwrap_or_default);
+    let usage = Usage { prompt_tokens, completion_tokens, total_tokens };
+    (counts != [None; 3]).then_some(usage)
 }
 
 /// Remembers a frame whose only effect was the string `raw`, a part of `json`.

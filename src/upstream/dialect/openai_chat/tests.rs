@@ -254,12 +254,20 @@ fn usage_is_read_with_and_without_choices() {
         &[text("a"), usage],
     );
     check(r#"{"choices":[{"delta":{"content":"a"}}],"usage":null}"#, &[text("a")]);
-    // An invalid count does not end the turn.
+    // An invalid count ends neither the turn nor the other counts.
     check(r#"{"choices":[],"usage":{"prompt_tokens":-1}}"#, &[]);
+    check(
+        r#"{"choices":[],"usage":{"prompt_tokens":4.0,"completion_tokens":null,"total_tokens":"6"}}"#,
+        &[Said::Usage(4, 0, 6)],
+    );
 }
 
 #[test]
 fn only_the_first_choice_is_read() {
+    check(
+        r#"{"choices":[{"index":"1","delta":{"content":"b"}},{"index":0.0,"delta":{"content":"a"}}]}"#,
+        &[text("a")],
+    );
     check(
         r#"{"choices":[{"index":1,"delta":{"content":"b"}},{"index":0,"delta":{"content":"a"}}]}"#,
         &[text("a")],
@@ -485,8 +493,8 @@ fn native_calls_are_reported_as_they_arrive() {
             Said::CallStarted(0),
             arguments(0, "{\"x\""),
             arguments(0, ":1}"),
-            text("And. "),
             completed(0, "f", "{\"x\":1}"),
+            text("And. "),
             Said::CallStarted(1),
             arguments(1, "{"),
             Said::Finish(RoundFinish::Length),
