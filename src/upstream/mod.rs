@@ -11,6 +11,7 @@ pub(crate) mod constrain;
 mod cool_down;
 mod detect;
 pub mod dialect;
+mod excess;
 mod extra_sampling;
 mod failure;
 mod frame_error;

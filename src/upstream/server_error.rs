@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::excess::{Excess, TokenCounts};
 use crate::limits::upstream::ERROR_MESSAGE_BYTES_MAX;
 
 /// An error in a model server's own words.
@@ -82,11 +83,31 @@ impl ServerError {
     /// Whether it did because of the messages, and not because the answer might become too long.
     #[must_use]
     pub(super) fn is_long_prompt(&self) -> bool {
-        let message = self.message.to_ascii_lowercase();
-        // llama-cpp-python, if the request has no limit.
-        let message = message.replace("none in the completion", "");
-        let names_answer = ANSWER_WORDS.iter().any(|words| message.contains(words));
-        self.is_context_overflow() && !names_answer
+        match self.excess() {
+            None => false,
+            Some(Excess::Prompt) => true,
+            Some(Excess::Answer(_) | Excess::Unclear) => {
+                let message = self.message.to_ascii_lowercase();
+                // llama-cpp-python, if the request has no limit.
+                let message = message.replace("none in the completion", "");
+                !ANSWER_WORDS.iter().any(|words| message.contains(words))
+            }
+        }
+    }
+
+    /// What exceeded the model's context, if anything did.
+    pub(super) fn excess(&self) -> Option<Excess> {
+        if !self.is_context_overflow() {
+            return None;
+        }
+        // llama.cpp counts the prompt alone.
+        let is_llama_cpp = self.code.as_deref() == Some("exceed_context_size_error");
+        Some(match TokenCounts::read(&self.message) {
+            Some(counts) if counts.room() > 0 => Excess::Answer(counts),
+            Some(_) => Excess::Prompt,
+            None if is_llama_cpp => Excess::Prompt,
+            None => Excess::Unclear,
+        })
     }
 
     /// Whether this may be about the address or the model's name, in an answer with status 404.
@@ -321,6 +342,10 @@ mod tests {
         ));
         assert!(is_long_prompt(
             "you requested 2621 tokens (2621 in the messages, None in the completion)"
+        ));
+        assert!(is_long_prompt(
+            "This model's maximum context length is 4096 tokens. However, you requested 6000 tokens (5900 in the \
+             messages, 100 in the completion)."
         ));
         for message in [
             "max_tokens=9000 cannot be greater than max_model_len=2048, its maximum model length",

@@ -6,7 +6,9 @@
 //!                                         │
 //!                                         └─ accepted: from now on, conversations get as much room as this one took
 //! ```
+//! If the longest answer is what does not fit, that is cut first: many clients always allow one as long as the context.
 
+use std::mem;
 use std::sync::atomic::Ordering;
 
 use tracing::{debug, info, warn};
@@ -14,15 +16,15 @@ use tracing::{debug, info, warn};
 use super::Server;
 use super::failed::Failed;
 use crate::limits::upstream as limits;
-use crate::upstream::extra_sampling::ExtraSampling;
-use crate::upstream::{History, Images, Message, Round, RoundRequest, Way};
+use crate::upstream::excess::Excess;
+use crate::upstream::{History, Images, Message, Round, RoundRequest, Sampling, Way};
 
 impl Server {
-    /// Opens a round with this extra sampling, with as much of the conversation as the model's context can hold.
+    /// Opens a round with this sampling, with as much of the conversation as the model's context can hold.
     pub(super) async fn open_fitting(
         &self,
         request: &RoundRequest,
-        extra: &ExtraSampling,
+        sampling: &Sampling,
         history: History,
         prefills: bool,
     ) -> Result<Round, Failed> {
@@ -32,49 +34,49 @@ impl Server {
         self.show_tightness(of_context);
         let tightness = self.tightness.load(Ordering::Relaxed).max(of_context);
         let joins_system = self.refuses_system.load(Ordering::Relaxed);
-        let mut way = Way { prefills, tightness, joins_system, ..found };
-        let (mut attempt, mut drops_images) = (0, false);
+        let way = Way { prefills, tightness, joins_system, ..found };
+        let mut fit = Fit::new(request, sampling, way);
         loop {
-            let failed = match self.open_with(request, extra, way, drops_images).await {
-                Err(failed) if failed.failure.is_overflow() => failed,
-                Err(failed) if !way.joins_system && failed.failure.is_about_system_role() => {
-                    debug!(reason = %failed.failure.message, "asking without a message of instructions");
-                    way.joins_system = true;
-                    continue;
-                }
-                Err(failed) => return Err(failed),
+            let (sampling, way) = (&fit.sampling, fit.way);
+            let failed = match self.open_with(request, sampling, way, fit.drops_images).await {
                 Ok(round) => {
-                    if attempt > 0 {
-                        info!(attempt, "the model's context holds a part of the conversation only");
-                    }
                     if self.replacements() == replacements {
-                        if attempt > 0 {
-                            self.note_tightness(proven(request, way));
-                        }
-                        if way.joins_system && !self.refuses_system.swap(true, Ordering::Relaxed) {
-                            warn!(
-                                "the model's chat template takes no instructions; they go before the user's first message"
-                            );
-                        }
+                        self.note_fit(&fit);
                     }
                     return Ok(round);
                 }
+                Err(failed) => failed,
             };
-            attempt += 1;
-            let is_last_resort = attempt == limits::SHORTER_ATTEMPTS_MAX;
-            let may_retry = attempt <= limits::SHORTER_ATTEMPTS_MAX;
-            let tightness = may_retry.then(|| shorter(request, way, is_last_resort)).flatten();
-            let Some(tightness) = tightness else {
-                // Images go last: the newest are what the user asks about.
-                let has_images = !self.images.not_refused(&request.images).is_empty();
-                if drops_images || !has_images {
-                    return Err(failed);
-                }
-                drops_images = true;
+            let reason = &failed.failure.message;
+            if !way.joins_system && failed.failure.is_about_system_role() {
+                debug!(reason, "asking without a message of instructions");
+                fit.way.joins_system = true;
                 continue;
-            };
-            debug!(reason = %failed.failure.message, tightness, "telling less of the conversation");
-            way.tightness = tightness;
+            }
+            if !failed.failure.is_overflow() && !matches!(failed.excess, Some(Excess::Answer(_))) {
+                return Err(failed);
+            }
+            let has_images = !self.images.not_refused(&request.images).is_empty();
+            if !fit.takes_less(failed.excess, has_images) {
+                return Err(failed);
+            }
+            let Fit { sampling: Sampling { max_tokens, .. }, way, .. } = &fit;
+            debug!(reason, way.tightness, max_tokens, "asking for less of the context");
+        }
+    }
+
+    /// Learns from a request that the model's context has held.
+    fn note_fit(&self, fit: &Fit<'_>) {
+        if fit.attempts > 0 {
+            info!(fit.attempts, "the model's context holds a part of the conversation only");
+            if !fit.blames_client {
+                self.note_tightness(proven(fit.request, fit.way));
+            }
+        }
+        if fit.way.joins_system && !self.refuses_system.swap(true, Ordering::Relaxed) {
+            warn!(
+                "the model's chat template takes no instructions; they go before the user's first message"
+            );
         }
     }
 
@@ -102,6 +104,66 @@ impl Server {
             "the model's context cannot hold what model.context_budget_tokens allows; from now on, conversations \
              get {percent:.0} % of it. Lower it, or give the server a larger context"
         );
+    }
+}
+
+/// How much of the context a request takes: less each time that the server refuses it.
+#[derive(Debug)]
+struct Fit<'r> {
+    request: &'r RoundRequest,
+    sampling: Sampling,
+    way: Way,
+    drops_images: bool,
+    /// How often the conversation was shortened.
+    attempts: u32,
+    /// How often the answer was.
+    cuts: u32,
+    /// Whether the longest answer that the client allows may be why: then it says nothing about other requests.
+    blames_client: bool,
+}
+
+impl<'r> Fit<'r> {
+    fn new(request: &'r RoundRequest, sampling: &Sampling, way: Way) -> Self {
+        let sampling = sampling.clone();
+        let (drops_images, blames_client) = (false, false);
+        Self { request, sampling, way, drops_images, attempts: 0, cuts: 0, blames_client }
+    }
+
+    /// Asks for less than what was refused. False if there is nothing left to give up.
+    fn takes_less(&mut self, excess: Option<Excess>, has_images: bool) -> bool {
+        let is_prompt_alone = excess == Some(Excess::Prompt);
+        self.blames_client |= self.request.sampling.max_tokens.is_some() && !is_prompt_alone;
+        let counts = if let Some(Excess::Answer(counts)) = excess { Some(counts) } else { None };
+        // The answer gives way to the conversation, but for a quarter of the context.
+        let fair = counts.map(|counts| counts.room().max(counts.context / 4));
+        if fair.is_some_and(|most| self.shortens_answer(most)) || self.shortens_conversation() {
+            return true;
+        }
+        if counts.is_some_and(|counts| self.shortens_answer(counts.room())) {
+            return true;
+        }
+        // Images go last: the newest are what the user asks about.
+        has_images && !mem::replace(&mut self.drops_images, true)
+    }
+
+    fn shortens_answer(&mut self, most: u32) -> bool {
+        let is_longer = self.sampling.max_tokens.is_none_or(|tokens| tokens > most);
+        if !is_longer || self.cuts == limits::SHORTER_ATTEMPTS_MAX {
+            return false;
+        }
+        self.sampling.max_tokens = Some(most);
+        self.cuts += 1;
+        true
+    }
+
+    fn shortens_conversation(&mut self) -> bool {
+        self.attempts += 1;
+        let is_last_resort = self.attempts == limits::SHORTER_ATTEMPTS_MAX;
+        let may_retry = self.attempts <= limits::SHORTER_ATTEMPTS_MAX;
+        let shorter = || shorter(self.request, self.way, is_last_resort);
+        let Some(tightness) = may_retry.then(shorter).flatten() else { return false };
+        self.way.tightness = tightness;
+        true
     }
 }
 

@@ -5,9 +5,10 @@ use tracing::{debug, warn};
 use super::Server;
 use super::failed::Failed;
 use super::listing::Known;
-use crate::upstream::extra_sampling::ExtraSampling;
 use crate::upstream::models::Flavour;
-use crate::upstream::{History, Images, Round, RoundFailure, RoundRequest, Way};
+use crate::upstream::{
+    ChatRequest, History, Images, Round, RoundFailure, RoundRequest, Sampling, Way,
+};
 
 impl Server {
     /// Opens a round. If the model has to go on with a message, and the server does not take one that
@@ -64,19 +65,22 @@ impl Server {
     ) -> Result<Round, Failed> {
         let replacements = self.replacements();
         let sent = self.refused_sampling.taken_from(&request.sampling.extra);
-        let mut extra = sent.clone();
-        let mut failed = match self.open_fitting(request, &extra, history, prefills).await {
+        let with = |extra| Sampling { extra, ..request.sampling.clone() };
+        let mut sampling = with(sent.clone());
+        let mut failed = match self.open_fitting(request, &sampling, history, prefills).await {
             Ok(round) => return Ok(round),
             Err(failed) => failed,
         };
-        while let Some(refusal) = failed.rejection.as_deref().filter(|_| !extra.is_empty()) {
-            extra = extra.without_blamed(refusal);
+        while let Some(refusal) = failed.rejection.as_deref()
+            && !sampling.extra.is_empty()
+        {
+            sampling = with(sampling.extra.without_blamed(refusal));
             debug!(reason = %failed.failure.message, "asking again with less extra sampling");
-            failed = match self.open_fitting(request, &extra, history, prefills).await {
+            failed = match self.open_fitting(request, &sampling, history, prefills).await {
                 Ok(round) => {
                     warn!(reason = %failed.failure.message, "the model server does not take all fields of the client");
                     if self.replacements() == replacements {
-                        self.refused_sampling.note(&sent, &extra);
+                        self.refused_sampling.note(&sent, &sampling.extra);
                     }
                     return Ok(round);
                 }
@@ -86,19 +90,18 @@ impl Server {
         Err(failed)
     }
 
-    /// Opens a round with this extra sampling. If the request may have been refused for its images,
+    /// Opens a round with this sampling. If the request may have been refused for its images,
     /// it is made again without them; if it was too long, only with `drops_images`.
     pub(super) async fn open_with(
         &self,
         request: &RoundRequest,
-        extra: &ExtraSampling,
+        sampling: &Sampling,
         way: Way,
         drops_images: bool,
     ) -> Result<Round, Failed> {
         let render = |images: &Images| {
-            let mut rendered = request.render(way, images);
-            rendered.sampling.extra = extra.clone();
-            rendered
+            let rendered = request.render(way, images);
+            ChatRequest { sampling: sampling.clone(), ..rendered }
         };
         let replacements = self.replacements();
         let images = self.images.not_refused(&request.images);

@@ -177,6 +177,66 @@ async fn an_answer_that_may_become_too_long_is_not_the_conversations_fault() {
     assert!(!failed(&frames, "upstream_error", false).contains("prompt is too long"));
 }
 
+/// As `SGLang` words it. The longest answer counts as if it were written.
+fn full_with_answer(input: usize, answer: u64, context: u64) -> String {
+    let message = format!(
+        "Requested token count exceeds the model's maximum context length of {context} tokens. You requested a \
+         total of {} tokens: {input} tokens from the input messages and {answer} tokens for the completion.",
+        input as u64 + answer
+    );
+    let body = json!({"object": "error", "message": message, "code": 400}).to_string();
+    format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Refuses requests until prompt and answer fit into a context of so many tokens of four bytes. Returns what it was
+/// told at last, the longest answer then, and how often it was asked.
+async fn holds_with_answer(model: &mut Model, context: u64) -> (String, Option<u64>, usize) {
+    for asked in 1.. {
+        let mut round = model.round().await;
+        let contents = round.request.contents();
+        let answer = round.request.body["max_tokens"].as_u64();
+        let input = contents.len() / 4;
+        if input as u64 + answer.unwrap_or(1) <= context {
+            round.answer("Fine.").await;
+            return (contents, answer, asked);
+        }
+        round.write(full_with_answer(input, answer.unwrap_or(1), context)).await;
+        round.keep();
+    }
+    unreachable!()
+}
+
+#[tokio::test]
+async fn the_longest_answer_gives_way_to_the_conversation() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let mut body = conversation();
+    body["max_tokens"] = json!(4000);
+    let asked = gateway.post("/v1/chat/completions", &body);
+    let (reply, (told, answer, times)) = tokio::join!(asked, holds_with_answer(&mut model, 4000));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "Fine.");
+    assert!(told.contains("1: why"), "the conversation is whole");
+    assert_eq!(times, 2);
+    assert_eq!(answer.unwrap(), 4000 - told.len() as u64 / 4);
+}
+
+/// A quarter of the context stays for the answer. What one client asks for says nothing about others.
+#[tokio::test]
+async fn a_long_conversation_leaves_room_for_an_answer_and_others_their_room() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let mut body = conversation();
+    body["max_tokens"] = json!(100_000);
+    let asked = gateway.post("/v1/chat/completions", &body);
+    let (reply, (told, answer, _)) = tokio::join!(asked, holds_with_answer(&mut model, 2800));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "Fine.");
+    assert!(!told.contains("1: why") && told.contains("8: why"), "{}", told.len());
+    assert_eq!(answer, Some(700));
+    let body = conversation();
+    let asked = gateway.post("/v1/chat/completions", &body);
+    let (_, (told, _, times)) = tokio::join!(asked, holds_with_answer(&mut model, 2800));
+    assert_eq!(times, 1);
+    assert!(told.contains("1: why"), "others have their room");
+}
+
 /// In words that programs know, and with a code after which they do not try again: what could be left out was.
 #[tokio::test]
 async fn each_api_says_so_in_its_own_way() {
