@@ -5,13 +5,15 @@
 //!   unknown ──────────────────────────────────────────> supported
 //!      │                                 from then on, a refusal is about the images in it
 //!      └──────> refused: it gets no more images until it may have been replaced
-//!   refused with images, answered without
+//!   refused with images, answered without: twice, with other images, unless the server says that it takes none
 //! ```
 //! No server says so beforehand, and each words its refusal differently. So a request that is
 //! refused is made again without images, and what counts is whether that helps. The images of the
-//! refused request are not sent to this server again: it would refuse every later round too.
+//! refused request are not sent to this server again: it would refuse every later round too. One refusal may be about
+//! one image: a file that is damaged must not blind the model for everyone.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use parking_lot::Mutex;
 
@@ -28,6 +30,8 @@ struct Known {
     support: Support,
     /// The ids of the images in refused requests, oldest first.
     refused: VecDeque<String>,
+    /// Whether some of them were refused for what they are, and not for their size.
+    has_refused: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +45,8 @@ enum Support {
 /// What a server may have refused about a request with images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImageRefusal {
+    /// That there are images.
+    AllImages,
     /// That there are images, or one of these.
     Images,
     /// Its size, which says nothing about other images.
@@ -72,7 +78,12 @@ impl ImageSupport {
     /// now considered to refuse all images.
     pub(super) fn note_refused(&self, ids: Vec<String>, refusal: ImageRefusal) -> bool {
         let mut known = self.0.lock();
-        if refusal == ImageRefusal::Images && known.support == Support::Unknown {
+        let is_refused = match refusal {
+            ImageRefusal::AllImages => true,
+            ImageRefusal::Images => mem::replace(&mut known.has_refused, true),
+            ImageRefusal::Size => false,
+        };
+        if is_refused && known.support == Support::Unknown {
             known.support = Support::Refused;
         }
         known.refused.extend(ids);
@@ -95,16 +106,16 @@ impl ImageRefusal {
         if status == 413 || error.is_context_overflow() {
             return Some(Self::Size);
         }
-        let names_images = || {
-            let body = body.to_ascii_lowercase();
-            let words = ["image", "vision", "multimodal", "content type", "jinja"];
-            words.iter().any(|word| body.contains(word))
+        let body = body.to_ascii_lowercase();
+        let names = |words: &[&str]| words.iter().any(|word| body.contains(word));
+        let suspected = match status {
+            400 | 415 | 422 => true,
+            404 | 500 | 501 => names(&["image", "vision", "multimodal", "content type", "jinja"]),
+            _ => false,
         };
-        match status {
-            400 | 415 | 422 => Some(Self::Images),
-            404 | 500 | 501 => names_images().then_some(Self::Images),
-            _ => None,
-        }
+        let takes_none = ["image input", "support image", "multimodal", "vision", "mmproj"];
+        let refused = if names(&takes_none) { Self::AllImages } else { Self::Images };
+        suspected.then_some(refused)
     }
 }
 
@@ -130,12 +141,33 @@ mod tests {
     fn a_server_that_never_took_an_image_gets_no_more() {
         let support = ImageSupport::default();
         assert!(!support.is_refused());
-        assert!(support.note_refused(vec!["0".into()], ImageRefusal::Images));
+        assert!(support.note_refused(vec!["0".into()], ImageRefusal::AllImages));
         assert!(support.is_refused());
         assert_eq!(left(&support, 0..2), 0);
         support.forget();
         assert!(!support.is_refused());
         assert_eq!(left(&support, 0..2), 2);
+    }
+
+    #[test]
+    fn one_image_may_be_damaged_but_not_a_second_one() {
+        let support = ImageSupport::default();
+        assert!(!support.note_refused(vec!["0".into()], ImageRefusal::Images));
+        assert_eq!(left(&support, 0..3), 2);
+        assert!(support.note_refused(vec!["1".into()], ImageRefusal::Images));
+        assert_eq!(left(&support, 0..3), 0);
+        support.forget();
+        assert!(!support.note_refused(vec!["0".into()], ImageRefusal::Images));
+    }
+
+    #[test]
+    fn damaged_images_do_not_count_once_one_was_seen() {
+        let support = ImageSupport::default();
+        support.note_supported();
+        for id in 0..3 {
+            assert!(!support.note_refused(vec![id.to_string()], ImageRefusal::Images));
+        }
+        assert_eq!(left(&support, 0..4), 1);
     }
 
     #[test]
@@ -167,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_a_refusal_may_be_about_is_read_from_status_and_words() {
-        use ImageRefusal::{Images, Size};
+        use ImageRefusal::{AllImages, Images, Size};
 
         let full = r#"{"error":{"code":400,"message":"..","type":"exceed_context_size_error"}}"#;
         for (status, body, expected) in [
@@ -176,11 +208,13 @@ mod tests {
             (422, "", Some(Images)),
             (400, full, Some(Size)),
             (413, "", Some(Size)),
-            (500, "image input is not supported - hint: .. provide the mmproj", Some(Images)),
+            (400, "cannot identify image file", Some(Images)),
+            (400, "text-only is not a multimodal model", Some(AllImages)),
+            (500, "image input is not supported - hint: .. provide the mmproj", Some(AllImages)),
             (500, "Jinja Exception: conversation roles must alternate", Some(Images)),
             (500, "out of memory", None),
-            (404, "No endpoints found that support image input", Some(Images)),
-            (404, "no model with vision", Some(Images)),
+            (404, "No endpoints found that support image input", Some(AllImages)),
+            (404, "no model with vision", Some(AllImages)),
             (404, "unsupported content type", Some(Images)),
             (404, "no such model", None),
             (401, "image", None),

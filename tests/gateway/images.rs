@@ -116,6 +116,17 @@ async fn a_server_that_does_not_find_a_model_for_images_is_not_asked_for_it_agai
     assert_eq!(shown(&gateway, &mut model).await, [""; 0]);
 }
 
+/// One client's damaged file must not blind the model for others.
+#[tokio::test]
+async fn a_server_that_could_not_read_the_first_image_gets_others() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    refuse_because(round, "400 Bad", "cannot identify image file").await;
+    model.round().await.answer("Here.").await;
+    stream.rest().await;
+    drawn_again(&gateway, &mut model, 0).await;
+}
+
 /// A gateway whose server has refused a picture.
 async fn refused() -> (Model, Gateway) {
     let (mut model, gateway) = gateway(|_| {}).await;
