@@ -112,10 +112,16 @@ pub const CHUNK_OVERHEAD_BYTES_MAX: usize = 16 * KIB;
 pub const CHUNK_SIZE_BYTES_MAX: u8 = 64;
 /// The read buffer of an encrypted connection, in bytes: about sixty tokens.
 pub const READ_BUFFER_BYTES: usize = 16 * KIB;
+/// White space at the start of an answer that is kept back: until then, another upstream can be asked.
+pub const BLANK_BYTES_MAX: usize = 64;
 /// How long to wait for the end of an answer after its last event, to keep the connection.
 pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for a server to answer a health check.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for a server to list its models if a turn needs the name of one.
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How soon a connection breaks that the server had closed just before it was used again.
+pub const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 /// How long the first of several servers has to answer a health check before the others are asked.
 pub const CHECK_HEAD_START: Duration = Duration::from_millis(500);
 /// How long to wait before asking a server again that was too busy to list its models.

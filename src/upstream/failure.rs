@@ -155,6 +155,20 @@ impl RoundFailure {
             && said.contains("support")
     }
 
+    /// Whether the server has no model of the name that it was asked for.
+    pub(super) fn misses_model(&self) -> bool {
+        let said = self.message.to_ascii_lowercase();
+        said.contains("model") && (said.contains("not found") || said.contains("does not exist"))
+    }
+
+    /// The server is elsewhere.
+    pub(super) fn redirected(location: &str) -> Self {
+        let message = format!(
+            "the model server redirects to {location}; set base_url to where it is (it usually ends in /v1)"
+        );
+        Self::new(FailureCode::UpstreamError, false, message)
+    }
+
     /// The server sent something other than an event stream.
     pub(super) fn not_a_stream(content_type: &str, said: &ServerError) -> Self {
         let what = if content_type.is_empty() { "no content type" } else { content_type };
@@ -266,6 +280,10 @@ impl From<ClientError> for RoundFailure {
             ),
             ClientError::AnswerTimeout { .. } => (FailureCode::UpstreamTimeout, ""),
             ClientError::Busy { after } => return Self::timed_out(TimedOut::Busy(*after)),
+            ClientError::Broken { source, .. } if source.is_malformed() => (
+                FailureCode::UpstreamError,
+                "; what answers there does not speak HTTP/1.1: check base_url, and http or https",
+            ),
             ClientError::Broken { .. } => (FailureCode::UpstreamError, ""),
         };
         let is_unreachable = error.is_unreachable();

@@ -3,12 +3,15 @@
 
 use super::{Delta, RoundFailure, RoundFinish};
 use crate::event::Usage;
+use crate::limits::upstream as limits;
 
 /// The deltas of a round, buffered until it is handed on.
 #[derive(Debug, Default)]
 pub(super) struct Prelude {
     deltas: Vec<Kept>,
     has_begun: bool,
+    /// How many bytes of white space came first.
+    blank: usize,
     end: Option<Result<(), RoundFailure>>,
 }
 
@@ -26,7 +29,7 @@ enum Kept {
 }
 
 impl Prelude {
-    /// Whether the model has said anything: text, reasoning or a call.
+    /// Whether the model has said anything: text, reasoning or a call. A line break is nothing yet.
     pub(super) const fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -51,7 +54,14 @@ impl Prelude {
                 Kept::Usage(usage)
             }
         };
-        self.has_begun |= !matches!(kept, Kept::Finish(_) | Kept::Usage(_));
+        self.has_begun |= match &kept {
+            Kept::Text(words) | Kept::Reasoning(words) if words.trim().is_empty() => {
+                self.blank += words.len();
+                self.blank > limits::BLANK_BYTES_MAX
+            }
+            Kept::Finish(_) | Kept::Usage(_) => false,
+            _ => true,
+        };
         self.deltas.push(kept);
     }
 
@@ -80,5 +90,36 @@ impl Prelude {
             });
         }
         self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_is_nothing_yet_unless_there_is_much() {
+        let mut prelude = Prelude::default();
+        for _ in 0..limits::BLANK_BYTES_MAX {
+            prelude.keep(Delta::Text("\n"));
+            assert!(!prelude.has_begun());
+        }
+        prelude.keep(Delta::Text(" "));
+        assert!(prelude.has_begun());
+    }
+
+    #[test]
+    fn what_was_kept_back_is_passed_on() {
+        let mut prelude = Prelude::default();
+        for words in ["\n", " ", "Well", "\n"] {
+            prelude.keep(Delta::Text(words));
+        }
+        assert!(prelude.has_begun());
+        let mut said = String::new();
+        let end = prelude.hand_on(|delta| {
+            let Delta::Text(words) = delta else { panic!("{delta:?}") };
+            said.push_str(words);
+        });
+        assert_eq!((said.as_str(), end), ("\n Well\n", None));
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::time::Instant;
+use tracing::debug;
 
 use super::client::{AnswerBody, Progress};
 use super::dialect::{self, Decode};
@@ -272,6 +273,11 @@ impl Round {
             Some(Source::Http(answer)) => ready!(answer.poll_read(cx, decode)),
         };
         Poll::Ready(match (decoded, read) {
+            // The model has finished: what follows can be anything.
+            (Err(failure), _) if events.is_finished() => {
+                debug!(reason = %failure.message, "after the model had finished");
+                Ok(Read { bytes, words, progress: Progress::End })
+            }
             (Err(failure), _) => Err(match hidden_key {
                 Some(key) => failure.hidden(|said| key.hide(said)),
                 None => failure,

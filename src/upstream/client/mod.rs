@@ -30,11 +30,12 @@ use bytes::Bytes;
 use hyper::{Request, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower_service::Service as _;
 
 use self::connection::Connection;
 use self::pool::Pool;
+use crate::limits::upstream as limits;
 use crate::tls;
 use crate::upstream::patience::{Patience, Unanswered};
 
@@ -116,6 +117,8 @@ impl Client {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
+        // A name with several addresses: each has its share of the time.
+        http.set_connect_timeout(Some(connect_timeout));
         let is_https = origin.scheme_str() == Some("https");
         // A connection without TLS never uses it; it only has to have the same type.
         let tls = if is_https { tls::platform()? } else { tls::none() };
@@ -130,8 +133,8 @@ impl Client {
     /// Dropping the future drops the connection. If a pooled connection breaks before the first
     /// byte of an answer, the request is sent again on a new connection: most likely the server
     /// closed the old one just as it was taken out. llama.cpp closes the connection after every
-    /// streamed answer without announcing it in the headers. At worst the server reads a prompt
-    /// twice. Other servers say 408 before they close (RFC 9110, section 15.5.9), and mean that no request came.
+    /// streamed answer without announcing it in the headers. Other servers say 408 before they close (RFC 9110, section
+    /// 15.5.9), and mean that no request came. Either comes at once: a server that breaks later has worked on the request.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -141,10 +144,10 @@ impl Client {
         patience: &Patience,
     ) -> Result<Answer, ClientError> {
         if let Some(pooled) = self.shared.pool.take() {
-            match self.exchange(pooled, &request, patience).await {
-                Err(ClientError::Broken { heard: false, .. }) => {}
-                Ok(answer) if answer.head.status == StatusCode::REQUEST_TIMEOUT => {}
-                outcome => return outcome,
+            let sent = Instant::now();
+            let outcome = self.exchange(pooled, &request, patience).await;
+            if !is_of_idle_connection(&outcome, sent.elapsed()) {
+                return outcome;
             }
         }
         let connection = self.shared.connect().await?;
@@ -187,6 +190,16 @@ impl Shared {
     }
 }
 
+/// Whether this came of a connection that the server had closed, or was about to close, when the request was sent.
+fn is_of_idle_connection(outcome: &Result<Answer, ClientError>, after: Duration) -> bool {
+    let was_closed = match outcome {
+        Err(ClientError::Broken { heard, .. }) => !heard,
+        Ok(answer) => answer.head.status == StatusCode::REQUEST_TIMEOUT,
+        Err(_) => false,
+    };
+    was_closed && after <= limits::CLOSED_WITHIN
+}
+
 /// The innermost cause of an error: "connection refused" rather than "client error".
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
@@ -194,4 +207,20 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
         cause = source;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_breaks_later_has_worked_on_the_request() {
+        let broken = |heard| Err(ClientError::Broken { source: WireError::Closed, heard });
+        let most = limits::CLOSED_WITHIN;
+        assert!(is_of_idle_connection(&broken(false), most));
+        assert!(!is_of_idle_connection(&broken(false), most + Duration::from_millis(1)));
+        assert!(!is_of_idle_connection(&broken(true), Duration::ZERO));
+        let late = Err(ClientError::AnswerTimeout { after: most });
+        assert!(!is_of_idle_connection(&late, Duration::ZERO));
+    }
 }

@@ -82,8 +82,9 @@ impl Server {
         if is_complete && is_known {
             self.keep(&self.detected, detected.clone(), replacements);
         } else {
-            // Then only its list of models is missing.
-            let holds = if is_complete { limits::LIST_AGAIN } else { Duration::ZERO };
+            // Then only its list of models is missing, or it lets everyone wait who asks.
+            let is_slow = since.elapsed() >= limits::CHECK_TIMEOUT;
+            let holds = if is_complete || is_slow { limits::LIST_AGAIN } else { Duration::ZERO };
             let at = Instant::now();
             *guessed = Some(Guess { detected: detected.clone(), at, holds, replacements });
         }
@@ -107,8 +108,10 @@ impl Server {
             Flavour::LlamaCpp => self.ask_llama_cpp(model, &mut report).await,
             // Ollama's models may come from elsewhere than its library.
             Flavour::Other => {
-                self.ask_llama_cpp(model, &mut report).await
-                    && (report.template.is_some() || self.ask_ollama(model, &mut report).await)
+                let answers = self.ask_llama_cpp(model, &mut report).await;
+                let is_told =
+                    report.template.is_some() || self.ask_ollama(model, &mut report).await;
+                answers && is_told
             }
         };
         // Prompts leave nothing to the server.

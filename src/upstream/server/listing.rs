@@ -1,5 +1,7 @@
 //! A server's list of its models: asking for it, and what its absence says.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use hyper::Method;
 use tokio::time::Instant;
@@ -58,7 +60,12 @@ impl Server {
                 return self.without_list(failed.clone());
             }
         }
-        let listed = self.fetch_models().await;
+        let within = if needs_name {
+            self.idle_timeout.min(limits::LIST_TIMEOUT)
+        } else {
+            limits::CHECK_TIMEOUT
+        };
+        let listed = self.fetch_models(within).await;
         let named = listed.and_then(|models| self.check_named(&models).map(|()| models));
         let failed = match named {
             Ok(models) => return Ok(models),
@@ -110,6 +117,10 @@ impl Server {
 
     /// What is known of a server that has not listed its models.
     fn without_list(&self, failed: Failed) -> Result<Models, Failed> {
+        if self.model.is_empty() && failed.is_silence() {
+            let failure = RoundFailure { message: late_list(&failed), ..failed.failure.clone() };
+            return Err(Failed { failure, ..failed });
+        }
         if self.model.is_empty() || !failed.was_reached {
             return Err(failed);
         }
@@ -130,7 +141,7 @@ impl Server {
         {
             return self.check_named(models).map_err(|failed| failed.failure);
         }
-        let listed = match self.fetch_models().await {
+        let listed = match self.fetch_models(limits::CHECK_TIMEOUT).await {
             Ok(models) => self.check_named(&models),
             Err(failed) if failed.has_no_list() && !self.model.is_empty() => {
                 // It answers, and is used without a list. What it has listed before still holds.
@@ -147,9 +158,9 @@ impl Server {
     }
 
     /// Requests the list of models, which also identifies the server.
-    async fn fetch_models(&self) -> Result<Models, Failed> {
+    async fn fetch_models(&self, within: Duration) -> Result<Models, Failed> {
         let path = format!("{}/models", self.path);
-        let list = self.look_up(Method::GET, &path, Bytes::new()).await?;
+        let list = self.look_up_within(within, Method::GET, &path, Bytes::new()).await?;
         let models = Models::read(&list, &self.model).ok_or_else(Failed::not_a_list)?;
         let before = self.listed.lock().replace(models.clone());
         if before.as_ref().is_some_and(|before| models.may_replace(before)) {
@@ -161,4 +172,12 @@ impl Server {
         *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
         Ok(models)
     }
+}
+
+/// What to do about a server that does not list its models in time.
+fn late_list(Failed { failure, .. }: &Failed) -> String {
+    format!(
+        "{} to GET /models; set this upstream's model, so that its name need not be asked for",
+        failure.message
+    )
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, InvalidHeaderValue,
+    LOCATION,
 };
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use parking_lot::Mutex;
@@ -278,6 +279,12 @@ impl Server {
             }
         }
         let mut answer = self.send(post, &self.patience).await?;
+        if answer.head.status.is_redirection() {
+            let location = answer.head.headers.get(LOCATION);
+            let location = location.and_then(|value| value.to_str().ok()).unwrap_or("nowhere");
+            let location = self.without_key(location.to_owned());
+            return Err(Failed::permanent(RoundFailure::redirected(&location)));
+        }
         if !answer.head.status.is_success() {
             let body = self.read_error(&mut answer).await;
             return Err(self.learn_from(Failed::refused(&answer, &body), sent));
@@ -314,7 +321,9 @@ impl Server {
         let Some(status) = failed.status else { return failed };
         let Sent { has_tools, variant, replacements } = sent;
         let failure = &failed.failure;
-        if status == StatusCode::NOT_FOUND && failure.is_refusal && !failure.is_overflow() {
+        let is_unknown = status == StatusCode::NOT_FOUND && failure.is_refusal;
+        let is_gone = self.model.is_empty() && failed.is_refusal() && failure.misses_model();
+        if (is_unknown || is_gone) && !failure.is_overflow() {
             self.forget();
             // A name learnt from the server can be learnt again; a configured name is final.
             failed.wait = self.model.is_empty().then_some(Duration::ZERO);

@@ -86,6 +86,20 @@ async fn it_finishes_without_done() {
 }
 
 #[tokio::test]
+async fn it_finishes_and_then_talks_nonsense() {
+    for nonsense in ["DONE", "[]", r#"{"choices":[null]}"#, r#"{"error":{"message":"too late"}}"#] {
+        let frames = turn(nothing, async |mut round, _| {
+            round.begin().await;
+            round.chunk(text("Whole.") + &finish("stop")).await;
+            round.chunk(format!("data: {nonsense}\n\n")).await;
+            round.closed().await;
+        })
+        .await;
+        assert_eq!((outcome(&frames), &*said(&frames)), ("stop", "Whole."), "{nonsense}");
+    }
+}
+
+#[tokio::test]
 async fn it_says_done_and_nothing_else() {
     let frames = turn(nothing, async |mut round, _| {
         round.begin().await;

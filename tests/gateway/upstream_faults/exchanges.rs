@@ -165,6 +165,27 @@ async fn a_learnt_name_is_learnt_again_at_once() {
     assert_eq!(said(&stream.rest().await), "Well.");
 }
 
+/// As llama.cpp's router does.
+#[tokio::test]
+async fn a_learnt_name_may_be_refused_with_another_status() {
+    for status in ["400 Bad", "422 No", "500 Oh"] {
+        let mut model = Model::listen();
+        model.list("old", "library");
+        let gateway = informed(&model, "").await;
+        assert_eq!(asked(&gateway, &mut model).await["model"], "old");
+        model.list("new", "library");
+        let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+        let body = r#"{"error":{"message":"model 'old' not found"}}"#;
+        let length = body.len();
+        round.write(format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}")).await;
+        round.keep();
+        let round = model.round().await;
+        assert_eq!(round.request.body["model"], "new", "{status}");
+        answer_and_close(round).await;
+        assert_eq!(said(&stream.rest().await), "Well.");
+    }
+}
+
 #[tokio::test]
 async fn it_is_identified_again_after_an_outage() {
     let mut model = Model::listen();

@@ -10,7 +10,9 @@ async fn it_does_not_speak_http() {
         [&b"\x16\x03\x01\x02\x00"[..], b"220 mail.example ESMTP\r\n", b"HTTP/1.1\r\n\r\n"]
     {
         let frames = turn(nothing, async |mut round, _| round.write(rubbish).await).await;
-        failed(&frames, "upstream_error", true);
+        let message = failed(&frames, "upstream_error", true);
+        let is_head = rubbish.ends_with(b"\r\n\r\n");
+        assert_eq!(message.contains("does not speak HTTP/1.1: check"), is_head, "{message}");
     }
 }
 

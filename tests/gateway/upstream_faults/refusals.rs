@@ -272,6 +272,19 @@ async fn it_answers_with_something_else() {
     }
 }
 
+#[tokio::test]
+async fn it_is_elsewhere() {
+    let frames = turn(nothing, async |mut round, _| {
+        let location = "Location: https://models.example/v1/chat/completions\r\n";
+        round.write(refusal("301 Moved", location, "<html>")).await;
+        round.keep();
+    })
+    .await;
+    let message = failed(&frames, "upstream_error", false);
+    assert!(message.contains("redirects to https://models.example/v1/"), "{message}");
+    assert!(message.contains("set base_url"), "{message}");
+}
+
 /// `Accept-Encoding` did not ask for it.
 #[tokio::test]
 async fn it_compresses_its_answer() {

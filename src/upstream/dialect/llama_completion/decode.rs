@@ -44,7 +44,7 @@ impl Decode for Decoder {
         sink: &mut dyn FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let data = frame.data;
-        if frame.field == Field::Error {
+        if frame.field == Field::Error || frame.event == b"error" {
             return Err(FrameError::Server(ServerError::from_body(data)));
         }
         match data.trim_ascii() {
