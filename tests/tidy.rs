@@ -81,6 +81,7 @@ const ROWS: &[Row] = &[
     row("tools/question", Io, &[]),
     row("tools/reported", Nothing, &[]),
     row("tools/sources", Io, &[]),
+    row("tools/throttle", Io, &["limits"]),
     row("tools/process", Io, &["limits"]),
     row("tools/process/sandbox", Io, &[]),
     row("tools/command", Io, &["limits"]),

@@ -331,6 +331,13 @@ pub mod tools {
     /// The least that a result can be cut to, in bytes: room for the note about the cut and for
     /// the tool's own message.
     pub const OUTPUT_BYTES_MIN: usize = 2 * KIB;
+    /// What a program prints, or an MCP server sends over a connection, that is read at full speed, in bytes: enough for
+    /// any result.
+    pub const READ_AT_ONCE: usize = 16 * MIB;
+    /// What is read after that in each [`READ_PAUSE`]: 4 MiB a second.
+    pub const READ_PER_PAUSE: usize = 64 * KIB;
+    /// The interval of [`READ_PER_PAUSE`].
+    pub const READ_PAUSE: Duration = Duration::from_millis(16);
 }
 
 /// Limits of the stream to a client.
@@ -382,18 +389,12 @@ pub mod stream {
 
 /// Limits of the programs that tools run.
 pub mod process {
-    use super::{Duration, KIB, MIB};
+    use super::{Duration, KIB};
 
     /// Bytes of standard error that are kept: its end, where programs say why they failed.
     pub const STDERR_BYTES_MAX: usize = 64 * KIB;
     /// A line of standard error that is passed on, in bytes; the rest of it is dropped.
     pub const STDERR_LINE_BYTES_MAX: usize = 4 * KIB;
-    /// Output of a program that is read at full speed, in bytes: enough for any result.
-    pub const OUTPUT_AT_ONCE: usize = 16 * MIB;
-    /// What is read after that in each [`OUTPUT_PAUSE`]: 4 MiB a second.
-    pub const OUTPUT_PER_PAUSE: usize = 64 * KIB;
-    /// The interval of [`OUTPUT_PER_PAUSE`].
-    pub const OUTPUT_PAUSE: Duration = Duration::from_millis(16);
     /// How long a program has to end after its input was closed.
     pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
     /// How long it then has to end after it was asked to.

@@ -29,6 +29,7 @@ pub(crate) mod schema;
 pub mod search;
 pub mod source;
 mod sources;
+mod throttle;
 
 use std::fmt;
 use std::future::Future;

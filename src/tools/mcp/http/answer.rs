@@ -1,7 +1,10 @@
 //! The answers to messages that were posted.
 
+use std::sync::Arc;
+
 use hyper::header::{CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Response, StatusCode};
+use parking_lot::Mutex;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcError, ServerJsonRpcMessage,
 };
@@ -18,6 +21,7 @@ use crate::text::cut;
 use crate::tools::mcp::message;
 use crate::tools::oauth::SendError;
 use crate::tools::outbound::{Body, OutboundError};
+use crate::tools::throttle::Throttle;
 
 /// A message that was posted.
 #[derive(Clone, Copy)]
@@ -25,6 +29,7 @@ pub(super) struct Asked<'m> {
     pub(super) uri: &'m str,
     pub(super) message: &'m ClientJsonRpcMessage,
     pub(super) had_session: bool,
+    pub(super) throttle: &'m Arc<Mutex<Throttle>>,
 }
 
 /// Reads the answer to a message.
@@ -98,7 +103,7 @@ async fn read(
     };
     let is_raw = message::is_raw(asked.message);
     if is_of(content_type.as_deref(), EVENTS) {
-        let events = events(body, Some(request.id.clone()), is_raw);
+        let events = events(body, Some(request.id.clone()), is_raw, Arc::clone(asked.throttle));
         return Ok(StreamableHttpPostResponse::Sse(events, session));
     }
     if !is_json {

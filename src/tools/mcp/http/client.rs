@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use hyper::http::request::Builder;
 use hyper::{Method, Request, Response, StatusCode};
+use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions as _};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpPostResponse,
@@ -24,6 +25,7 @@ use crate::tools::mcp::auth::Authorized;
 use crate::tools::mcp::end::End;
 use crate::tools::oauth::SendError;
 use crate::tools::outbound::{Body, Client, OutboundError};
+use crate::tools::throttle::Throttle;
 
 const SESSION_LOST: &str = "the server no longer knows the session";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -38,6 +40,8 @@ pub(in crate::tools::mcp) struct HttpClient {
     end: End,
     /// Whether the server has answered a GET with a stream.
     has_streamed: Arc<AtomicBool>,
+    /// How fast the streams of the connection are read, all together: a server may end one and get another.
+    throttle: Arc<Mutex<Throttle>>,
 }
 
 impl HttpClient {
@@ -46,7 +50,7 @@ impl HttpClient {
         auth: Option<Arc<Authorized>>,
         end: End,
     ) -> Self {
-        Self { client, auth, end, has_streamed: Arc::default() }
+        Self { client, auth, end, has_streamed: Arc::default(), throttle: Arc::default() }
     }
 
     /// Sends a request. If it is not authorized, it is sent once more with a new token.
@@ -112,7 +116,9 @@ impl StreamableHttpClient for HttpClient {
         let request = with_headers(request, session.as_deref(), headers);
         let body = serde_json::to_vec(&message)?;
         let response = self.send(request, body.into()).await?;
-        let read = answer(response, Asked { uri: &uri, message: &message, had_session }).await;
+        let throttle = &self.throttle;
+        let asked = Asked { uri: &uri, message: &message, had_session, throttle };
+        let read = answer(response, asked).await;
         if let Err(Error::SessionExpired) = &read {
             // A new session may have other tools, so it is not for rmcp to begin one in silence.
             self.end.note(SESSION_LOST);
@@ -176,7 +182,7 @@ impl StreamableHttpClient for HttpClient {
         }
         self.has_streamed.store(true, Ordering::Relaxed);
         // Whatever a resumed stream answers is the result of a call.
-        Ok(events(body, None, true))
+        Ok(events(body, None, true, Arc::clone(&self.throttle)))
     }
 }
 

@@ -1,10 +1,12 @@
 //! The events of a response (Server-Sent Events, WHATWG HTML), with results wrapped.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt as _};
+use parking_lot::Mutex;
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use sse_stream::Sse;
 
@@ -12,12 +14,13 @@ use crate::limits::mcp::{MESSAGE_BYTES_MAX, STREAM_PAUSE_MIN_MS};
 use crate::tools::mcp::envelope::Envelope;
 use crate::tools::mcp::message;
 use crate::tools::outbound::Body;
+use crate::tools::throttle::{self, Throttle};
 
 /// What a stream of events fails with.
 type SseError = rmcp::transport::streamable_http_client::SseError;
 
 /// The events of a body that answers this request, if it is known. With `is_raw`, we read the
-/// results in them ourselves.
+/// results in them ourselves. Its connection's `throttle` limits how fast all its streams are read.
 ///
 /// rmcp skips what it cannot read, and opens a stream that fails again from the event before. So an
 /// answer that cannot be read fails its request here, and one that is too long ends early.
@@ -25,22 +28,34 @@ pub(super) fn events(
     body: Body,
     request: Option<RequestId>,
     is_raw: bool,
+    throttle: Arc<Mutex<Throttle>>,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let chunks = stream::unfold(body, |mut body| async { Some((body.chunk().await?, body)) });
+    events_in(chunks.boxed(), request, is_raw, throttle)
+}
+
+fn events_in<E: Error + Send + Sync + 'static>(
+    chunks: BoxStream<'static, Result<Bytes, E>>,
+    request: Option<RequestId>,
+    is_raw: bool,
+    throttle: Arc<Mutex<Throttle>>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
     let has_cut = Arc::new(AtomicBool::new(false));
     let is_cut = Arc::clone(&has_cut);
-    let pieces = stream::unfold(Some((body, Size::default())), move |state| {
-        let has_cut = Arc::clone(&has_cut);
+    let pieces = stream::unfold(Some((chunks, Size::default())), move |state| {
+        let (has_cut, throttle) = (Arc::clone(&has_cut), Arc::clone(&throttle));
         async move {
-            let (mut body, mut size) = state?;
-            let piece = match body.chunk().await? {
+            let (mut chunks, mut size) = state?;
+            let piece = match chunks.next().await? {
                 Ok(piece) => piece,
                 Err(error) => return Some((Err(error), None)),
             };
+            throttle::pass(&throttle, piece.len()).await;
             let shortened = size.shorten(&piece);
             if std::mem::take(&mut size.has_cut) {
                 has_cut.store(true, Ordering::Relaxed);
             }
-            Some((Ok(shortened.unwrap_or(piece)), Some((body, size))))
+            Some((Ok(shortened.unwrap_or(piece)), Some((chunks, size))))
         }
     });
     let events = sse_stream::SseStream::from_bytes_stream(pieces);
@@ -147,9 +162,27 @@ impl Size {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use serde_json::json;
+    use tokio::time::Instant;
 
     use super::*;
+    use crate::limits::tools::{READ_AT_ONCE, READ_PAUSE, READ_PER_PAUSE};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_is_read_slowly_also_if_each_stream_of_it_is_short() {
+        const AT_ONCE: usize = READ_AT_ONCE / READ_PER_PAUSE;
+        let event = format!("data: {}\n\n", "x".repeat(READ_PER_PAUSE - "data: \n\n".len()));
+        let (throttle, begun) = (Arc::default(), Instant::now());
+        for pauses in [0, AT_ONCE] {
+            let chunks = vec![Ok::<_, Infallible>(Bytes::from(event.clone())); AT_ONCE];
+            let chunks = stream::iter(chunks).boxed();
+            let events = events_in(chunks, None, false, Arc::clone(&throttle));
+            assert_eq!(events.count().await, AT_ONCE);
+            assert_eq!(begun.elapsed(), READ_PAUSE * u32::try_from(pauses).unwrap());
+        }
+    }
 
     #[test]
     fn an_events_size_is_limited_and_many_events_are_not() {
