@@ -731,6 +731,13 @@ pub mod mcp {
     /// Requests of a server that are not answered yet. A question takes one until the user has
     /// answered, so there are more than calls; beyond that, a server only fills the memory.
     pub const SERVER_REQUESTS_MAX: usize = 128;
+    /// The same in bytes of JSON: a long question or two, and many ordinary ones.
+    pub const SERVER_REQUESTS_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+    /// A server's request that is no question to the user, in bytes of JSON. Its answer may repeat the method, and is
+    /// kept until the server reads it.
+    pub const SERVER_REQUEST_BYTES_MAX: usize = 8 * KIB;
+    /// The id of a server's request, in bytes: more than any counter, UUID or hash has. Its answer repeats it.
+    pub const SERVER_REQUEST_ID_BYTES_MAX: usize = 256;
     /// Calls of a connection that were given up and may still ask something. Beyond that, nobody is
     /// asked anything over it for as long as the next limit says.
     pub const GIVEN_UP_CALLS_MAX: usize = 256;

@@ -7,12 +7,13 @@
 //!                        ├─ answers to requests that are not open: dropped
 //!                        ├─ progress: to its call, in order, the newest of a flood; dropped once the call is over
 //!                        ├─ "the list of tools has changed": to the server's task
-//!                        ├─ requests beyond those that are still to be answered, or with the id of one: dropped
+//!                        ├─ requests beyond those that are still to be answered, with the id of one, or too long: dropped
 //!                        └─ more other notifications than anyone needs: dropped
 //! ```
 //! rmcp would run each notification in a task of its own, so that progress arrives out of order,
 //! after the result, and without limit.
 
+mod asked;
 mod budget;
 mod given_up;
 mod open_call;
@@ -34,8 +35,9 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::limits::mcp::{OPEN_CALLS_MAX, SERVER_REQUESTS_MAX};
+use crate::limits::mcp::OPEN_CALLS_MAX;
 use crate::tools::mcp::{cause, message};
+use asked::Asked;
 use budget::Budget;
 use given_up::GivenUp;
 
@@ -62,8 +64,7 @@ struct Shared {
 struct Requests {
     /// Requests without an answer, by their ids on the wire.
     open: HashMap<RequestId, Request>,
-    /// The server's own requests that are still to be answered.
-    unanswered: HashMap<RequestId, Answer>,
+    asked: Asked,
     /// Calls by their progress tokens.
     by_token: HashMap<ProgressToken, Arc<OpenCall>>,
     /// Ids of calls on the wire, by rmcp's.
@@ -73,15 +74,6 @@ struct Requests {
     next: i64,
     given_up: GivenUp,
     notifications: Budget,
-}
-
-/// How far the answer to a request of the server has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    /// It is being worked out.
-    Due,
-    /// It is on its way, or waits until the server reads. Nothing calls it back.
-    Sending,
 }
 
 /// A request without an answer.
@@ -111,7 +103,7 @@ impl Default for Traffic {
     fn default() -> Self {
         let requests = Requests {
             open: HashMap::new(),
-            unanswered: HashMap::new(),
+            asked: Asked::default(),
             by_token: HashMap::new(),
             ids: HashMap::new(),
             next: first_id(),
@@ -210,13 +202,8 @@ impl Traffic {
                 Some(RxJsonRpcMessage::<RoleClient>::Notification(sent))
             }
             RxJsonRpcMessage::<RoleClient>::Request(request) => {
-                let unanswered = &mut self.shared.requests.lock().unanswered;
-                // Their answers would be kept until the server reads them.
-                if unanswered.len() >= SERVER_REQUESTS_MAX || unanswered.contains_key(&request.id) {
-                    return None;
-                }
-                unanswered.insert(request.id.clone(), Answer::Due);
-                Some(RxJsonRpcMessage::<RoleClient>::Request(request))
+                let is_admitted = self.shared.requests.lock().asked.admit(&request);
+                is_admitted.then_some(RxJsonRpcMessage::<RoleClient>::Request(request))
             }
         }
     }
@@ -228,12 +215,12 @@ impl Traffic {
 
     /// An answer to the server's own request is about to be sent.
     fn answers(&self, id: &RequestId) {
-        self.shared.requests.lock().unanswered.insert(id.clone(), Answer::Sending);
+        self.shared.requests.lock().asked.answering(id);
     }
 
     /// An answer to the server's own request has been sent.
     fn has_answered(&self, id: &RequestId) {
-        self.shared.requests.lock().unanswered.remove(id);
+        self.shared.requests.lock().asked.answered(id);
     }
 
     /// The id in rmcp of a request that is answered; `None` if it is not open.
@@ -267,9 +254,8 @@ impl Traffic {
             ServerNotification::CancelledNotification(cancelled) => {
                 if let Some(id) = &cancelled.params.request_id
                     && !is_too_much
-                    && requests.unanswered.get(id) == Some(&Answer::Due)
                 {
-                    requests.unanswered.remove(id);
+                    requests.asked.cancel(id);
                 }
                 is_too_much
             }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::limits::mcp::NOTIFICATIONS_PER_SEC_MAX;
+use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, SERVER_REQUESTS_MAX};
 use crate::tools::report::{Report, Reports};
 use crate::tools::{CallContext, Reporter};
 
