@@ -402,6 +402,9 @@ pub mod process {
     /// How long it then takes at most to be gone. A process that left the group may hold a pipe for
     /// ever.
     pub const KILL_WAIT: Duration = Duration::from_secs(1);
+    /// How long the next call that changes something waits for a program that is being ended: the two waits above, and
+    /// 2 s to find and end what has left its group.
+    pub const END_WAIT: Duration = Duration::from_secs(5);
     /// How long all programs have to end when the gateway stops.
     pub const STOP_TIMEOUT: Duration = Duration::from_secs(5);
     /// How often processes that left a program's group are looked for and killed, until none is

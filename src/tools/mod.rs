@@ -32,7 +32,7 @@ mod sources;
 mod throttle;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{self, Future};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -191,6 +191,9 @@ impl CallContext {
     }
 }
 
+/// The wait until nothing of earlier calls goes on.
+pub type Settled<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// One attempt of a call. Dropping it abandons the call.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolResult, ToolFault>> + Send>>;
 
@@ -224,6 +227,14 @@ pub trait Tool: fmt::Debug + Send + Sync {
     /// model makes it again, which is another call, the tool does its work again.
     fn needs_own_key(&self) -> bool {
         false
+    }
+
+    /// Waits until nothing of this session's earlier calls goes on, for a few seconds at most. A call that was abandoned
+    /// may take that long to end what it has started.
+    ///
+    /// A call that changes something begins after that, and is not reported as out of time before it.
+    fn settled<'a>(&'a self, _session: &'a str) -> Settled<'a> {
+        Box::pin(future::ready(()))
     }
 
     /// Lets go of whatever the tool keeps for a session, which is gone for good.

@@ -123,6 +123,23 @@ async fn a_call_that_is_cancelled_at_its_end_ends_what_is_left() {
     held.closes().await;
 }
 
+/// Two calls that change the same thing would otherwise overlap.
+#[tokio::test]
+async fn a_session_is_settled_when_nothing_of_a_cancelled_call_is_left() {
+    let mut held = Held::new();
+    let tool = held.script("trap '' TERM; echo $$ >&3; while :; do sleep 0.01; done").tool();
+    let call = tokio::spawn(tool.call(json!({}), CallContext::first("call")));
+    let program = format!("/proc/{}", held.line().await);
+    let is_settled = async |session| {
+        let settled = tool.settled(session);
+        tokio::time::timeout(Duration::ZERO, settled).await.is_ok()
+    };
+    assert!(!is_settled("").await && is_settled("another").await);
+    call.abort();
+    within(tool.settled("")).await;
+    assert!(!Path::new(&program).exists());
+}
+
 #[tokio::test]
 async fn a_tree_that_ignores_the_request_to_end_is_killed() {
     let mut held = Held::new();

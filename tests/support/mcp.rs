@@ -22,6 +22,7 @@ pub(crate) fn options(behaviour: &str, folder: Option<&Path>) -> McpOptions {
         environment,
         directory: None,
         has_input: true,
+        session: None,
         confinement: Confinement::default(),
         launcher: None,
     };

@@ -97,6 +97,7 @@ fn reach(entry: &McpConfig, programs: &Programs) -> Result<Reach, ToolsError> {
         environment,
         directory: entry.cwd.clone(),
         has_input: true,
+        session: None,
         confinement: Confinement { limits: None, sandbox },
         launcher: Some(Arc::clone(programs.launcher())),
     })))

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::keys::Keys;
 use super::process::{Confinement, Launcher, Options as ProcessOptions};
-use super::{CallContext, Tool, ToolFuture, ToolSpec, digest};
+use super::{CallContext, Settled, Tool, ToolFuture, ToolSpec, digest};
 
 pub(crate) use template::has_placeholder;
 pub use template::{Element, Template, TemplateError};
@@ -120,6 +120,7 @@ impl CommandTool {
             environment: options.environment,
             directory: options.directory,
             has_input: options.stdin != Input::None,
+            session: None,
             confinement: options.confinement,
             launcher: options.launcher,
         };
@@ -147,6 +148,14 @@ impl Tool for CommandTool {
         let shared = Arc::clone(&self.shared);
         let context = context.hiding(&shared.keys);
         Box::pin(async move { shared.keys.hide(run::run(&shared, arguments, context).await) })
+    }
+
+    fn settled<'a>(&'a self, session: &'a str) -> Settled<'a> {
+        Box::pin(async move {
+            if let Some(launcher) = &self.shared.process.launcher {
+                launcher.settled(session).await;
+            }
+        })
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) async fn run(
     };
     let options = Options {
         arguments: filled.into_iter().map(OsString::from).collect(),
+        session: Some(context.session),
         ..shared.process.clone()
     };
     let on_line = (shared.progress == ProgressFrom::Stderr).then(|| report_to(context.reporter));

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::directory::Fresh;
 use super::launcher::{Guarded, Launcher};
 use super::sandbox::Confinement;
+use super::sessions::RunningFor;
 use super::stderr::{OnLine, Stderr};
 use super::stragglers::{self, Mark, Search};
 use super::throttled::Throttled;
@@ -35,6 +36,8 @@ pub struct Options {
     pub directory: Option<PathBuf>,
     /// Whether something is written to its standard input.
     pub has_input: bool,
+    /// The session whose call it runs for, if it is for one call.
+    pub session: Option<Arc<str>>,
     /// How it is restricted. It can always write the directory where it runs.
     pub confinement: Confinement,
     /// What starts it; without a launcher, nothing restricts it.
@@ -96,6 +99,7 @@ struct Group {
     mark: Mark,
     started: Instant,
     guarded: Option<Guarded>,
+    running: Option<RunningFor>,
     stderr: JoinHandle<()>,
     directory: Fresh,
 }
@@ -131,6 +135,8 @@ impl Child {
             command.env("TMPDIR", fresh.path());
         }
         let guarded = options.launcher.as_ref().map(|it| it.guard(&mark, fresh.path()));
+        let session = options.launcher.as_ref().zip(options.session.clone());
+        let running = session.map(|(launcher, session)| launcher.begin_for(session));
         let mut leader = match command.spawn() {
             Ok(leader) => leader,
             Err(error) => {
@@ -160,6 +166,7 @@ impl Child {
                 mark,
                 started: Instant::now(),
                 guarded,
+                running,
                 stderr: reading,
                 directory: fresh,
             }),
@@ -274,8 +281,8 @@ impl Group {
             }
             _ => Search::All,
         };
-        let Self { mark, guarded, directory, .. } = self;
-        Remains { mark, search, guarded, directory }
+        let Self { mark, guarded, running, directory, .. } = self;
+        Remains { mark, search, guarded, running, directory }
     }
 }
 
@@ -284,6 +291,7 @@ struct Remains {
     mark: Mark,
     search: Search,
     guarded: Option<Guarded>,
+    running: Option<RunningFor>,
     directory: Fresh,
 }
 
@@ -292,6 +300,7 @@ impl Remains {
     /// many files as the program liked. Blocks.
     fn clean_up(self) {
         stragglers::kill(&self.mark, self.search);
+        drop(self.running);
         drop(self.directory);
         // Until here, the guard would have done it.
         self.guarded.into_iter().for_each(Guarded::ended);

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use super::guard::{self, Guard};
 use super::sandbox::{Confinement, Layers};
+use super::sessions::{RunningFor, Sessions};
 use super::stragglers::Mark;
 use crate::limits::process::STOP_TIMEOUT;
 
@@ -38,6 +39,8 @@ pub struct Launcher {
     guard: Guard,
     /// How many programs have not ended.
     running: watch::Sender<usize>,
+    /// The same of each session, without the directories that are still being removed.
+    sessions: Sessions,
 }
 
 /// A program that must not outlive this process. If it is dropped, as when a runtime ends, the guard
@@ -83,7 +86,8 @@ impl Launcher {
     /// A launcher at another path.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        Self { path, guard: Guard::default(), running: watch::Sender::default() }
+        let (running, sessions) = (watch::Sender::default(), Sessions::default());
+        Self { path, guard: Guard::default(), running, sessions }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -101,6 +105,16 @@ impl Launcher {
         };
         self.guard.begin(command, mark, directory);
         Guarded { launcher: self.clone(), mark: mark.clone() }
+    }
+
+    /// A program is about to begin for a call of this session.
+    pub(super) fn begin_for(&self, session: Arc<str>) -> RunningFor {
+        self.sessions.begin(session)
+    }
+
+    /// Waits until no program of this session's calls is left, for a few seconds at most.
+    pub(in crate::tools) async fn settled(&self, session: &str) {
+        self.sessions.settled(session).await;
     }
 
     /// Waits until no program is left, for at most [`STOP_TIMEOUT`]. What is left then is killed when this process ends.

@@ -17,6 +17,7 @@ mod environment;
 mod guard;
 mod launcher;
 mod sandbox;
+mod sessions;
 mod status;
 mod stderr;
 mod stragglers;

@@ -125,7 +125,8 @@ impl RunEnd {
 ///
 /// **Dropping the future abandons the call**, whether it is running or waiting for its next
 /// attempt. Running out of time has the same effect: whatever the tool awaits is dropped. A tool
-/// that computes without awaiting cannot be interrupted and must limit itself.
+/// that computes without awaiting cannot be interrupted and must limit itself. Nothing of a call that changes something
+/// goes on when the next attempt or the next such call begins; see [`Tool::settled`].
 pub(crate) async fn run(call: ToolCall, reporter: Reporter, timeout_default: Duration) -> Run {
     run_with(&call, reporter, timeout_default, random).await
 }
@@ -144,6 +145,8 @@ async fn run_with(
     let RunLimits { attempts_max, total_max } = tool.run_limits();
     let mut left = total_max.unwrap_or(Duration::MAX);
     let mut attempts = 0;
+    // An earlier turn may have been cancelled.
+    settled(call).await;
     loop {
         attempts += 1;
         let (reporter, begun) = (reporter.begin(attempts), Instant::now());
@@ -161,6 +164,9 @@ async fn run_with(
         let ended = attempt(tool, arguments, context, time).await;
         let asked_for = reporter.asked_for().unwrap_or_default();
         left = left.saturating_sub(begun.elapsed().saturating_sub(asked_for));
+        if matches!(ended, Attempt::TimedOut | Attempt::Panicked(_)) {
+            settled(call).await;
+        }
         let is_worth_it = |fault: &ToolFault| {
             fault.transient
                 && !fault.has_waited
@@ -189,6 +195,13 @@ async fn run_with(
         );
         sleep(wait).await;
         left = left.saturating_sub(wait);
+    }
+}
+
+/// Waits until nothing goes on of earlier attempts and calls, if this call changes something.
+async fn settled(call: &ToolCall) {
+    if call.tool.spec().policy.mutates {
+        call.tool.settled(&call.session).await;
     }
 }
 

@@ -9,8 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::limits::tools::{ATTEMPTS_MAX, RETRY_AFTER_MAX, RETRY_BACKOFF};
-use crate::tools::Policy;
-use crate::tools::ToolFuture;
+use crate::tools::{Policy, Settled, ToolFuture};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -440,6 +439,62 @@ impl Tool for Limited {
     fn run_limits(&self) -> RunLimits {
         self.limits
     }
+}
+
+/// A tool that runs out of time, after which its work goes on for a while.
+#[derive(Debug)]
+struct RunsOn {
+    spec: Arc<ToolSpec>,
+    ended: Mutex<Option<Instant>>,
+}
+
+const RUNS_ON: Duration = Duration::from_secs(3);
+
+impl Tool for RunsOn {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn call(&self, _arguments: Value, _context: CallContext) -> ToolFuture {
+        let now = Instant::now();
+        let ended = self.ended.lock().replace(now + TIMEOUT + RUNS_ON);
+        assert!(!self.spec.policy.mutates || ended.is_none_or(|ended| ended <= now));
+        Box::pin(future::pending())
+    }
+
+    fn settled<'a>(&'a self, _session: &'a str) -> Settled<'a> {
+        let ended = *self.ended.lock();
+        Box::pin(async move {
+            if let Some(ended) = ended {
+                tokio::time::sleep_until(ended).await;
+            }
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_changing_call_has_started_ends_before_the_next_attempt_and_before_its_result() {
+    let waits = RETRY_BACKOFF / 2 + RETRY_BACKOFF;
+    for (policy, attempts, took) in [
+        (mutates(false), 1, TIMEOUT + RUNS_ON),
+        (mutates(true), 3, 3 * (TIMEOUT + RUNS_ON) + waits),
+        (looks(), 3, 3 * TIMEOUT + waits),
+    ] {
+        let spec = Arc::new(ToolSpec { policy, ..ToolSpec::default() });
+        let tool: Arc<dyn Tool> = Arc::new(RunsOn { spec, ended: Mutex::default() });
+        let begun = Instant::now();
+        let run = run_evenly(&tool).await;
+        assert_eq!((run.end, run.attempts), (RunEnd::TimedOut, attempts), "{policy:?}");
+        assert_eq!(begun.elapsed(), took, "{policy:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changing_call_begins_when_a_cancelled_one_has_ended() {
+    let spec = Arc::new(ToolSpec { policy: mutates(false), ..ToolSpec::default() });
+    let tool: Arc<dyn Tool> = Arc::new(RunsOn { spec, ended: Mutex::default() });
+    assert!(timeout(Duration::from_secs(1), run_evenly(&tool)).await.is_err());
+    assert_eq!(run_evenly(&tool).await.end, RunEnd::TimedOut);
 }
 
 /// A run with these limits, and how long it took.

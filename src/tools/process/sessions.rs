@@ -1,0 +1,79 @@
+//! Whose programs have not ended. A call that is out of time or cancelled is over before its program, which may take
+//! seconds to end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::limits::process::END_WAIT;
+
+/// How many programs run for the calls of each session. Copies share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sessions {
+    running: Arc<watch::Sender<HashMap<Arc<str>, usize>>>,
+}
+
+/// A program that runs for a call of this session. **Drop it when the program has ended**, with all that it has started.
+#[derive(Debug)]
+pub(super) struct RunningFor {
+    session: Arc<str>,
+    sessions: Sessions,
+}
+
+impl Sessions {
+    /// A program begins.
+    pub(super) fn begin(&self, session: Arc<str>) -> RunningFor {
+        self.running.send_modify(|running| *running.entry(Arc::clone(&session)).or_default() += 1);
+        RunningFor { session, sessions: self.clone() }
+    }
+
+    /// Waits until no program of this session runs, for at most [`END_WAIT`].
+    pub(super) async fn settled(&self, session: &str) {
+        let mut running = self.running.subscribe();
+        let _ = timeout(END_WAIT, running.wait_for(|running| !running.contains_key(session))).await;
+    }
+}
+
+impl Drop for RunningFor {
+    fn drop(&mut self) {
+        self.sessions.running.send_modify(|running| {
+            let Some(programs) = running.get_mut(&self.session) else { return };
+            *programs -= 1;
+            if *programs == 0 {
+                running.remove(&self.session);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_is_settled_when_the_last_of_its_programs_has_ended() {
+        let sessions = Sessions::default();
+        let (first, second) = (sessions.begin("a".into()), sessions.begin("a".into()));
+        let begun = Instant::now();
+        sessions.settled("b").await;
+        drop(first);
+        assert!(timeout(END_WAIT / 2, sessions.settled("a")).await.is_err());
+        drop(second);
+        sessions.settled("a").await;
+        assert_eq!(begun.elapsed(), END_WAIT / 2);
+        assert!(sessions.running.borrow().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_cannot_be_ended_is_not_waited_for_any_longer() {
+        let sessions = Sessions::default();
+        let _running = sessions.begin("a".into());
+        let begun = Instant::now();
+        sessions.settled("a").await;
+        assert_eq!(begun.elapsed(), END_WAIT);
+    }
+}
