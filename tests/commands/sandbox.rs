@@ -161,6 +161,67 @@ async fn other_processes_keep_their_limits_and_priorities() {
     assert_eq!(python_in(own, &[], required()).await.prints(json!({})).await, "changed");
 }
 
+/// The name of the error with which a call of the C library ends.
+async fn error_of(call: &str, sandbox: Sandbox) -> String {
+    let program = format!(
+        "import ctypes, errno, os; c = ctypes.CDLL(None, use_errno=True); \
+         keys = 248 if os.uname().machine == 'x86_64' else 217; \
+         c.{call}; print(errno.errorcode[ctypes.get_errno()])"
+    );
+    python_in(&program, &[], sandbox).await.prints(json!({})).await
+}
+
+/// `ENOTSUP` is Python's name for what Linux calls `EOPNOTSUPP`. Without the sandbox, there would be no such file.
+#[tokio::test]
+async fn files_get_no_attributes_and_can_be_copied_with_those_that_they_have() {
+    if !holds(layers().seccomp, "system calls") {
+        return;
+    }
+    for call in [
+        "setxattr(b'a', b'user.x', b'x', 1, 0)",
+        "lsetxattr(b'a', b'user.x', b'x', 1, 0)",
+        "fsetxattr(-1, b'user.x', b'x', 1, 0)",
+        "removexattr(b'a', b'user.x')",
+        "lremovexattr(b'a', b'user.x')",
+        "fremovexattr(-1, b'user.x')",
+        // setxattrat and removexattrat.
+        "syscall(463, -100, b'a', 0, b'user.x', None, 0)",
+        "syscall(466, -100, b'a', 0, b'user.x')",
+    ] {
+        assert_eq!(error_of(call, required()).await, "ENOTSUP", "{call}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let from = directory.path().join("from");
+    std::fs::write(&from, "copied").unwrap();
+    let name = c"user.tether";
+    // Not every file system has them.
+    let _ = rustix::fs::setxattr(&from, name, b"x", rustix::fs::XattrFlags::empty());
+    let sandbox = Sandbox { read: vec![from.clone()], ..required() };
+    let copies = sandboxed("cp -a \"$1\" to && cp -p \"$1\" again && cat to", sandbox);
+    assert_eq!(copies.prints(json!({ "x": from.to_str().unwrap() })).await, "copied");
+}
+
+#[tokio::test]
+async fn no_ring_does_what_is_refused_even_with_the_network() {
+    if !holds(layers().seccomp, "system calls") {
+        return;
+    }
+    // io_uring_setup, on every processor.
+    for network in [false, true] {
+        let sandbox = Sandbox { network, ..required() };
+        assert_eq!(error_of("syscall(425, 8, None)", sandbox).await, "EACCES", "{network}");
+    }
+}
+
+/// By its environment, it is known as a part of the call, and ended with it.
+#[tokio::test]
+async fn no_program_hides_its_environment() {
+    if !holds(layers().seccomp, "system calls") {
+        return;
+    }
+    assert_eq!(error_of("prctl(4, 0, 0, 0, 0)", required()).await, "EACCES");
+}
+
 #[tokio::test]
 async fn nothing_that_outlives_a_call_is_shared() {
     if !holds(layers().seccomp, "system calls") {
@@ -174,19 +235,11 @@ async fn nothing_that_outlives_a_call_is_shared() {
         "msgget(0, 0o1600)",
         "msgctl(0, 0, 0)",
         "mq_open(b'/tether', os.O_CREAT, 0o600, 0)",
-        // io_uring_setup, on every processor: a way to open sockets.
-        "syscall(425, 8, None)",
         "syscall(keys, b'user', b'tether', b'x', 1, -4)",
         "syscall(keys + 1, b'user', b'tether', None, -4)",
         "syscall(keys + 2, 0, -4, 0)",
     ] {
-        let program = format!(
-            "import ctypes, errno, os; c = ctypes.CDLL(None, use_errno=True); \
-             keys = 248 if os.uname().machine == 'x86_64' else 217; \
-             c.{call}; print(errno.errorcode[ctypes.get_errno()])"
-        );
-        let printed = python_in(&program, &[], required()).await.prints(json!({})).await;
-        assert_eq!(printed, "EACCES", "{call}");
+        assert_eq!(error_of(call, required()).await, "EACCES", "{call}");
     }
 }
 

@@ -64,7 +64,8 @@ pub struct Layers {
     /// TCP connections: Landlock, Linux 6.7 or later.
     pub tcp: bool,
     /// System calls: no sockets at all without the network, no changes to the limits and
-    /// priorities of other processes, and no shared memory that outlives the call.
+    /// priorities of other processes, no shared memory that outlives the call, no changes to extended
+    /// attributes of files, and no environment that is hidden from the gateway.
     pub seccomp: bool,
 }
 

@@ -1,8 +1,9 @@
 //! Processes that have left their group, such as daemons. A program's mark, a variable of its
 //! environment, is inherited by all that it starts; it is how they are found.
 //!
-//! A process that has left its group and also cleared its environment stays. Keeping it takes a PID
-//! namespace, which needs privileges: an operator can put `bwrap` before the command.
+//! A process that has left its group stays if it has also cleared its environment, or hides it from a
+//! gateway that is not root; a sandbox refuses one way to do that. Keeping it takes a PID namespace, which needs
+//! privileges: an operator can put `bwrap` before the command.
 
 use std::ffi::OsString;
 
