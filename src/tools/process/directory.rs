@@ -17,14 +17,28 @@ use tracing::warn;
 
 use crate::limits::process::REMOVAL_WAIT;
 
+const PREFIX: &str = "tether-";
+
 /// A fresh directory. Dropping it removes it as [`remove`] does, which blocks.
 #[derive(Debug)]
 pub(super) struct Fresh(PathBuf);
 
 impl Fresh {
+    /// A directory among the system's temporary ones.
+    ///
+    /// # Errors
+    /// If it cannot be made, or its path is not UTF-8: the launcher and the guard are told in JSON.
     pub(super) fn new() -> io::Result<Self> {
+        Self::of(TempDir::with_prefix(PREFIX)?)
+    }
+
+    fn of(directory: TempDir) -> io::Result<Self> {
+        if directory.path().to_str().is_none() {
+            let path = directory.path().display();
+            return Err(io::Error::other(format!("its path is not UTF-8 (`TMPDIR`): {path}")));
+        }
         // A `TempDir` would remove it by recursion.
-        TempDir::with_prefix("tether-").map(|directory| Self(directory.keep()))
+        Ok(Self(directory.keep()))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -186,8 +200,10 @@ fn is_directory(parent: BorrowedFd<'_>, name: &CStr, kind: FileType) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::fs::Permissions;
     use std::os::fd::AsFd as _;
+    use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     use rustix::fs::mkdirat;
@@ -246,6 +262,16 @@ mod tests {
         fs::write(fresh.path().join("1"), "").unwrap();
         remove(fresh.path()).unwrap();
         assert!(!fresh.path().exists());
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf_8_is_an_error_and_leaves_nothing() {
+        let outer = tempfile::tempdir().unwrap();
+        let odd = outer.path().join(OsStr::from_bytes(b"\xff"));
+        fs::create_dir(&odd).unwrap();
+        let error = Fresh::of(TempDir::new_in(&odd).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("not UTF-8 (`TMPDIR`)"), "{error}");
+        assert_eq!(fs::read_dir(&odd).unwrap().count(), 0);
     }
 
     #[test]
