@@ -16,7 +16,6 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
-use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -27,6 +26,7 @@ use crate::gateway::OverLimit;
 use crate::limits;
 use crate::orchestrator::NotRun;
 use crate::server::{self, Timeouts};
+use crate::telemetry::buckets;
 use crate::telemetry::metrics::{self, Labels, StoreKind};
 use greeting::{Greeting, kept};
 
@@ -88,7 +88,7 @@ fn runtime(processors: usize) -> io::Result<Runtime> {
 }
 
 async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
-    let recorder = PrometheusBuilder::new().install_recorder()?;
+    let recorder = buckets::recorder()?.install_recorder()?;
     begin_counting(config);
     let exporter = assemble::exporter(&config.telemetry.otlp).map_err(StartError::from)?;
     let mut signals = Signals::new().map_err(RunError::System)?;

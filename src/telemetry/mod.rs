@@ -3,6 +3,7 @@
 //! CONTRIBUTING.md says what to log at which level. This module only decides where lines go and
 //! what they look like.
 
+pub(crate) mod buckets;
 mod line;
 pub(crate) mod metrics;
 pub(crate) mod otlp;

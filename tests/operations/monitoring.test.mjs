@@ -21,9 +21,9 @@ const [documented, rules, rulesTest] =
 const dashboard = JSON.parse(await read('examples/grafana/dashboard.json'));
 const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
-/** The metrics that a text names; a summary's sum and count are parts of it. */
+/** The metrics that a text names; the buckets, the sum and the count of a histogram are parts of it. */
 function metrics(text) {
-  return new Set(text.match(/\btether_[a-z_]+/g).map((name) => name.replace(/_(sum|count)$/, '')));
+  return new Set(text.match(/\btether_[a-z_]+/g).map((name) => name.replace(/_(bucket|sum|count)$/, '')));
 }
 
 /** Runs promtool on a file with this text. */
@@ -43,6 +43,13 @@ test('the dashboard shows every metric, and no other', () => {
 test('the rules ask for metrics that there are', () => {
   const known = metrics(documented);
   assert.deepEqual([...metrics(rules)].filter((name) => !known.has(name)), []);
+});
+
+test('histograms are read by their buckets, sums and counts', () => {
+  const histograms = [...documented.matchAll(/^\| `(\w+)` \| histogram/gm)].map(([, name]) => name);
+  assert.ok(histograms.length > 5);
+  const asked = [...queries, rules].join('\n').match(/\btether_[a-z_]+/g);
+  assert.deepEqual(histograms.filter((name) => asked.includes(name)), []);
 });
 
 test('each alert says what is wrong and what to do, and is tested', () => {
