@@ -207,6 +207,14 @@ pub(crate) fn reader_cut() {
     counter!("tether_readers_cut_total").increment(1);
 }
 
+/// A request was refused with this code and status.
+pub(crate) fn refusal(code: &'static str, status: u16) {
+    static REFUSALS: Labelled<(&str, u16), Counter> = Labelled::new();
+    let look_up =
+        || counter!("tether_refusals_total", "code" => code, "status" => status.to_string());
+    REFUSALS.get((code, status), look_up).increment(1);
+}
+
 /// A store in a file has made what this many callers wanted durable.
 pub(crate) fn store_commit(jobs: usize, duration: Duration) {
     #[expect(clippy::cast_precision_loss, reason = "there are at most thousands")]

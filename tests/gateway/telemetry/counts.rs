@@ -10,7 +10,7 @@ use super::{config, prompt};
 use crate::support::client::post;
 use crate::support::model::call;
 use crate::support::process::Process;
-use crate::support::{Model, within};
+use crate::support::{Away, Model, within};
 
 /// Makes a request to which the model says hello.
 async fn answered(gateway: &Process, model: &mut Model, body: &Value) {
@@ -62,6 +62,22 @@ async fn the_tools_that_a_model_is_told_about_are_counted() {
     // None of them fits this prompt, so the model is only told of the tool that finds the others.
     assert_eq!(tools.to_string(), "1");
     assert!((20.0..1000.0).contains(&tokens), "{tokens}");
+}
+
+/// A model server that is away refuses nothing, although its clients get the same status.
+#[tokio::test]
+async fn refusals_are_counted_by_their_code() {
+    let (model, away) = (Model::listen(), Away::anywhere());
+    let [there, not_there] = [model.address, away.address()].map(|address| address.to_string());
+    let gateway = Process::start(&config(&model).replace(&there, &not_there)).await;
+    assert_eq!(gateway.post("/v1/chat/completions", &json!({"messages": []})).await.status(), 400);
+    assert_eq!(gateway.exchange("nonsense\r\n\r\n").await.status(), 400);
+    let body = json!({"model": "model", "messages": [{"role": "user", "content": "Hi."}]});
+    assert_eq!(gateway.post("/v1/chat/completions", &body).await.status(), 503);
+    let text = String::from_utf8(gateway.get("/metrics").await.body).unwrap();
+    let refusals: Vec<_> =
+        text.lines().filter(|line| line.starts_with("tether_refusals_total{")).collect();
+    assert_eq!(refusals, ["tether_refusals_total{code=\"invalid_request\",status=\"400\"} 2"]);
 }
 
 /// A gateway whose tools are those of a server with this behaviour, and the server's folder.
