@@ -33,7 +33,7 @@ pub(super) struct Meter {
     /// The turn as OpenTelemetry shows it.
     trace: TurnTrace,
     // Each token needs the fields above.
-    /// When the model stopped writing.
+    /// Since when no model is writing: the turn began, or the last round ended.
     silent_since: Option<Instant>,
     /// The turn's own span. A turn is polled outside of it, because entering it costs as much as a fifth
     /// of a token.
@@ -55,7 +55,7 @@ impl Meter {
             rounds: 0,
             round_begun: begun,
             finish: None,
-            silent_since: None,
+            silent_since: Some(begun),
             spoke: false,
             trace: TurnTrace::new(trace),
         }
@@ -253,5 +253,28 @@ impl Meter {
 fn log(span: &Span, line: impl FnOnce()) {
     if LevelFilter::current() >= LevelFilter::DEBUG {
         span.in_scope(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::metrics::with_local_recorder;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use tokio::time::advance;
+
+    use super::*;
+
+    /// A call that the user has approved, for example.
+    #[tokio::test(start_paused = true)]
+    async fn no_model_hides_the_time_of_a_tool_that_runs_before_the_first_round() {
+        let (mut meter, ran) = (Meter::new(None), Duration::from_secs(3));
+        advance(ran).await;
+        let recorder = PrometheusBuilder::new().build_recorder();
+        with_local_recorder(&recorder, || {
+            let (call, name) = (CallAt::default(), "wipe".to_owned());
+            meter.end_tool(call, &Source::builtin(), name, RunEnd::Done, ran);
+        });
+        let metrics = recorder.handle().render();
+        assert!(metrics.contains("tether_tool_hidden_seconds_sum 0\n"), "{metrics}");
     }
 }
