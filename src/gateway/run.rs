@@ -68,7 +68,7 @@ async fn end_turn(
         }
         None => None,
     };
-    let Some(RanTurn { record, text, mut writer }) = ran.map(|ran| *ran) else {
+    let Some(RanTurn { record, text, mut writer, end: told }) = ran.map(|ran| *ran) else {
         match draft {
             Some(draft) if !is_stored => draft.free_session(guard).await,
             _ => {
@@ -101,6 +101,9 @@ async fn end_turn(
         Some(draft) => {
             tokio::join!(draft.keep(record, text, prefixes, epoch), guard.discard());
         }
+    }
+    if !writer.log().is_superseded() {
+        told.tell();
     }
     drop(place);
     drop(writer);

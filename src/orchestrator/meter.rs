@@ -10,7 +10,7 @@ use tracing::{Span, debug, debug_span, info_span};
 use super::call::{CallAt, CalledTool};
 use super::turn::{LogLine, TurnMachine};
 use super::turn_trace::{TracedTool, TurnTrace};
-use crate::event::{Event, TurnState};
+use crate::event::{Event, Summary, TurnState, Usage};
 use crate::telemetry::metrics::{self, Gauged};
 use crate::telemetry::millis;
 use crate::tools::{RunEnd, Source};
@@ -228,23 +228,40 @@ impl Meter {
         }
     }
 
-    /// Writes the one log line that ends a turn.
-    pub(super) fn end_turn(&mut self, turn: &TurnMachine) {
-        let summary = turn.summary();
+    /// Ends the turn on this gateway. What is returned tells operators of it.
+    pub(super) fn end_turn(&mut self, turn: &TurnMachine) -> TurnEnd {
+        let Summary { loops, tool_calls, usage, .. } = turn.summary();
         let duration = self.begun.elapsed();
-        metrics::turn_ended(turn.outcome(), summary.loops, duration);
         self.trace.end_turn(turn, duration);
-        self.turn.in_scope(|| {
-            tracing::info!(
-                outcome = turn.outcome(),
-                loops = summary.loops,
-                tool_calls = summary.tool_calls,
-                prompt_tokens = summary.usage.prompt_tokens,
-                completion_tokens = summary.usage.completion_tokens,
-                duration_ms = millis(duration),
-                "turn ended"
-            );
-        });
+        TurnEnd { outcome: turn.outcome(), loops, tool_calls, usage, duration }
+    }
+}
+
+/// The end of a turn, as operators see it. It is told only once the end is stored: until then, another gateway may have
+/// the turn.
+#[derive(Debug)]
+pub(crate) struct TurnEnd {
+    outcome: &'static str,
+    loops: u32,
+    tool_calls: u32,
+    usage: Usage,
+    duration: Duration,
+}
+
+impl TurnEnd {
+    /// Counts the turn, and writes the one log line that ends it. Call this in the turn's span.
+    pub(crate) fn tell(&self) {
+        let Self { outcome, loops, tool_calls, usage, duration } = *self;
+        metrics::turn_ended(outcome, loops, duration);
+        tracing::info!(
+            outcome,
+            loops,
+            tool_calls,
+            prompt_tokens = usage.prompt_tokens,
+            completion_tokens = usage.completion_tokens,
+            duration_ms = millis(duration),
+            "turn ended"
+        );
     }
 }
 

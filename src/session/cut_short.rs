@@ -16,6 +16,9 @@ pub(super) const DATA_LOSS: &str =
 const INTERRUPTED: &str =
     "the gateway was stopped while this turn ran; what it had said and done is kept";
 
+/// The outcome of such a turn, for metrics.
+pub(super) const INTERRUPTED_OUTCOME: &str = FailureCode::Internal.name();
+
 /// The last event of a turn whose gateway was stopped, and that does not go on.
 pub(super) fn interrupted(turn: &Interrupted) -> Event<'_> {
     failed(turn, FailureCode::Internal, INTERRUPTED)

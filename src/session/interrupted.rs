@@ -357,6 +357,10 @@ impl Sessions {
         match lease.finish(finish, None).await {
             Ok(()) => {
                 metrics::turn_interrupted("ended");
+                // Its own end was counted.
+                if !is_own {
+                    metrics::turn_outcome(cut_short::INTERRUPTED_OUTCOME);
+                }
                 Ok(())
             }
             // Another gateway was faster, or the session was deleted.

@@ -168,7 +168,10 @@ impl TakenOver {
         writer.push(&cut_short::interrupted(&interrupted));
         let turn = interrupted.into_ended();
         writer.seal();
-        metrics::turn_interrupted("ended");
         guard.finish(Some(turn)).await;
+        if !writer.log().is_superseded() {
+            metrics::turn_interrupted("ended");
+            metrics::turn_outcome(cut_short::INTERRUPTED_OUTCOME);
+        }
     }
 }

@@ -94,10 +94,15 @@ pub(crate) fn log_lines_dropped(lines: u64) {
     counter!("tether_log_lines_dropped_total").increment(lines);
 }
 
-/// A turn ended: its finish reason or failure code, its rounds and its duration.
-pub(crate) fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
+/// A turn ended that did not run here: its failure code.
+pub(crate) fn turn_outcome(outcome: &'static str) {
     static TURNS: Labelled<&str, Counter> = Labelled::new();
     TURNS.get(outcome, || counter!("tether_turns_total", "outcome" => outcome)).increment(1);
+}
+
+/// A turn ended: its finish reason or failure code, its rounds and its duration.
+pub(crate) fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
+    turn_outcome(outcome);
     hot_histogram!("tether_turn_rounds").record(f64::from(rounds));
     hot_histogram!("tether_turn_seconds").record(duration);
 }
@@ -202,17 +207,17 @@ pub(crate) fn request(route: &'static str, status: u16) {
     REQUESTS.get((route, status), look_up).increment(1);
 }
 
-/// A reader was cut because it took nothing.
-pub(crate) fn reader_cut() {
-    counter!("tether_readers_cut_total").increment(1);
-}
-
 /// A request was refused with this code and status.
 pub(crate) fn refusal(code: &'static str, status: u16) {
     static REFUSALS: Labelled<(&str, u16), Counter> = Labelled::new();
     let look_up =
         || counter!("tether_refusals_total", "code" => code, "status" => status.to_string());
     REFUSALS.get((code, status), look_up).increment(1);
+}
+
+/// A reader was cut because it took nothing.
+pub(crate) fn reader_cut() {
+    counter!("tether_readers_cut_total").increment(1);
 }
 
 /// A store in a file has made what this many callers wanted durable.

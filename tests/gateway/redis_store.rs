@@ -205,6 +205,13 @@ async fn counters_begin_at_zero_and_count_what_is_written() {
     assert!((events - count).abs() < 0.5, "{events} of {count}");
 }
 
+/// How many turns have ended on this gateway.
+async fn turns_counted(process: &Process) -> usize {
+    let text = String::from_utf8(process.get("/metrics").await.body).unwrap();
+    let counts = text.lines().filter(|line| line.starts_with("tether_turns_total{"));
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+}
+
 /// Like a machine that sleeps: its gateway wakes up and knows nothing.
 #[tokio::test]
 async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
@@ -222,6 +229,7 @@ async fn a_gateway_that_stood_still_for_longer_than_its_lease_writes_nothing() {
     assert_eq!(until_closed(stream).await, [], "it says nothing more, so that its client re-joins");
     assert!(one.metric("tether_leases_lost_total").await >= 1.0);
     assert_eq!(two.get("/api/v1/sessions/s").await.json(), transcript, "nothing was written");
+    assert_eq!([turns_counted(&one).await, turns_counted(&two).await], [0, 2], "each turn once");
     // It serves what the other one has written.
     let query = format!("session_id=s&turn_id={}", before[0].data["turn_id"].as_str().unwrap());
     for process in [&one, &two] {

@@ -6,7 +6,7 @@ use super::redis_store::config_at;
 use crate::support::model::call;
 use crate::support::process::{Log, Process};
 use crate::support::redis_server::RedisServer;
-use crate::support::{EventStream, Model};
+use crate::support::{EventStream, Model, within};
 
 /// Tools that take longer than any test.
 const TOOLS: &str = "tools:
@@ -101,8 +101,10 @@ async fn a_turn_that_does_not_go_on_says_why() {
     let often = journal.replace("\"takeovers\":0", "\"takeovers\":3");
     assert_ne!(often, journal);
     server.command(&["HSET", "tether:{s}:journal", turn, &often]);
-    let (_two, log) = start(&model, &server).await;
+    let (two, log) = start(&model, &server).await;
     let line = log.line_of("s", "an interrupted turn is ended").await;
+    let counted = "tether_turns_total{outcome=\"internal\"}";
+    within(async { while two.metric(counted).await < 1.0 {} }).await;
     assert_eq!(line["why"], "it was taken over too often in one round", "{line}");
     assert_eq!((&line["calls_unknown"], &line["rounds"]), (&json!("call_1 send"), &json!(1)));
     assert!(line["from_node"].is_string() && line["lapsed_ms"].is_u64(), "{line}");

@@ -372,13 +372,18 @@ impl TurnLog {
         }
     }
 
+    /// Whether another gateway has the session, and goes on with the turn or has ended it.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.is_in(StoringState::Superseded)
+    }
+
     /// Whether the store has lost a part of the turn, so that no gateway goes on with it.
     pub(crate) fn has_data_loss(&self) -> bool {
-        self.state
-            .lock()
-            .storing
-            .as_ref()
-            .is_some_and(|storing| storing.state == StoringState::DataLoss)
+        self.is_in(StoringState::DataLoss)
+    }
+
+    fn is_in(&self, state: StoringState) -> bool {
+        self.state.lock().storing.as_ref().is_some_and(|storing| storing.state == state)
     }
 
     /// All batches. Call this once the log is [sealed](super::Writer::seal).
