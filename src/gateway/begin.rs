@@ -156,19 +156,22 @@ impl Gateway {
             images,
         } = admitted;
         let Ids { session_id, turn_id, stored_as, parked_in, .. } = ids;
-        if let Some(draft) = &mut kept.draft
+        let mut closes_question = true;
+        if let Some(draft) = &mut kept.draft {
             // Boxed, as are others that few turns need: all of them would be moved with each turn.
-            && let Err(error) =
-                Box::pin(draft.close_question(&mut opening, &new.input, &history)).await
-        {
-            Box::pin(draft.free_session(guard)).await;
-            return Err(error);
+            match Box::pin(draft.close_question(&mut opening, &new.input, &history)).await {
+                Ok(closes) => closes_question = closes,
+                Err(error) => {
+                    Box::pin(draft.free_session(guard)).await;
+                    return Err(error);
+                }
+            }
         }
         if let Opening::Prompt(prompt) = &mut opening {
             prompt.push_str(&new.aside);
         }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
-        span.in_scope(|| self.close_question(&parked_in, &opening, &history));
+        span.in_scope(|| self.close_question(&parked_in, &opening, &history, closes_question));
         let artifacts = self.sessions.artifacts(&new.owner).beside(images.files);
         if guard.keeps_answer() {
             artifacts.keep_images(&stored_as).await;
@@ -223,17 +226,6 @@ impl Gateway {
         metrics::first_event(requested_at.elapsed());
         self.turns.spawn(run(driver, permit, guard, kept, span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
-    }
-
-    /// Records what happened to the open question, if there is one. Tools that still wait for an
-    /// answer to a dropped question learn that none will come.
-    fn close_question(&self, parked_in: &str, opening: &Opening, history: &Conversation) {
-        note_question(opening, history);
-        if let Opening::Prompt(_) = opening {
-            for question in history.open_questions() {
-                self.parked.cancel(parked_in, &question.clarification_id);
-            }
-        }
     }
 
     /// The turn's tools: server and client tools, or only the one that must be called. A model that
@@ -443,18 +435,6 @@ fn not_begun(session_id: String, reason: NotBegun) -> Result<BegunTurn, BeginErr
         NotBegun::Refused(error) => error.into(),
         NotBegun::Failed(error) => error.into(),
     })
-}
-
-/// Records what happened to the open question, if there is one.
-fn note_question(opening: &Opening, history: &Conversation) {
-    let Some(question) = history.open_questions().first() else { return };
-    let outcome = match opening {
-        Opening::Answer(answer) if answer.given.is_no() => "declined",
-        Opening::Answer(_) => "answered",
-        Opening::Prompt(_) | Opening::Results(_) => "dropped",
-    };
-    debug!(outcome, tool = question.tool_name, "clarification closed");
-    metrics::clarification(outcome);
 }
 
 /// Checks that the turn has the tool that must be called.

@@ -10,6 +10,7 @@ mod ids;
 mod new_turn;
 mod offer;
 mod question_claim;
+mod question_end;
 mod recent_turn_draft;
 mod recent_turns;
 mod resume;

@@ -31,30 +31,37 @@ impl RecentTurnDraft {
     /// Closes the open question, which the turn answers or drops. Clients send a conversation as
     /// often as they like, but a call that was approved once runs once, and one that the user did
     /// not approve never runs. If words come too late to answer, they become a prompt.
+    ///
+    /// Returns whether it is this turn that closes the question, and not one before it.
     pub(super) async fn close_question(
         &mut self,
         opening: &mut Opening,
         input: &ClientInput,
         history: &Conversation,
-    ) -> Result<(), BeginError> {
-        let Some(asked) = history.open_questions().first() else { return Ok(()) };
+    ) -> Result<bool, BeginError> {
+        let Some(asked) = history.open_questions().first() else { return Ok(false) };
         let id = &asked.clarification_id;
         match &*opening {
             Opening::Prompt(_) if self.knows_questions => {
                 self.claim = self.claim(id, ClaimTerm::Lease).await?;
                 self.keys.drops = Some(id.clone());
+                Ok(self.claim.is_some())
             }
-            Opening::Prompt(_) | Opening::Results(_) => {}
-            Opening::Answer(_) if asked.may_repeat() => {}
+            Opening::Prompt(_) => Ok(false),
+            Opening::Results(_) => Ok(true),
+            Opening::Answer(_) if asked.may_repeat() => Ok(true),
             Opening::Answer(answer) => {
-                match (self.claim(id, question_claim::term(asked, answer)).await?, input) {
-                    (Some(claim), _) => self.claim = Some(claim),
-                    (None, ClientInput::Words(words)) => *opening = Opening::Prompt(words.clone()),
-                    (None, _) => return Err(AnswerError::Stale(id.clone()).into()),
+                self.claim = self.claim(id, question_claim::term(asked, answer)).await?;
+                match input {
+                    _ if self.claim.is_some() => Ok(true),
+                    ClientInput::Words(words) => {
+                        *opening = Opening::Prompt(words.clone());
+                        Ok(false)
+                    }
+                    _ => Err(AnswerError::Stale(id.clone()).into()),
                 }
             }
         }
-        Ok(())
     }
 
     async fn claim(&self, id: &str, term: ClaimTerm) -> Result<Option<QuestionClaim>, BeginError> {

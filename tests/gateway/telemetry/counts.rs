@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::metrics::Samples;
-use super::{config, prompt};
+use super::{config, look_up_and_send, prompt};
 use crate::support::client::post;
 use crate::support::model::call;
 use crate::support::process::Process;
@@ -78,6 +78,30 @@ async fn refusals_are_counted_by_their_code() {
     let refusals: Vec<_> =
         text.lines().filter(|line| line.starts_with("tether_refusals_total{")).collect();
     assert_eq!(refusals, ["tether_refusals_total{code=\"invalid_request\",status=\"400\"} 2"]);
+}
+
+/// Such clients send the conversation as often as they like, and some prompts of theirs ask for a title.
+#[tokio::test]
+async fn prompts_of_clients_that_know_no_questions_drop_none() {
+    let mut model = Model::listen();
+    let gateway = Process::start(&config(&model)).await;
+    let mut messages = vec![json!({"role": "user", "content": "Tell John."})];
+    let body = json!({"model": "model", "messages": messages});
+    let asks = async { model.round().await.answer_at_once(&look_up_and_send()).await };
+    let (reply, ()) = tokio::join!(gateway.post("/v1/chat/completions", &body), asks);
+    let asked = reply.json()["choices"][0]["message"]["content"].clone();
+    messages.push(json!({"role": "assistant", "content": asked}));
+    messages.push(json!({"role": "user", "content": "Never mind."}));
+    let body = json!({"model": "model", "messages": messages});
+    for _ in 0..3 {
+        answered(&gateway, &mut model, &body).await;
+    }
+    let samples = Samples::of(&gateway).await;
+    let counted = |outcome: &str| {
+        let name = format!("tether_clarifications_total{{outcome=\"{outcome}\"}}");
+        samples.value(&name).to_string()
+    };
+    assert_eq!(["asked", "dropped"].map(counted), ["1", "0"]);
 }
 
 /// A gateway whose tools are those of a server with this behaviour, and the server's folder.
