@@ -1,5 +1,7 @@
 //! Requests to the collector.
 
+use std::error::Error;
+use std::iter;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,7 +42,7 @@ pub enum OtlpError {
 /// Why the collector did not accept a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PostError {
-    #[error("{0}")]
+    #[error("{}", with_causes(.0))]
     Connection(#[from] legacy::Error),
     #[error("no answer within {} s", COLLECTOR_TIMEOUT.as_secs())]
     TimedOut,
@@ -53,6 +55,8 @@ pub(super) enum PostError {
 pub(super) struct Client {
     connections: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     endpoint: String,
+    /// The endpoint as logs may show it.
+    origin: String,
     headers: HeaderMap,
 }
 
@@ -75,8 +79,14 @@ impl Client {
             value.set_sensitive(true);
             map.insert(header, value);
         }
+        let origin = origin_of(endpoint);
         let endpoint = endpoint.to_string().trim_end_matches('/').to_owned();
-        Ok(Self { connections, endpoint, headers: map })
+        Ok(Self { connections, endpoint, origin, headers: map })
+    }
+
+    /// Scheme, host and port of the collector.
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// Sends a message to this path, below the endpoint. Tries again after a failure that may be temporary, up to
@@ -133,6 +143,26 @@ impl Client {
     }
 }
 
+/// An error with all that caused it: `client error (Connect): tcp connect error: Connection refused (os error 111)`.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut told = error.to_string();
+    for cause in iter::successors(error.source(), |error| (*error).source()) {
+        let cause = cause.to_string();
+        // Errors that only wrap another one repeat it.
+        if !told.ends_with(&cause) {
+            told.extend([": ", &cause]);
+        }
+    }
+    told
+}
+
+/// Scheme, host and port, without a name and a password.
+fn origin_of(endpoint: &Uri) -> String {
+    let (scheme, host) = (endpoint.scheme_str().unwrap_or_default(), endpoint.host());
+    let port = endpoint.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{scheme}://{}{port}", host.unwrap_or_default())
+}
+
 /// How long to wait before another attempt; `None` if there should be none.
 fn retry_wait(error: &PostError) -> Option<Duration> {
     match error {
@@ -145,7 +175,21 @@ fn retry_wait(error: &PostError) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_collector_that_cannot_be_reached_is_named_with_the_reason() {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let endpoint = format!("http://name:secret@{address}/path").parse().unwrap();
+        let client = Client::new(&endpoint, &[]).unwrap();
+        assert_eq!(client.origin(), format!("http://{address}"));
+        let body = Bytes::new();
+        let error = client.post_once("/v1/traces", body).await.unwrap_err().to_string();
+        assert!(error.contains("Connection refused"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
 
     #[test]
     fn only_what_may_succeed_later_is_sent_again_and_not_much_later() {

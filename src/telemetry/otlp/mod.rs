@@ -266,7 +266,8 @@ impl Worker {
             }
             Err(error) => {
                 if self.warnings.is_due(COLLECTOR_WARNING_INTERVAL) {
-                    warn!(path, %error, "the OpenTelemetry collector (telemetry.otlp) does not accept what it is sent");
+                    let endpoint = self.client.origin();
+                    warn!(endpoint, path, %error, "the OpenTelemetry collector (telemetry.otlp) does not accept what it is sent");
                 }
                 None
             }
