@@ -3,6 +3,7 @@
 use hyper::header::HeaderName;
 
 use super::mistake::Mistake;
+use super::raw::Node;
 use super::reader::{Keys, Refused, boolean, text};
 use super::values::{choice, model_name, name as upstream_name};
 use super::{ChatConfig, Config};
@@ -59,7 +60,7 @@ fn models(keys: &mut Keys<'_, '_>) -> Vec<ModelAlias> {
 }
 
 /// Checks that each name is new, and that its upstream exists.
-pub(super) fn check(config: &Config, mistakes: &mut Vec<Mistake>) {
+pub(super) fn check(file: &Node, config: &Config, mistakes: &mut Vec<Mistake>) {
     let upstreams: Vec<&str> = config.upstreams.iter().map(|upstream| &*upstream.name).collect();
     let models = &config.chat.models;
     for (at, ModelAlias { name, upstream, .. }) in models.iter().enumerate() {
@@ -69,10 +70,12 @@ pub(super) fn check(config: &Config, mistakes: &mut Vec<Mistake>) {
         let is_taken = upstreams.contains(&&**name)
             || models[..at].iter().any(|earlier| earlier.name == *name);
         if is_taken {
+            let name = file.written(name);
             refuse("name", format!("found `{name}`, expected a unique name"));
         }
         if let Some(upstream) = upstream.as_ref().filter(|it| !upstreams.contains(&&***it)) {
-            let known = upstreams.join("`, `");
+            let known: Vec<_> = upstreams.iter().map(|name| file.written(name)).collect();
+            let (upstream, known) = (file.written(upstream), known.join("`, `"));
             refuse("upstream", format!("found `{upstream}`, expected an upstream: `{known}`"));
         }
     }

@@ -46,16 +46,16 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
     config
 }
 
-/// Checks combinations of keys, and what the command line may have changed.
-pub(super) fn check_whole(config: &Config, mistakes: &mut Vec<Mistake>) {
-    check_call_contract(config, mistakes);
-    check_marker(config, mistakes);
-    chat::check(config, mistakes);
+/// Checks combinations of keys, and what the command line may have changed. Messages show values as the file has them.
+pub(super) fn check_whole(file: &Node, config: &Config, mistakes: &mut Vec<Mistake>) {
+    check_call_contract(file, config, mistakes);
+    check_marker(file, config, mistakes);
+    chat::check(file, config, mistakes);
 }
 
 /// Only formats that models learn from the prompt have a marker; others have an opener of their
 /// own.
-fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
+fn check_marker(file: &Node, config: &Config, mistakes: &mut Vec<Mistake>) {
     let ParserConfig { marker, marker_nonce, .. } = &config.stream.parser;
     let mut refuse = |key: &str, message: String| {
         mistakes.push(Mistake::of_several(format!("stream.parser.{key}"), message));
@@ -76,7 +76,7 @@ fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
             );
         };
         if *marker != ParserConfig::default().marker {
-            refuse_fixed("marker", &format!("{marker:?}"));
+            refuse_fixed("marker", &format!("{:?}", file.written(marker)));
         }
         if *marker_nonce {
             refuse_fixed("marker_nonce", "true");
@@ -93,13 +93,13 @@ fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
+fn check_call_contract(file: &Node, config: &Config, mistakes: &mut Vec<Mistake>) {
     for (at, (upstream, contract)) in config.upstreams.iter().zip(config.contracts()).enumerate() {
         if contract.is_native() && matches!(upstream.kind, UpstreamKind::Embedded(_)) {
             let message = format!(
                 "found `native`, expected a call format in text: upstream `{}` is the embedded \
                  model, which only writes calls as text",
-                upstream.name
+                file.written(&upstream.name)
             );
             let section = upstream
                 .call_contract
@@ -114,13 +114,14 @@ fn upstreams(keys: &mut Keys<'_, '_>, contract: ContractSetting) -> Vec<Upstream
     let upstreams = keys.sections("upstreams", |mut keys| {
         let upstream = upstream(&mut keys, contract);
         if names.contains(&upstream.name) {
-            let message = if keys.has("name") {
-                format!("found `{}`, expected a unique name", upstream.name)
-            } else {
-                format!(
+            let message = match keys.node("name") {
+                Some(node) => {
+                    format!("found `{}`, expected a unique name", node.written(&upstream.name))
+                }
+                None => format!(
                     "another upstream is `{}`, as those without a name are; give each its own",
                     upstream.name
-                )
+                ),
             };
             keys.refuse("name", message);
         }

@@ -102,7 +102,7 @@ pub fn load_text(
     substitute(&mut root, "", environment, &mut mistakes);
     let mut config = check(&root, &mut mistakes);
     apply(overrides, &mut config, &mut mistakes);
-    check_whole(&config, &mut mistakes);
+    check_whole(&root, &config, &mut mistakes);
     if mistakes.is_empty() { Ok(config) } else { Err(ConfigError::new(source_name, mistakes)) }
 }
 

@@ -60,6 +60,22 @@ impl Node {
     pub(super) const fn empty() -> Self {
         Self { place: Place { line: 1, column: 1 }, value: Value::Map(Vec::new()) }
     }
+
+    /// A value that was read from this node, as messages may show it: if it comes from a variable, its name instead of
+    /// its content.
+    pub(super) fn written<'v>(&'v self, value: &'v str) -> &'v str {
+        self.substituted(value).unwrap_or(value)
+    }
+
+    /// How the text that became this value was written.
+    fn substituted(&self, value: &str) -> Option<&str> {
+        match &self.value {
+            Value::Substituted { written, text } => (text == value).then_some(&**written),
+            Value::List(nodes) => nodes.iter().find_map(|node| node.substituted(value)),
+            Value::Map(pairs) => pairs.iter().find_map(|pair| pair.node.substituted(value)),
+            _ => None,
+        }
+    }
 }
 
 impl From<&serde_yaml::Location> for Place {

@@ -90,6 +90,31 @@ fn a_variables_value_is_never_shown() {
     );
 }
 
+#[test]
+fn a_name_that_conflicts_is_shown_as_it_was_written() {
+    for (text, message) in [
+        (
+            "upstreams: [{name: \"${SECRET}\"}, {name: \"${SECRET}\"}]",
+            "1:41: upstreams[1].name: found `${SECRET}`, expected a unique name",
+        ),
+        (
+            "upstreams: [{name: a}]\nchat: {models: [{name: b, upstream: \"${SECRET}\"}]}",
+            " chat.models[0].upstream: found `${SECRET}`, expected an upstream: `a`",
+        ),
+        (
+            "upstreams: [{name: \"${SECRET}\"}]\nchat: {models: [{name: b, upstream: c}]}",
+            " chat.models[0].upstream: found `c`, expected an upstream: `${SECRET}`",
+        ),
+        (
+            "upstreams: [{name: a}]\nchat: {models: [{name: \"${SECRET}\"}, {name: \"${SECRET}\"}]}",
+            " chat.models[1].name: found `${SECRET}`, expected a unique name",
+        ),
+    ] {
+        let error = load_with(text, &Overrides::default(), &[("SECRET", "hunter2")]).unwrap_err();
+        assert_eq!(error.to_string(), format!("t.yml:{message}"));
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_variable_that_is_not_utf_8_is_a_mistake() {

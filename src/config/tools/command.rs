@@ -112,6 +112,7 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> CommandConfig {
     if let Input::Parameter(name) = &config.stdin
         && config.parameters["properties"].get(name).is_none()
     {
+        let name = keys.node("stdin").map_or(&**name, |node| node.written(name));
         keys.refuse("stdin", format!("`{name}` is not one of the parameters"));
     }
     keys.finish();
