@@ -1,5 +1,6 @@
-//! TLS of the connections that we open.
+//! TLS of the connections that we open: whom it trusts, and why a connection failed.
 
+use std::error::Error;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
@@ -29,4 +30,69 @@ fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("ring supports the default TLS versions")
+}
+
+/// Why no connection was made, as far as the remedy depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectFault {
+    /// The server's certificate was refused.
+    Certificate,
+    /// The server did not answer in TLS.
+    NotTls,
+    /// The server was not reached, or it gave up.
+    Other,
+}
+
+impl ConnectFault {
+    /// The fault that this error reports, of a connector or of one that wraps it.
+    pub(crate) fn of(error: &(dyn Error + 'static)) -> Self {
+        match tls_error(error) {
+            Some(rustls::Error::InvalidCertificate(_)) => Self::Certificate,
+            Some(rustls::Error::InvalidMessage(_)) => Self::NotTls,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The error of TLS in this error. An I/O error has it inside, and does not name it as its source.
+pub(crate) fn tls_error<'e>(mut error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    loop {
+        if let Some(error) = error.downcast_ref() {
+            return Some(error);
+        }
+        let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        error = match inside {
+            Some(inside) => inside,
+            None => error.source()?,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::{AlertDescription, CertificateError, InvalidMessage};
+
+    use super::*;
+
+    /// As the connector wraps what the handshake returns.
+    fn fault(error: rustls::Error) -> ConnectFault {
+        let of_handshake = io::Error::new(io::ErrorKind::InvalidData, error);
+        ConnectFault::of(&io::Error::other(of_handshake))
+    }
+
+    #[test]
+    fn faults_of_tls_are_told_apart() {
+        for error in [CertificateError::Expired, CertificateError::UnknownIssuer] {
+            assert_eq!(fault(error.into()), ConnectFault::Certificate);
+        }
+        assert_eq!(fault(InvalidMessage::InvalidContentType.into()), ConnectFault::NotTls);
+        let alert = rustls::Error::AlertReceived(AlertDescription::HandshakeFailure);
+        assert_eq!(fault(alert), ConnectFault::Other);
+    }
+
+    #[test]
+    fn an_error_without_tls_is_another_fault() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(ConnectFault::of(&refused), ConnectFault::Other);
+    }
 }

@@ -1,11 +1,12 @@
 //! Why a round failed, in words for whoever can fix it.
 
-use super::client::{ClientError, ConnectFault, WireError};
+use super::client::{ClientError, WireError};
 use super::patience::TimedOut;
 use super::server_error::ServerError;
 use crate::event::FailureCode;
 use crate::http;
 use crate::limits::{MIB, upstream as limits};
+use crate::tls::ConnectFault;
 
 /// A round that could not start or that broke off.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! The native API of a running gateway, as a client.
 
-use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +18,7 @@ use super::clean;
 use super::event::{Position, Transcript};
 use crate::http;
 use crate::limits::chat::{ANSWER_BYTES_MAX, ERROR_BYTES_MAX, HEAD_TIMEOUT, LINE_CHARS_MAX};
+use crate::tls::ConnectFault;
 use crate::tools::outbound::{Addresses, Body, Client, ClientOptions, OutboundError};
 
 /// A running gateway.
@@ -59,7 +59,7 @@ impl ApiError {
     /// starting or stopping.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => !is_certificate(source),
+            Self::Unreachable { source, .. } => fault(source) == ConnectFault::Other,
             Self::Late { .. } => true,
             Self::Refused { status, .. } => http::is_transient(status.as_u16()),
             Self::Forgotten | Self::Unauthorized { .. } | Self::Stranger { .. } => false,
@@ -291,26 +291,31 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     http::retry_after(text(headers, &RETRY_AFTER)?, Timestamp::now())
 }
 
-/// Whether the certificate does not hold: that does not pass by itself.
-fn is_certificate(source: &OutboundError) -> bool {
-    matches!(source, OutboundError::Connect { source, .. } if source.kind() == io::ErrorKind::InvalidData)
+/// What is wrong with the gateway's TLS, if anything is: that does not pass by itself.
+fn fault(source: &OutboundError) -> ConnectFault {
+    match source {
+        OutboundError::Connect { source, .. } => ConnectFault::of(source),
+        _ => ConnectFault::Other,
+    }
 }
 
 fn unreachable(base: &str, source: &OutboundError) -> String {
     match source {
-        OutboundError::Connect { source: reason, .. } if is_certificate(source) => {
-            format!(
-                "cannot connect to {base}: {reason}; check its certificate, or name that of your \
-                 own CA in SSL_CERT_FILE"
-            )
-        }
         malformed @ OutboundError::Malformed { .. } if base.starts_with("http:") => {
             format!("{malformed}; the address of a gateway with TLS begins with https://")
         }
-        OutboundError::Connect { source, .. } => format!(
-            "cannot connect to {base}: {source}; start the gateway with `tether`, or give its \
-             address with --url"
-        ),
+        OutboundError::Connect { source: reason, .. } => {
+            let advice = match fault(source) {
+                ConnectFault::Certificate => {
+                    "check its certificate, or name that of your own CA in SSL_CERT_FILE"
+                }
+                ConnectFault::NotTls => "the address of a gateway without TLS begins with http://",
+                ConnectFault::Other => {
+                    "start the gateway with `tether`, or give its address with --url"
+                }
+            };
+            format!("cannot connect to {base}: {reason}; {advice}")
+        }
         OutboundError::ConnectTimeout { .. } => {
             format!("{source}; check the address given with --url ({base})")
         }

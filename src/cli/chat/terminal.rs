@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
-use rustix::termios::{self, OptionalActions, QueueSelector, Termios};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{self, LocalModes, OptionalActions, QueueSelector, Termios};
 use rustyline::config::{Behavior, Config};
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
@@ -15,7 +16,7 @@ use super::paint::Paint;
 use super::screen::{Look, Piece};
 use crate::cli::CliError;
 use crate::config;
-use crate::limits::chat::{PROMPT_BYTES_MAX, SIGNAL_WAIT};
+use crate::limits::chat::{PROMPT_BYTES_MAX, SIGNAL_WAIT, TYPED_BYTES_MAX};
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +85,31 @@ pub(super) struct Settings(Option<Termios>);
 impl Settings {
     pub(super) fn now() -> Self {
         Self(termios::tcgetattr(io::stdin()).ok())
+    }
+
+    /// A line that was typed while nobody asked for one. The editor would take all such lines at once, and lose those
+    /// after the first.
+    ///
+    /// # Errors
+    /// If the terminal cannot be read.
+    fn typed_ahead(&self) -> io::Result<Option<Typed>> {
+        // Otherwise, the terminal does not collect lines.
+        let has_lines =
+            self.0.as_ref().is_some_and(|it| it.local_modes.contains(LocalModes::ICANON));
+        let stdin = io::stdin();
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !has_lines || poll(&mut polled, Some(&at_once))? == 0 {
+            return Ok(None);
+        }
+        let mut bytes = [0; TYPED_BYTES_MAX];
+        let read = rustix::io::read(&stdin, &mut bytes)?;
+        let typed = match &bytes[..read] {
+            // Ctrl-D.
+            [] => Typed::End,
+            [line @ .., b'\n'] | line => Typed::Line(String::from_utf8_lossy(line).into_owned()),
+        };
+        Ok(Some(typed))
     }
 
     /// Gives the terminal back as it was.
@@ -178,10 +204,20 @@ pub(super) enum Typed {
     End,
 }
 
+type LineEditor = Editor<(), MemHistory>;
+
+/// Keeps a line in the history, if it is to be kept.
+fn keep(editor: &mut LineEditor, line: &str, is_kept: bool) {
+    if is_kept {
+        // It only fails for histories in files.
+        let _ = editor.add_history_entry(line);
+    }
+}
+
 /// Reads lines from a terminal, with editing and a history.
 pub(super) struct Typing {
     /// `None` while a line is being read.
-    editor: Option<Editor<(), MemHistory>>,
+    editor: Option<LineEditor>,
     /// How the terminal was before.
     settings: Settings,
 }
@@ -217,12 +253,19 @@ impl Typing {
         }
         // Only a signal takes it away, after which nothing is read.
         let Some(mut editor) = self.editor.take() else { return Ok(Typed::End) };
+        if let Some(typed) = self.settings.typed_ahead()? {
+            if let Typed::Line(line) = &typed {
+                note(&format!("{prompt}{line}\n"));
+                keep(&mut editor, line, is_kept);
+            }
+            self.editor = Some(editor);
+            return Ok(typed);
+        }
         let prompt = prompt.to_owned();
         let reading = spawn_blocking(move || {
             let line = editor.readline(&prompt);
-            if let (Ok(line), true) = (&line, is_kept) {
-                // It only fails for histories in files.
-                let _ = editor.add_history_entry(line.as_str());
+            if let Ok(line) = &line {
+                keep(&mut editor, line, is_kept);
             }
             (editor, line)
         });

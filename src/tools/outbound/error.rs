@@ -5,6 +5,7 @@ use std::io;
 use std::iter;
 use std::time::Duration;
 
+use crate::tls::tls_error;
 use crate::tools::ToolFault;
 
 /// Why a request got no answer, or the body of its answer could not be read.
@@ -123,7 +124,12 @@ pub(super) fn of_client(error: &hyper_util::client::legacy::Error, host: &str) -
             };
         }
         if let Some(error) = cause.downcast_ref::<io::Error>() {
-            let source = io::Error::new(innermost(error).kind(), root_cause(error));
+            let kind = innermost(error).kind();
+            // An error of TLS stays one, because the remedy depends on it.
+            let source = match tls_error(error) {
+                Some(of_tls) => io::Error::new(kind, of_tls.clone()),
+                None => io::Error::new(kind, root_cause(error)),
+            };
             return OutboundError::Connect { host, source };
         }
     }

@@ -7,7 +7,6 @@
 //! taken out.
 
 mod answer;
-mod connect_fault;
 mod connection;
 mod encrypted;
 mod framing;
@@ -18,7 +17,6 @@ mod progress;
 mod wire_error;
 
 pub(crate) use answer::{Answer, AnswerBody, Extent, ReadText};
-pub(crate) use connect_fault::ConnectFault;
 pub(crate) use progress::Progress;
 pub(crate) use wire_error::WireError;
 
@@ -36,7 +34,7 @@ use tower_service::Service as _;
 use self::connection::Connection;
 use self::pool::Pool;
 use crate::limits::upstream as limits;
-use crate::tls;
+use crate::tls::{self, ConnectFault};
 use crate::upstream::patience::{Patience, Unanswered};
 
 /// Why a request failed before its answer began.

@@ -17,8 +17,13 @@ use crate::support::within;
 
 /// The command for the gateway at this address, without a key.
 fn chat(address: SocketAddr, arguments: &[&str]) -> Command {
+    chat_at(&format!("http://{address}"), arguments)
+}
+
+/// The same for the gateway at this URL.
+fn chat_at(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(TETHER);
-    command.arg("chat").args(["--url", &format!("http://{address}")]).args(arguments);
+    command.arg("chat").args(["--url", url]).args(arguments);
     command.env_remove("TETHER_API_KEY").env_remove("NO_COLOR").kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

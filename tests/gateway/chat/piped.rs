@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tether::config::Secret;
 use tokio::spawn;
 
-use super::{chat, run};
+use super::{chat, chat_at, run};
 use crate::support::model::call;
 use crate::support::{Away, Gateway, Model};
 
@@ -146,6 +146,16 @@ async fn what_is_no_gateway_is_called_so() {
         let expected = format!("error: there is no Tether gateway at http://{} (", model.address);
         assert!(ended.notes.starts_with(&expected), "{}", ended.notes);
     }
+}
+
+#[tokio::test]
+async fn a_gateway_without_tls_is_not_blamed_for_its_certificate() {
+    let gateway = Gateway::start(&Model::listen()).await;
+    let url = format!("https://{}", gateway.address);
+    let ended = run(chat_at(&url, &[]), "Hello?").await;
+    assert_eq!((ended.status, &*ended.answer), (Some(1), ""));
+    let expected = "; the address of a gateway without TLS begins with http://\n";
+    assert!(ended.notes.ends_with(expected), "{}", ended.notes);
 }
 
 #[tokio::test]

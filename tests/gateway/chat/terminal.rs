@@ -31,6 +31,28 @@ async fn prompts_are_answered_until_the_user_leaves() {
 }
 
 #[tokio::test]
+async fn lines_that_are_typed_during_an_answer_are_the_next_prompts() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let mut terminal = Terminal::start(gateway.address, &["--session", "s"]);
+    terminal.line("Count.").await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("One").await;
+    terminal.seen.take("One").await;
+    terminal.keys("And then?\rAnd after that?\rAnd in the end?\r");
+    terminal.seen.take("And in the end?\r\n").await;
+    round.end().await;
+    for prompt in ["And then?", "And after that?", "And in the end?"] {
+        let told = model.answers(&["Well."]).await;
+        assert!(told.contains(prompt), "{told}");
+    }
+    terminal.seen.take(PROMPT).await;
+    terminal.keys(CTRL_D);
+    assert_eq!(terminal.exit().await, Some(0));
+}
+
+#[tokio::test]
 async fn an_interrupt_gives_the_prompt_back_and_leaves_there() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
