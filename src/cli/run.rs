@@ -1,7 +1,7 @@
 //! From the arguments to the exit status.
 
 use std::fs;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -27,12 +27,19 @@ pub fn main() -> ExitCode {
     }
     match Cli::try_parse() {
         Ok(cli) => exit(&run(cli)),
-        Err(error) => {
-            // A closed pipe is not a failure when printing help.
+        Err(error) if error.use_stderr() => {
+            // If standard error fails, the failure cannot be reported anywhere.
             let _ = error.print();
-            ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+            ExitCode::from(2)
         }
+        Err(help) => exit(&print(&help)),
     }
+}
+
+/// Prints help or the version, which clap returns as errors.
+fn print(help: &clap::Error) -> Result<(), CliError> {
+    help.print()?;
+    Ok(io::stdout().flush()?)
 }
 
 fn run(cli: Cli) -> Result<(), CliError> {

@@ -226,6 +226,11 @@ fn a_bad_argument_names_what_is_expected() {
         (&["serve", "--log-format", "xml"], "[possible values: text, json]"),
         (&["parse", "--format", "xml"], "[possible values: marker_json, hermes, "),
         (&["completions", "tcsh"], "bash"),
+        (&["parse", "--chunk-size", "0"], "expected a whole number of bytes, at least 1"),
+        (
+            &["tools", "call", "x", "--timeout", "x"],
+            "expected a whole number of seconds, at least 1",
+        ),
     ] {
         let (_, stderr) = check(arguments, 2);
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
@@ -360,7 +365,9 @@ fn standard_output_that_fails_is_status_1() {
         // Only Linux has a device that is always full.
         return;
     }
-    for arguments in [&["check"][..], &["completions", "bash"], &["tools"]] {
+    for arguments in
+        [&["check"][..], &["completions", "bash"], &["tools"], &["--help"], &["--version"]]
+    {
         let writer = std::fs::OpenOptions::new().write(true).open(full).unwrap();
         let output = Command::new(TETHER).args(arguments).stdout(writer).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");

@@ -210,7 +210,11 @@ fn arguments_that_are_not_text_are_a_mistake() {
 #[test]
 fn mistakes_in_a_call_are_status_2() {
     for (arguments, told) in [
-        (&["call", "nope"][..], "error: There is no tool called \"nope\". Available: "),
+        (&["call", "nope"][..], "error: there is no tool \"nope\"; available: "),
+        (
+            &["call", "gret"],
+            "error: there is no tool \"gret\"; did you mean greet? Also available: ",
+        ),
         (&["call", "greet"], "error: The arguments are not valid.\n  - arguments.name: "),
         (&["call", "greet", "[]"], "error: the arguments must be a JSON object\n"),
         (&["call", "greet", "{"], "error: the arguments are not valid JSON: "),
@@ -223,6 +227,7 @@ fn mistakes_in_a_call_are_status_2() {
         let (status, stdout, stderr) = tools(arguments);
         assert_eq!((status, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
         assert!(stderr.contains(told), "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("answer in words"), "only for models: {stderr}");
     }
 }
 
@@ -247,7 +252,7 @@ fn a_name_that_no_server_can_have_waits_for_none() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     let note = "note: mcp slow was not waited for: its tools begin with slow__\n";
     let rest = stderr.strip_prefix(note).unwrap_or_else(|| panic!("{stderr}"));
-    assert!(rest.starts_with("error: There is no tool called \"other__read\"."), "{rest}");
+    assert!(rest.starts_with("error: there is no tool \"other__read\"; "), "{rest}");
 }
 
 #[test]

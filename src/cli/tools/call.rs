@@ -22,7 +22,7 @@ use crate::tools::question::{Awaits, SentQuestion};
 use crate::tools::report::{Report, Reporter};
 use crate::tools::run::{self, Run, ToolCall};
 use crate::tools::source::{SourceReport, SourceState};
-use crate::tools::{Resumption, Tool, ToolFile, ToolResult, Toolset};
+use crate::tools::{InvalidCall, Resumption, Tool, ToolFile, ToolResult, Toolset};
 
 /// Runs the tool and writes its result on one line, or its events.
 ///
@@ -82,8 +82,27 @@ fn not_found(mut toolset: Toolset, name: &str) -> CliError {
         is_awaited
     });
     settle::report(&toolset);
-    let error = toolset.tools.catalog().check(name, &json!({}));
-    CliError::Usage(error.err().map(|it| it.to_string()).unwrap_or_default())
+    let checked = toolset.tools.catalog().check(name, &json!({}));
+    CliError::Usage(checked.err().map(|error| no_such_tool(&error)).unwrap_or_default())
+}
+
+/// In other words than the model's.
+fn no_such_tool(error: &InvalidCall) -> String {
+    let InvalidCall::NotFound { name, closest, available } = error else {
+        return error.to_string();
+    };
+    let mut message = format!("there is no tool {name:?}");
+    if !closest.is_empty() {
+        message.extend(["; did you mean ", &closest.join(" or "), "?"]);
+    }
+    let others = match (closest.is_empty(), available.is_empty()) {
+        (true, true) => "; no tools are offered",
+        (false, true) => "",
+        (true, false) => "; available: ",
+        (false, false) => " Also available: ",
+    };
+    message.extend([others, &available.join(", ")]);
+    message
 }
 
 /// The result with its files in its data: without a session, there is nowhere to keep them.
