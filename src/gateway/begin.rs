@@ -232,7 +232,7 @@ impl Gateway {
     /// knows others might call one of them, and it would run.
     pub(super) fn chosen(&self, offer: &Offer, new: &mut NewTurn) -> Result<Offer, BeginError> {
         let all = offer.clone().beside(&self.rules, &new.client_tools);
-        check_choice(&new.tool_choice, &all.catalog)?;
+        all.check_choice(&new.tool_choice, &new.client_tools)?;
         let ToolChoice::Named(name) = &new.tool_choice else { return Ok(all) };
         new.client_tools = new.client_tools.only(|tool| tool == name);
         let server_tools = if new.client_tools.is_empty() { slice::from_ref(name) } else { &[] };
@@ -435,17 +435,6 @@ fn not_begun(session_id: String, reason: NotBegun) -> Result<BegunTurn, BeginErr
         NotBegun::Refused(error) => error.into(),
         NotBegun::Failed(error) => error.into(),
     })
-}
-
-/// Checks that the turn has the tool that must be called.
-fn check_choice(choice: &ToolChoice, tools: &Catalog) -> Result<(), BeginError> {
-    match choice {
-        ToolChoice::Required if tools.is_empty() => Err(BeginError::NoToolToCall),
-        ToolChoice::Named(name) if tools.get(name).is_none() => {
-            Err(BeginError::UnknownChoice { name: name.clone(), known: tools.names() })
-        }
-        ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => Ok(()),
-    }
 }
 
 pub(super) fn now_ms() -> u64 {

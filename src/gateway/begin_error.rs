@@ -4,6 +4,7 @@ use super::shares::OverLimit;
 use crate::conversation::AnswerError;
 use crate::session::SessionError;
 use crate::tools::RegistryError;
+use crate::tools::client::ClientToolError;
 
 /// Why a turn does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -37,15 +38,26 @@ pub enum BeginError {
         known: Vec<String>,
     },
     /// A call is required, but there is no tool.
-    #[error("a call is required, but this turn has no tools; offer some, or send \"auto\"")]
-    NoToolToCall,
+    #[error(
+        "a call is required, but this turn has no tools; offer some, or send \"auto\"{}",
+        reasons(left_out)
+    )]
+    NoToolToCall {
+        /// Why tools of the client were left out, the first of them.
+        left_out: Vec<ClientToolError>,
+    },
     /// A call is required, but this turn does not have the tool.
-    #[error("this turn has no tool {name:?} to call; available: {}", list(known))]
+    #[error(
+        "this turn has no tool {name:?} to call; available: {}{}",
+        list(known), reasons(left_out.as_slice())
+    )]
     UnknownChoice {
         /// What was asked for.
         name: String,
         /// What there is.
         known: Vec<String>,
+        /// Why the client's tool of this name was left out, if it was.
+        left_out: Option<ClientToolError>,
     },
     /// The instructions and the client's tools leave no room for a conversation.
     #[error(
@@ -74,6 +86,12 @@ pub enum BeginError {
     /// The session cannot be used.
     #[error(transparent)]
     Session(#[from] SessionError),
+}
+
+/// Tells a client which of its tools cannot be offered.
+fn reasons(left_out: &[ClientToolError]) -> String {
+    let reasons: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+    if reasons.is_empty() { String::new() } else { format!("; left out: {}", reasons.join("; ")) }
 }
 
 fn list(names: &[String]) -> String {

@@ -10,6 +10,7 @@ use crate::tools::builtin::FindTools;
 use crate::tools::client::ClientTools;
 use crate::tools::search::Index;
 use crate::tools::{Catalog, Registry, RegistryError, SourceReport, Toolset};
+use crate::upstream::ToolChoice;
 
 /// The tools that new turns get. A turn keeps those that it began with.
 #[derive(Debug, Clone)]
@@ -100,18 +101,44 @@ impl Offer {
         lent.catalog().clone()
     }
 
-    /// The same with these tools of a client.
+    /// The same with these tools of a client, and without ours that they hide.
     pub(super) fn beside(self, rules: &Rules, clients: &ClientTools) -> Self {
-        if clients.is_empty() {
+        let ours = clients.without_claimed(&self.catalog);
+        let is_less = ours.specs().len() < self.catalog.specs().len();
+        if clients.is_empty() && !is_less {
             return self;
         }
-        let catalog = clients.beside(&self.catalog);
+        let catalog = clients.beside(&ours);
         let teaching = match self.teaching {
             Teaching::Same(_) if rules.can_tell_all(&catalog) => Teaching::Chosen,
-            Teaching::Same(_) => Teaching::Selected(Arc::new(Index::of(&self.catalog))),
+            Teaching::Same(_) => Teaching::Selected(Arc::new(Index::of(&ours))),
+            // The positions in an index are those of its catalog.
+            Teaching::Selected(_) if is_less => Teaching::Selected(Arc::new(Index::of(&ours))),
             other => other,
         };
         Self { catalog, teaching, ..self }
+    }
+
+    /// Checks that a turn with these tools of a client has the tool that must be called.
+    pub(super) fn check_choice(
+        &self,
+        choice: &ToolChoice,
+        clients: &ClientTools,
+    ) -> Result<(), BeginError> {
+        match choice {
+            ToolChoice::Required if self.catalog.is_empty() => {
+                let left_out = clients.left_out().iter().take(LEFT_OUT_TOLD_MAX).cloned().collect();
+                Err(BeginError::NoToolToCall { left_out })
+            }
+            ToolChoice::Named(name) if self.catalog.get(name).is_none() => {
+                Err(BeginError::UnknownChoice {
+                    name: name.clone(),
+                    known: self.catalog.names(),
+                    left_out: clients.left_out().iter().find(|error| error.name() == name).cloned(),
+                })
+            }
+            ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => Ok(()),
+        }
     }
 
     /// The briefing for a turn of a session with this nonce, if markers carry one.
@@ -132,6 +159,9 @@ impl Offer {
         brief(rules, nonce, tools, selection)
     }
 }
+
+/// How many tools a refusal explains that were left out. They tend to have the same fault.
+const LEFT_OUT_TOLD_MAX: usize = 3;
 
 /// Adds the tool that finds the others. If an embedder's tool has its name, that tool stays.
 fn add_finder(rules: &Rules, tools: &mut Registry, index: &Arc<Index>) {

@@ -175,7 +175,7 @@ impl Refusal {
                 BeginError::TurnGone => (StatusCode::GONE, "gone"),
                 BeginError::UnknownModel { .. }
                 | BeginError::UnknownTool { .. }
-                | BeginError::NoToolToCall
+                | BeginError::NoToolToCall { .. }
                 | BeginError::UnknownChoice { .. }
                 | BeginError::Answer(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
                 BeginError::OverLimit(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),

@@ -79,7 +79,9 @@ impl Refusal {
     /// The refusal with the names of fields that the dialect's clients write.
     fn naming_fields_of(self, dialect: &dyn Dialect) -> Self {
         match self {
-            Self::Begin(error @ (BeginError::NoToolToCall | BeginError::UnknownChoice { .. })) => {
+            Self::Begin(
+                error @ (BeginError::NoToolToCall { .. } | BeginError::UnknownChoice { .. }),
+            ) => {
                 let param = dialect.tool_choice();
                 Self::invalid(param, format!("{param}: {error}"))
             }

@@ -2,8 +2,9 @@
 //!
 //! The model is told about them as about any other. A call is checked against its schema and then
 //! handed to the client; the turn continues with the result. A client's tool hides one of ours with
-//! the same name, so nothing of ours runs that the client meant to run.
+//! the same name, even if it cannot be offered, so nothing of ours runs that the client meant to run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,7 +13,9 @@ use super::catalog::Listed;
 use super::schema::{PatternsLeft, Schema};
 use super::source::told;
 use super::{Catalog, Policy, SchemaError, Source, ToolSpec, clean, is_tool_name};
-use crate::limits::tools::{CLIENT_TOOLS_MAX, DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX};
+use crate::limits::tools::{
+    CLIENT_TOOLS_MAX, DESCRIPTION_CHARS_MAX, NAME_BYTES_MAX, SCHEMA_BYTES_MAX,
+};
 use crate::text::{json_len, quote};
 
 /// The tools of a client, for one turn.
@@ -21,6 +24,8 @@ pub struct ClientTools {
     tools: Vec<Arc<Listed>>,
     patterns_left: PatternsLeft,
     left_out: Vec<ClientToolError>,
+    /// The names of tools that were left out. The request's length bounds them.
+    claimed: BTreeSet<String>,
 }
 
 /// Why a client's tool cannot be offered.
@@ -47,8 +52,22 @@ pub enum ClientToolError {
     )]
     TooLong(String),
     /// There are too many.
-    #[error("there are too many tools; send at most {CLIENT_TOOLS_MAX}")]
-    TooMany,
+    #[error("there are too many tools for {}; send at most {CLIENT_TOOLS_MAX}", quote(.0))]
+    TooMany(String),
+}
+
+impl ClientToolError {
+    /// The tool's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Name(name)
+            | Self::Twice(name)
+            | Self::Parameters { name, .. }
+            | Self::TooLong(name)
+            | Self::TooMany(name) => name,
+        }
+    }
 }
 
 /// Nothing is known about what they do. They run elsewhere, so they hold up nothing here, and what
@@ -67,7 +86,7 @@ impl ClientTools {
         parameters: Option<Value>,
     ) -> Result<(), ClientToolError> {
         if self.tools.len() == CLIENT_TOOLS_MAX {
-            return Err(ClientToolError::TooMany);
+            return Err(ClientToolError::TooMany(name));
         }
         if !is_tool_name(&name) {
             return Err(ClientToolError::Name(name));
@@ -101,11 +120,24 @@ impl ClientTools {
     /// Adds a tool, or leaves it out if it cannot be offered: many programs send all tools that
     /// they know.
     pub fn add_if_usable(&mut self, name: String, description: &str, parameters: Option<Value>) {
-        if let Err(error) = self.add(name, description, parameters)
-            && self.left_out.len() < CLIENT_TOOLS_MAX
-        {
+        let Err(error) = self.add(name, description, parameters) else { return };
+        self.claim(error.name().to_owned());
+        if self.left_out.len() < CLIENT_TOOLS_MAX {
             self.left_out.push(error);
         }
+    }
+
+    /// Notes that the client runs a tool with this name, which is not offered.
+    pub fn claim(&mut self, name: String) {
+        // No tool of ours has a longer one.
+        if name.len() <= NAME_BYTES_MAX {
+            self.claimed.insert(name);
+        }
+    }
+
+    /// The names of tools that the client runs and that are not offered.
+    pub fn claimed(&self) -> impl Iterator<Item = &str> {
+        self.claimed.iter().map(String::as_str)
     }
 
     /// Why tools were left out, the first [`CLIENT_TOOLS_MAX`] of them.
@@ -118,6 +150,12 @@ impl ClientTools {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.tools.is_empty()
+    }
+
+    /// Whether one has this name, or one that was left out.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        self.has(name) || self.claimed.contains(name)
     }
 
     /// Whether one has this name.
@@ -135,15 +173,26 @@ impl ClientTools {
     #[must_use]
     pub fn only(&self, is_chosen: impl Fn(&str) -> bool) -> Self {
         let chosen = self.tools.iter().filter(|listed| is_chosen(&listed.spec.name));
-        let (patterns_left, left_out) = (self.patterns_left.clone(), self.left_out.clone());
-        Self { tools: chosen.cloned().collect(), patterns_left, left_out }
+        Self { tools: chosen.cloned().collect(), ..self.clone() }
     }
 
-    /// These and the gateway's tools, each of which keeps its position. One with the name of a
-    /// client's tool makes room for that.
+    /// The gateway's tools without those in place of which the client has one that is not offered.
+    #[must_use]
+    pub fn without_claimed(&self, ours: &Catalog) -> Catalog {
+        let is_ours = |name: &str| self.has(name) || !self.claimed.contains(name);
+        if ours.specs().all(|spec| is_ours(&spec.name)) {
+            return ours.clone();
+        }
+        let positions = 0..ours.specs().len();
+        let kept: Vec<usize> = positions.filter(|at| is_ours(&ours.at(*at).name)).collect();
+        ours.select(&kept)
+    }
+
+    /// These and the gateway's tools [without those that are claimed](Self::without_claimed), each
+    /// of which keeps its position. One with the name of a client's tool makes room for that.
     #[must_use]
     pub fn beside(&self, ours: &Catalog) -> Catalog {
-        let mut all = ours.clone();
+        let mut all = self.without_claimed(ours);
         for listed in &self.tools {
             all.put(Arc::clone(listed));
         }
@@ -171,18 +220,36 @@ mod tests {
         assert_eq!(error.to_string(), expected);
     }
 
-    #[test]
-    fn a_clients_tool_hides_ours() {
+    fn ours() -> Registry {
         let mut ours = Registry::default();
         for name in ["a", "b", "c"] {
             let spec = ToolSpec { name: name.to_owned(), ..ToolSpec::default() };
             let parameters = json!({"type": "object"});
             ours.add(Arc::new(Named(Arc::new(ToolSpec { parameters, ..spec })))).unwrap();
         }
+        ours
+    }
+
+    #[test]
+    fn a_clients_tool_hides_ours() {
+        let ours = ours();
         let all = tools(&["d", "b"]).beside(ours.catalog());
         assert_eq!(all.names(), ["a", "b", "c", "d"]);
         assert!(all.get("b").unwrap().is_clients());
         assert!(!all.get("a").unwrap().is_clients());
+    }
+
+    #[test]
+    fn a_clients_tool_that_is_left_out_hides_ours() {
+        let (ours, no_schema) = (ours(), || Some(json!({"type": ["object", "null"]})));
+        let mut clients = tools(&["c"]);
+        for name in ["b", "c", "e"] {
+            clients.add_if_usable(name.to_owned(), "", no_schema());
+        }
+        assert_eq!(clients.beside(ours.catalog()).names(), ["a", "c"], "a second c hides nothing");
+        assert!(clients.knows("b") && clients.knows("c") && !clients.knows("a"));
+        let none = clients.only(|_| false);
+        assert_eq!(none.beside(ours.catalog()).names(), ["a"], "whatever is chosen");
     }
 
     #[test]
@@ -224,6 +291,9 @@ mod tests {
         for number in 0..CLIENT_TOOLS_MAX {
             tools.add(format!("t{number}"), "", None).unwrap();
         }
-        assert_eq!(tools.add("more".to_owned(), "", None), Err(ClientToolError::TooMany));
+        let more = || "more".to_owned();
+        assert_eq!(tools.add(more(), "", None), Err(ClientToolError::TooMany(more())));
+        tools.add_if_usable(more(), "", None);
+        assert!(tools.knows("more") && !tools.has("more"));
     }
 }

@@ -121,6 +121,45 @@ async fn a_clients_tool_hides_ours() {
 }
 
 #[tokio::test]
+async fn a_clients_tool_that_cannot_be_offered_hides_ours() {
+    let (mut model, gateway) = Gateway::with_model(|_| {}).await;
+    let function = |schema: &Value| {
+        let function = json!({"name": "calculate", "parameters": schema});
+        json!({"type": "function", "function": function})
+    };
+    let unusable = function(&json!({"type": ["object", "null"]}));
+    let many = (0..128).map(|number| json!({"type": "function", "name": format!("t{number}")}));
+    let surplus: Value = many.chain([function(&json!({"type": "object"}))]).collect();
+    let custom = json!({"type": "custom", "custom": {"name": "calculate"}});
+    for tools in [json!([unusable]), surplus, json!([custom])] {
+        let messages = json!([{"role": "user", "content": "6*7?"}]);
+        let body = json!({"model": "fake", "messages": messages, "tools": tools});
+        let answers = [&*call("calculate", &json!({"expression": "6*7"})), "I cannot say."];
+        let (reply, told) =
+            tokio::join!(gateway.post("/v1/chat/completions", &body), model.answers(&answers));
+        assert_eq!(reply.json()["choices"][0]["message"]["content"], "I cannot say.", "{tools}");
+        assert!(told.contains("There is no tool called"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_required_tool_that_is_left_out_is_refused_with_the_reason() {
+    let (_model, gateway) = Gateway::with_model(|_| {}).await;
+    for choice in [json!("required"), json!({"type": "function", "function": {"name": "a.b"}})] {
+        let tool = json!({"type": "function", "function": {"name": "a.b"}});
+        let body = json!({
+            "model": "fake:no-tools", "messages": [{"role": "user", "content": "Hi."}],
+            "tools": [tool], "tool_choice": choice,
+        });
+        let reply = gateway.post("/v1/chat/completions", &body).await;
+        assert_eq!(reply.status(), 400);
+        let message = reply.json()["error"]["message"].take();
+        let reason = "; left out: \"a.b\" is not a valid tool name";
+        assert!(message.as_str().unwrap().contains(reason), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn calls_are_checked_before_they_are_handed_out() {
     let (mut model, gateway) = Gateway::with_model(|_| {}).await;
     let mut stream = gateway.turn(&prompt(&json!({}))).await;

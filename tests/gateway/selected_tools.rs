@@ -55,6 +55,24 @@ async fn each_question_has_its_tools() {
     stream.rest().await;
 }
 
+/// What is left has other positions.
+#[tokio::test]
+async fn tools_are_selected_from_those_that_a_client_has_not_claimed() {
+    let (mut model, gateway) = gateway().await;
+    let claimed = json!({"name": "lookup_contacts", "parameters": {"type": ["object", "null"]}});
+    let body = json!({
+        "threadId": "t", "runId": "r", "tools": [claimed],
+        "messages": [{"id": "1", "role": "user", "content": "Which invoices are open?"}],
+    });
+    let answering = async {
+        let round = model.round().await;
+        assert_eq!(told(&round), ["lookup_invoices", "find_tools"]);
+        round.answer("None.").await;
+    };
+    let (reply, ()) = tokio::join!(gateway.post("/api/v1/ag-ui", &body), answering);
+    assert_eq!(reply.status(), 200);
+}
+
 #[tokio::test]
 async fn a_tool_that_was_not_told_is_found_and_called() {
     let (mut model, gateway) = gateway().await;

@@ -6,9 +6,16 @@ use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 
 /// The tools that these describe, each with a name. Those that cannot be offered are left out: many
-/// programs send all that they know.
-pub(super) fn of<'a>(tools: impl Iterator<Item = &'a Value>) -> Result<ClientTools, Refusal> {
+/// programs send all that they know. `others` are the names of tools of other kinds, which the client
+/// runs as well.
+pub(super) fn of<'a>(
+    tools: impl Iterator<Item = &'a Value>,
+    others: impl Iterator<Item = String>,
+) -> Result<ClientTools, Refusal> {
     let mut read = ClientTools::default();
+    for name in others {
+        read.claim(name);
+    }
     for tool in tools {
         let name = tool["name"].as_str();
         let name =

@@ -29,7 +29,7 @@ pub(super) fn param(refusal: &Refusal) -> Option<&str> {
         Refusal::BadJson { param, .. } => param.as_deref(),
         Refusal::Invalid { param, .. } => Some(*param),
         Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
-        Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
+        Refusal::Begin(BeginError::NoToolToCall { .. } | BeginError::UnknownChoice { .. }) => {
             Some("tool_choice")
         }
         _ => None,

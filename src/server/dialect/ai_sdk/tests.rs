@@ -632,7 +632,7 @@ fn a_message_keeps_its_id_unless_that_is_too_long() {
 
 #[test]
 fn a_refusal_is_text_because_chats_show_it_as_it_is() {
-    let refusal = Refusal::Begin(BeginError::NoToolToCall);
+    let refusal = Refusal::Begin(BeginError::NoToolToCall { left_out: Vec::new() });
     let Refused { status, media_type, body } = AiSdk.refused(&refusal);
     assert_eq!((status, media_type), (400, "text/plain; charset=utf-8"));
     assert_eq!(String::from_utf8(body).unwrap(), refusal.message());

@@ -256,7 +256,10 @@ fn max_tokens(name: &'static str, most: i64) -> Result<Option<u32>, Refusal> {
 /// some clients always send them.
 fn client_tools(tools: &[Value]) -> Result<ClientTools, Refusal> {
     let is_function = |tool: &&Value| tool["type"].as_str().is_none_or(|kind| kind == "function");
+    let (functions, others): (Vec<_>, Vec<_>) = tools.iter().partition(is_function);
+    let name = |tool: &Value| tool["custom"]["name"].as_str().map(str::to_owned);
+    let names = others.into_iter().filter_map(name);
     // Some programs leave out what is around a function.
-    let functions = tools.iter().filter(is_function);
-    client_tools::of(functions.map(|tool| tool.get("function").unwrap_or(tool)))
+    let functions = functions.into_iter().map(|tool| tool.get("function").unwrap_or(tool));
+    client_tools::of(functions, names)
 }

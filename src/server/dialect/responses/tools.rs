@@ -1,6 +1,7 @@
 //! The tools of a request.
 
 use std::borrow::Cow;
+use std::iter;
 
 use serde_json::{Value, json};
 
@@ -31,7 +32,7 @@ pub(super) fn read(
     let mut read = servers(tools, labels);
     read.server_tools = tool_choice::both(read.server_tools, allowed);
     let functions: Vec<_> = functions(tools).collect();
-    read.client_tools = client_tools::of(functions.iter().map(|tool| &**tool))?;
+    read.client_tools = client_tools::of(functions.iter().map(|tool| &**tool), iter::empty())?;
     Ok(read)
 }
 

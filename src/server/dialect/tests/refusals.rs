@@ -65,7 +65,7 @@ fn a_refusal_has_the_same_status_in_all_apis() {
         (Refusal::MediaType, 415),
         (Refusal::Host(one()), 421),
         (Refusal::HeadTooLarge, 431),
-        (Refusal::Begin(BeginError::NoToolToCall), 400),
+        (Refusal::Begin(BeginError::NoToolToCall { left_out: Vec::new() }), 400),
         (Refusal::Begin(BeginError::NoRoom { needed: 2, budget: 1 }), 400),
         (Refusal::Begin(BeginError::Full(1)), 503),
         (Refusal::Begin(BeginError::Draining), 503),
@@ -88,8 +88,11 @@ fn a_refusal_has_the_same_status_in_all_apis() {
 fn a_refusal_names_the_field_at_fault() {
     let one = || "s".to_owned();
     for (error, params) in [
-        (BeginError::NoToolToCall, ["tool_choice"; 3]),
-        (BeginError::UnknownChoice { name: one(), known: Vec::new() }, ["tool_choice"; 3]),
+        (BeginError::NoToolToCall { left_out: Vec::new() }, ["tool_choice"; 3]),
+        (
+            BeginError::UnknownChoice { name: one(), known: Vec::new(), left_out: None },
+            ["tool_choice"; 3],
+        ),
         (BeginError::UnknownModel { name: one(), known: Vec::new() }, ["model"; 3]),
     ] {
         let refusal = Refusal::Begin(error);

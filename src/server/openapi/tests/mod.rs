@@ -174,7 +174,7 @@ fn refusals() -> Vec<(Refusal, Where)> {
         begin(BeginError::TurnInProgress("s".to_owned())),
         begin(BeginError::Answer(AnswerError::Stale("q".to_owned()))),
         begin(BeginError::TurnGone),
-        begin(BeginError::NoToolToCall),
+        begin(BeginError::NoToolToCall { left_out: Vec::new() }),
         begin(BeginError::NoRoom { needed: 2, budget: 1 }),
         begin(BeginError::ToolsUnavailable("a source".into())),
         begin(BeginError::Full(1)),
